@@ -1,0 +1,198 @@
+//! What can go wrong, as every room says it.
+//!
+//! Domain code names a [`Kind`]; `http::problem` turns kinds into statuses in one place. `code` is
+//! part of the API, `message` is for a person, `detail` goes to the log and is never sent.
+
+use std::borrow::Cow;
+
+/// The usual result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The kinds of failure. Few on purpose: whoever calls decides by these and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 400: what was sent is wrong; sending it again will not help.
+    Invalid,
+    /// 401: no credential that counts.
+    Unauthenticated,
+    /// 403: a good credential that may not do this.
+    Forbidden,
+    /// 404: nothing there that the caller may know of.
+    NotFound,
+    /// 405: the path exists, the method does not.
+    Method,
+    /// 408: the client was too slow to send its request.
+    Timeout,
+    /// 409: the state does not allow it, or it exists already.
+    Conflict,
+    /// 412: `If-Match` named another state.
+    Precondition,
+    /// 413: a body over the limit.
+    TooLarge,
+    /// 414: a request target over the limit.
+    TargetTooLong,
+    /// 415: a body of another media type.
+    Media,
+    /// 429: too often.
+    Limited,
+    /// 431: a head over the limit.
+    HeadTooLarge,
+    /// 500: our fault.
+    Internal,
+    /// 502: a system outside failed us.
+    Upstream,
+    /// 503: not now: overloaded, stopping, or the outcome is unknown.
+    Busy,
+}
+
+/// One problem in what was sent (interface §7, contract §1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// Where: dotted, with `[n]` from 0, for example `grants[1].userId`.
+    pub path: String,
+    /// What is wrong, as a phrase that follows the path ("must be …").
+    pub message: String,
+}
+
+impl Issue {
+    /// A problem at `path`.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Issue { path: path.into(), message: message.into() }
+    }
+}
+
+/// A failure that reaches a caller.
+#[derive(Clone, Debug)]
+pub struct Error(Box<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    kind: Kind,
+    code: &'static str,
+    message: Cow<'static, str>,
+    issues: Vec<Issue>,
+    detail: Option<String>,
+    retry_after_secs: Option<u32>,
+}
+
+impl Error {
+    /// A failure of `kind`. `code` is a stable snake_case word; `message` a sentence without a
+    /// final full stop that a person can act on.
+    pub fn new(kind: Kind, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Error(Box::new(Parts {
+            kind,
+            code,
+            message: message.into(),
+            issues: Vec::new(),
+            detail: None,
+            retry_after_secs: None,
+        }))
+    }
+
+    /// 400 with every problem found.
+    pub fn invalid(issues: Vec<Issue>) -> Self {
+        let message: Cow<'static, str> = match issues.as_slice() {
+            [one] if one.path.is_empty() => one.message.clone().into(),
+            [one] => format!("{} {}", one.path, one.message).into(),
+            many => format!("the request has {} problems; see issues", many.len()).into(),
+        };
+        let mut error = Error::new(Kind::Invalid, "invalid_request", message);
+        error.0.issues = issues;
+        error
+    }
+
+    /// 400 with a single problem.
+    pub fn invalid_at(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Error::invalid(vec![Issue::new(path, message)])
+    }
+
+    /// 401.
+    pub fn unauthenticated(message: &'static str) -> Self {
+        Error::new(Kind::Unauthenticated, "unauthenticated", message)
+    }
+
+    /// 403.
+    pub fn forbidden(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(Kind::Forbidden, code, message)
+    }
+
+    /// The one 404: it never repeats what was asked for, so that a foreign id and one that never
+    /// existed look the same (contract §1).
+    pub fn not_found() -> Self {
+        Error::new(Kind::NotFound, "not_found", "there is no such resource")
+    }
+
+    /// The 404 of an organization that is not there for this caller (contract §1).
+    pub fn organization_not_found() -> Self {
+        Error::new(Kind::NotFound, "organization_not_found", "there is no such organization")
+    }
+
+    /// 409.
+    pub fn conflict(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(Kind::Conflict, code, message)
+    }
+
+    /// 503 with the seconds after which trying again makes sense.
+    pub fn busy(code: &'static str, message: &'static str, retry_after_secs: u32) -> Self {
+        Error::new(Kind::Busy, code, message).retry_after(retry_after_secs)
+    }
+
+    /// 500. `detail` is logged; the caller only learns that it was our fault.
+    pub fn internal(detail: impl std::fmt::Display) -> Self {
+        Error::new(Kind::Internal, "internal", "something went wrong on our side").detail(detail)
+    }
+
+    /// Adds what only the log should see.
+    pub fn detail(mut self, detail: impl std::fmt::Display) -> Self {
+        self.0.detail = Some(detail.to_string());
+        self
+    }
+
+    /// Adds the seconds of a `Retry-After`.
+    pub fn retry_after(mut self, secs: u32) -> Self {
+        self.0.retry_after_secs = Some(secs);
+        self
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// The stable word.
+    pub fn code(&self) -> &'static str {
+        self.0.code
+    }
+
+    /// The sentence for a person.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The problems of a 400.
+    pub fn issues(&self) -> &[Issue] {
+        &self.0.issues
+    }
+
+    /// What only the log sees.
+    pub fn log_detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
+    }
+
+    /// Seconds for `Retry-After`.
+    pub fn retry_after_secs(&self) -> Option<u32> {
+        self.0.retry_after_secs
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.message)?;
+        match &self.0.detail {
+            Some(detail) => write!(f, " ({detail})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

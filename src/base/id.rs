@@ -1,0 +1,154 @@
+//! Ids: UUIDv7, typed by what they name (contract §1).
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+use bincode::{
+    Decode, Encode,
+    de::{BorrowDecoder, Decoder},
+    enc::Encoder,
+    error::{DecodeError, EncodeError},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+/// The id of a `T`.
+///
+/// Text that is no UUID reads as [`Id::NOTHING`], which names no record: a malformed id and one
+/// that never existed then take the same road and get the same 404 (contract §1).
+pub struct Id<T: ?Sized>(Uuid, PhantomData<fn() -> Box<T>>);
+
+impl<T: ?Sized> Id<T> {
+    /// The id that names nothing.
+    pub const NOTHING: Self = Id(Uuid::nil(), PhantomData);
+
+    /// Wraps a UUID.
+    pub const fn new(uuid: Uuid) -> Self {
+        Id(uuid, PhantomData)
+    }
+
+    /// Reads the hyphenated form; anything else is [`Id::NOTHING`].
+    pub fn parse(text: &str) -> Self {
+        // 36 characters: the parser would also take braces, URNs and no hyphens.
+        if text.len() != 36 {
+            return Self::NOTHING;
+        }
+        Uuid::try_parse(text).map_or(Self::NOTHING, Id::new)
+    }
+
+    /// Whether it names nothing.
+    pub fn is_nothing(self) -> bool {
+        self.0.is_nil()
+    }
+
+    /// The UUID.
+    pub fn uuid(self) -> Uuid {
+        self.0
+    }
+
+    /// Its 16 bytes, which sort by creation.
+    pub fn bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    /// The same id as the name of another type, where two records share one identity.
+    pub fn cast<U: ?Sized>(self) -> Id<U> {
+        Id::new(self.0)
+    }
+}
+
+// Derives would ask the same of `T`, which is only a name here.
+impl<T: ?Sized> Clone for Id<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: ?Sized> Copy for Id<T> {}
+impl<T: ?Sized> PartialEq for Id<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl<T: ?Sized> Eq for Id<T> {}
+impl<T: ?Sized> PartialOrd for Id<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<T: ?Sized> Ord for Id<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+impl<T: ?Sized> Hash for Id<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+impl<T: ?Sized> fmt::Display for Id<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_hyphenated().fmt(f)
+    }
+}
+impl<T: ?Sized> fmt::Debug for Id<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<T: ?Sized> Serialize for Id<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = Uuid::encode_buffer();
+        serializer.serialize_str(self.0.as_hyphenated().encode_lower(&mut text))
+    }
+}
+impl<'de, T: ?Sized> Deserialize<'de> for Id<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Id::parse(&text))
+    }
+}
+impl<T: ?Sized> JsonSchema for Id<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Id".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "uuid"})
+    }
+}
+
+impl<T: ?Sized> Encode for Id<T> {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        self.0.as_bytes().encode(encoder)
+    }
+}
+impl<T: ?Sized, C> Decode<C> for Id<T> {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        <[u8; 16]>::decode(decoder).map(|bytes| Id::new(Uuid::from_bytes(bytes)))
+    }
+}
+impl<'de, T: ?Sized, C> bincode::BorrowDecode<'de, C> for Id<T> {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(
+        decoder: &mut D,
+    ) -> Result<Self, DecodeError> {
+        Self::decode(decoder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_is_no_uuid_names_nothing() {
+        for text in ["", "nope", "{01890a5d-ac96-774b-bcce-b302099a8057}", "0189"] {
+            assert!(Id::<()>::parse(text).is_nothing(), "{text}");
+        }
+        let text = "01890a5d-ac96-774b-bcce-b302099a8057";
+        assert_eq!(Id::<()>::parse(text).to_string(), text);
+    }
+}

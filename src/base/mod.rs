@@ -1,0 +1,22 @@
+//! Values that every room speaks of. Nothing here does I/O, waits or reads a clock.
+
+mod checked;
+mod error;
+mod field;
+mod id;
+mod json;
+mod number;
+mod text;
+mod time;
+
+pub use checked::checked;
+pub use error::{Error, Issue, Kind, Result};
+pub use field::Field;
+pub use id::Id;
+pub use json::{Json, JsonMap, StringMap};
+pub use number::{Int, Usd};
+pub use text::{
+    Body, Checked, Description, Domain, Email, HttpUrl, Name, Rule as TextRule, Skill, Slug,
+    StableKey, Text, Title, VariableName, Version,
+};
+pub use time::Time;

@@ -1,0 +1,77 @@
+//! Numbers with bounds.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+
+use super::checked::checked;
+
+/// A whole number from `MIN` to `MAX`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Int<const MIN: i64, const MAX: i64>(i64);
+
+impl<const MIN: i64, const MAX: i64> Int<MIN, MAX> {
+    /// The number.
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Int<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fn check<const MIN: i64, const MAX: i64>(n: i64) -> Result<Int<MIN, MAX>, String> {
+            match (MIN..=MAX).contains(&n) {
+                true => Ok(Int(n)),
+                false => Err(format!("must be a whole number from {MIN} to {MAX}")),
+            }
+        }
+        checked(deserializer, check::<MIN, MAX>, || Int(MIN))
+    }
+}
+impl<const MIN: i64, const MAX: i64> JsonSchema for Int<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Int".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "integer", "minimum": MIN, "maximum": MAX})
+    }
+}
+
+/// An amount of money in US dollars: not negative, at most a billion, so that sums stay exact to
+/// the cent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Usd(f64);
+
+impl Usd {
+    /// The amount.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fn check(amount: f64) -> Result<Usd, String> {
+            match (0.0..=1e9).contains(&amount) {
+                true => Ok(Usd(amount)),
+                false => Err("must be an amount from 0 to 1000000000".into()),
+            }
+        }
+        checked(deserializer, check, || Usd(0.0))
+    }
+}
+impl JsonSchema for Usd {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Usd".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "number", "minimum": 0, "maximum": 1e9})
+    }
+}

@@ -1,0 +1,456 @@
+//! Texts with bounds: each bound is written once, is checked where a text comes in, and reaches the
+//! OpenAPI document from here (contract §1, "Text").
+//!
+//! Characters are Unicode code points. Texts are kept as sent, neither trimmed nor normalized.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use bincode::{
+    Decode, Encode,
+    de::{BorrowDecoder, Decoder},
+    enc::Encoder,
+    error::{DecodeError, EncodeError},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
+
+use super::checked::checked;
+
+/// What a kind of text must look like.
+pub trait Rule {
+    /// The text as it is kept, or a phrase that says what it must be.
+    fn check(text: String) -> Result<String, String>;
+    /// Its JSON Schema.
+    fn schema() -> serde_json::Value;
+}
+
+/// A text that keeps the rule `R`.
+pub struct Checked<R>(String, PhantomData<fn() -> R>);
+
+impl<R: Rule> Checked<R> {
+    /// Checks a text; the error is a phrase such as "must be at most 200 characters".
+    pub fn parse(text: impl Into<String>) -> Result<Self, String> {
+        R::check(text.into()).map(|text| Checked(text, PhantomData))
+    }
+}
+
+impl<R> Checked<R> {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text, taken out.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl<R> Deref for Checked<R> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+impl<R> Clone for Checked<R> {
+    fn clone(&self) -> Self {
+        Checked(self.0.clone(), PhantomData)
+    }
+}
+impl<R> PartialEq for Checked<R> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl<R> Eq for Checked<R> {}
+impl<R> PartialOrd for Checked<R> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<R> Ord for Checked<R> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+impl<R> fmt::Debug for Checked<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+impl<R> fmt::Display for Checked<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl<R> Serialize for Checked<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+impl<'de, R: Rule> Deserialize<'de> for Checked<R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        checked(
+            deserializer,
+            |text: String| Self::parse(text),
+            || Checked(String::new(), PhantomData),
+        )
+    }
+}
+impl<R: Rule> JsonSchema for Checked<R> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Text".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        R::schema().try_into().expect("a rule's schema is an object")
+    }
+}
+impl<R> Encode for Checked<R> {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        self.0.encode(encoder)
+    }
+}
+// What is stored was checked when it came in; a rule that grew stricter must not lock data away.
+impl<R, C> Decode<C> for Checked<R> {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        String::decode(decoder).map(|text| Checked(text, PhantomData))
+    }
+}
+impl<'de, R, C> bincode::BorrowDecode<'de, C> for Checked<R> {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(
+        decoder: &mut D,
+    ) -> Result<Self, DecodeError> {
+        Self::decode(decoder)
+    }
+}
+
+// ── The kinds ────────────────────────────────────────────────────────────────
+
+/// A name: 1 to 200 characters, none of them a control character.
+pub type Name = Checked<NameRule>;
+/// A title or subject: 1 to 500 characters.
+pub type Title = Text<1, 500>;
+/// A description: up to 10,000 characters.
+pub type Description = Text<0, 10_000>;
+/// A message's body, a task's description, a memory, a variable's value: 1 to 100,000 characters.
+pub type Body = Text<1, 100_000>;
+/// A tag or skill: 1 to 64 characters.
+pub type Skill = Text<1, 64>;
+/// A slug: `^[a-z0-9]+(?:-[a-z0-9]+)*$`, up to 64, not of the form of a UUID.
+pub type Slug = Checked<SlugRule>;
+/// An agent's stable key: `^[a-z0-9][a-z0-9._-]{0,63}$`, not of the form of a UUID, nor a word that
+/// a route has taken.
+pub type StableKey = Checked<StableKeyRule>;
+/// A version of three numbers: `^\d+\.\d+\.\d+$`.
+pub type Version = Checked<VersionRule>;
+/// The name of a variable or secret: `^[A-Za-z_][A-Za-z0-9_]{0,127}$`.
+pub type VariableName = Checked<VariableNameRule>;
+/// An e-mail address, kept in lower case.
+pub type Email = Checked<EmailRule>;
+/// A domain name: lower case, IDNA ASCII, at least two labels (contract §7).
+pub type Domain = Checked<DomainRule>;
+/// An absolute `http` or `https` URL of at most 2,048 bytes.
+pub type HttpUrl = Checked<HttpUrlRule>;
+/// A text of `MIN` to `MAX` characters.
+pub type Text<const MIN: usize, const MAX: usize> = Checked<Chars<MIN, MAX>>;
+
+/// Any text of `MIN` to `MAX` characters.
+pub struct Chars<const MIN: usize, const MAX: usize>;
+impl<const MIN: usize, const MAX: usize> Rule for Chars<MIN, MAX> {
+    fn check(text: String) -> Result<String, String> {
+        within(&text, MIN, MAX)?;
+        Ok(text)
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": MIN, "maxLength": MAX})
+    }
+}
+
+fn within(text: &str, min: usize, max: usize) -> Result<(), String> {
+    // Bytes bound characters from above, so that most texts are not counted at all.
+    if text.len() >= min.saturating_mul(4) && text.len() <= max {
+        return Ok(());
+    }
+    let chars = text.chars().count();
+    match () {
+        _ if chars < min && min == 1 => Err("must not be empty".into()),
+        _ if chars < min => Err(format!("must be at least {min} characters")),
+        _ if chars > max => Err(format!("must be at most {max} characters")),
+        _ => Ok(()),
+    }
+}
+
+pub struct NameRule;
+impl Rule for NameRule {
+    fn check(text: String) -> Result<String, String> {
+        within(&text, 1, 200)?;
+        match text.chars().any(char::is_control) {
+            true => Err("must not contain control characters".into()),
+            false => Ok(text),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"})
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
+}
+
+const LOOKS_LIKE_AN_ID: &str = "must not have the form of an id";
+
+pub struct SlugRule;
+impl Rule for SlugRule {
+    fn check(text: String) -> Result<String, String> {
+        let word = |w: &str| {
+            !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        };
+        match () {
+            _ if !text.split('-').all(word) || text.len() > 64 => {
+                Err("must be 1 to 64 of a-z and 0-9, in words joined by single hyphens".into())
+            }
+            _ if is_uuid(&text) => Err(LOOKS_LIKE_AN_ID.into()),
+            _ => Ok(text),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-z0-9]+(?:-[a-z0-9]+)*$"})
+    }
+}
+
+pub struct StableKeyRule;
+impl StableKeyRule {
+    /// `/agents/deployments` and `/agents/tool-deployments` are routes of their own.
+    const RESERVED: [&str; 2] = ["deployments", "tool-deployments"];
+}
+impl Rule for StableKeyRule {
+    fn check(text: String) -> Result<String, String> {
+        let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let form = text.len() <= 64
+            && text.bytes().next().is_some_and(lower)
+            && text.bytes().all(|b| lower(b) || matches!(b, b'.' | b'_' | b'-'));
+        match () {
+            _ if !form => Err(
+                "must be 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+                    .into(),
+            ),
+            _ if is_uuid(&text) => Err(LOOKS_LIKE_AN_ID.into()),
+            _ if Self::RESERVED.contains(&text.as_str()) => {
+                Err("is a reserved word; choose another".into())
+            }
+            _ => Ok(text),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$"})
+    }
+}
+
+pub struct VersionRule;
+impl Rule for VersionRule {
+    fn check(text: String) -> Result<String, String> {
+        // 64: three 64-bit numbers fit, and no key of ours grows with a version.
+        let number = |n: &str| n.parse::<u64>().is_ok() && n.bytes().all(|b| b.is_ascii_digit());
+        let parts = text.split('.').count();
+        match parts == 3 && text.len() <= 64 && text.split('.').all(number) {
+            true => Ok(text),
+            false => Err("must be a version of three numbers, such as 1.0.0".into()),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "maxLength": 64, "pattern": r"^\d+\.\d+\.\d+$"})
+    }
+}
+impl Version {
+    /// Its three numbers, which compare as versions do (the texts would not).
+    pub fn numbers(&self) -> [u64; 3] {
+        let mut numbers = self.as_str().split('.').map(|n| n.parse().unwrap_or(0));
+        std::array::from_fn(|_| numbers.next().unwrap_or(0))
+    }
+}
+
+pub struct VariableNameRule;
+impl Rule for VariableNameRule {
+    fn check(text: String) -> Result<String, String> {
+        let form = text.len() <= 128
+            && text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        match form {
+            true => Ok(text),
+            false => {
+                Err("must be 1 to 128 letters, digits and '_', not beginning with a digit".into())
+            }
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,127}$"})
+    }
+}
+
+pub struct EmailRule;
+impl Rule for EmailRule {
+    /// One `@` with something on both sides, no blanks or control characters, at most 254 bytes
+    /// (the longest that mail can carry). Whether mail arrives there only mail can tell.
+    fn check(text: String) -> Result<String, String> {
+        let strange = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | ',');
+        let good = match text.rsplit_once('@') {
+            Some((local, domain)) => {
+                !local.is_empty()
+                    && !local.contains('@')
+                    && !domain.is_empty()
+                    && !domain.starts_with('.')
+                    && !domain.ends_with('.')
+            }
+            None => false,
+        };
+        match good && text.len() <= 254 && !text.contains(strange) {
+            true => Ok(text.to_lowercase()),
+            false => Err("must be an e-mail address of at most 254 characters".into()),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "format": "email", "maxLength": 254})
+    }
+}
+
+pub struct DomainRule;
+impl Rule for DomainRule {
+    fn check(text: String) -> Result<String, String> {
+        const FORM: &str = "must be a domain name of at least two labels, such as example.com, \
+                            without a port, path or wildcard";
+        let ascii = idna::domain_to_ascii_strict(&text).map_err(|_| FORM.to_string())?;
+        let label = |l: &str| {
+            !l.is_empty()
+                && l.len() <= 63
+                && !l.starts_with('-')
+                && !l.ends_with('-')
+                && l.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
+        let numeric = |l: &str| l.bytes().all(|b| b.is_ascii_digit());
+        let last = ascii.rsplit('.').next().unwrap_or_default();
+        let good = ascii.len() <= 253
+            && ascii.split('.').count() >= 2
+            && ascii.split('.').all(label)
+            // No top-level domain is a number; 127.1 and 1.2.3.4 are addresses.
+            && !numeric(last)
+            && !last.starts_with("0x");
+        if good { Ok(ascii) } else { Err(FORM.into()) }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "format": "idn-hostname", "maxLength": 253})
+    }
+}
+
+pub struct HttpUrlRule;
+impl Rule for HttpUrlRule {
+    fn check(text: String) -> Result<String, String> {
+        const FORM: &str = "must be an absolute http or https URL of at most 2048 characters, \
+                            without user information";
+        let good = text.len() <= 2048
+            && text.bytes().all(|b| b.is_ascii_graphic())
+            && text.parse::<hyper::Uri>().is_ok_and(|uri| {
+                matches!(uri.scheme_str(), Some("http" | "https"))
+                    && uri.authority().is_some_and(|a| !a.as_str().contains('@'))
+                    && uri.host().is_some_and(|host| !host.is_empty())
+            });
+        if good { Ok(text) } else { Err(FORM.into()) }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "format": "uri", "maxLength": 2048})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good<R: Rule>(texts: &[&str]) {
+        for text in texts {
+            assert!(Checked::<R>::parse(*text).is_ok(), "{text:?} should do");
+        }
+    }
+
+    fn bad<R: Rule>(texts: &[&str]) {
+        for text in texts {
+            assert!(Checked::<R>::parse(*text).is_err(), "{text:?} should not do");
+        }
+    }
+
+    #[test]
+    fn characters_are_counted_not_bytes() {
+        assert!(Text::<1, 3>::parse("äöü").is_ok());
+        assert!(Text::<1, 3>::parse("äöüß").is_err());
+        assert!(Text::<2, 3>::parse("ä").is_err());
+        assert!(Text::<0, 3>::parse("").is_ok());
+    }
+
+    #[test]
+    fn slugs_and_stable_keys_keep_their_form_and_are_no_ids() {
+        let uuid = "01890a5d-ac96-774b-bcce-b302099a8057";
+        good::<SlugRule>(&["a", "a-b", "9-lives", &"a".repeat(64)]);
+        bad::<SlugRule>(&["", "-a", "a-", "a--b", "A", "a_b", "ä", uuid, &"a".repeat(65)]);
+        good::<StableKeyRule>(&["a", "a.b_c-d", "0", "a-"]);
+        bad::<StableKeyRule>(&["", ".a", "A", "deployments", "tool-deployments", uuid]);
+    }
+
+    #[test]
+    fn versions_are_three_numbers() {
+        good::<VersionRule>(&["0.0.0", "1.20.300"]);
+        bad::<VersionRule>(&["1", "1.2", "1.2.3.4", "1.2.x", "+1.2.3", "", "1..2", "v1.2.3"]);
+        assert!(
+            Version::parse("1.10.0").unwrap().numbers()
+                > Version::parse("1.9.9").unwrap().numbers()
+        );
+    }
+
+    #[test]
+    fn domains_are_ascii_lower_case_and_no_addresses() {
+        assert_eq!(Domain::parse("Bücher.Example").unwrap().as_str(), "xn--bcher-kva.example");
+        good::<DomainRule>(&["example.com", "a.b.example"]);
+        bad::<DomainRule>(&[
+            "",
+            "localhost",
+            "1.2.3.4",
+            "127.1",
+            "example.com:80",
+            "example.com/x",
+            "*.example.com",
+            "-a.example",
+            "a..example",
+            "exa mple.com",
+            "example.com.",
+            "[::1]",
+        ]);
+    }
+
+    #[test]
+    fn e_mail_addresses_are_kept_in_lower_case() {
+        assert_eq!(Email::parse("Ada@Acme.Test").unwrap().as_str(), "ada@acme.test");
+        bad::<EmailRule>(&["", "ada", "@acme.test", "ada@", "a b@acme.test", "a@b@c"]);
+    }
+
+    #[test]
+    fn urls_are_http_with_a_host_and_no_user() {
+        good::<HttpUrlRule>(&[
+            "http://a.test",
+            "https://a.test:8443/x?y=1",
+            "http://127.0.0.1:80/",
+        ]);
+        bad::<HttpUrlRule>(&[
+            "",
+            "ftp://a.test",
+            "//a.test",
+            "http://",
+            "http://u:p@a.test",
+            "a.test",
+        ]);
+    }
+}

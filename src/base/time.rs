@@ -1,0 +1,131 @@
+//! Points in time: milliseconds, UTC (contract §1).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::checked::checked;
+use bincode::{Decode, Encode};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+/// A point in time: milliseconds since 1970, UTC. Written `2026-11-21T18:23:03.120Z`; read from any
+/// RFC 3339 date-time, what is finer than a millisecond being cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct Time(i64);
+
+impl Time {
+    /// From milliseconds since 1970.
+    pub const fn from_millis(millis: i64) -> Self {
+        Time(millis)
+    }
+
+    /// Milliseconds since 1970.
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// Whole seconds since 1970.
+    pub const fn secs(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    /// This much later.
+    pub const fn plus_secs(self, secs: i64) -> Self {
+        Time(self.0 + secs * 1000)
+    }
+
+    /// This much earlier.
+    pub const fn minus_secs(self, secs: i64) -> Self {
+        Time(self.0 - secs * 1000)
+    }
+
+    /// This much later.
+    pub const fn plus_millis(self, millis: i64) -> Self {
+        Time(self.0 + millis)
+    }
+
+    /// The start of this time's calendar month, UTC: what a monthly budget counts from.
+    pub fn month_start(self) -> Self {
+        let date = self.as_datetime().date().replace_day(1).expect("every month has a first day");
+        Time(date.midnight().assume_utc().unix_timestamp() * 1000)
+    }
+
+    /// Reads an RFC 3339 date-time.
+    pub fn parse(text: &str) -> Option<Self> {
+        let nanos = OffsetDateTime::parse(text, &Rfc3339).ok()?.unix_timestamp_nanos();
+        Some(Time(nanos.div_euclid(1_000_000) as i64))
+    }
+
+    fn as_datetime(self) -> OffsetDateTime {
+        OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000_000)
+            .unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = self.as_datetime();
+        write!(
+            f,
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+            t.year(),
+            u8::from(t.month()),
+            t.day(),
+            t.hour(),
+            t.minute(),
+            t.second(),
+            t.millisecond()
+        )
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fn check(text: String) -> Result<Time, String> {
+            Time::parse(&text)
+                .ok_or_else(|| "must be an RFC 3339 date-time, such as 2026-01-31T12:00:00Z".into())
+        }
+        checked(deserializer, check, || Time(0))
+    }
+}
+impl JsonSchema for Time {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_utc_milliseconds_whatever_form_they_came_in() {
+        for (text, written) in [
+            ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.000Z"),
+            ("2026-01-31T12:00:00.1239+02:00", "2026-01-31T10:00:00.123Z"),
+            ("1969-12-31T23:59:59.999Z", "1969-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(Time::parse(text).unwrap().to_string(), written);
+        }
+        assert!(Time::parse("2026-01-31").is_none());
+        assert!(Time::parse("2026-02-30T00:00:00Z").is_none());
+    }
+
+    #[test]
+    fn a_month_starts_on_its_first_at_midnight() {
+        let time = Time::parse("2026-11-21T18:23:03Z").unwrap();
+        assert_eq!(time.month_start().to_string(), "2026-11-01T00:00:00.000Z");
+    }
+}

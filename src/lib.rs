@@ -1,0 +1,6 @@
+//! Roadstead: one self-hosted binary in which a small team keeps its AI agents.
+//!
+//! The rooms of the house, each importing only from those above it (`tests/tidy.rs` checks it,
+//! `docs/ARCHITECTURE.md` explains it).
+
+pub mod base;
