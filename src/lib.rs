@@ -4,3 +4,4 @@
 //! `docs/ARCHITECTURE.md` explains it).
 
 pub mod base;
+pub mod store;

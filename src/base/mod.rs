@@ -5,6 +5,7 @@ mod error;
 mod field;
 mod id;
 mod json;
+mod keys;
 mod number;
 mod text;
 mod time;
@@ -14,6 +15,7 @@ pub use error::{Error, Issue, Kind, Result};
 pub use field::Field;
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap};
+pub use keys::Keys;
 pub use number::{Int, Usd};
 pub use text::{
     Body, Checked, Description, Domain, Email, HttpUrl, Name, Rule as TextRule, Skill, Slug,

@@ -39,6 +39,11 @@ impl<R: Rule> Checked<R> {
 }
 
 impl<R> Checked<R> {
+    /// A text that was checked before it was stored.
+    pub fn stored(text: String) -> Self {
+        Checked(text, PhantomData)
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

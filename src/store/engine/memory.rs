@@ -1,0 +1,115 @@
+//! Tables in memory, for tests: a real engine that forgets everything when it is dropped.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::{Commit, Disk, Each, Op, Order, Reader, Span, Step, Writes};
+use crate::base::Result;
+
+type Tables = BTreeMap<&'static str, BTreeMap<Vec<u8>, Arc<[u8]>>>;
+
+/// Tables in memory.
+#[derive(Default)]
+pub struct Memory {
+    now: State,
+    rehearse: Option<u64>,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    tables: Arc<Tables>,
+    commits: u64,
+    access_stamp: u64,
+}
+
+impl Memory {
+    /// An engine that runs about half of all attempts twice, to prove that they may be. The same
+    /// seed makes the same choices.
+    pub fn rehearsing(seed: u64) -> Self {
+        Memory { now: State::default(), rehearse: Some(seed | 1) }
+    }
+}
+
+impl Disk for Memory {
+    fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
+        Ok(Arc::new(self.now.clone()))
+    }
+
+    fn commit(&mut self, writes: &Writes) -> Commit {
+        self.now.commits += 1;
+        if writes.decide_access {
+            self.now.access_stamp = self.now.commits;
+        }
+        let tables = Arc::make_mut(&mut self.now.tables);
+        for (table, changes) in &writes.tables {
+            let table = tables.entry(table).or_default();
+            for (key, op) in changes {
+                match op {
+                    Op::Put(value) | Op::Insert(value) => {
+                        table.insert(key.clone(), value.as_slice().into());
+                    }
+                    Op::Delete => {
+                        table.remove(key);
+                    }
+                }
+            }
+        }
+        Commit::Done(Arc::new(self.now.clone()))
+    }
+
+    fn reopen(&mut self, _: &mut dyn FnMut(Arc<dyn Reader>)) -> Result<()> {
+        Ok(())
+    }
+
+    fn rehearsals(&mut self) -> usize {
+        let Some(state) = &mut self.rehearse else { return 0 };
+        // xorshift: enough to be irregular.
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        (*state & 1) as usize
+    }
+}
+
+impl Reader for State {
+    fn get(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        see: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        match self.tables.get(table).and_then(|table| table.get(key)) {
+            Some(value) => see(value).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn scan(
+        &self,
+        table: &'static str,
+        span: Span<'_>,
+        order: Order,
+        each: &mut Each<'_>,
+    ) -> Result<()> {
+        let Some(table) = self.tables.get(table) else { return Ok(()) };
+        if span.to.is_some_and(|to| to <= span.from) {
+            return Ok(());
+        }
+        let to = span.to.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut range = table.range::<[u8], _>((Bound::Included(span.from), to));
+        while let Some((key, value)) = match order {
+            Order::Ascending => range.next(),
+            Order::Descending => range.next_back(),
+        } {
+            if each(key, value)? == Step::Enough {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn access_stamp(&self) -> Option<u64> {
+        Some(self.access_stamp)
+    }
+}

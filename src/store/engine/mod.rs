@@ -1,0 +1,177 @@
+//! What lies under the records: ordered tables of bytes, read at a snapshot, changed by finished
+//! batches.
+//!
+//! The seam is cut so that an engine over several machines fits in later: it reads at a snapshot;
+//! an attempt may be run again and again, having no effect but its writes; a commit ends in one of
+//! four ways ([`Commit`]); the notice of a commit is a hint that may be lost; and a lease is an
+//! ordinary row.
+
+mod group;
+mod layer;
+mod memory;
+mod redb;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use group::Group;
+pub use layer::Layer;
+pub use memory::Memory;
+pub use redb::Redb;
+
+use super::signals::Topic;
+use crate::base::{Error, Result};
+
+/// Whether a scan goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The next one, please.
+    More,
+    /// Enough.
+    Enough,
+}
+
+/// The direction of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Smallest key first: oldest first, where keys end in ids.
+    Ascending,
+    /// Largest key first: newest first.
+    Descending,
+}
+
+/// A range of keys: from the first, included, to the second, excluded; `None` is the table's end.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'a> {
+    /// The smallest key.
+    pub from: &'a [u8],
+    /// The first key too large.
+    pub to: Option<&'a [u8]>,
+}
+
+/// What a scan calls for each entry: key and value.
+pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<Step> + 'a;
+
+/// Tables as they were at one commit.
+pub trait Reader: Send + Sync {
+    /// Shows the value under `key`, if there is one; says whether there was.
+    fn get(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        see: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool>;
+
+    /// Shows the entries of a range in order until told that it is enough.
+    fn scan(
+        &self,
+        table: &'static str,
+        span: Span<'_>,
+        order: Order,
+        each: &mut Each<'_>,
+    ) -> Result<()>;
+
+    /// Whether `key` may be written as a new one. An engine that finds out at its commit
+    /// ([`Op::Insert`]) may always say yes: looking first would make it conflict with others' rows.
+    fn is_free(&self, table: &'static str, key: &[u8]) -> Result<bool> {
+        Ok(!self.get(table, key, &mut |_| Ok(()))?)
+    }
+
+    /// The number of the last commit that changed a record which decides access. What was
+    /// concluded under one stamp holds under the same stamp. `None`: the records may have changed
+    /// in this very transaction; conclude anew.
+    fn access_stamp(&self) -> Option<u64>;
+}
+
+/// One change of one key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Written, whatever was there.
+    Put(Vec<u8>),
+    /// Written; there was nothing, and a commit at which there is something must fail.
+    Insert(Vec<u8>),
+    /// Taken away.
+    Delete,
+}
+
+/// A finished batch of changes, and whom to tell of it.
+#[derive(Clone, Debug, Default)]
+pub struct Writes {
+    /// By table, then by key: engines apply them in key order, which is much faster.
+    pub tables: BTreeMap<&'static str, BTreeMap<Vec<u8>, Op>>,
+    /// Whom to wake once this is durable.
+    pub topics: Vec<Topic>,
+    /// Whether a record that decides access is among them.
+    pub decide_access: bool,
+}
+
+impl Writes {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// How many keys change.
+    pub fn len(&self) -> usize {
+        self.tables.values().map(BTreeMap::len).sum()
+    }
+
+    /// Adds what came after.
+    pub fn append(&mut self, later: Writes) {
+        for (table, changes) in later.tables {
+            self.tables.entry(table).or_default().extend(changes);
+        }
+        self.topics.extend(later.topics);
+        self.decide_access |= later.decide_access;
+    }
+}
+
+/// How a commit ended.
+pub enum Commit {
+    /// Durable. Reads from now on see it.
+    Done(Arc<dyn Reader>),
+    /// Nothing of it was kept, for a reason that trying again will not change.
+    Refused(Error),
+    /// Nothing of it was kept: somebody else changed what it was based on. Run the attempts again.
+    Conflict,
+    /// It may or may not have been kept. Nobody may be told either.
+    Unknown(Error),
+}
+
+/// A change waiting to be made. It may be run several times; the last run counts.
+pub trait Attempt: Send {
+    /// Works out what to write, on top of what `reader` shows.
+    fn run(&mut self, reader: &dyn Reader) -> Result<Writes>;
+    /// Tells whoever waits how it ended: `Ok` when what `run` last gave is durable.
+    fn settle(self: Box<Self>, end: Result<()>);
+}
+
+/// An engine.
+pub trait Engine: Send + Sync {
+    /// The newest durable state.
+    fn snapshot(&self) -> Arc<dyn Reader>;
+    /// Hands in an attempt; it is settled later.
+    ///
+    /// # Errors
+    /// 503 when too many wait or the engine is stopping; the attempt was not and will not be run.
+    fn submit(&self, attempt: Box<dyn Attempt>) -> Result<()>;
+}
+
+/// Storage on this machine, to which [`Group`] adds the queue and the writer thread.
+pub trait Disk: Send + 'static {
+    /// The newest durable state.
+    fn snapshot(&mut self) -> Result<Arc<dyn Reader>>;
+    /// Makes a batch durable.
+    fn commit(&mut self, writes: &Writes) -> Commit;
+    /// Gets back to a sound state after a commit whose outcome is unknown, publishing what readers
+    /// are to see meanwhile and afterwards.
+    ///
+    /// # Errors
+    /// If that is not possible yet; it is tried again before the next commit.
+    fn reopen(&mut self, publish: &mut dyn FnMut(Arc<dyn Reader>)) -> Result<()>;
+    /// How often an attempt is run before the run that counts: 0, except in tests that prove that
+    /// attempts may run again.
+    fn rehearsals(&mut self) -> usize {
+        0
+    }
+}

@@ -1,0 +1,160 @@
+//! Typed records over ordered tables of bytes.
+//!
+//! A [`View`] reads at a snapshot, a [`Tx`] works out changes on top of one; both see one
+//! organization. What they see lies in an [`engine`]; how a record lies there is the [`codec`]'s;
+//! which tables there are, the catalogue of [`TableInfo`]s says.
+
+pub mod check;
+pub mod codec;
+pub mod engine;
+mod key;
+mod record;
+mod signals;
+mod source;
+mod tx;
+mod view;
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+pub use engine::{Order, Step};
+pub use key::Key;
+pub use record::{AnyIndex, Index, Org, Record, TableInfo};
+pub use signals::{Listener, Signals, Topic};
+pub use source::Moment;
+pub use tx::{MAX_WRITES, Tx};
+pub use view::{Page, Part, Source, View};
+
+use crate::base::{Error, Id, Keys, Result};
+use engine::{Attempt, Disk, Engine, Group, Reader, Writes};
+
+/// The store: an engine, with what transactions need beside it.
+#[derive(Clone)]
+pub struct Store {
+    engine: Arc<dyn Engine>,
+    shared: Arc<Shared>,
+    signals: Arc<Signals>,
+}
+
+struct Shared {
+    moment: Moment,
+    keys: Keys,
+}
+
+impl Store {
+    /// A store on this machine's `disk`.
+    pub fn start(disk: impl Disk, moment: Moment, keys: Keys) -> Result<Self> {
+        let signals = Arc::new(Signals::default());
+        let engine = Arc::new(Group::start(disk, signals.clone())?);
+        Ok(Store { engine, shared: Arc::new(Shared { moment, keys }), signals })
+    }
+
+    /// A store in memory that runs about half of all attempts twice, for tests.
+    pub fn in_memory(moment: Moment) -> Self {
+        let disk = engine::Memory::rehearsing(moment.now().millis() as u64);
+        Self::start(disk, moment, Keys::new([7; 32])).expect("memory does not fail")
+    }
+
+    /// Time, ids and randomness.
+    pub fn moment(&self) -> &Moment {
+        &self.shared.moment
+    }
+
+    /// The installation's keys.
+    pub fn keys(&self) -> &Keys {
+        &self.shared.keys
+    }
+
+    /// Where to listen for commits.
+    pub fn signals(&self) -> &Signals {
+        &self.signals
+    }
+
+    /// Reads at the newest durable state, seeing the records of `org` ([`Id::NOTHING`]: of none).
+    pub fn read<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
+        let reader = self.engine.snapshot();
+        read(&View {
+            base: &*reader,
+            own: None,
+            org,
+            now: self.shared.moment.now(),
+            keys: &self.shared.keys,
+        })
+    }
+
+    /// Runs `write` in a transaction of `org` and waits until what it wrote is durable. `write`
+    /// may be run again.
+    ///
+    /// # Errors
+    /// What `write` returns; nothing is kept then. 503 if too many wait, or if it is not known
+    /// whether the changes were kept.
+    pub async fn write<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let shared = self.shared.clone();
+        self.engine.submit(Box::new(Pending { shared, org, write, out: None, reply }))?;
+        answer.await.unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
+    }
+
+    /// The same from a thread that may wait.
+    pub fn write_now<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let shared = self.shared.clone();
+        self.engine.submit(Box::new(Pending { shared, org, write, out: None, reply }))?;
+        answer.blocking_recv().unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
+    }
+
+    /// Reads everything and says what is wrong.
+    pub fn check(&self, tables: &[TableInfo]) -> Result<check::Findings> {
+        let reader = self.engine.snapshot();
+        let mut findings = check::Findings::default();
+        for table in tables {
+            (table.check)(&*reader, &mut findings)?;
+        }
+        Ok(findings)
+    }
+}
+
+/// The names of all tables of a catalogue.
+pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
+    tables.iter().flat_map(|table| std::iter::once(table.name).chain((table.indexes)())).collect()
+}
+
+/// An operation on its way to the writer thread and its answer on the way back.
+struct Pending<T, F> {
+    shared: Arc<Shared>,
+    org: Id<Org>,
+    write: F,
+    out: Option<T>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Attempt for Pending<T, F>
+where
+    T: Send,
+    F: FnMut(&mut Tx) -> Result<T> + Send,
+{
+    fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
+        let mut tx = Tx::new(reader, &self.shared.moment, &self.shared.keys);
+        tx.enter(self.org);
+        self.out = Some((self.write)(&mut tx)?);
+        Ok(tx.into_writes())
+    }
+
+    fn settle(self: Box<Self>, end: Result<()>) {
+        let Pending { out, reply, .. } = *self;
+        let answer = end.and_then(|()| {
+            out.ok_or_else(|| Error::internal("an attempt was settled but never run"))
+        });
+        // Whoever asked may have left; what was written stays.
+        let _ = reply.send(answer);
+    }
+}

@@ -1,0 +1,124 @@
+//! Records and their indexes, and the catalogue that lists them.
+
+use bincode::{Decode, Encode};
+
+use super::check::{self, Findings};
+use super::engine::Reader;
+use super::key::Key;
+use crate::base::{Error, Id, Result};
+
+/// The organization that owns a record; what `auth::Organization` is to the store.
+pub enum Org {}
+
+/// Something kept in a table of its own.
+pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
+    /// Its table, in plain words.
+    const TABLE: &'static str;
+    /// The version of its layout; older ones are read by [`Record::upgrade`].
+    const VERSION: u8 = 1;
+    /// Whether an organization owns it. Its key then begins with that organization's id, and only
+    /// a view of that organization can reach it.
+    const OWNED: bool = true;
+    /// Whether it decides who may do what. A commit that changes such a record ends every
+    /// conclusion drawn from them before (see [`Reader::access_stamp`]).
+    const DECIDES_ACCESS: bool = false;
+    /// Its indexes, kept by the transaction.
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[];
+    /// What identifies it, in its organization if it is owned.
+    type Key: Key;
+
+    /// Its key.
+    fn key(&self) -> Self::Key;
+
+    /// Reads the body of an older version.
+    fn upgrade(version: u8, _body: &[u8]) -> Result<Self> {
+        Err(Error::internal(format!("{} has no upgrade from version {version}", Self::TABLE)))
+    }
+}
+
+/// An index: finds records by something other than their key.
+///
+/// A record whose `of` gives `None` is left out.
+pub struct Index<R, K> {
+    name: &'static str,
+    taken: Option<(&'static str, &'static str)>,
+    of: fn(&R) -> Option<K>,
+}
+
+impl<R: Record, K: Key> Index<R, K> {
+    /// An index in which many records may share a key; they stand in the order of their own keys.
+    pub const fn many(name: &'static str, of: fn(&R) -> Option<K>) -> Self {
+        Index { name, taken: None, of }
+    }
+
+    /// An index in which a key belongs to one record. A second is refused with 409, `code` and
+    /// `message`.
+    pub const fn unique(
+        name: &'static str,
+        code: &'static str,
+        message: &'static str,
+        of: fn(&R) -> Option<K>,
+    ) -> Self {
+        Index { name, taken: Some((code, message)), of }
+    }
+}
+
+/// An index whose key type does not matter to the caller.
+pub trait AnyIndex<R>: Sync {
+    /// Its table.
+    fn name(&self) -> &'static str;
+    /// Code and message of the 409 when a key is taken; `None` if many may share it.
+    fn taken(&self) -> Option<(&'static str, &'static str)>;
+    /// The record's key in this index (without owner and record key), if it stands there.
+    fn key_of(&self, record: &R) -> Option<Vec<u8>>;
+    /// How many of these bytes are the index's own key; what follows is the record's.
+    fn key_len(&self, bytes: &[u8]) -> Option<usize>;
+}
+
+impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn taken(&self) -> Option<(&'static str, &'static str)> {
+        self.taken
+    }
+    fn key_of(&self, record: &R) -> Option<Vec<u8>> {
+        (self.of)(record).map(|key| key.to_bytes())
+    }
+    fn key_len(&self, bytes: &[u8]) -> Option<usize> {
+        let mut rest = bytes;
+        K::read(&mut rest)?;
+        Some(bytes.len() - rest.len())
+    }
+}
+
+/// The bytes before every key of a record: its owner, if it has one.
+pub(super) fn owner<R: Record>(org: Id<Org>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(64);
+    if R::OWNED {
+        bytes.extend_from_slice(org.bytes());
+    }
+    bytes
+}
+
+/// One line of the catalogue: a table with its indexes, and how to check them.
+#[derive(Clone, Copy)]
+pub struct TableInfo {
+    /// The table.
+    pub name: &'static str,
+    /// The tables of its indexes.
+    pub indexes: fn() -> Vec<&'static str>,
+    /// Reads every record and index entry and notes what is wrong.
+    pub check: fn(&dyn Reader, &mut Findings) -> Result<()>,
+}
+
+impl TableInfo {
+    /// The line of `R`.
+    pub const fn of<R: Record>() -> Self {
+        TableInfo {
+            name: R::TABLE,
+            indexes: || R::INDEXES.iter().map(|index| index.name()).collect(),
+            check: check::table::<R>,
+        }
+    }
+}

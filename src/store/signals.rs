@@ -1,0 +1,55 @@
+//! Who waits for what, in this process.
+//!
+//! A signal carries no data and may be lost: whoever waits looks at the rows again, and looks at
+//! them now and then without any signal.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// What can be waited for: the id of the thing that changes.
+pub type Topic = Uuid;
+
+/// Everybody who waits.
+#[derive(Default)]
+pub struct Signals {
+    waiting: Mutex<HashMap<Topic, watch::Sender<()>>>,
+}
+
+impl Signals {
+    /// Begins to listen. Look at the rows after this and before waiting: what is committed later
+    /// ends the wait.
+    pub fn listen(&self, topic: Topic) -> Listener {
+        let mut waiting = self.waiting.lock().expect("nobody panics holding it");
+        Listener(waiting.entry(topic).or_insert_with(|| watch::channel(()).0).subscribe())
+    }
+
+    /// Wakes whoever listens to one of these.
+    pub(super) fn fire(&self, topics: &[Topic]) {
+        if topics.is_empty() {
+            return;
+        }
+        let mut waiting = self.waiting.lock().expect("nobody panics holding it");
+        for topic in topics {
+            // Nobody left to hear it: forgotten, so that the map does not grow.
+            if waiting.get(topic).is_some_and(|sender| sender.send(()).is_err()) {
+                waiting.remove(topic);
+            }
+        }
+    }
+}
+
+/// One who listens.
+pub struct Listener(watch::Receiver<()>);
+
+impl Listener {
+    /// Waits for the next signal.
+    pub async fn heard(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The signals themselves are gone: the process is ending.
+            std::future::pending::<()>().await;
+        }
+    }
+}

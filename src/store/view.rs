@@ -1,0 +1,321 @@
+//! Reading records, in a snapshot or in a transaction.
+
+use super::codec;
+use super::engine::{Layer, Order, Reader, Span, Step, Writes};
+use super::key::{Key, after_prefix};
+use super::record::{AnyIndex, Index, Org, Record, owner};
+use crate::base::{Error, Id, Keys, Result, Time};
+
+/// The records as one organization's request may see them, at one moment.
+///
+/// Records that an organization owns are reached only through a view of that organization: no
+/// operation can read another's.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub(super) base: &'a dyn Reader,
+    pub(super) own: Option<&'a Writes>,
+    pub(super) org: Id<Org>,
+    pub(super) now: Time,
+    pub(super) keys: &'a Keys,
+}
+
+/// Where records are listed from: the table itself, in the order of its keys, or an index.
+pub struct Source<R: 'static>(Option<&'static dyn AnyIndex<R>>);
+
+impl<R: Record> Source<R> {
+    /// The table itself.
+    pub const TABLE: Self = Source(None);
+}
+
+impl<R: Record, K: Key> From<&'static Index<R, K>> for Source<R> {
+    fn from(index: &'static Index<R, K>) -> Self {
+        Source(Some(index))
+    }
+}
+
+/// Part of a list: some records and where the next part begins, if there is one.
+#[derive(Clone, Debug)]
+pub struct Page<T> {
+    /// The records.
+    pub items: Vec<T>,
+    /// The position of the last one, when something follows.
+    pub next: Option<Vec<u8>>,
+}
+
+impl<T> Page<T> {
+    /// A list that has only this one part.
+    pub fn whole(items: Vec<T>) -> Self {
+        Page { items, next: None }
+    }
+
+    /// The same part with its records turned into something else.
+    pub fn map<U>(self, f: impl FnMut(T) -> U) -> Page<U> {
+        Page { items: self.items.into_iter().map(f).collect(), next: self.next }
+    }
+
+    /// The same, where turning one may fail.
+    pub fn try_map<U>(self, f: impl FnMut(T) -> Result<U>) -> Result<Page<U>> {
+        let items = self.items.into_iter().map(f).collect::<Result<_>>()?;
+        Ok(Page { items, next: self.next })
+    }
+}
+
+/// Which part of a list is wanted.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// At most so many records.
+    pub limit: usize,
+    /// Those after this position.
+    pub after: Option<Vec<u8>>,
+}
+
+impl<'a> View<'a> {
+    /// When this is. The same throughout a request.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The organization it is of.
+    pub fn org(&self) -> Id<Org> {
+        self.org
+    }
+
+    /// The installation's keys.
+    pub fn keys(&self) -> &'a Keys {
+        self.keys
+    }
+
+    /// The same moment as another organization may see it. For `auth`, which works out whose
+    /// request it is, and for jobs; `tests/tidy.rs` keeps it out of the resources.
+    pub fn of(&self, org: Id<Org>) -> View<'a> {
+        View { org, ..*self }
+    }
+
+    /// See [`Reader::access_stamp`].
+    pub fn access_stamp(&self) -> Option<u64> {
+        match self.own {
+            Some(own) if own.decide_access => None,
+            _ => self.base.access_stamp(),
+        }
+    }
+
+    /// The record with this key.
+    pub fn get<R: Record>(&self, key: &R::Key) -> Result<Option<R>> {
+        let mut bytes = owner::<R>(self.org);
+        key.write(&mut bytes);
+        self.get_raw(&bytes)
+    }
+
+    /// The record with this key, or 404.
+    pub fn fetch<R: Record>(&self, key: &R::Key) -> Result<R> {
+        self.get(key)?.ok_or_else(Error::not_found)
+    }
+
+    /// The record that a unique index has under this key.
+    pub fn find<R: Record, K: Key>(
+        &self,
+        index: &'static Index<R, K>,
+        key: &K,
+    ) -> Result<Option<R>> {
+        let mut bytes = owner::<R>(self.org);
+        key.write(&mut bytes);
+        let mut record_key = None;
+        self.raw_get(index.name(), &bytes, &mut |value| {
+            record_key = Some([owner::<R>(self.org).as_slice(), value].concat());
+            Ok(())
+        })?;
+        match record_key {
+            Some(record_key) => self.indexed(index.name(), &record_key).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// One part of the records whose key in `source` begins with `prefix`, those that `keep` keeps.
+    /// `keep` reads what it leaves out: for more than a handful, there should be an index.
+    pub fn page<R: Record>(
+        &self,
+        source: impl Into<Source<R>>,
+        prefix: &impl Key,
+        order: Order,
+        part: &Part,
+        keep: impl Fn(&R) -> bool,
+    ) -> Result<Page<R>> {
+        let mut items = Vec::new();
+        let mut last = None;
+        let mut next = None;
+        self.walk(source.into(), prefix, order, part.after.as_deref(), &mut |position, record| {
+            if !keep(&record) {
+                return Ok(Step::More);
+            }
+            if items.len() == part.limit {
+                next = last.take();
+                return Ok(Step::Enough);
+            }
+            last = Some(position.to_vec());
+            items.push(record);
+            Ok(Step::More)
+        })?;
+        Ok(Page { items, next })
+    }
+
+    /// Every record whose key in `source` begins with `prefix`, in order, until told to stop.
+    pub fn each<R: Record>(
+        &self,
+        source: impl Into<Source<R>>,
+        prefix: &impl Key,
+        order: Order,
+        mut each: impl FnMut(R) -> Result<Step>,
+    ) -> Result<()> {
+        self.walk(source.into(), prefix, order, None, &mut |_, record| each(record))
+    }
+
+    /// All of them, smallest key first. For lists that a limit keeps short.
+    pub fn all<R: Record>(
+        &self,
+        source: impl Into<Source<R>>,
+        prefix: &impl Key,
+    ) -> Result<Vec<R>> {
+        let mut all = Vec::new();
+        self.each(source, prefix, Order::Ascending, |record| {
+            all.push(record);
+            Ok(Step::More)
+        })?;
+        Ok(all)
+    }
+
+    /// The first of them in this order.
+    pub fn first<R: Record>(
+        &self,
+        source: impl Into<Source<R>>,
+        prefix: &impl Key,
+        order: Order,
+    ) -> Result<Option<R>> {
+        let mut first = None;
+        self.each(source, prefix, order, |record| {
+            first = Some(record);
+            Ok(Step::Enough)
+        })?;
+        Ok(first)
+    }
+
+    /// How many there are, counting no further than `at_most`; reads no records.
+    pub fn count<R: Record>(
+        &self,
+        source: impl Into<Source<R>>,
+        prefix: &impl Key,
+        at_most: usize,
+    ) -> Result<usize> {
+        let Source(index) = source.into();
+        let from = self.prefixed::<R>(prefix);
+        let to = after_prefix(&from);
+        let mut count = 0;
+        if at_most == 0 {
+            return Ok(0);
+        }
+        self.scan(
+            index.map_or(R::TABLE, |index| index.name()),
+            Span { from: &from, to: to.as_deref() },
+            Order::Ascending,
+            &mut |_, _| {
+                count += 1;
+                Ok(if count == at_most { Step::Enough } else { Step::More })
+            },
+        )?;
+        Ok(count)
+    }
+
+    fn prefixed<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
+        let mut bytes = owner::<R>(self.org);
+        prefix.write(&mut bytes);
+        bytes
+    }
+
+    /// Walks a source. Positions are the keys without their owner: what a cursor carries.
+    fn walk<R: Record>(
+        &self,
+        Source(index): Source<R>,
+        prefix: &impl Key,
+        order: Order,
+        after: Option<&[u8]>,
+        each: &mut dyn FnMut(&[u8], R) -> Result<Step>,
+    ) -> Result<()> {
+        let mut from = self.prefixed::<R>(prefix);
+        let mut to = after_prefix(&from);
+        let owner = owner::<R>(self.org);
+        if let Some(after) = after {
+            let mut position = [owner.as_slice(), after].concat();
+            // A position outside the list is one that was made up.
+            if !position.starts_with(&from) {
+                return Err(Error::invalid_at("cursor", "is not a cursor of this list"));
+            }
+            match order {
+                Order::Descending => to = Some(position),
+                Order::Ascending => {
+                    position.push(0); // The smallest key after it.
+                    from = position;
+                }
+            }
+        }
+        let span = Span { from: &from, to: to.as_deref() };
+        let Some(index) = index else {
+            return self.scan(R::TABLE, span, order, &mut |key, value| {
+                each(&key[owner.len()..], codec::decode(key, value)?)
+            });
+        };
+        self.scan(index.name(), span, order, &mut |key, value| {
+            let entry = &key[owner.len()..];
+            let record_key = match index.taken() {
+                Some(_) => value,
+                None => {
+                    let own = index.key_len(entry).ok_or_else(|| dangling(index.name(), key))?;
+                    &entry[own..]
+                }
+            };
+            let record = self.indexed(index.name(), &[owner.as_slice(), record_key].concat())?;
+            each(entry, record)
+        })
+    }
+
+    /// The record an index entry points to.
+    fn indexed<R: Record>(&self, index: &str, key: &[u8]) -> Result<R> {
+        self.get_raw(key)?.ok_or_else(|| dangling(index, key))
+    }
+
+    pub(super) fn get_raw<R: Record>(&self, key: &[u8]) -> Result<Option<R>> {
+        let mut record = None;
+        self.raw_get(R::TABLE, key, &mut |value| {
+            record = Some(codec::decode(key, value)?);
+            Ok(())
+        })?;
+        Ok(record)
+    }
+
+    fn raw_get(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        see: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        match self.own {
+            None => self.base.get(table, key, see),
+            Some(writes) => Layer { base: self.base, writes }.get(table, key, see),
+        }
+    }
+
+    fn scan(
+        &self,
+        table: &'static str,
+        span: Span<'_>,
+        order: Order,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<Step>,
+    ) -> Result<()> {
+        match self.own {
+            None => self.base.scan(table, span, order, each),
+            Some(writes) => Layer { base: self.base, writes }.scan(table, span, order, each),
+        }
+    }
+}
+
+fn dangling(index: &str, key: &[u8]) -> Error {
+    Error::internal(format!("{index} {}: points to no record", codec::hex(key)))
+}
