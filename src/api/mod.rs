@@ -1,0 +1,27 @@
+//! How the product is offered: routes, typed requests, lists, and the document made from them.
+
+pub mod openapi;
+pub mod read;
+mod request;
+mod route;
+
+pub use read::Input;
+pub use request::{At, Empty, OrgSlug, Parts, PathPart, Raw, Removed, Req, Who};
+pub use route::{
+    Action, Answer, Bound, HashAction, Look, Method, Route, Scope, Shape, Taken, WaitAction, Work,
+};
+
+use crate::outbox::{Job, Sweep};
+use crate::store::TableInfo;
+
+/// What a resource brings: everything about it is registered by this one value.
+pub struct Resource {
+    /// Its routes.
+    pub routes: fn() -> Vec<Route>,
+    /// Its tables.
+    pub tables: &'static [TableInfo],
+    /// What it does after a commit.
+    pub jobs: &'static [Job],
+    /// What it does again and again.
+    pub sweeps: &'static [Sweep],
+}

@@ -1,0 +1,531 @@
+//! Routes: one value declares an endpoint. Method, path, rule and the operation, whose signature
+//! gives the types, the validation and the OpenAPI document.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::read::{self, Input, Mode};
+use super::request::{At, OrgSlug, Parts, Raw, Req, Who};
+use crate::auth::passwords::{Hashed, Hashing};
+use crate::auth::{Rule, User};
+use crate::base::{Email, Error, Id, Int, Result, Time};
+use crate::store::{Page, Part, Tx, View};
+
+/// The methods there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Creates, or does something.
+    Post,
+    /// Replaces what has a name.
+    Put,
+    /// Changes.
+    Patch,
+    /// Removes.
+    Delete,
+}
+
+impl Method {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+        }
+    }
+
+    /// Whether arguments come in the body. Else they are in the query, and a body is ignored.
+    pub fn has_body(self) -> bool {
+        matches!(self, Method::Post | Method::Put | Method::Patch)
+    }
+}
+
+/// How a route finds the organization it is about.
+#[derive(Clone, Copy)]
+pub enum Scope {
+    /// `orgSlug` says.
+    Organization,
+    /// It is about none.
+    Installation,
+    /// `orgSlug` says, or, where it is absent, the organization of the caller's in which the thing
+    /// named by the path is: the function says whether it is in the view's.
+    Wherever(fn(&View, &[String]) -> Result<bool>),
+}
+
+/// An answer: always 200, always JSON.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The JSON.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    fn of(value: &impl Serialize) -> Result<Self> {
+        let body = serde_json::to_vec(value)
+            .map_err(|e| Error::internal(format!("an answer cannot be written: {e}")))?;
+        Ok(Answer { body })
+    }
+}
+
+/// A bound read.
+pub type Reading = Box<dyn Fn(&View, &Who) -> Result<Answer> + Send + Sync>;
+/// A bound write. It may be run again.
+pub type Writing = Box<dyn FnMut(&mut Tx, &Who) -> Result<Answer> + Send>;
+
+/// A route's operation, its arguments bound.
+pub enum Action {
+    /// Reads at a snapshot.
+    Read(Reading),
+    /// Writes in a transaction.
+    Write(Writing),
+    /// Reads, hashes passwords outside of any transaction, and writes.
+    Hash(Box<dyn HashAction>),
+    /// Waits until there is something to take.
+    Wait(Arc<dyn WaitAction>),
+}
+
+/// A request whose arguments are bound.
+pub struct Bound {
+    /// `orgSlug`, if it was sent.
+    pub org_slug: Option<String>,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What an operation with a password needs done before it writes.
+pub struct Work {
+    /// The hashing.
+    pub hashing: Hashing,
+    /// The address whose sign-in attempts this counts against, and whether it is known to have
+    /// signed in from here before.
+    pub attempt: Option<(Email, bool)>,
+}
+
+/// A bound operation with a password.
+pub trait HashAction: Send {
+    /// Looks at the state and says what is to be hashed.
+    fn look(&self, view: &View, who: &Who) -> Result<Work>;
+    /// Writes, knowing what came of it; says whose doing it was.
+    fn settle(&mut self, tx: &mut Tx, who: &Who, hashed: &Hashed) -> Result<(Answer, Id<User>)>;
+}
+
+/// What somebody who waits finds.
+pub struct Look {
+    /// What to listen to.
+    pub topic: Uuid,
+    /// Whether there is something to take now.
+    pub ready: bool,
+    /// When there may be something without any commit.
+    pub again_at: Option<Time>,
+}
+
+/// One thing taken, for a stream.
+pub struct Taken {
+    /// Its id.
+    pub id: String,
+    /// The thing, as JSON.
+    pub json: Value,
+}
+
+/// A bound operation that waits.
+pub trait WaitAction: Send + Sync {
+    /// Looks whether there is something.
+    fn look(&self, view: &View, who: &Who) -> Result<Look>;
+    /// Takes it.
+    fn take(&self, tx: &mut Tx, who: &Who) -> Result<Vec<Taken>>;
+    /// How long to wait, in seconds, when there is nothing.
+    fn wait_secs(&self) -> u64;
+}
+
+type Binder = Box<dyn Fn(&Raw) -> Result<Bound> + Send + Sync>;
+type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// What kind of operation a route has, for the document and the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One thing is read: it has an ETag.
+    One,
+    /// A list is read in parts.
+    List,
+    /// Something is written.
+    Change,
+    /// Something is waited for; events of this name stream it.
+    Wait(&'static str),
+}
+
+/// An endpoint.
+pub struct Route {
+    /// Its method.
+    pub method: Method,
+    /// Its path below `/api`, in matchit's form.
+    pub path: &'static str,
+    /// Who may call it.
+    pub rule: Rule,
+    /// Noun and verb (`task.create`): its name in the audit log and in the document.
+    pub name: &'static str,
+    /// A line that says what it does.
+    pub about: &'static str,
+    /// How it finds its organization.
+    pub scope: Scope,
+    /// What kind of operation it has.
+    pub shape: Shape,
+    /// Whether its answer shows a secret that is never shown again, so that no copy may be kept.
+    pub shows_secret: bool,
+    /// The schemas of its path parameters.
+    pub params: Vec<Schema>,
+    /// The schema of its body or query.
+    pub input: SchemaOf,
+    /// The schema of its answer, or of the items of its list.
+    pub output: SchemaOf,
+    bind: Binder,
+}
+
+/// What a body must have beside what its route takes.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OrgRequired {
+    org_slug: String,
+}
+impl Input for OrgRequired {}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OrgOptional {
+    org_slug: Option<String>,
+}
+impl Input for OrgOptional {}
+
+/// The part of a list that is wanted (contract §1, "A list").
+#[derive(Deserialize)]
+struct PartQuery {
+    limit: Option<Int<1, 200>>,
+    cursor: Option<String>,
+}
+impl Input for PartQuery {}
+const DEFAULT_LIMIT: i64 = 50;
+
+#[derive(Deserialize)]
+struct WaitQuery {
+    wait: Option<Int<0, 60>>,
+}
+impl Input for WaitQuery {}
+
+impl Route {
+    /// Reads one thing.
+    pub fn get<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        operation: fn(&View, &Req<P, I>) -> Result<O>,
+    ) -> Self {
+        let bind = move |parts: Parts<P, I>, _: &Extra| {
+            Ok(Action::Read(Box::new(move |view, who| {
+                Answer::of(&operation(view, &Req::new(&parts, who))?)
+            })))
+        };
+        Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::One, bind)
+    }
+
+    /// Reads a list in parts.
+    pub fn list<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        operation: fn(&View, &Req<P, I>) -> Result<Page<O>>,
+    ) -> Self {
+        let bind = move |parts: Parts<P, I>, extra: &Extra| {
+            let list = extra.list;
+            Ok(Action::Read(Box::new(move |view, who| {
+                let page = operation(view, &Req::new(&parts, who))?;
+                let next = page.next.map(|position| cursor(&list, &position));
+                Answer::of(&Listed { items: page.items, next_cursor: next })
+            })))
+        };
+        Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::List, bind)
+    }
+
+    /// Creates, or does something.
+    pub fn post<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+    ) -> Self {
+        Self::write(Method::Post, path, rule, name, operation)
+    }
+
+    /// Replaces what has a name.
+    pub fn put<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+    ) -> Self {
+        Self::write(Method::Put, path, rule, name, operation)
+    }
+
+    /// Changes.
+    pub fn patch<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+    ) -> Self {
+        Self::write(Method::Patch, path, rule, name, operation)
+    }
+
+    /// Removes.
+    pub fn delete<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+    ) -> Self {
+        Self::write(Method::Delete, path, rule, name, operation)
+    }
+
+    fn write<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        method: Method,
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+    ) -> Self {
+        let bind = move |parts: Parts<P, I>, _: &Extra| {
+            Ok(Action::Write(Box::new(move |tx, who| {
+                Answer::of(&operation(tx, &Req::new(&parts, who))?)
+            })))
+        };
+        Self::new::<P, I, O>(method, path, rule, name, Shape::Change, bind)
+    }
+
+    /// A POST with a password in it: `look` says what is to be hashed, `settle` writes and says
+    /// whose doing it was.
+    pub fn hashing<I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        look: fn(&View, &Req<(), I>) -> Result<Work>,
+        settle: fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>,
+    ) -> Self {
+        struct Both<I, O> {
+            parts: Parts<(), I>,
+            look: fn(&View, &Req<(), I>) -> Result<Work>,
+            settle: fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>,
+        }
+        impl<I: Input, O: Serialize> HashAction for Both<I, O> {
+            fn look(&self, view: &View, who: &Who) -> Result<Work> {
+                (self.look)(view, &Req::new(&self.parts, who))
+            }
+            fn settle(
+                &mut self,
+                tx: &mut Tx,
+                who: &Who,
+                hashed: &Hashed,
+            ) -> Result<(Answer, Id<User>)> {
+                let (out, user) = (self.settle)(tx, &Req::new(&self.parts, who), hashed)?;
+                Ok((Answer::of(&out)?, user))
+            }
+        }
+        let bind = move |parts: Parts<(), I>, _: &Extra| {
+            Ok(Action::Hash(Box::new(Both { parts, look, settle }) as Box<dyn HashAction>))
+        };
+        Self::new::<(), I, O>(Method::Post, path, rule, name, Shape::Change, bind)
+            .scope(Scope::Installation)
+    }
+
+    /// A GET that waits (`wait`, 0 to 60 seconds) until `look` finds something and then takes it.
+    /// With `Accept: text/event-stream` it goes on, each thing being an event named `event`.
+    pub fn wait<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        event: &'static str,
+        look: fn(&View, &Req<P, I>) -> Result<Look>,
+        take: fn(&mut Tx, &Req<P, I>) -> Result<Vec<O>>,
+    ) -> Self {
+        struct Both<P, I, O> {
+            parts: Parts<P, I>,
+            secs: u64,
+            look: fn(&View, &Req<P, I>) -> Result<Look>,
+            take: fn(&mut Tx, &Req<P, I>) -> Result<Vec<O>>,
+        }
+        impl<P: At, I: Input, O: Serialize> WaitAction for Both<P, I, O> {
+            fn look(&self, view: &View, who: &Who) -> Result<Look> {
+                (self.look)(view, &Req::new(&self.parts, who))
+            }
+            fn take(&self, tx: &mut Tx, who: &Who) -> Result<Vec<Taken>> {
+                let taken = (self.take)(tx, &Req::new(&self.parts, who))?;
+                let taken = taken.iter().map(|thing| {
+                    let json = serde_json::to_value(thing)
+                        .map_err(|e| Error::internal(format!("cannot be written: {e}")))?;
+                    let id = json.get("id").and_then(Value::as_str).unwrap_or_default().into();
+                    Ok(Taken { id, json })
+                });
+                taken.collect()
+            }
+            fn wait_secs(&self) -> u64 {
+                self.secs
+            }
+        }
+        let bind = move |parts: Parts<P, I>, extra: &Extra| {
+            Ok(Action::Wait(Arc::new(Both { parts, secs: extra.wait_secs, look, take })))
+        };
+        Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::Wait(event), bind)
+    }
+
+    /// Says in a line what it does.
+    pub fn about(mut self, about: &'static str) -> Self {
+        self.about = about;
+        self
+    }
+
+    /// Says how it finds its organization, if not by `orgSlug`.
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Its answer shows a secret that is never shown again.
+    pub fn shows_secret(mut self) -> Self {
+        self.shows_secret = true;
+        self
+    }
+
+    /// Binds a request's arguments.
+    ///
+    /// # Errors
+    /// 400 with every problem found.
+    pub fn bind(&self, raw: &Raw) -> Result<Bound> {
+        (self.bind)(raw)
+    }
+
+    fn new<P: At, I: Input + JsonSchema, O: JsonSchema>(
+        method: Method,
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        shape: Shape,
+        bind: impl Fn(Parts<P, I>, &Extra) -> Result<Action> + Send + Sync + 'static,
+    ) -> Self {
+        // The scope is set after this, so the binder is told it when it is called.
+        let bind: Binder = Box::new(move |raw| {
+            let (value, mode) = match method.has_body() {
+                true => (read::parse_body(raw.body)?, Mode::Body),
+                false => (read::parse_query(raw.query)?, Mode::Query),
+            };
+            let mut issues = Vec::new();
+            let mut note = |error: Error| issues.extend_from_slice(error.issues());
+            let org_slug = match raw.org {
+                OrgSlug::Ignored => Ok(None),
+                OrgSlug::Optional => read::read_input(&value, mode).map(|o: OrgOptional| o.org_slug),
+                OrgSlug::Required => {
+                    read::read_input(&value, mode).map(|o: OrgRequired| Some(o.org_slug))
+                }
+            }
+            .unwrap_or_else(|error| {
+                note(error);
+                None
+            });
+            let extra = match shape {
+                Shape::List => read::read_input(&value, mode).and_then(|part| Extra::list(raw, part)),
+                Shape::Wait(_) => read::read_input(&value, mode).map(Extra::wait),
+                _ => Ok(Extra::none()),
+            };
+            let extra = extra.unwrap_or_else(|error| {
+                note(error);
+                Extra::none()
+            });
+            let input = read::read_input::<I>(&value, mode).map_err(&mut note);
+            let (Ok(input), true) = (input, issues.is_empty()) else {
+                return Err(Error::invalid(issues));
+            };
+            let parts = Parts {
+                at: P::bind(&raw.params),
+                input,
+                part: extra.part.clone(),
+                address: raw.address,
+                link_base: raw.link_base.into(),
+            };
+            Ok(Bound { org_slug, action: bind(parts, &extra)? })
+        });
+        Route {
+            method,
+            path,
+            rule,
+            name,
+            about: "",
+            scope: Scope::Organization,
+            shape,
+            shows_secret: false,
+            params: P::schemas(),
+            input: |generator| generator.subschema_for::<I>(),
+            output: |generator| generator.subschema_for::<O>(),
+            bind,
+        }
+    }
+}
+
+/// What some kinds of routes read beside their input.
+struct Extra {
+    part: Part,
+    list: [u8; 32],
+    wait_secs: u64,
+}
+
+impl Extra {
+    fn none() -> Self {
+        let part = Part { limit: DEFAULT_LIMIT as usize, after: None };
+        Extra { part, list: [0; 32], wait_secs: 0 }
+    }
+
+    fn list(raw: &Raw, query: PartQuery) -> Result<Self> {
+        let limit = query.limit.map_or(DEFAULT_LIMIT, Int::get) as usize;
+        let after = match query.cursor {
+            None => None,
+            Some(cursor) => {
+                let position = read_cursor(&raw.list, &cursor);
+                let wrong = || Error::invalid_at("cursor", "is not a cursor of this list");
+                Some(position.ok_or_else(wrong)?)
+            }
+        };
+        Ok(Extra { part: Part { limit, after }, list: raw.list, wait_secs: 0 })
+    }
+
+    fn wait(query: WaitQuery) -> Self {
+        Extra { wait_secs: query.wait.map_or(0, Int::get) as u64, ..Extra::none() }
+    }
+}
+
+/// A position, signed for its list.
+fn cursor(list: &[u8; 32], position: &[u8]) -> String {
+    BASE64.encode([&cursor_tag(list, position), position].concat())
+}
+
+fn read_cursor(list: &[u8; 32], cursor: &str) -> Option<Vec<u8>> {
+    let bytes = BASE64.decode(cursor).ok()?;
+    let (tag, position) = bytes.split_first_chunk()?;
+    (cursor_tag(list, position) == *tag).then(|| position.to_vec())
+}
+
+fn cursor_tag(list: &[u8; 32], position: &[u8]) -> [u8; 8] {
+    let hash = blake3::keyed_hash(list, position);
+    *hash.as_bytes().first_chunk().expect("a hash has 32 bytes")
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<T> {
+    items: Vec<T>,
+    next_cursor: Option<String>,
+}

@@ -1,0 +1,387 @@
+//! Who calls, and what a rule lets them do (interface §5, contract §1 "Order of checks").
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use super::records::{
+    ApiKey, BY_SLUG, GRANT, Granted, KeyHash, Membership, Organization, ResourceType, Role, Session,
+    User,
+};
+use super::tokens::{KEY_PREFIX, Tokens, key_hash};
+use crate::base::{Error, Id, Result, Slug, Time};
+use crate::store::{Key, Org, View};
+
+/// Who may call a route (the letters are those of the table of routes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// `any`: no credential needed.
+    Anyone,
+    /// `s`: any session; keys are refused with 401.
+    Session,
+    /// `m`: a member, by key or session.
+    Member,
+    /// `a`: an organization admin, by key or session.
+    Admin,
+    /// `sm`: a member, by session alone.
+    SessionMember,
+    /// `sa`: an organization admin, by session alone.
+    SessionAdmin,
+}
+
+impl Rule {
+    /// Whether API keys, even good ones, get 401.
+    pub fn session_only(self) -> bool {
+        matches!(self, Rule::Session | Rule::SessionMember | Rule::SessionAdmin)
+    }
+
+    /// Whether only organization admins may.
+    pub fn admin(self) -> bool {
+        matches!(self, Rule::Admin | Rule::SessionAdmin)
+    }
+}
+
+/// The credential that counts among those sent (interface §5.1: `X-API-Key` wins).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Presented {
+    /// None.
+    Nothing,
+    /// Something that is none of ours.
+    Malformed,
+    /// A key, as its hash.
+    Key(KeyHash),
+    /// A session token, not yet read.
+    Token(String),
+}
+
+impl Presented {
+    /// From the values of `X-API-Key` and `Authorization`.
+    pub fn from_headers(key: Option<&[u8]>, authorization: Option<&[u8]>) -> Self {
+        let as_key = |text: &str| key_hash(text).map_or(Presented::Malformed, Presented::Key);
+        if let Some(key) = key {
+            return std::str::from_utf8(key).map_or(Presented::Malformed, as_key);
+        }
+        let Some(authorization) = authorization else { return Presented::Nothing };
+        let Ok(text) = std::str::from_utf8(authorization) else { return Presented::Malformed };
+        match text.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+                if token.starts_with(KEY_PREFIX) {
+                    as_key(token)
+                } else {
+                    Presented::Token(token.into())
+                }
+            }
+            _ => Presented::Malformed,
+        }
+    }
+
+    /// What tells this credential from others in memory, without being it.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        match self {
+            Presented::Nothing | Presented::Malformed => [0; 32],
+            Presented::Key(hash) => *hash,
+            Presented::Token(token) => *blake3::hash(token.as_bytes()).as_bytes(),
+        }
+    }
+}
+
+/// By what somebody acts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Through {
+    /// An API key.
+    Key {
+        /// Its id.
+        id: Id<ApiKey>,
+        /// Its name.
+        name: String,
+        /// The organization it is for.
+        org: Id<Org>,
+        /// Whether it was given `deployment:approve-as`.
+        approve_as: bool,
+    },
+    /// A session.
+    Session(Id<Session>),
+}
+
+/// Somebody with a good credential, not yet in any organization.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// On whose behalf.
+    pub user: Id<User>,
+    /// Their name.
+    pub name: String,
+    /// By what.
+    pub through: Through,
+    /// When that ends.
+    pub expires_at: Option<Time>,
+}
+
+/// Somebody in an organization.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Who.
+    pub identity: Identity,
+    /// Where.
+    pub org: Id<Org>,
+    /// Its slug.
+    pub org_slug: Slug,
+    /// As what.
+    pub role: Role,
+}
+
+impl Caller {
+    /// The user on whose behalf this is done.
+    pub fn user(&self) -> Id<User> {
+        self.identity.user
+    }
+
+    /// Whether they are an organization admin: owner or admin.
+    pub fn is_admin(&self) -> bool {
+        self.role >= Role::Admin
+    }
+
+    /// Whether the credential is a session.
+    pub fn is_session(&self) -> bool {
+        matches!(self.identity.through, Through::Session(_))
+    }
+
+    /// Whether they may use a resource: everybody may unless it is restricted; then admins, and
+    /// users with a grant (contract §1).
+    pub fn may_use(
+        &self,
+        view: &View,
+        kind: ResourceType,
+        id: Id<Granted>,
+        access: Access,
+    ) -> Result<bool> {
+        if access == Access::Organization || self.is_admin() {
+            return Ok(true);
+        }
+        Ok(view.find(&GRANT, &(self.user(), kind as u8, id))?.is_some())
+    }
+
+    /// The same, as a 403.
+    pub fn must_use(
+        &self,
+        view: &View,
+        kind: ResourceType,
+        id: Id<Granted>,
+        access: Access,
+    ) -> Result<()> {
+        match self.may_use(view, kind, id, access)? {
+            true => Ok(()),
+            false => Err(Error::forbidden(
+                "grant_required",
+                "this is restricted; ask an organization admin for an access grant",
+            )),
+        }
+    }
+}
+
+/// Who may use a fleet, registry or environment.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    bincode::Encode,
+    bincode::Decode,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Every member.
+    #[default]
+    Organization,
+    /// Admins, and users with a grant.
+    Restricted,
+}
+
+/// At most 4,096 conclusions are remembered; then all are forgotten and drawn anew.
+const MAX_REMEMBERED: usize = 4096;
+
+/// Works out who calls, remembering what it concluded for as long as no record that decides access
+/// has changed. A conclusion is kept under the stamp of the state it was drawn from and is worth
+/// nothing under any other, so it cannot outlive a demotion or a revocation.
+pub struct Gatekeeper {
+    /// Makes and reads session tokens.
+    pub tokens: Tokens,
+    identities: Mutex<Remembered<[u8; 32], Identity>>,
+    callers: Mutex<Remembered<([u8; 32], String), Caller>>,
+}
+
+struct Remembered<K, V> {
+    stamp: u64,
+    values: HashMap<K, Arc<V>>,
+}
+
+impl<K: std::hash::Hash + Eq, V> Remembered<K, V> {
+    fn new() -> Mutex<Self> {
+        Mutex::new(Remembered { stamp: 0, values: HashMap::new() })
+    }
+
+    fn get(&self, stamp: Option<u64>, key: &K) -> Option<Arc<V>> {
+        (stamp == Some(self.stamp)).then(|| self.values.get(key).cloned()).flatten()
+    }
+
+    fn keep(&mut self, stamp: Option<u64>, key: K, value: Arc<V>) {
+        let Some(stamp) = stamp else { return };
+        if stamp < self.stamp {
+            return;
+        }
+        if stamp > self.stamp || self.values.len() >= MAX_REMEMBERED {
+            self.values.clear();
+            self.stamp = stamp;
+        }
+        self.values.insert(key, value);
+    }
+}
+
+impl Gatekeeper {
+    /// A gatekeeper that reads `tokens`.
+    pub fn new(tokens: Tokens) -> Self {
+        Gatekeeper { tokens, identities: Remembered::new(), callers: Remembered::new() }
+    }
+
+    /// Whose credential this is.
+    ///
+    /// # Errors
+    /// 401 if it is none, unknown, revoked or expired.
+    pub fn identify(&self, view: &View, presented: &Presented) -> Result<Arc<Identity>> {
+        let stamp = view.access_stamp();
+        let key = presented.fingerprint();
+        let known = self.identities.lock().expect("nobody panics holding it").get(stamp, &key);
+        let identity = match known {
+            Some(identity) => identity,
+            None => {
+                let identity = Arc::new(self.look_up(view, presented)?);
+                let mut known = self.identities.lock().expect("nobody panics holding it");
+                known.keep(stamp, key, identity.clone());
+                identity
+            }
+        };
+        match identity.expires_at {
+            Some(end) if end <= view.now() => Err(bad_credential()),
+            _ => Ok(identity),
+        }
+    }
+
+    fn look_up(&self, view: &View, presented: &Presented) -> Result<Identity> {
+        let (user, through, expires_at) = match presented {
+            Presented::Nothing => {
+                return Err(Error::unauthenticated(
+                    "send an API key in X-API-Key, or a key or session token as a bearer token",
+                ));
+            }
+            Presented::Malformed => return Err(bad_credential()),
+            Presented::Key(hash) => {
+                let key: ApiKey = view.get(hash)?.ok_or_else(bad_credential)?;
+                // A key ends with its user's membership (contract §2).
+                if view.get::<Membership>(&(key.user, key.org))?.is_none() {
+                    return Err(bad_credential());
+                }
+                let through = Through::Key {
+                    id: key.id,
+                    name: key.name.into_string(),
+                    org: key.org,
+                    approve_as: key.approve_as,
+                };
+                (key.user, through, key.expires_at)
+            }
+            Presented::Token(token) => {
+                let (id, user) =
+                    self.tokens.read(token, view.now()).ok_or_else(bad_credential)?;
+                let session = view
+                    .get::<Session>(&id)?
+                    .filter(|session| session.user == user)
+                    .ok_or_else(bad_credential)?;
+                (user, Through::Session(id), Some(session.expires_at))
+            }
+        };
+        let name = view.get::<User>(&user)?.ok_or_else(bad_credential)?.name.into_string();
+        Ok(Identity { user, name, through, expires_at })
+    }
+
+    /// Who this credential is in the organization with this slug.
+    ///
+    /// # Errors
+    /// 401 as [`Gatekeeper::identify`]; the same 404 for an organization that does not exist, one
+    /// the user is not in and one the key is not for.
+    pub fn admit(&self, view: &View, presented: &Presented, slug: &str) -> Result<Arc<Caller>> {
+        let identity = self.identify(view, presented)?;
+        let stamp = view.access_stamp();
+        let key = (presented.fingerprint(), slug.to_string());
+        if let Some(caller) =
+            self.callers.lock().expect("nobody panics holding it").get(stamp, &key)
+        {
+            return Ok(caller);
+        }
+        let organization = match Slug::parse(slug) {
+            Ok(slug) => view.find(&BY_SLUG, &slug)?,
+            Err(_) => None,
+        };
+        let caller = Arc::new(self.enter(view, &identity, organization)?);
+        self.callers.lock().expect("nobody panics holding it").keep(stamp, key, caller.clone());
+        Ok(caller)
+    }
+
+    /// The same, for a route that finds out the organization otherwise.
+    pub fn admit_to(
+        &self,
+        view: &View,
+        presented: &Presented,
+        org: Id<Org>,
+    ) -> Result<Arc<Caller>> {
+        let identity = self.identify(view, presented)?;
+        let organization = view.get::<Organization>(&org)?;
+        self.enter(view, &identity, organization).map(Arc::new)
+    }
+
+    fn enter(
+        &self,
+        view: &View,
+        identity: &Identity,
+        organization: Option<Organization>,
+    ) -> Result<Caller> {
+        let id = organization.as_ref().map_or(Id::NOTHING, |organization| organization.id);
+        // Looked up even for no organization: both roads take the same work.
+        let membership = view.get::<Membership>(&(identity.user, id))?;
+        let for_it = match &identity.through {
+            Through::Key { org, .. } => *org == id,
+            Through::Session(_) => true,
+        };
+        match (organization, membership) {
+            (Some(organization), Some(membership)) if for_it => Ok(Caller {
+                identity: identity.clone(),
+                org: id,
+                org_slug: organization.slug,
+                role: membership.role,
+            }),
+            _ => Err(Error::organization_not_found()),
+        }
+    }
+}
+
+fn bad_credential() -> Error {
+    Error::unauthenticated("the credential is not valid; it may have expired or been revoked")
+}
+
+/// The organization that a request without `orgSlug` and without anything else that names one
+/// would be about: the one a key is for.
+pub fn org_of_key(identity: &Identity) -> Option<Id<Org>> {
+    match identity.through {
+        Through::Key { org, .. } => Some(org),
+        Through::Session(_) => None,
+    }
+}
+
+/// The bytes of a credential's id, as idempotency keeps them apart.
+pub fn credential_bytes(through: &Through) -> Vec<u8> {
+    match through {
+        Through::Key { id, .. } => id.to_bytes(),
+        Through::Session(id) => id.to_bytes(),
+    }
+}

@@ -1,0 +1,33 @@
+//! Who calls, and what they may do: credentials, the records that decide, rules.
+//!
+//! Nothing here is cached beyond the state it was read from: a demotion or a revocation holds on
+//! the very next request.
+
+mod access;
+pub mod passwords;
+mod records;
+mod tokens;
+
+pub use access::{
+    Access, Caller, Gatekeeper, Identity, Presented, Rule, Through, credential_bytes, org_of_key,
+};
+pub use records::{
+    Announced, ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT, GRANTS_BY_RESOURCE, Grant, Granted,
+    KEYS_BY_END, KEYS_BY_ORG, KNOWN_BY_TIME, KNOWN_SECS, KeyHash, KeyUse, KnownAddress, Membership,
+    Organization, ResourceType, Role, SESSIONS_BY_END, SESSIONS_BY_USER, Session, User,
+};
+pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
+
+use crate::store::TableInfo;
+
+/// The tables of this room.
+pub const TABLES: &[TableInfo] = &[
+    TableInfo::of::<User>(),
+    TableInfo::of::<Organization>(),
+    TableInfo::of::<Membership>(),
+    TableInfo::of::<ApiKey>(),
+    TableInfo::of::<KeyUse>(),
+    TableInfo::of::<Session>(),
+    TableInfo::of::<Grant>(),
+    TableInfo::of::<KnownAddress>(),
+];

@@ -1,0 +1,122 @@
+//! Passwords: argon2id (contract §2).
+//!
+//! Hashing takes 20 ms of a core and 19 MiB, so it happens on threads of its own, two at a time,
+//! never in a transaction.
+
+use std::time::Duration;
+
+use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
+use argon2::password_hash::phc::PasswordHash;
+use tokio::sync::Semaphore;
+
+use crate::base::{Error, Result, Text};
+
+/// A password: 12 to 1,024 characters, any of them.
+pub type Password = Text<12, 1024>;
+
+/// What is to be done with passwords for a request.
+#[derive(Clone, Debug, Default)]
+pub struct Hashing {
+    /// A password to compare with a hash; without a hash (nobody has that address) the same work
+    /// is done on one that fits nothing, so that the time tells nothing.
+    pub verify: Option<(String, Option<String>)>,
+    /// A password to make a hash of, if what was to be compared was right.
+    pub make: Option<String>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Hashed {
+    /// Whether the password compared was right. False if there was none.
+    pub verified: bool,
+    /// The hash made.
+    pub made: Option<String>,
+}
+
+/// Where passwords are hashed.
+pub struct Passwords {
+    places: Semaphore,
+}
+
+/// Two hashings at a time: on a small machine more would starve everybody else.
+const MAX_AT_ONCE: usize = 2;
+/// Who waits longer for a place gets 503.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+impl Default for Passwords {
+    fn default() -> Self {
+        Passwords { places: Semaphore::new(MAX_AT_ONCE) }
+    }
+}
+
+impl Passwords {
+    /// Does the work of one request.
+    ///
+    /// # Errors
+    /// 503 when no place becomes free in 5 s.
+    pub async fn work(&self, hashing: Hashing) -> Result<Hashed> {
+        if hashing.verify.is_none() && hashing.make.is_none() {
+            return Ok(Hashed::default());
+        }
+        let place = tokio::time::timeout(MAX_WAIT, self.places.acquire()).await;
+        let Ok(Ok(_place)) = place else {
+            return Err(Error::busy("overloaded", "too many are signing in; try again", 5));
+        };
+        tokio::task::spawn_blocking(move || work(&hashing))
+            .await
+            .map_err(|e| Error::internal(format!("hashing failed: {e}")))?
+    }
+}
+
+fn argon() -> Argon2<'static> {
+    // OWASP's parameters: 19 MiB, two passes, one lane.
+    let params = Params::new(19_456, 2, 1, None).expect("these are within the bounds");
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+}
+
+/// The same work at once, for the command line.
+pub fn work(hashing: &Hashing) -> Result<Hashed> {
+    let verified = match &hashing.verify {
+        None => false,
+        Some((password, Some(hash))) => PasswordHash::new(hash)
+            .is_ok_and(|hash| argon().verify_password(password.as_bytes(), &hash).is_ok()),
+        Some((password, None)) => {
+            hash(password)?;
+            false
+        }
+    };
+    let made = match &hashing.make {
+        Some(password) if verified || hashing.verify.is_none() => Some(hash(password)?),
+        _ => None,
+    };
+    Ok(Hashed { verified, made })
+}
+
+fn hash(password: &str) -> Result<String> {
+    argon()
+        .hash_password(password.as_bytes())
+        .map(|hash| hash.to_string())
+        .map_err(|e| Error::internal(format!("hashing failed: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_right_password_verifies_and_only_then_a_new_one_is_made() {
+        let made = work(&Hashing { verify: None, make: Some("correct horse".into()) }).unwrap();
+        let hash = made.made.unwrap();
+        assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
+        for (password, right) in [("correct horse", true), ("wrong horse", false)] {
+            let hashing = Hashing {
+                verify: Some((password.into(), Some(hash.clone()))),
+                make: Some("another horse".into()),
+            };
+            let done = work(&hashing).unwrap();
+            assert_eq!((done.verified, done.made.is_some()), (right, right));
+        }
+        let nobody = work(&Hashing { verify: Some(("x".into(), None)), make: None }).unwrap();
+        assert!(!nobody.verified);
+    }
+}

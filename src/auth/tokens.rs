@@ -1,0 +1,175 @@
+//! API keys and session tokens: how they look, how they are made and read (contract §2).
+
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize};
+
+use super::records::{KeyHash, Session, User};
+use crate::base::{Error, Id, Keys, Result, Time};
+
+// ── API keys ─────────────────────────────────────────────────────────────────
+
+/// What every API key begins with; by it a key is told from a session token (interface §5.2).
+pub const KEY_PREFIX: &str = "rsk_";
+const SECRET_DIGITS: usize = 43; // 62^43 > 2^256
+const SUM_DIGITS: usize = 6; // 62^6 > 2^32
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// The text of an API key of these 256 random bits: `rsk_`, 43 digits, 6 digits of checksum.
+pub fn key_text(secret: [u8; 32]) -> String {
+    let mut text = String::from(KEY_PREFIX);
+    text.push_str(&base62(&secret, SECRET_DIGITS));
+    let sum = crc32fast::hash(text.as_bytes());
+    text.push_str(&base62(&sum.to_be_bytes(), SUM_DIGITS));
+    text
+}
+
+/// The hash of an API key, if the text has the form of one and its checksum is right: a typing
+/// error costs no look-up.
+pub fn key_hash(text: &str) -> Option<KeyHash> {
+    let (body, sum) = text.split_at_checked(KEY_PREFIX.len() + SECRET_DIGITS)?;
+    let expected = base62(&crc32fast::hash(body.as_bytes()).to_be_bytes(), SUM_DIGITS);
+    (body.starts_with(KEY_PREFIX) && sum == expected).then(|| *blake3::hash(text.as_bytes()).as_bytes())
+}
+
+/// A big-endian number in base 62, most significant digit first.
+fn base62(number: &[u8], digits: usize) -> String {
+    let mut number = number.to_vec();
+    let mut text = vec![b'0'; digits];
+    for place in text.iter_mut().rev() {
+        let mut rest = 0u32;
+        for byte in &mut number {
+            let value = rest << 8 | u32::from(*byte);
+            *byte = (value / 62) as u8;
+            rest = value % 62;
+        }
+        *place = DIGITS[rest as usize];
+    }
+    String::from_utf8(text).expect("digits are ASCII")
+}
+
+// ── Session tokens ───────────────────────────────────────────────────────────
+
+/// A session lasts 12 hours.
+pub const SESSION_SECS: i64 = 12 * 3600;
+const AUDIENCE: &str = "roadstead";
+
+#[derive(Serialize, Deserialize)]
+struct Claims {
+    sub: String,
+    sid: String,
+    iss: String,
+    aud: String,
+    iat: i64,
+    exp: i64,
+}
+
+/// Makes and reads session tokens: JWTs signed with EdDSA by this installation alone.
+pub struct Tokens {
+    issuer: String,
+    signing: EncodingKey,
+    verifying: DecodingKey,
+    validation: Validation,
+}
+
+impl Tokens {
+    /// The tokens of an installation.
+    pub fn new(keys: &Keys) -> Self {
+        /// What stands before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410).
+        const PKCS8: [u8; 16] =
+            [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+        let seed = keys.derive("roadstead 2026 session tokens");
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).expect("a seed has 32 bytes");
+        let issuer = uuid_of(&keys.derive("roadstead 2026 installation id"));
+
+        let mut validation = Validation::new(Algorithm::EdDSA);
+        validation.set_issuer(&[&issuer]);
+        validation.set_audience(&[AUDIENCE]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        // The end is compared with the store's clock, as everything else is.
+        validation.validate_exp = false;
+        Tokens {
+            issuer,
+            signing: EncodingKey::from_ed_der(&[PKCS8.as_slice(), &seed].concat()),
+            verifying: DecodingKey::from_ed_der(pair.public_key().as_ref()),
+            validation,
+        }
+    }
+
+    /// The installation's id, which says nothing about where it is reached.
+    pub fn installation(&self) -> &str {
+        &self.issuer
+    }
+
+    /// The token of a session.
+    pub fn issue(&self, session: &Session) -> Result<String> {
+        let claims = Claims {
+            sub: session.user.to_string(),
+            sid: session.id.to_string(),
+            iss: self.issuer.clone(),
+            aud: AUDIENCE.into(),
+            iat: session.created_at.secs(),
+            exp: session.expires_at.secs(),
+        };
+        jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &self.signing)
+            .map_err(|e| Error::internal(format!("a token cannot be signed: {e}")))
+    }
+
+    /// The session and user that a token speaks of, if it is one of ours and has not ended. That
+    /// the session still exists is looked up by whoever asks.
+    pub fn read(&self, token: &str, now: Time) -> Option<(Id<Session>, Id<User>)> {
+        let claims: Claims =
+            jsonwebtoken::decode(token, &self.verifying, &self.validation).ok()?.claims;
+        (now.secs() < claims.exp).then(|| (Id::parse(&claims.sid), Id::parse(&claims.sub)))
+    }
+}
+
+fn uuid_of(bytes: &[u8; 32]) -> String {
+    let mut half = [0; 16];
+    half.copy_from_slice(&bytes[..16]);
+    uuid::Builder::from_custom_bytes(half).into_uuid().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_its_form_and_its_checksum() {
+        let text = key_text([0xAB; 32]);
+        assert_eq!(text.len(), 4 + 43 + 6);
+        assert!(key_hash(&text).is_some());
+        let zero = key_text([0; 32]);
+        assert!(zero.starts_with(&format!("rsk_{}", "0".repeat(43))));
+        for i in 0..text.len() {
+            let mut wrong = text.clone().into_bytes();
+            wrong[i] = if wrong[i] == b'x' { b'y' } else { b'x' };
+            assert!(key_hash(std::str::from_utf8(&wrong).unwrap()).is_none(), "at {i}");
+        }
+        assert!(key_hash("").is_none());
+        assert!(key_hash(&format!("{text}0")).is_none());
+    }
+
+    #[test]
+    fn the_largest_secret_still_fits_its_digits() {
+        // 2^256 - 1 in base 62, computed elsewhere.
+        assert_eq!(base62(&[0xFF; 4], 6), "4gfFC3");
+    }
+
+    #[test]
+    fn a_token_is_read_by_its_own_installation_until_it_ends() {
+        let tokens = Tokens::new(&Keys::new([1; 32]));
+        let now = Time::from_millis(1_800_000_000_000);
+        let session = Session {
+            id: Id::parse("01890a5d-ac96-774b-bcce-b302099a8057"),
+            user: Id::parse("01890a5d-ac96-774b-bcce-b302099a8058"),
+            created_at: now,
+            expires_at: now.plus_secs(SESSION_SECS),
+        };
+        let token = tokens.issue(&session).unwrap();
+        assert_eq!(tokens.read(&token, now), Some((session.id, session.user)));
+        assert_eq!(tokens.read(&token, now.plus_secs(SESSION_SECS)), None);
+        assert_eq!(Tokens::new(&Keys::new([2; 32])).read(&token, now), None);
+        assert_eq!(tokens.read(&token[..token.len() - 2], now), None);
+    }
+}

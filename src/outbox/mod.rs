@@ -1,0 +1,17 @@
+//! What must happen after a commit, as rows written with it: events for people, tasks for jobs.
+//!
+//! Nothing leaves the process from an operation. The [`runner`] carries tasks out, at least once.
+
+mod events;
+pub mod runner;
+mod tasks;
+
+pub use events::{BY_TYPE, Channel, Delivery, EventType, LogEntry, in_app, publish};
+pub use tasks::{
+    Job, Next, SWEEP_ROWS, Settings, Step, Sweep, Swept, Task, enqueue, retry_at,
+};
+
+use crate::store::TableInfo;
+
+/// The tables of this room.
+pub const TABLES: &[TableInfo] = &[TableInfo::of::<LogEntry>(), TableInfo::of::<Task>()];
