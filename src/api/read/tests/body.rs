@@ -1,5 +1,7 @@
 //! What bodies get wrong, and what they may leave out.
 
+use std::cell::Cell;
+
 use super::*;
 
 fn sample(changes: Value) -> Value {
@@ -114,6 +116,13 @@ fn json_of_any_shape_is_kept_with_its_nulls_and_order() {
 }
 
 #[test]
+fn the_deepest_json_there_may_be_is_read() {
+    let text = format!("{}0{}", "{\"a\":".repeat(64), "}".repeat(64));
+    let value = parse_body(text.as_bytes()).unwrap();
+    assert_eq!(read::<Json>(&value, Mode::Body).unwrap().0, value);
+}
+
+#[test]
 fn a_problem_never_repeats_what_was_sent() {
     let value = json!({
         "name": {"secret": "hunter2"}, "flag": "hunter2", "small": "hunter2", "grants": "hunter2",
@@ -145,15 +154,19 @@ fn a_whole_is_not_blamed_for_its_parts() {
 
 #[test]
 fn a_type_that_refuses_every_placeholder_ends_the_search() {
+    thread_local!(static READ: Cell<usize> = const { Cell::new(0) });
     #[derive(Debug)]
     struct Picky;
     impl<'de> Deserialize<'de> for Picky {
         fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            READ.set(READ.get() + 1);
             String::deserialize(deserializer)?;
             Err(serde::de::Error::custom("is never right"))
         }
     }
     assert_eq!(problems::<Picky>(&json!("x"), Mode::Body), [" is never right"]);
+    assert_eq!(READ.get(), 2);
+
     let value = json!([1, "x", "x"]);
     assert_eq!(problems::<Vec<Picky>>(&value, Mode::Body), ["[0] must be a string"]);
     type Holding = std::result::Result<u8, u8>; // An enum whose variants hold something.
