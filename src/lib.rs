@@ -3,6 +3,7 @@
 //! The rooms of the house, each importing only from those above it (`tests/tidy.rs` checks it,
 //! `docs/ARCHITECTURE.md` explains it).
 
+pub mod api;
 pub mod base;
 pub mod store;
 pub mod auth;

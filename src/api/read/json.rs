@@ -1,0 +1,232 @@
+//! JSON, read strictly: what two programs could understand in two ways is refused.
+//!
+//! Refused are bytes that are not UTF-8, a byte order mark, duplicate keys at any depth, nesting
+//! deeper than [`MAX_NESTING`], numbers too large for a double, lone surrogates, anything after the
+//! value, and a top that is no object.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::MAX_ISSUES;
+use super::path::Path;
+use crate::base::{Error, Issue, Result};
+
+/// Objects and lists that may stand within each other (contract §1, "Body"): far more than any
+/// input has, far less than the stack bears.
+pub const MAX_NESTING: usize = 64;
+
+/// Reads a body. An empty one is `{}`, as is one that was not sent.
+///
+/// # Errors
+/// 400 where it is not JSON or not an object, and for every duplicate key.
+pub fn parse_body(bytes: &[u8]) -> Result<Value> {
+    if bytes.is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    parse_object(bytes, &Path::Root).map_err(|mut issues| {
+        for issue in issues.iter_mut().filter(|issue| issue.path.is_empty()) {
+            issue.message.insert_str(0, "the body ");
+        }
+        Error::invalid(issues)
+    })
+}
+
+/// Reads a JSON object that stands at `path`, or lists what is wrong, at least one thing. The time
+/// is linear in the input.
+pub fn parse_object(bytes: &[u8], path: &Path) -> Result<Value, Vec<Issue>> {
+    let wrong = |message: String| vec![Issue::new(path.to_string(), message)];
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        wrong(format!("must be UTF-8; what begins at byte {} is not", e.valid_up_to()))
+    })?;
+    if text.starts_with('\u{feff}') {
+        return Err(wrong("must not begin with a byte order mark".into()));
+    }
+
+    let mut issues = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let parsed = Build { path, depth: 0, issues: &mut issues }
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value));
+    match parsed {
+        Err(e) => issues.extend(wrong(format!("must be valid JSON: {e}"))),
+        Ok(value) if issues.is_empty() && value.is_object() => return Ok(value),
+        Ok(value) if !value.is_object() => issues.extend(wrong("must be a JSON object".into())),
+        Ok(_) => {}
+    }
+    Err(issues)
+}
+
+/// Builds the value at `path`, which `depth` objects and lists enclose.
+struct Build<'a> {
+    path: &'a Path<'a>,
+    depth: usize,
+    issues: &'a mut Vec<Issue>,
+}
+
+impl Build<'_> {
+    /// The depth of what this object or list contains.
+    fn descend<E: serde::de::Error>(&self) -> Result<usize, E> {
+        match self.depth < MAX_NESTING {
+            true => Ok(self.depth + 1),
+            false => Err(E::custom(format_args!("nested deeper than {MAX_NESTING} levels"))),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Build<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Build<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let depth = self.descend()?;
+        let mut items = Vec::new();
+        loop {
+            let path = &Path::Item(self.path, items.len());
+            match list.next_element_seed(Build { path, depth, issues: self.issues })? {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
+        let depth = self.descend()?;
+        let mut fields = Map::new();
+        while let Some(key) = object.next_key::<String>()? {
+            let path = &Path::Entry(self.path, &key);
+            if fields.contains_key(&key) && self.issues.len() < MAX_ISSUES {
+                self.issues.push(Issue::new(path.to_string(), "must be given once"));
+            }
+            let value = object.next_value_seed(Build { path, depth, issues: self.issues })?;
+            fields.insert(key, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nested(depth: usize) -> String {
+        // The outermost object is the first level.
+        format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1))
+    }
+
+    #[test]
+    fn what_is_not_strict_json_is_refused() {
+        let table: &[(&[u8], &str)] = &[
+            (b"[]", "the body must be a JSON object"),
+            (b"null", "the body must be a JSON object"),
+            (b"\"text\"", "the body must be a JSON object"),
+            (b" ", "EOF while parsing a value"),
+            (b"{} {}", "trailing characters at line 1 column 4"),
+            (b"{}\0", "trailing characters"),
+            (b"{\"a\":1,}", "trailing comma"),
+            (b"{'a':1}", "key must be a string"),
+            (b"{\"a\":1e999}", "number out of range"),
+            (b"{\"a\":-1e999}", "number out of range"),
+            (b"{\"a\":NaN}", "expected value"),
+            (b"{\"a\":Infinity}", "expected value"),
+            (b"{\"a\":01}", "invalid number"),
+            (b"{\"a\":\"\\ud800\"}", "hex escape"),
+            (b"{\"\\udc00\":1}", "surrogate"),
+            (b"{\"a\":\"\\ud800\\ud800\"}", "hex escape"),
+            (b"{\"a\":\"\xff\"}", "the body must be UTF-8; what begins at byte 6 is not"),
+            (b"{\"a\":\"\xed\xa0\x80\"}", "the body must be UTF-8"),
+            (b"{\"a\":\"\0\"}", "control character"),
+            (b"\xef\xbb\xbf{}", "the body must not begin with a byte order mark"),
+            (b"\xff\xfe{\0}\0", "the body must be UTF-8"),
+            (b"// a\n{}", "expected value"),
+        ];
+        for (bytes, expected) in table {
+            let error = parse_body(bytes).unwrap_err();
+            let [issue] = error.issues() else { panic!("{error}") };
+            assert_eq!(issue.path, "", "{issue:?}");
+            assert!(issue.message.contains(expected), "{issue:?}");
+            assert!(issue.message.starts_with("the body must "), "{issue:?}");
+        }
+    }
+
+    #[test]
+    fn what_json_allows_is_kept_as_it_came() {
+        assert_eq!(parse_body(b"").unwrap(), serde_json::json!({}));
+        let text = "{\"z\":null,\"a\":[1,-2,2.5,18446744073709551615,true,\"\\u0000\\ud83d\\ude00\"],\"\":{}}";
+        let value = parse_body(text.as_bytes()).unwrap();
+        assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(value["a"][5], "\0😀");
+        assert_eq!(value.as_object().unwrap().keys().collect::<Vec<_>>(), ["z", "a", ""]);
+    }
+
+    #[test]
+    fn nesting_is_taken_to_64_levels_and_no_deeper() {
+        assert!(parse_body(nested(64).as_bytes()).is_ok());
+        let expected = "the body must be valid JSON: nested deeper than 64 levels at line 1 column";
+        for depth in [65, 127, 128, 200, 100_000] {
+            let error = parse_body(nested(depth).as_bytes()).unwrap_err();
+            assert!(error.message().starts_with(expected), "{depth}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_duplicate_key_is_listed_where_it_stands() {
+        let text = br#"{"a":1,"b":[{},{"c":1,"d":{"e":1,"\u0065":2},"c":1}],"a":{"x":1}}"#;
+        let error = parse_body(text).unwrap_err();
+        let paths: Vec<_> = error.issues().iter().map(|issue| issue.path.as_str()).collect();
+        assert_eq!(paths, ["b[1].d.e", "b[1].c", "a"]);
+        assert_eq!(error.issues()[0].message, "must be given once");
+    }
+
+    #[test]
+    fn duplicate_keys_cannot_fill_an_answer() {
+        let twice = "\"k\":0,".repeat(50_000);
+        let text = format!("{{\"{}\":{{{twice}\"k\":0}}}}", "x".repeat(100_000));
+        let error = parse_body(text.as_bytes()).unwrap_err();
+        assert_eq!(error.issues().len(), MAX_ISSUES);
+        assert!(error.issues().iter().all(|issue| issue.path.len() < 200));
+    }
+
+    #[test]
+    fn an_object_may_have_very_many_keys() {
+        let keys: Vec<_> = (0..100_000).map(|n| format!("\"k{n}\":{n}")).collect();
+        let value = parse_body(format!("{{{}}}", keys.join(",")).as_bytes()).unwrap();
+        assert_eq!(value.as_object().unwrap().len(), 100_000);
+    }
+}

@@ -1,0 +1,324 @@
+//! A JSON value as serde's data format: what each Rust type takes, and what it is told otherwise.
+
+use std::fmt::Display;
+
+use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::{Map, Number, Value};
+
+use super::Mode;
+use super::access::{Entries, Fields, Items, Key};
+use super::collect::{Found, Mark, Stop};
+use super::json::parse_object;
+use super::path::Path;
+
+/// The name under which [`base::checked`](crate::base::checked) reads. It takes a unit in place of
+/// a value, and nothing else does.
+const CHECKED: &str = "Checked";
+
+/// Reads what stands at one place.
+pub struct Reader<'a> {
+    /// `None` where a placeholder is due: what any type takes, so that it goes on.
+    value: Option<&'a Value>,
+    mode: Mode,
+    path: &'a Path<'a>,
+    /// Whether it or something within is settled.
+    is_marked: bool,
+    found: &'a mut Found,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the whole.
+    pub fn root(value: &'a Value, mode: Mode, found: &'a mut Found) -> Self {
+        Reader::new(Some(value), mode, &Path::Root, true, found)
+    }
+
+    fn new(
+        value: Option<&'a Value>,
+        mode: Mode,
+        path: &'a Path<'a>,
+        is_in_marked: bool,
+        found: &'a mut Found,
+    ) -> Self {
+        found.count();
+        let mark = if is_in_marked { found.mark(path) } else { None };
+        let value = value.filter(|_| mark != Some(Mark::Settled));
+        Reader { value, mode, path, is_marked: mark.is_some(), found }
+    }
+
+    /// Where it stands.
+    pub fn path(&self) -> &'a Path<'a> {
+        self.path
+    }
+
+    /// Whether the part of it at `path` is settled.
+    pub fn is_settled(&self, path: &Path) -> bool {
+        self.is_marked && self.found.mark(path) == Some(Mark::Settled)
+    }
+
+    /// Reads the part of it that stands at `path`, `None` for a placeholder.
+    pub fn read_part<'de, S: DeserializeSeed<'de>>(
+        &mut self,
+        path: &Path,
+        value: Option<&Value>,
+        seed: S,
+    ) -> Result<S::Value, Stop> {
+        seed.deserialize(Reader::new(value, self.mode, path, self.is_marked, self.found))
+            .map_err(|stop| self.found.note(path, stop))
+    }
+
+    /// Reads the key of the part of it that stands at `path`.
+    pub fn read_key<'de, S: DeserializeSeed<'de>>(
+        &mut self,
+        path: &Path,
+        key: &str,
+        seed: S,
+    ) -> Result<S::Value, Stop> {
+        seed.deserialize(Key(key)).map_err(|stop| self.found.note(path, stop))
+    }
+
+    /// Why the value is not what was expected.
+    fn wrong(&self, expected: &str) -> Stop {
+        let message = match (self.mode, self.value, self.path) {
+            (Mode::Query, Some(Value::Null), _) => "must be percent-encoded UTF-8",
+            (Mode::Query, Some(Value::Array(_)), _) => "must be given once, not as a list",
+            (Mode::Body, Some(Value::Null), Path::Field(..)) => "is required",
+            _ => expected,
+        };
+        Stop::Wrong(message.into())
+    }
+
+    fn bool(&self) -> Result<bool, Stop> {
+        match (self.value, self.mode) {
+            (None, _) => Ok(false),
+            (Some(Value::Bool(value)), Mode::Body) => Ok(*value),
+            (Some(Value::String(text)), Mode::Query) if text == "true" => Ok(true),
+            (Some(Value::String(text)), Mode::Query) if text == "false" => Ok(false),
+            _ => Err(self.wrong("must be true or false")),
+        }
+    }
+
+    /// A number that was written without a fraction or exponent and fits the type.
+    fn whole_number<N: TryFrom<i128> + Display>(&self, min: N, max: N) -> Result<N, Stop> {
+        let number: Option<i128> = match (self.value, self.mode) {
+            (None, _) => Some(0),
+            (Some(Value::Number(n)), Mode::Body) => n.as_i128(),
+            (Some(Value::String(text)), Mode::Query) => parse_digits(text),
+            _ => None,
+        };
+        let number = number.ok_or_else(|| self.wrong("must be a whole number"))?;
+        N::try_from(number)
+            .map_err(|_| Stop::Wrong(format!("must be a whole number from {min} to {max}")))
+    }
+
+    fn number(&self) -> Result<f64, Stop> {
+        let number = match (self.value, self.mode) {
+            (None, _) => Some(0.0),
+            (Some(Value::Number(n)), Mode::Body) => n.as_f64(),
+            (Some(Value::String(text)), Mode::Query) => {
+                text.parse().ok().and_then(|n: Number| n.as_f64())
+            }
+            _ => None,
+        };
+        number.ok_or_else(|| self.wrong("must be a number"))
+    }
+
+    fn text(&self) -> Result<&'a str, Stop> {
+        match self.value {
+            None => Ok(""),
+            Some(Value::String(text)) => Ok(text),
+            Some(_) => Err(self.wrong("must be a string")),
+        }
+    }
+
+    /// The items of a list. In a query a single text is a list of one.
+    fn items(&self) -> Result<&'a [Value], Stop> {
+        match (self.value, self.mode) {
+            (None, _) => Ok(&[]),
+            (Some(Value::Array(items)), _) => Ok(items),
+            (Some(one @ Value::String(_)), Mode::Query) => Ok(std::slice::from_ref(one)),
+            _ => Err(self.wrong("must be a list")),
+        }
+    }
+
+    /// Reads the fields of an object with `then`. In a query the object may be given as JSON, which
+    /// is read as strictly as a body.
+    fn object<T>(
+        self,
+        then: impl FnOnce(Option<&Map<String, Value>>, Reader) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        match (self.value, self.mode) {
+            (None, _) => then(None, self),
+            (Some(Value::Object(fields)), _) => then(Some(fields), self),
+            (Some(Value::String(text)), Mode::Query) if text.trim_start().starts_with('{') => {
+                let value = parse_object(text.as_bytes(), self.path).map_err(Stop::Within)?;
+                then(value.as_object(), Reader { mode: Mode::Body, ..self })
+            }
+            (_, Mode::Query) => {
+                Err(self.wrong("must be an object: name[field]=…, name.field=… or name={…}"))
+            }
+            (_, Mode::Body) => Err(self.wrong("must be an object")),
+        }
+    }
+}
+
+/// Decimal digits after an optional minus.
+fn parse_digits(text: &str) -> Option<i128> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    // The parser would take a plus too.
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+impl<'de> Deserializer<'de> for Reader<'_> {
+    type Error = Stop;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        match (self.value, self.mode) {
+            (Some(Value::Null), Mode::Query) => Err(self.wrong("must be text")),
+            (None | Some(Value::Null), _) => visitor.visit_unit(),
+            (Some(Value::Bool(value)), _) => visitor.visit_bool(*value),
+            (Some(Value::Number(number)), _) => match (number.as_u64(), number.as_i64()) {
+                (Some(n), _) => visitor.visit_u64(n),
+                (None, Some(n)) => visitor.visit_i64(n),
+                (None, None) => visitor.visit_f64(self.number()?),
+            },
+            (Some(Value::String(text)), _) => visitor.visit_str(text),
+            (Some(Value::Array(_)), _) => self.deserialize_seq(visitor),
+            (Some(Value::Object(_)), _) => self.deserialize_map(visitor),
+        }
+    }
+
+    // No input has these.
+    forward_to_deserialize_any! { char bytes byte_buf tuple tuple_struct }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_bool(self.bool()?)
+    }
+
+    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_i8(self.whole_number(i8::MIN, i8::MAX)?)
+    }
+
+    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_i16(self.whole_number(i16::MIN, i16::MAX)?)
+    }
+
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_i32(self.whole_number(i32::MIN, i32::MAX)?)
+    }
+
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_i64(self.whole_number(i64::MIN, i64::MAX)?)
+    }
+
+    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_u8(self.whole_number(u8::MIN, u8::MAX)?)
+    }
+
+    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_u16(self.whole_number(u16::MIN, u16::MAX)?)
+    }
+
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_u32(self.whole_number(u32::MIN, u32::MAX)?)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_u64(self.whole_number(u64::MIN, u64::MAX)?)
+    }
+
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_f64(self.number()?)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_f64(self.number()?)
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_str(self.text()?)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_str(self.text()?)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_str(self.text()?)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        match (self.value, self.mode) {
+            (None, _) | (Some(Value::Null), Mode::Body) => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_unit()
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        visitor.visit_unit()
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_unit()
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        match self.value {
+            None if name == CHECKED => visitor.visit_unit(),
+            _ => visitor.visit_newtype_struct(self),
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_seq(Items::new(self.items()?, self))
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        let nothing = Map::new();
+        self.object(|entries, object| {
+            visitor.visit_map(Entries::new(entries.unwrap_or(&nothing), object))
+        })
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        self.object(|fields, object| visitor.visit_map(Fields::new(names, fields, object)))
+    }
+
+    /// Unit variants only, written as their names.
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        let name = match self.value {
+            None => variants.first(),
+            Some(Value::String(text)) => variants.iter().find(|name| *name == text),
+            Some(_) => None,
+        };
+        match name {
+            Some(name) => visitor.visit_enum(IntoDeserializer::<Stop>::into_deserializer(*name)),
+            None => Err(self.wrong(&format!("must be one of {}", variants.join(", ")))),
+        }
+    }
+}

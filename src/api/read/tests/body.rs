@@ -1,0 +1,208 @@
+//! What bodies get wrong, and what they may leave out.
+
+use std::cell::Cell;
+
+use super::*;
+
+fn sample(changes: Value) -> Value {
+    let mut value = json!({"name": "N", "grants": [], "flag": true});
+    for (key, change) in changes.as_object().unwrap() {
+        value[key] = change.clone();
+    }
+    value
+}
+
+fn of_body(changes: Value) -> Vec<String> {
+    problems::<Sample>(&sample(changes), Mode::Body)
+}
+
+#[test]
+fn every_problem_is_listed_where_it_is() {
+    let value = json!({
+        "grants": [
+            {"userId": "u", "resourceType": "fleet", "count": 1},
+            {"resourceType": "ship", "count": 10},
+            "grant",
+            {"userId": 7, "resourceType": null, "unknown": 1},
+        ],
+        "flag": "true",
+        "small": 128,
+        "cleared": -1,
+        "range": {"start": "yesterday", "end": false},
+        "texts": {"a": null, "b": "b", "c.d": 1},
+        "byName": {"1a": 0, "a": {"userId": "u", "resourceType": "fleet"}, "b": []},
+        "byType": {"a": "ship", "b": "fleet"},
+        "object": [],
+    });
+    let mut found = problems::<Sample>(&value, Mode::Body);
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "byName.1a must be 1 to 128 letters, digits and '_', not beginning with a digit",
+            "byName.a.count is required",
+            "byName.b must be an object",
+            "byType.a must be one of fleet, registry",
+            "cleared must be an amount from 0 to 1000000000",
+            "flag must be true or false",
+            "grants[1].count must be a whole number from 1 to 9",
+            "grants[1].resourceType must be one of fleet, registry",
+            "grants[1].userId is required",
+            "grants[2] must be an object",
+            "grants[3].count is required",
+            "grants[3].resourceType is required",
+            "grants[3].userId must be a string",
+            "name is required",
+            "object must be an object",
+            "range.end must be a string",
+            "range.start must be an RFC 3339 date-time, such as 2026-01-31T12:00:00Z",
+            "small must be a whole number from -128 to 127",
+            "texts.a must be a string",
+            "texts.c.d must be a string",
+        ]
+    );
+}
+
+#[test]
+fn each_type_says_what_it_must_be() {
+    let table = [
+        (json!({"name": 1}), "name must be a string"),
+        (json!({"name": null}), "name is required"),
+        (json!({"name": {}}), "name must be a string"),
+        (json!({"flag": 1}), "flag must be true or false"),
+        (json!({"flag": null}), "flag is required"),
+        (json!({"small": 1.0}), "small must be a whole number"),
+        (json!({"small": 1e300}), "small must be a whole number"),
+        (json!({"small": u64::MAX}), "small must be a whole number from -128 to 127"),
+        (json!({"small": "1"}), "small must be a whole number"),
+        (json!({"cleared": "1"}), "cleared must be a number"),
+        (json!({"grants": null}), "grants is required"),
+        (json!({"grants": {}}), "grants must be a list"),
+        (json!({"grants": [null]}), "grants[0] must be an object"),
+        (json!({"range": "x"}), "range must be an object"),
+        (json!({"range": []}), "range must be an object"),
+        (json!({"texts": []}), "texts must be an object"),
+        (json!({"byType": {"a": {"fleet": null}}}), "byType.a must be one of fleet, registry"),
+        (json!({"byType": {"a": null}}), "byType.a must be one of fleet, registry"),
+    ];
+    for (changes, expected) in table {
+        assert_eq!(of_body(changes), [expected]);
+    }
+}
+
+#[test]
+fn null_is_absent_save_where_it_clears() {
+    let absent: Sample = read(&sample(json!({})), Mode::Body).unwrap();
+    assert_eq!((absent.small, absent.cleared), (None, Field::Absent));
+
+    let nulls = json!({"small": null, "cleared": null, "range": null, "texts": null});
+    let nulls: Sample = read(&sample(nulls), Mode::Body).unwrap();
+    assert_eq!(nulls.cleared, Field::Clear);
+    assert_eq!((nulls.small, nulls.range, nulls.texts), (None, None, None));
+
+    let set: Sample = read(&sample(json!({"cleared": 2.5, "small": -3})), Mode::Body).unwrap();
+    assert_eq!((set.cleared.value().map(|usd| usd.get()), set.small), (Some(2.5), Some(-3)));
+}
+
+#[test]
+fn json_of_any_shape_is_kept_with_its_nulls_and_order() {
+    let free = json!({"z": null, "a": [null, 1, -1, 1.5, u64::MAX, {"": true}], "b": {"c": null}});
+    let read: Sample =
+        read(&sample(json!({"anything": free.clone(), "object": free.clone()})), Mode::Body)
+            .unwrap();
+    let (Json(anything), JsonMap(object)) = (read.anything.unwrap(), read.object.unwrap());
+    assert_eq!(anything.to_string(), free.to_string());
+    assert_eq!(Value::Object(object).to_string(), free.to_string());
+}
+
+#[test]
+fn the_deepest_json_there_may_be_is_read() {
+    let text = format!("{}0{}", "{\"a\":".repeat(64), "}".repeat(64));
+    let value = parse_body(text.as_bytes()).unwrap();
+    assert_eq!(read::<Json>(&value, Mode::Body).unwrap().0, value);
+}
+
+#[test]
+fn a_problem_never_repeats_what_was_sent() {
+    let value = json!({
+        "name": {"secret": "hunter2"}, "flag": "hunter2", "small": "hunter2", "grants": "hunter2",
+        "cleared": "hunter2", "range": {"start": "hunter2"}, "byType": {"a": "hunter2"},
+    });
+    let found = problems::<Sample>(&value, Mode::Body);
+    assert_eq!(found.len(), 7);
+    assert!(!found.join("\n").contains("hunter2"), "{found:?}");
+}
+
+#[test]
+fn a_whole_is_not_blamed_for_its_parts() {
+    /// Complains whatever is in it.
+    #[derive(Debug)]
+    struct Whole;
+    impl<'de> Deserialize<'de> for Whole {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let check = |_: Range| Err("is wrong as a whole".into());
+            crate::base::checked(deserializer, check, || Whole)
+        }
+    }
+    let of = |value: Value| problems::<Vec<Whole>>(&value, Mode::Body);
+    assert_eq!(of(json!([{}])), ["[0] is wrong as a whole"]);
+    assert_eq!(
+        of(json!([{"end": 1, "start": 2}])),
+        ["[0].start must be a string", "[0].end must be a string"]
+    );
+}
+
+#[test]
+fn a_type_that_refuses_every_placeholder_ends_the_search() {
+    thread_local!(static READ: Cell<usize> = const { Cell::new(0) });
+    #[derive(Debug)]
+    struct Picky;
+    impl<'de> Deserialize<'de> for Picky {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            READ.set(READ.get() + 1);
+            String::deserialize(deserializer)?;
+            Err(serde::de::Error::custom("is never right"))
+        }
+    }
+    assert_eq!(problems::<Picky>(&json!("x"), Mode::Body), [" is never right"]);
+    assert_eq!(READ.get(), 2);
+
+    let value = json!([1, "x", "x"]);
+    assert_eq!(problems::<Vec<Picky>>(&value, Mode::Body), ["[0] must be a string"]);
+    type Holding = std::result::Result<u8, u8>; // An enum whose variants hold something.
+    assert_eq!(problems::<Holding>(&json!({"Ok": 1}), Mode::Body), [" must be one of Ok, Err"]);
+    assert_eq!(problems::<(u8, u8)>(&json!([1, "x"]), Mode::Body).len(), 1);
+}
+
+#[test]
+fn the_search_ends_after_100_problems_or_much_work() {
+    let value = json!(vec!["x"; 300]);
+    assert_eq!(problems::<Vec<i64>>(&value, Mode::Body).len(), MAX_ISSUES);
+
+    let mut items = vec![json!(0); 400_000];
+    items.extend(vec![json!("x"); MAX_ISSUES]);
+    let found = problems::<Vec<i64>>(&Value::Array(items), Mode::Body);
+    assert!((1..10).contains(&found.len()), "{}", found.len());
+}
+
+impl Input for Range {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.start >= self.end {
+            issues.push(Issue::new("end", "must be after start"));
+        }
+    }
+}
+
+#[test]
+fn rules_between_fields_are_checked_on_what_could_be_read() {
+    let read = |value: Value| match read_input::<Range>(&value, Mode::Body) {
+        Ok(_) => String::new(),
+        Err(error) => error.message().to_owned(),
+    };
+    let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+    assert_eq!(read(json!({"start": early, "end": late})), "");
+    assert_eq!(read(json!({"start": late, "end": early})), "end must be after start");
+    assert_eq!(read(json!({"start": late, "end": 1})), "end must be a string");
+    assert!(read_input::<()>(&json!({"a": 1}), Mode::Body).is_ok());
+    assert!(read_input::<()>(&json!({"a": null}), Mode::Query).is_ok());
+}
