@@ -17,7 +17,7 @@ use super::{MAX_ISSUES, Mode};
 use crate::base::{Error, Issue, Result};
 
 /// Values looked at after which the search for further problems ends, counted over all readings:
-/// enough to list a hundred problems in thousands of values, and a tenth of a second's work, which
+/// enough to list a hundred problems in thousands of values, and a fraction of a second, which
 /// is all that a hostile body gets.
 const MAX_VALUES: usize = 1_000_000;
 
