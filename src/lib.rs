@@ -4,6 +4,9 @@
 //! `docs/ARCHITECTURE.md` explains it).
 
 pub mod api;
-pub mod base;
-pub mod store;
 pub mod auth;
+pub mod base;
+pub mod outbox;
+pub mod outside;
+pub mod resources;
+pub mod store;

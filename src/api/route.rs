@@ -148,6 +148,7 @@ pub trait WaitAction: Send + Sync {
 }
 
 type Binder = Box<dyn Fn(&Raw) -> Result<Bound> + Send + Sync>;
+type SettleFn<I, O> = fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>;
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// What kind of operation a route has, for the document and the gate.
@@ -316,12 +317,12 @@ impl Route {
         rule: Rule,
         name: &'static str,
         look: fn(&View, &Req<(), I>) -> Result<Work>,
-        settle: fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>,
+        settle: SettleFn<I, O>,
     ) -> Self {
         struct Both<I, O> {
             parts: Parts<(), I>,
             look: fn(&View, &Req<(), I>) -> Result<Work>,
-            settle: fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>,
+            settle: SettleFn<I, O>,
         }
         impl<I: Input, O: Serialize> HashAction for Both<I, O> {
             fn look(&self, view: &View, who: &Who) -> Result<Work> {
@@ -422,13 +423,15 @@ impl Route {
         let bind: Binder = Box::new(move |raw| {
             let (value, mode) = match method.has_body() {
                 true => (read::parse_body(raw.body)?, Mode::Body),
-                false => (read::parse_query(raw.query)?, Mode::Query),
+                false => (read::parse_query(raw.query), Mode::Query),
             };
             let mut issues = Vec::new();
             let mut note = |error: Error| issues.extend_from_slice(error.issues());
             let org_slug = match raw.org {
                 OrgSlug::Ignored => Ok(None),
-                OrgSlug::Optional => read::read_input(&value, mode).map(|o: OrgOptional| o.org_slug),
+                OrgSlug::Optional => {
+                    read::read_input(&value, mode).map(|o: OrgOptional| o.org_slug)
+                }
                 OrgSlug::Required => {
                     read::read_input(&value, mode).map(|o: OrgRequired| Some(o.org_slug))
                 }
@@ -438,7 +441,9 @@ impl Route {
                 None
             });
             let extra = match shape {
-                Shape::List => read::read_input(&value, mode).and_then(|part| Extra::list(raw, part)),
+                Shape::List => {
+                    read::read_input(&value, mode).and_then(|part| Extra::list(raw, part))
+                }
                 Shape::Wait(_) => read::read_input(&value, mode).map(Extra::wait),
                 _ => Ok(Extra::none()),
             };

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::records::{
-    ApiKey, BY_SLUG, GRANT, Granted, KeyHash, Membership, Organization, ResourceType, Role, Session,
-    User,
+    ApiKey, BY_SLUG, GRANT, Granted, KeyHash, Membership, Organization, ResourceType, Role,
+    Session, User,
 };
 use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
@@ -292,8 +292,7 @@ impl Gatekeeper {
                 (key.user, through, key.expires_at)
             }
             Presented::Token(token) => {
-                let (id, user) =
-                    self.tokens.read(token, view.now()).ok_or_else(bad_credential)?;
+                let (id, user) = self.tokens.read(token, view.now()).ok_or_else(bad_credential)?;
                 let session = view
                     .get::<Session>(&id)?
                     .filter(|session| session.user == user)

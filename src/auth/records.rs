@@ -289,18 +289,14 @@ pub struct Grant {
 }
 
 /// The one grant of a user for a thing.
-pub static GRANT: Index<Grant, (Id<User>, u8, Id<Granted>)> = Index::unique(
-    "grants.by_user",
-    "grant_exists",
-    "this user has this grant already",
-    |grant| Some((grant.user_id, grant.resource_type as u8, grant.resource_id)),
-);
+pub static GRANT: Index<Grant, (Id<User>, u8, Id<Granted>)> =
+    Index::unique("grants.by_user", "grant_exists", "this user has this grant already", |grant| {
+        Some((grant.user_id, grant.resource_type as u8, grant.resource_id))
+    });
 
 /// Grants by what they are for.
 pub static GRANTS_BY_RESOURCE: Index<Grant, (u8, Id<Granted>)> =
-    Index::many("grants.by_resource", |grant| {
-        Some((grant.resource_type as u8, grant.resource_id))
-    });
+    Index::many("grants.by_resource", |grant| Some((grant.resource_type as u8, grant.resource_id)));
 
 impl Record for Grant {
     const TABLE: &'static str = "grants";

@@ -29,7 +29,8 @@ pub fn key_text(secret: [u8; 32]) -> String {
 pub fn key_hash(text: &str) -> Option<KeyHash> {
     let (body, sum) = text.split_at_checked(KEY_PREFIX.len() + SECRET_DIGITS)?;
     let expected = base62(&crc32fast::hash(body.as_bytes()).to_be_bytes(), SUM_DIGITS);
-    (body.starts_with(KEY_PREFIX) && sum == expected).then(|| *blake3::hash(text.as_bytes()).as_bytes())
+    (body.starts_with(KEY_PREFIX) && sum == expected)
+        .then(|| *blake3::hash(text.as_bytes()).as_bytes())
 }
 
 /// A big-endian number in base 62, most significant digit first.
@@ -76,8 +77,10 @@ impl Tokens {
     /// The tokens of an installation.
     pub fn new(keys: &Keys) -> Self {
         /// What stands before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410).
-        const PKCS8: [u8; 16] =
-            [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+        const PKCS8: [u8; 16] = [
+            0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22,
+            0x04, 0x20,
+        ];
         let seed = keys.derive("roadstead 2026 session tokens");
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).expect("a seed has 32 bytes");
         let issuer = uuid_of(&keys.derive("roadstead 2026 installation id"));

@@ -8,7 +8,7 @@ mod tasks;
 
 pub use events::{BY_TYPE, Channel, Delivery, EventType, LogEntry, in_app, publish};
 pub use tasks::{
-    Job, Next, SWEEP_ROWS, Settings, Step, Sweep, Swept, Task, enqueue, retry_at,
+    Job, Next, SWEEP_ROWS, Settings, Step, Subject, Sweep, Swept, Task, enqueue, retry_at,
 };
 
 use crate::store::TableInfo;

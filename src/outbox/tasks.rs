@@ -21,9 +21,9 @@ pub struct Task {
     /// Which job does it.
     pub kind: String,
     /// What it is about: the id of a record of that job's resource.
-    pub subject: Uuid,
+    pub subject: Id<Subject>,
     /// What else the job needs to find it.
-    pub within: Option<Uuid>,
+    pub within: Option<Id<Subject>>,
     /// When it is due; while it is being done, when its lease ends.
     pub due_at: Time,
     /// How often it was begun.
@@ -31,6 +31,9 @@ pub struct Task {
     /// When it was written.
     pub created_at: Time,
 }
+
+/// What a task is about: a record of its job's resource.
+pub enum Subject {}
 
 /// Tasks by due time.
 pub static BY_DUE: Index<Task, Time> = Index::many("outbox.by_due", |task| Some(task.due_at));
@@ -52,8 +55,8 @@ pub const WRITTEN: Uuid = Uuid::from_u128(0x0b0a_2026_0000_7000_8000_0000_0000_0
 pub fn enqueue(
     tx: &mut Tx,
     job: &Job,
-    subject: Uuid,
-    within: Option<Uuid>,
+    subject: Id<Subject>,
+    within: Option<Id<Subject>>,
     due_at: Time,
 ) -> Result<()> {
     let task = Task {

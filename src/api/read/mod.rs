@@ -43,7 +43,7 @@ pub enum Mode {
 }
 
 /// What an operation takes from a request.
-pub trait Input: DeserializeOwned {
+pub trait Input: DeserializeOwned + Send + Sync + 'static {
     /// Adds a problem for each rule between fields that is broken. Runs only on what could be read.
     fn check(&self, _issues: &mut Vec<Issue>) {}
 }

@@ -1,0 +1,169 @@
+//! The rows that the gate writes beside an operation's own, in its transaction: who did what
+//! (contract §9, "Audit log"), and what was answered to an `Idempotency-Key` (contract §1).
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::auth::{Identity, Through};
+use crate::base::{Id, Result, Time};
+use crate::outbox::{SWEEP_ROWS, Settings, Sweep, Swept};
+use crate::store::{AnyIndex, Index, Order, Record, Step, TableInfo, Tx};
+
+/// The tables of this room.
+pub const TABLES: &[TableInfo] = &[TableInfo::of::<AuditEntry>(), TableInfo::of::<Kept>()];
+
+/// The sweeps of this room.
+pub const SWEEPS: &[Sweep] = &[FORGET_KEPT];
+
+// ── Audit ────────────────────────────────────────────────────────────────────
+
+/// What kind of caller acted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ActorType {
+    /// A person in a session.
+    User,
+    /// An API key.
+    Key,
+    /// An outside agent.
+    Peer,
+    /// Nobody known.
+    Anonymous,
+    /// The service itself.
+    System,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It was done.
+    Success,
+    /// It was not allowed.
+    Refused,
+}
+
+/// That somebody did something, or was not allowed to. Chaining the entries, and reading them,
+/// comes with the audit log; the fields for it stand.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct AuditEntry {
+    /// Its id; entries stand in the order of their ids.
+    pub id: Id<AuditEntry>,
+    /// When.
+    pub created_at: Time,
+    /// What kind of caller.
+    pub actor_type: ActorType,
+    /// The id of the user or key.
+    pub actor_id: Option<Id<()>>,
+    /// The user's name.
+    pub actor_name: String,
+    /// The key's name.
+    pub via: Option<String>,
+    /// Noun and verb of the route.
+    pub action: String,
+    /// The noun.
+    pub resource_type: String,
+    /// The id, or name, of what it was done to.
+    pub resource_id: Option<String>,
+    /// The request.
+    pub request_id: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its hash and the one before it, once it is chained.
+    pub chained: Option<([u8; 32], [u8; 32])>,
+}
+
+impl Record for AuditEntry {
+    const TABLE: &'static str = "audit";
+    type Key = Id<AuditEntry>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// Writes down what `identity` did in the transaction's organization.
+pub fn audit(
+    tx: &mut Tx,
+    identity: Option<&Identity>,
+    action: &'static str,
+    resource_id: Option<String>,
+    request_id: &str,
+    outcome: Outcome,
+) -> Result<()> {
+    let (actor_type, actor_id, via) = match identity.map(|identity| &identity.through) {
+        None => (ActorType::Anonymous, None, None),
+        Some(Through::Key { id, name, .. }) => {
+            (ActorType::Key, Some(id.cast()), Some(name.clone()))
+        }
+        Some(Through::Session(_)) => {
+            (ActorType::User, identity.map(|identity| identity.user.cast()), None)
+        }
+    };
+    let entry = AuditEntry {
+        id: tx.new_id(),
+        created_at: tx.now(),
+        actor_type,
+        actor_id,
+        actor_name: identity.map(|identity| identity.name.clone()).unwrap_or_default(),
+        via,
+        action: action.into(),
+        resource_type: action.split('.').next().unwrap_or_default().into(),
+        resource_id,
+        request_id: request_id.into(),
+        outcome,
+        chained: None,
+    };
+    tx.insert(&entry)
+}
+
+// ── Idempotency ──────────────────────────────────────────────────────────────
+
+/// Answers are kept for a day.
+pub const KEPT_SECS: i64 = 24 * 3600;
+
+/// What was answered to a request with an `Idempotency-Key`.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct Kept {
+    /// A keyed hash of credential, path and key.
+    pub request: [u8; 32],
+    /// A keyed hash of the body.
+    pub body: [u8; 32],
+    /// The answer; none where it showed a secret.
+    pub answer: Option<Vec<u8>>,
+    /// When.
+    pub at: Time,
+}
+
+static KEPT_BY_TIME: Index<Kept, Time> = Index::many("idempotency.by_time", |kept| Some(kept.at));
+
+impl Record for Kept {
+    const TABLE: &'static str = "idempotency";
+    const OWNED: bool = false;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KEPT_BY_TIME];
+    type Key = [u8; 32];
+    fn key(&self) -> Self::Key {
+        self.request
+    }
+}
+
+const FORGET_KEPT: Sweep = Sweep {
+    name: "forget kept answers",
+    every_secs: 600,
+    run: |tx: &mut Tx, _: &Settings| {
+        let end = tx.now().minus_secs(KEPT_SECS);
+        let mut old = Vec::new();
+        tx.view().each(&KEPT_BY_TIME, &(), Order::Ascending, |kept: Kept| {
+            let goes = kept.at < end && old.len() < SWEEP_ROWS;
+            if goes {
+                old.push(kept);
+            }
+            Ok(if goes { Step::More } else { Step::Enough })
+        })?;
+        for kept in &old {
+            tx.remove(kept)?;
+        }
+        Ok(if old.len() == SWEEP_ROWS { Swept::More } else { Swept::Clean })
+    },
+    installation: true,
+};

@@ -1,0 +1,10 @@
+//! The product: one file a resource, one line each here, in order of use. A resource may use those
+//! above it.
+
+#[cfg(test)]
+mod testing;
+
+use crate::api::Resource;
+
+/// Every resource there is.
+pub const ALL: &[Resource] = &[];

@@ -1,0 +1,162 @@
+//! A small world for the tests of resources: a real store in memory that runs attempts twice at
+//! random, a clock that stands still, an organization with people in it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use crate::api::{Parts, Req, Who};
+use crate::auth::{Caller, Identity, Membership, Organization, Role, Through, User};
+use crate::base::{Email, Id, Name, Result, Slug, Time};
+use crate::store::{Moment, Org, Part, Store, TableInfo, Tx, View};
+
+/// The world.
+pub struct World {
+    /// Its store.
+    pub store: Store,
+    /// The organization `acme`.
+    pub org: Id<Org>,
+    /// Its owner, in a session.
+    pub owner: Who,
+    /// An ordinary member, in a session.
+    pub member: Who,
+}
+
+/// 2026-01-15T12:00:00Z.
+pub const NOON: Time = Time::from_millis(1_768_478_400_000);
+
+impl World {
+    /// A world with the organization `acme`, its owner Ada and its member Ben.
+    pub fn new() -> Self {
+        let store = Store::in_memory(Moment::at(NOON));
+        let org = store.write_now(Id::NOTHING, |tx| organization(tx, "acme")).unwrap();
+        let owner = person(&store, org, "ada", Role::Owner);
+        let member = person(&store, org, "ben", Role::Member);
+        World { store, org, owner, member }
+    }
+
+    /// Another organization in the same store, with its owner.
+    pub fn other_org(&self, slug: &'static str) -> (Id<Org>, Who) {
+        let org = self.store.write_now(Id::NOTHING, move |tx| organization(tx, slug)).unwrap();
+        (org, person(&self.store, org, "eve", Role::Owner))
+    }
+
+    /// Does a writing operation of `acme` as its member: `world.write(task::create, team, input)`.
+    pub fn write<P, I, O>(
+        &self,
+        operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+        at: P,
+        input: I,
+    ) -> Result<O>
+    where
+        P: Send + 'static,
+        I: Send + 'static,
+        O: Send + 'static,
+    {
+        self.write_as(&self.member, operation, at, input)
+    }
+
+    /// The same as somebody else.
+    pub fn write_as<P, I, O>(
+        &self,
+        who: &Who,
+        operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+        at: P,
+        input: I,
+    ) -> Result<O>
+    where
+        P: Send + 'static,
+        I: Send + 'static,
+        O: Send + 'static,
+    {
+        let who = who.clone();
+        let parts = parts(at, input);
+        let org = org_of(&who);
+        self.store.write_now(org, move |tx| operation(tx, &Req::new(&parts, &who)))
+    }
+
+    /// Does a reading operation of `acme` as its member.
+    pub fn read<P, I, O>(
+        &self,
+        operation: fn(&View, &Req<P, I>) -> Result<O>,
+        at: P,
+        input: I,
+    ) -> Result<O> {
+        self.read_as(&self.member, operation, at, input)
+    }
+
+    /// The same as somebody else.
+    pub fn read_as<P, I, O>(
+        &self,
+        who: &Who,
+        operation: fn(&View, &Req<P, I>) -> Result<O>,
+        at: P,
+        input: I,
+    ) -> Result<O> {
+        let parts = parts(at, input);
+        self.store.read(org_of(who), |view| operation(view, &Req::new(&parts, who)))
+    }
+
+    /// An input as a client would send it.
+    pub fn input<I: crate::api::Input>(json: serde_json::Value) -> Result<I> {
+        crate::api::read::read_input(&json, crate::api::read::Mode::Body)
+    }
+
+    /// Lets time pass.
+    pub fn pass_secs(&self, secs: i64) {
+        self.store.moment().advance_secs(secs);
+    }
+
+    /// Fails if a table or index is not whole.
+    pub fn assert_sound(&self, tables: &[TableInfo]) {
+        let findings = self.store.check(tables).unwrap();
+        assert_eq!(findings.messages, Vec::<String>::new());
+    }
+}
+
+/// A request's parts with the first 50 of a list.
+pub fn parts<P, I>(at: P, input: I) -> Parts<P, I> {
+    let part = Part { limit: 50, after: None };
+    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    Parts { at, input, part, address, link_base: "http://127.0.0.1:7420".into() }
+}
+
+fn org_of(who: &Who) -> Id<Org> {
+    match who {
+        Who::Caller(caller) => caller.org,
+        _ => Id::NOTHING,
+    }
+}
+
+fn organization(tx: &mut Tx, slug: &str) -> Result<Id<Org>> {
+    let organization = Organization {
+        id: tx.new_id(),
+        slug: Slug::parse(slug).unwrap(),
+        name: Name::parse(slug).unwrap(),
+        created_at: tx.now(),
+        updated_at: tx.now(),
+    };
+    tx.insert(&organization)?;
+    Ok(organization.id)
+}
+
+fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Who {
+    let caller = store.write_now(Id::NOTHING, move |tx| {
+        let organization: Organization = tx.fetch(&org)?;
+        let user = User {
+            id: tx.new_id(),
+            email: Email::parse(format!("{name}@{}.test", organization.slug)).unwrap(),
+            name: Name::parse(name).unwrap(),
+            image: None,
+            password: None,
+            created_at: tx.now(),
+        };
+        tx.insert(&user)?;
+        let membership =
+            Membership { user: user.id, org, role, email_verified: true, joined_at: tx.now() };
+        tx.insert(&membership)?;
+        let through = Through::Session(tx.new_id());
+        let identity = Identity { user: user.id, name: name.into(), through, expires_at: None };
+        Ok(Caller { identity, org, org_slug: organization.slug, role })
+    });
+    Who::Caller(Arc::new(caller.unwrap()))
+}
