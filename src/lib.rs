@@ -7,3 +7,4 @@ pub mod api;
 pub mod base;
 pub mod store;
 pub mod auth;
+pub mod outside;

@@ -1,0 +1,214 @@
+//! Which addresses the process may connect to (contract §4, last paragraph).
+//!
+//! Public ones, and those that the operator named with `--allow-private-network`. Everything else
+//! is refused, so that nobody who may store a URL can look around in the operator's own network.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix)
+}
+
+const fn v6(first: u16, second: u16, prefix: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0), prefix)
+}
+
+/// What IANA's registry of special IPv4 addresses keeps from the public internet.
+const V4_NOT_PUBLIC: [Ipv4Net; 15] = [
+    v4(0, 0, 0, 0, 8),       // "this network"; 0.0.0.0 reaches the machine itself
+    v4(10, 0, 0, 0, 8),      // private
+    v4(100, 64, 0, 0, 10),   // between a provider and its customers (CGNAT)
+    v4(127, 0, 0, 0, 8),     // loopback
+    v4(169, 254, 0, 0, 16),  // link-local, and the clouds' metadata
+    v4(172, 16, 0, 0, 12),   // private
+    v4(192, 0, 0, 0, 24),    // protocol assignments
+    v4(192, 0, 2, 0, 24),    // documentation
+    v4(192, 88, 99, 0, 24),  // relays to 6to4, retired
+    v4(192, 168, 0, 0, 16),  // private
+    v4(198, 18, 0, 0, 15),   // benchmarks
+    v4(198, 51, 100, 0, 24), // documentation
+    v4(203, 0, 113, 0, 24),  // documentation
+    v4(224, 0, 0, 0, 4),     // multicast
+    v4(240, 0, 0, 0, 4),     // reserved (class E), and the broadcast address
+];
+
+/// The only part of IPv6 that is handed out as public. Loopback, unspecified, IPv4-compatible,
+/// NAT64, discard-only, SRv6, unique-local, link-local and multicast addresses lie outside of it.
+const V6_PUBLIC: Ipv6Net = v6(0x2000, 0, 3);
+
+/// What inside [`V6_PUBLIC`] is not public after all.
+const V6_NOT_PUBLIC: [Ipv6Net; 4] = [
+    v6(0x2001, 0, 23), // protocol assignments: Teredo (which wraps IPv4), ORCHID, anycast
+    v6(0x2001, 0xdb8, 32), // documentation
+    v6(0x2002, 0, 16), // 6to4, which wraps any IPv4 address
+    v6(0x3fff, 0, 20), // documentation
+];
+
+/// Where clouds hand out a machine's credentials. A net around them is not enough to allow them:
+/// who opens 169.254.0.0/16 for a printer has not thought of this.
+const METADATA: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+];
+
+/// Whether anybody on the internet may be reached at this address.
+fn is_public(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !V4_NOT_PUBLIC.iter().any(|net| net.contains(&ip)),
+        IpAddr::V6(ip) => {
+            V6_PUBLIC.contains(&ip) && !V6_NOT_PUBLIC.iter().any(|net| net.contains(&ip))
+        }
+    }
+}
+
+/// Whether the process may connect to this address. `::ffff:a.b.c.d` counts as the IPv4 address
+/// that it is, also before the nets of `allow`.
+pub fn permitted(ip: IpAddr, allow: &[IpNet]) -> bool {
+    let ip = ip.to_canonical();
+    if METADATA.contains(&ip) {
+        return allow.contains(&IpNet::from(ip));
+    }
+    is_public(ip) || allow.iter().any(|net| net.contains(&ip))
+}
+
+/// The addresses of one name that may be connected to, in their order, or the first that may not.
+///
+/// One bad address refuses the name: a name that leads both outside and inside is no mistake that
+/// we want to work around.
+pub fn vet(found: Vec<SocketAddr>, allow: &[IpNet]) -> Result<Vec<SocketAddr>, IpAddr> {
+    // `localhost` is 127.0.0.1 and ::1 on most systems, and whoever allows one of them means the
+    // name to work. The other is left out.
+    let only_loopback = found.iter().all(|at| at.ip().to_canonical().is_loopback());
+    let (good, bad): (Vec<_>, Vec<_>) = found.into_iter().partition(|at| permitted(at.ip(), allow));
+    match bad.first() {
+        Some(at) if good.is_empty() || !only_loopback => Err(at.ip()),
+        _ => Ok(good),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn nets(texts: &[&str]) -> Vec<IpNet> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn every_class_that_is_not_public_is_refused_from_its_first_to_its_last_address() {
+        for (first, last) in [
+            ("0.0.0.0", "0.255.255.255"),
+            ("10.0.0.0", "10.255.255.255"),
+            ("100.64.0.0", "100.127.255.255"),
+            ("127.0.0.0", "127.255.255.255"),
+            ("169.254.0.0", "169.254.255.255"),
+            ("172.16.0.0", "172.31.255.255"),
+            ("192.0.0.0", "192.0.0.255"),
+            ("192.0.2.0", "192.0.2.255"),
+            ("192.88.99.0", "192.88.99.255"),
+            ("192.168.0.0", "192.168.255.255"),
+            ("198.18.0.0", "198.19.255.255"),
+            ("198.51.100.0", "198.51.100.255"),
+            ("203.0.113.0", "203.0.113.255"),
+            ("224.0.0.0", "239.255.255.255"),
+            ("240.0.0.0", "255.255.255.255"),
+            ("::", "::1"),
+            ("::7f00:1", "::ffff:ffff"), // IPv4-compatible
+            ("::ffff:10.0.0.0", "::ffff:10.255.255.255"),
+            ("::ffff:127.0.0.1", "::ffff:169.254.169.254"),
+            ("64:ff9b::", "64:ff9b::ffff:ffff"), // NAT64
+            ("64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff"),
+            ("100::", "100::ffff:ffff:ffff:ffff"), // discard-only
+            ("2001::", "2001:0:ffff:ffff:ffff:ffff:ffff:ffff"), // Teredo
+            ("2001:10::", "2001:2f:ffff:ffff:ffff:ffff:ffff:ffff"), // ORCHID
+            ("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), // 6to4
+            ("3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("5f00::", "5f00:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), // SRv6
+            ("fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), // unique-local
+            ("fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), // link-local
+            ("fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), // site-local
+            ("ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), // multicast
+        ] {
+            assert!(!permitted(ip(first), &[]), "{first}");
+            assert!(!permitted(ip(last), &[]), "{last}");
+        }
+    }
+
+    #[test]
+    fn public_addresses_pass_up_to_the_edges_of_what_is_refused() {
+        for text in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.0",
+            "169.253.255.255",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.0.1.0",
+            "192.88.98.255",
+            "192.167.255.255",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "::ffff:8.8.8.8",
+            "2001:200::",
+            "2001:4860:4860::8888",
+            "2606:4700::1111",
+            "2a00:1450::1",
+        ] {
+            assert!(permitted(ip(text), &[]), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_allow_list_opens_exactly_its_nets() {
+        let allow = nets(&["10.2.0.0/16", "192.168.7.7/32", "fd12::/16"]);
+        for text in ["10.2.0.0", "10.2.255.255", "::ffff:10.2.3.4", "192.168.7.7", "fd12::1"] {
+            assert!(permitted(ip(text), &allow), "{text}");
+        }
+        for text in ["10.1.255.255", "10.3.0.0", "192.168.7.8", "127.0.0.1", "fd13::1", "::1"] {
+            assert!(!permitted(ip(text), &allow), "{text}");
+        }
+    }
+
+    #[test]
+    fn metadata_addresses_are_allowed_by_their_own_name_only() {
+        let wide = nets(&["0.0.0.0/0", "::/0", "169.254.169.254/31", "fd00:ec2::254/127"]);
+        let exact = nets(&["169.254.169.254/32", "fd00:ec2::254/128"]);
+        for text in ["169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254"] {
+            assert!(!permitted(ip(text), &wide), "{text}");
+            assert!(permitted(ip(text), &exact), "{text}");
+        }
+        assert!(permitted(ip("169.254.169.253"), &wide));
+        assert!(permitted(ip("fd00:ec2::253"), &wide));
+    }
+
+    #[test]
+    fn one_bad_address_refuses_the_name() {
+        let at = |texts: &[&str]| texts.iter().map(|t| SocketAddr::new(ip(t), 80)).collect();
+        let good: Vec<_> = at(&["8.8.8.8", "2606:4700::1111"]);
+        assert_eq!(vet(good.clone(), &[]), Ok(good));
+        assert_eq!(vet(at(&["8.8.8.8", "10.0.0.1"]), &[]), Err(ip("10.0.0.1")));
+        assert_eq!(vet(at(&["10.0.0.1", "8.8.8.8"]), &[]), Err(ip("10.0.0.1")));
+        assert_eq!(vet(at(&["8.8.8.8", "::1"]), &nets(&["127.0.0.0/8"])), Err(ip("::1")));
+    }
+
+    #[test]
+    fn localhost_works_when_one_of_its_two_addresses_is_allowed() {
+        let both = || vec!["[::1]:80".parse().unwrap(), "127.0.0.1:80".parse().unwrap()];
+        assert_eq!(vet(both(), &nets(&["127.0.0.0/8"])), Ok(both()[1..].to_vec()));
+        assert_eq!(vet(both(), &nets(&["::1/128"])), Ok(both()[..1].to_vec()));
+        assert_eq!(vet(both(), &[]), Err(ip("::1")));
+    }
+}

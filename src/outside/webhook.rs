@@ -1,0 +1,144 @@
+//! Standard Webhooks: what we post to others, and how they know that it is from us
+//! (<https://www.standardwebhooks.com>; contract §4, last paragraph).
+//!
+//! Used for channels, wakes, `replyUrl` and provider endpoints. Randomness and the clock are
+//! arguments: a job prepares the call inside its transaction.
+
+use std::time::Duration;
+
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, PAD_INDIFFERENT, STANDARD};
+use serde_json::{Value, json};
+
+use super::{AnswerBody, Call, Limits, Method};
+use crate::base::Time;
+
+/// What the text of a signing secret begins with.
+const PREFIX: &str = "whsec_";
+
+/// Secrets are copied by hand, and some tools leave the padding out.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PAD_INDIFFERENT);
+
+/// A receiver has 10 s (contract §4) and need only say that it has taken the message.
+const LIMITS: Limits =
+    Limits { total: Duration::from_secs(10), answer: AnswerBody::Ignored, https_only: false };
+
+/// What is told, the same at every attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Names the message, so that a receiver knows a repetition. Without full stops, which divide
+    /// what is signed.
+    pub id: String,
+    /// `wake`, `deployment`, `exchange.request_decided`, `exchange.message`, or the event's type.
+    pub kind: String,
+    /// When it happened.
+    pub at: Time,
+    /// What it is about.
+    pub data: Value,
+}
+
+/// The call that posts `message` to `url`: `{type, timestamp, data}`, signed with `key` as sent at
+/// `now`. Receivers refuse old signatures, so each attempt is signed anew.
+pub fn post(url: &str, key: &[u8], message: &Message, now: Time) -> Call {
+    let body = json!({
+        "type": message.kind,
+        "timestamp": message.at,
+        "data": message.data,
+    });
+    let body = body.to_string().into_bytes();
+    let mut headers = signed(key, &message.id, now.secs(), &body).to_vec();
+    headers.push(("content-type".into(), "application/json".into()));
+    Call { method: Method::Post, url: url.to_string(), headers, body, limits: LIMITS }
+}
+
+/// The three headers of Standard Webhooks: an HMAC-SHA256 over id, seconds since 1970, and body.
+pub fn signed(key: &[u8], id: &str, timestamp_secs: i64, body: &[u8]) -> [(String, String); 3] {
+    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
+    context.update(format!("{id}.{timestamp_secs}.").as_bytes());
+    context.update(body);
+    let signature = STANDARD.encode(context.sign());
+    [
+        ("webhook-id".into(), id.to_string()),
+        ("webhook-timestamp".into(), timestamp_secs.to_string()),
+        ("webhook-signature".into(), format!("v1,{signature}")),
+    ]
+}
+
+/// The text of a new signing secret, from 32 random bytes.
+pub fn secret_text(random: &[u8; 32]) -> String {
+    format!("{PREFIX}{}", STANDARD.encode(random))
+}
+
+/// The signing key that a `whsec_…` text stands for; None when it is no such text.
+pub fn secret_key(text: &str) -> Option<Vec<u8>> {
+    let key = LENIENT.decode(text.strip_prefix(PREFIX)?).ok()?;
+    (!key.is_empty()).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header<'a>(headers: &'a [(String, String)], name: &str) -> &'a str {
+        &headers.iter().find(|(n, _)| n == name).unwrap().1
+    }
+
+    #[test]
+    fn the_signature_is_that_of_the_published_example() {
+        let key = secret_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let body = br#"{"test": 2432232314}"#;
+        let headers = signed(&key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        assert_eq!(header(&headers, "webhook-id"), "msg_p5jXN8AQM9LWM0D4loKWxJek");
+        assert_eq!(header(&headers, "webhook-timestamp"), "1614265330");
+        assert_eq!(
+            header(&headers, "webhook-signature"),
+            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+        );
+    }
+
+    #[test]
+    fn a_call_posts_type_timestamp_and_data_signed_as_of_now() {
+        let message = Message {
+            id: "m1".into(),
+            kind: "agent.error".into(),
+            at: Time::parse("2026-01-31T12:00:00Z").unwrap(),
+            data: json!({"stableKey": "a"}),
+        };
+        let now = message.at.plus_secs(60);
+        let call = post("https://a.test/hook", b"key", &message, now);
+
+        assert_eq!(
+            String::from_utf8(call.body.clone()).unwrap(),
+            r#"{"type":"agent.error","timestamp":"2026-01-31T12:00:00.000Z","data":{"stableKey":"a"}}"#
+        );
+        assert_eq!(call.method, Method::Post);
+        assert_eq!(call.url, "https://a.test/hook");
+        assert_eq!(header(&call.headers, "content-type"), "application/json");
+        assert_eq!(call.headers[..3], signed(b"key", "m1", now.secs(), &call.body));
+    }
+
+    #[test]
+    fn a_secret_is_read_as_it_was_written() {
+        let random = std::array::from_fn(|n| n as u8 * 7);
+        let text = secret_text(&random);
+        assert!(text.starts_with("whsec_"));
+        assert_eq!(secret_key(&text).unwrap(), random);
+        assert_eq!(secret_key(text.trim_end_matches('=')).unwrap(), random);
+    }
+
+    #[test]
+    fn any_bytes_can_sign() {
+        for key in [&b""[..], &[7; 200]] {
+            assert_eq!(signed(key, "m1", 0, b"{}"), signed(key, "m1", 0, b"{}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_is_refused() {
+        for text in ["", "whsec_", "whsec_%%%%", "WHSEC_AAAA", "AAAA", " whsec_AAAA"] {
+            assert_eq!(secret_key(text), None, "{text:?}");
+        }
+    }
+}
