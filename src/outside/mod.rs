@@ -64,7 +64,9 @@ pub struct Config {
 /// A method that we call with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
+    /// To fetch.
     Get,
+    /// To tell.
     Post,
 }
 

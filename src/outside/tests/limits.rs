@@ -1,0 +1,130 @@
+//! Size, time and number of calls.
+
+use super::*;
+
+#[tokio::test]
+async fn an_answer_of_just_the_limit_passes_and_one_byte_more_does_not() {
+    for (length, passes) in [(1000, true), (1001, false)] {
+        let body = "x".repeat(length);
+        for head in [
+            format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}"),
+            format!("HTTP/1.1 200 OK\r\n\r\n{body}"),
+            format!(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{length:x}\r\n{body}\r\n0\r\n\r\n"
+            ),
+        ] {
+            let (port, _) = answering(head.as_str()).await;
+            let answer = open_to_loopback().send(get(format!("http://127.0.0.1:{port}/"))).await;
+            match passes {
+                true => assert_eq!(answer.unwrap().body.len(), length, "{head}"),
+                false => assert_eq!(
+                    answer.unwrap_err(),
+                    Failure::TooLarge { host: "127.0.0.1".into(), bytes: 1000 },
+                    "{head}"
+                ),
+            }
+        }
+    }
+}
+
+/// Sends an answer without end, until the client is gone.
+async fn endless(mut stream: TcpStream) {
+    read_request(&mut stream).await;
+    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
+}
+
+/// Sends an answer a byte at a time, until the client is gone.
+async fn dripping(mut stream: TcpStream) {
+    read_request(&mut stream).await;
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n").await.unwrap();
+    while stream.write_all(b"x").await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Takes the request and says nothing, until the client is gone.
+async fn silent(mut stream: TcpStream) {
+    read_request(&mut stream).await;
+    assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn reading_stops_at_the_limit() {
+    let (port, served) = server(endless).await;
+    let failure =
+        open_to_loopback().send(get(format!("http://127.0.0.1:{port}/"))).await.unwrap_err();
+    assert!(matches!(failure, Failure::TooLarge { .. }), "{failure:?}");
+    served.await.unwrap();
+}
+
+#[tokio::test]
+async fn slow_servers_meet_the_time_limit_of_the_whole_call() {
+    let (drip, dripped) = server(dripping).await;
+    let (hush, hushed) = server(silent).await;
+    for port in [drip, hush] {
+        let mut call = get(format!("http://127.0.0.1:{port}/"));
+        call.limits.total = Duration::from_millis(200);
+        let begin = Instant::now();
+        let failure = open_to_loopback().send(call).await.unwrap_err();
+        assert!(matches!(failure, Failure::TimedOut { .. }), "{failure:?}");
+        // Ten times the limit, for a busy machine; the servers would go on for ever.
+        assert!((200..2000).contains(&begin.elapsed().as_millis()));
+        assert_eq!(failure.to_string(), "127.0.0.1 gave no complete answer within 0.2 s");
+    }
+    dripped.await.unwrap();
+    hushed.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_follows_the_status_cannot_undo_it_when_the_body_is_ignored() {
+    let (cut, _) = answering("HTTP/1.1 204 No Content\r\ncontent-length: 9\r\n\r\n").await;
+    let (short, _) = answering("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc").await;
+    let (large, _) = server(endless).await;
+    let (slow, _) = server(dripping).await;
+    for port in [cut, short, large, slow] {
+        let mut call = get(format!("http://127.0.0.1:{port}/"));
+        call.limits.answer = AnswerBody::Ignored;
+        call.limits.total = Duration::from_millis(500);
+        let answer = open_to_loopback().send(call).await.unwrap();
+        assert!(answer.is_success());
+        assert!(answer.body.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_ignored_body_is_still_read_so_that_its_server_can_finish() {
+    let (port, served) = server(async |mut stream: TcpStream| {
+        read_request(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await.unwrap();
+        // It takes the client less to read the head; were it to leave then, this would see the end.
+        let left = timeout(Duration::from_millis(100), stream.read(&mut [0])).await;
+        stream.write_all(b"ok").await.unwrap();
+        left.is_err()
+    })
+    .await;
+    let mut call = get(format!("http://127.0.0.1:{port}/"));
+    call.limits.answer = AnswerBody::Ignored;
+    assert_eq!(open_to_loopback().send(call).await.unwrap().status, 200);
+    assert!(served.await.unwrap());
+}
+
+#[tokio::test]
+async fn calls_beyond_the_limit_wait_for_their_turn_within_their_time() {
+    let client = open_to_loopback();
+    let all = client.slots.clone().acquire_many_owned(IN_FLIGHT as u32).await.unwrap();
+
+    let (trap_port, listener) = trap();
+    let mut call = get(format!("http://127.0.0.1:{trap_port}/"));
+    call.limits.total = Duration::from_millis(50);
+    assert_eq!(client.clone().send(call).await.unwrap_err(), Failure::Busy);
+    assert!(nobody_came(&listener));
+
+    let (port, _) = answering(OK).await;
+    let waiting = client.send(get(format!("http://127.0.0.1:{port}/")));
+    let (answer, ()) = tokio::join!(waiting, async { drop(all) });
+    assert!(answer.unwrap().is_success());
+    // All places are free again, those of lookups included.
+    let free = client.slots.acquire_many(IN_FLIGHT as u32);
+    drop(timeout(Duration::from_secs(10), free).await.unwrap());
+}
