@@ -10,3 +10,4 @@ pub mod outbox;
 pub mod outside;
 pub mod resources;
 pub mod store;
+pub mod http;
