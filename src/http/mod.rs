@@ -28,7 +28,7 @@ pub use limits::Limits;
 pub use reply::{Reply, json, json_bytes};
 pub use router::Router;
 pub use server::{Body, serve};
-pub use uses::KeyUses;
+pub use uses::{FLUSH_EVERY_SECS, KeyUses};
 
 use crate::auth::Gatekeeper;
 use crate::auth::passwords::Passwords;
