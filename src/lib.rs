@@ -4,10 +4,12 @@
 //! `docs/ARCHITECTURE.md` explains it).
 
 pub mod api;
+pub mod app;
 pub mod auth;
 pub mod base;
+pub mod cli;
+pub mod http;
 pub mod outbox;
 pub mod outside;
 pub mod resources;
 pub mod store;
-pub mod http;

@@ -208,12 +208,17 @@ impl Input for OrgOptional {}
 
 /// The part of a list that is wanted (contract §1, "A list").
 #[derive(Deserialize)]
-struct PartQuery {
+struct LimitQuery {
     limit: Option<Int<1, 200>>,
+}
+impl Input for LimitQuery {}
+const DEFAULT_LIMIT: i64 = 50;
+
+#[derive(Deserialize)]
+struct CursorQuery {
     cursor: Option<String>,
 }
-impl Input for PartQuery {}
-const DEFAULT_LIMIT: i64 = 50;
+impl Input for CursorQuery {}
 
 #[derive(Deserialize)]
 struct WaitQuery {
@@ -440,17 +445,23 @@ impl Route {
                 note(error);
                 None
             });
-            let extra = match shape {
-                Shape::List => {
-                    read::read_input(&value, mode).and_then(|part| Extra::list(raw, part))
+            let mut extra = Extra::none();
+            if shape == Shape::List {
+                match read::read_input(&value, mode) {
+                    Ok(LimitQuery { limit }) => extra.set_limit(limit),
+                    Err(error) => note(error),
                 }
-                Shape::Wait(_) => read::read_input(&value, mode).map(Extra::wait),
-                _ => Ok(Extra::none()),
-            };
-            let extra = extra.unwrap_or_else(|error| {
-                note(error);
-                Extra::none()
-            });
+                match read::read_input(&value, mode).and_then(|q| extra.set_cursor(raw, q)) {
+                    Ok(()) => {}
+                    Err(error) => note(error),
+                }
+            }
+            if let Shape::Wait(_) = shape {
+                match read::read_input(&value, mode) {
+                    Ok(WaitQuery { wait }) => extra.wait_secs = wait.map_or(0, Int::get) as u64,
+                    Err(error) => note(error),
+                }
+            }
             let input = read::read_input::<I>(&value, mode).map_err(&mut note);
             let (Ok(input), true) = (input, issues.is_empty()) else {
                 return Err(Error::invalid(issues));
@@ -494,21 +505,17 @@ impl Extra {
         Extra { part, list: [0; 32], wait_secs: 0 }
     }
 
-    fn list(raw: &Raw, query: PartQuery) -> Result<Self> {
-        let limit = query.limit.map_or(DEFAULT_LIMIT, Int::get) as usize;
-        let after = match query.cursor {
-            None => None,
-            Some(cursor) => {
-                let position = read_cursor(&raw.list, &cursor);
-                let wrong = || Error::invalid_at("cursor", "is not a cursor of this list");
-                Some(position.ok_or_else(wrong)?)
-            }
-        };
-        Ok(Extra { part: Part { limit, after }, list: raw.list, wait_secs: 0 })
+    fn set_limit(&mut self, limit: Option<Int<1, 200>>) {
+        self.part.limit = limit.map_or(DEFAULT_LIMIT, Int::get) as usize;
     }
 
-    fn wait(query: WaitQuery) -> Self {
-        Extra { wait_secs: query.wait.map_or(0, Int::get) as u64, ..Extra::none() }
+    fn set_cursor(&mut self, raw: &Raw, CursorQuery { cursor }: CursorQuery) -> Result<()> {
+        self.list = raw.list;
+        if let Some(cursor) = cursor {
+            let wrong = || Error::invalid_at("cursor", "is not a cursor of this list");
+            self.part.after = Some(read_cursor(&raw.list, &cursor).ok_or_else(wrong)?);
+        }
+        Ok(())
     }
 }
 

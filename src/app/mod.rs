@@ -144,9 +144,8 @@ async fn keep_uses(context: Arc<Context>, mut stopping: watch::Receiver<bool>) {
         if due.is_empty() {
             continue;
         }
-        let written = context
-            .store
-            .write(Id::NOTHING, move |tx| organizations::note_uses(tx, &due));
+        let written =
+            context.store.write(Id::NOTHING, move |tx| organizations::note_uses(tx, &due));
         if let Err(error) = written.await {
             tracing::warn!(%error, "when keys were used could not be written down");
         }

@@ -9,8 +9,8 @@ mod records;
 mod tokens;
 
 pub use access::{
-    Access, Caller, Gatekeeper, Identity, Presented, Rule, Through, credential_bytes,
-    in_session, org_of_key, organizations_of,
+    Access, Caller, Gatekeeper, Identity, Presented, Rule, Through, credential_bytes, in_session,
+    org_of_key, organizations_of,
 };
 pub use records::{
     Announced, ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT, GRANTS_BY_RESOURCE, Grant, Granted,

@@ -67,7 +67,7 @@ pub struct Common {
     pub data: String,
 
     /// Print one JSON object to stdout instead of text
-    #[arg(long, env = "ROADSTEAD_JSON", help_heading = "Common", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0, default_missing_value = "true", default_value = "false", hide_default_value = true)]
+    #[arg(long, env = "ROADSTEAD_JSON", help_heading = "Common")]
     pub json: bool,
 
     /// How log lines on stderr look

@@ -23,7 +23,12 @@ use crate::store::Store;
                         ends, within 10 seconds.")]
 pub struct Serve {
     /// Where to listen
-    #[arg(long, value_name = "HOST:PORT", env = "ROADSTEAD_LISTEN", default_value = "127.0.0.1:7420")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "ROADSTEAD_LISTEN",
+        default_value = "127.0.0.1:7420"
+    )]
     listen: String,
 
     /// How this server is reached from outside; used in links
@@ -97,9 +102,7 @@ impl Serve {
 }
 
 /// Runs a server's work to its end.
-pub(super) fn run(
-    work: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
+pub(super) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(work);
     // A name that is being looked up cannot be broken off; it must not keep us either.

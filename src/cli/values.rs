@@ -36,7 +36,8 @@ mod tests {
     fn durations_have_a_unit() {
         assert_eq!(duration_secs("30d"), Ok(30 * 24 * 3600));
         assert_eq!(duration_secs("0s"), Ok(0));
-        for wrong in ["", "30", "d", "-1d", "1w", "1.5h", "99999999d", "9223372036854775807d", "ä"] {
+        for wrong in ["", "30", "d", "-1d", "1w", "1.5h", "99999999d", "9223372036854775807d", "ä"]
+        {
             assert!(duration_secs(wrong).is_err(), "{wrong}");
         }
     }

@@ -61,8 +61,9 @@ pub async fn read(mut body: Incoming) -> Result<Bytes> {
                 Err(_trailers) => continue,
             },
             Some(Err(error)) => {
-                return Err(Error::invalid(vec![Issue::new("", "the body broke off")])
-                    .detail(error));
+                return Err(
+                    Error::invalid(vec![Issue::new("", "the body broke off")]).detail(error)
+                );
             }
         };
         if whole.len() + data.len() + first.as_ref().map_or(0, Bytes::len) > MAX_BODY_BYTES {

@@ -5,9 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::{
-    ALLOW, AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH,
-};
+use hyper::header::{ALLOW, AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use hyper::{Request, Response, StatusCode};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -139,10 +137,7 @@ fn identify(
             "this takes the session of a signed-in person; API keys are not accepted here",
         ));
     }
-    context
-        .store
-        .read(Id::NOTHING, |view| context.gatekeeper.identify(view, presented))
-        .map(Some)
+    context.store.read(Id::NOTHING, |view| context.gatekeeper.identify(view, presented)).map(Some)
 }
 
 impl Passing<'_> {
@@ -250,7 +245,9 @@ pub(super) fn admit<'v>(
         (Scope::Wherever(is_there), None) => {
             let identity = gatekeeper.identify(view, presented)?;
             let org = match org_of_key(&identity) {
-                Some(org) => Some(org).filter(|org| is_there(&view.of(*org), params).unwrap_or(false)),
+                Some(org) => {
+                    Some(org).filter(|org| is_there(&view.of(*org), params).unwrap_or(false))
+                }
                 None => crate::auth::organizations_of(view, identity.user)?
                     .into_iter()
                     .find(|org| is_there(&view.of(*org), params).unwrap_or(false)),

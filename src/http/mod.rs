@@ -114,11 +114,11 @@ pub(crate) async fn answer(
     let method = request.method().clone();
     let address = context.address(peer, request.headers());
     let answered = match path.strip_prefix("/api") {
-        Some("/openapi.json") => pages::document(context, &method),
+        Some("/openapi.json") => pages::document(context, &method, request_id),
         Some(below) if below.starts_with('/') => {
             api(context, request, below, address, request_id).await
         }
-        _ => pages::page(context, &method, &path),
+        _ => pages::page(context, &method, &path, request_id),
     };
     let response = answered.unwrap_or_else(|error| {
         if let Some(detail) = error.log_detail() {

@@ -16,21 +16,24 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
                       form-action 'none'; frame-ancestors 'none'";
 
 /// A page, or 404.
-pub(super) fn page(context: &Arc<Context>, method: &Method, path: &str) -> Result<Response<Reply>> {
+pub(super) fn page(
+    context: &Arc<Context>,
+    method: &Method,
+    path: &str,
+    id: &str,
+) -> Result<Response<Reply>> {
     match path {
-        "/" | "/setup" | "/invitations" => reading(method, home),
-        "/healthz" => reading(method, || json(Full::from("{\"status\":\"ok\"}"))),
+        "/" | "/setup" | "/invitations" => reading(method, id, home),
+        "/healthz" => reading(method, id, || json(Full::from("{\"status\":\"ok\"}"))),
         "/readyz" => {
             // Ready is who can read what it acknowledged.
-            context.store.read(Id::NOTHING, |view| view.count::<crate::auth::Organization>(
-                crate::store::Source::TABLE,
-                &(),
-                1,
-            ))?;
+            context.store.read(Id::NOTHING, |view| {
+                view.count::<crate::auth::Organization>(crate::store::Source::TABLE, &(), 1)
+            })?;
             if *context.stopping.borrow() {
                 return Err(Error::busy("stopping", "the server is stopping", 5));
             }
-            reading(method, || json(Full::from("{\"status\":\"ok\"}")))
+            reading(method, id, || json(Full::from("{\"status\":\"ok\"}")))
         }
         _ => Err(Error::new(
             Kind::NotFound,
@@ -41,16 +44,24 @@ pub(super) fn page(context: &Arc<Context>, method: &Method, path: &str) -> Resul
 }
 
 /// The OpenAPI document.
-pub(super) fn document(context: &Arc<Context>, method: &Method) -> Result<Response<Reply>> {
-    reading(method, || json(Full::new(Bytes::from(context.document.clone()))))
+pub(super) fn document(
+    context: &Arc<Context>,
+    method: &Method,
+    id: &str,
+) -> Result<Response<Reply>> {
+    reading(method, id, || json(Full::new(Bytes::from(context.document.clone()))))
 }
 
-fn reading(method: &Method, page: impl FnOnce() -> Response<Reply>) -> Result<Response<Reply>> {
+fn reading(
+    method: &Method,
+    id: &str,
+    page: impl FnOnce() -> Response<Reply>,
+) -> Result<Response<Reply>> {
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(page());
     }
     let error = Error::new(Kind::Method, "method_not_allowed", "this can only be read; use GET");
-    let mut response = super::problem::reply(&error, "");
+    let mut response = super::problem::reply(&error, id);
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     Ok(response)
 }

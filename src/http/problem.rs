@@ -50,9 +50,8 @@ struct One<'a> {
 
 /// The bytes of an error's body.
 pub fn body(error: &Error, request_id: &str) -> Vec<u8> {
-    let issues = (error.kind() == Kind::Invalid).then(|| {
-        error.issues().iter().map(|Issue { path, message }| One { path, message }).collect()
-    });
+    let all = error.issues().iter().map(|Issue { path, message }| One { path, message });
+    let issues = Some(all.collect::<Vec<_>>()).filter(|issues| !issues.is_empty());
     let problem = Problem { message: error.message(), code: error.code(), request_id, issues };
     serde_json::to_vec(&problem).unwrap_or_default()
 }

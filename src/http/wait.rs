@@ -84,8 +84,7 @@ impl Waiting {
             let (who, org) = {
                 let view = tx.view();
                 let slug = org_slug.as_deref();
-                let (who, view) =
-                    admit(&context, &route, &presented, true, &view, slug, &params)?;
+                let (who, view) = admit(&context, &route, &presented, true, &view, slug, &params)?;
                 (who, view.org())
             };
             tx.enter(org);

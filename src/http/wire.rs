@@ -157,7 +157,9 @@ impl Wire {
                 "the head may have 100 fields and 64 KiB",
             ),
             b"414" => target_too_long(),
-            _ => Error::new(Kind::Invalid, "malformed_request", "this is not a request of HTTP/1.1"),
+            _ => {
+                Error::new(Kind::Invalid, "malformed_request", "this is not a request of HTTP/1.1")
+            }
         }))
     }
 }

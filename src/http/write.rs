@@ -76,9 +76,7 @@ pub(super) async fn write(
         Done::Now(answer) => Ok(json_bytes(answer.body)),
         Done::Before(body) => {
             let mut response = json_bytes(body);
-            response
-                .headers_mut()
-                .insert("idempotency-replayed", HeaderValue::from_static("true"));
+            response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
             Ok(response)
         }
     }

@@ -1,6 +1,8 @@
 //! The product: one file a resource, one line each here, in order of use. A resource may use those
 //! above it.
 
+pub mod organizations;
+
 #[cfg(test)]
 mod testing;
 
@@ -10,7 +12,7 @@ use crate::store::TableInfo;
 use crate::{auth, outbox};
 
 /// Every resource there is.
-pub const ALL: &[Resource] = &[];
+pub const ALL: &[Resource] = &[organizations::RESOURCE];
 
 /// The routes of all of them.
 pub fn routes() -> Vec<Route> {
