@@ -98,8 +98,7 @@ async fn connection(
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(wire, service);
     let mut asked_to_end = false;
-    loop {
-        let Some(good_until) = progress.good_until() else { break };
+    while let Some(good_until) = progress.good_until() {
         tokio::select! {
             ended = &mut connection => {
                 if let Err(error) = ended {
