@@ -17,9 +17,11 @@ const CHECKSUM_BYTES: usize = 8;
 /// A record may take 2 MiB: a request body of 1 MiB fits, with what escaping adds.
 pub const MAX_RECORD_BYTES: usize = 2 * 1024 * 1024;
 
-/// The layout of bodies. It never changes: records of every past version are read with it.
+/// The layout of bodies. It never changes: records of every past version are read with it. It has
+/// no limit: bincode's counts a record's size in memory, and would refuse to read what could be
+/// written. A body is decoded only after its checksum has shown that its lengths are ours.
 pub fn layout() -> impl Config {
-    config::legacy().with_limit::<MAX_RECORD_BYTES>()
+    config::legacy()
 }
 
 fn checksum(table: &str, key: &[u8], content: &[u8]) -> [u8; CHECKSUM_BYTES] {

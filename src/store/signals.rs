@@ -23,6 +23,10 @@ impl Signals {
     /// ends the wait.
     pub fn listen(&self, topic: Topic) -> Listener {
         let mut waiting = self.waiting.lock().expect("nobody panics holding it");
+        // Whoever left is forgotten when the map would have to grow.
+        if waiting.len() == waiting.capacity() {
+            waiting.retain(|_, sender| sender.receiver_count() > 0);
+        }
         Listener(waiting.entry(topic).or_insert_with(|| watch::channel(()).0).subscribe())
     }
 

@@ -22,8 +22,7 @@ impl Reader for Layer<'_> {
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
         match self.writes.tables.get(table).and_then(|changes| changes.get(key)) {
-            Some(Op::Delete) => Ok(false),
-            Some(Op::Put(value) | Op::Insert(value)) => see(value).map(|()| true),
+            Some(op) => op.value().map_or(Ok(false), |value| see(value).map(|()| true)),
             None => self.base.get(table, key, see),
         }
     }
@@ -43,7 +42,7 @@ impl Reader for Layer<'_> {
 
     fn is_free(&self, table: &'static str, key: &[u8]) -> Result<bool> {
         match self.writes.tables.get(table).and_then(|changes| changes.get(key)) {
-            Some(op) => Ok(*op == Op::Delete),
+            Some(op) => Ok(op.value().is_none()),
             None => self.base.is_free(table, key),
         }
     }
@@ -107,8 +106,5 @@ fn merged(
 }
 
 fn show(key: &[u8], op: &Op, each: &mut Each<'_>) -> Result<Step> {
-    match op {
-        Op::Put(value) | Op::Insert(value) => each(key, value),
-        Op::Delete => Ok(Step::More),
-    }
+    op.value().map_or(Ok(Step::More), |value| each(key, value))
 }
