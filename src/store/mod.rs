@@ -9,6 +9,8 @@ pub mod codec;
 pub mod engine;
 mod key;
 mod record;
+#[cfg(test)]
+mod sample;
 mod signals;
 mod source;
 mod tx;

@@ -266,3 +266,6 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

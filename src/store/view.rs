@@ -1,7 +1,7 @@
 //! Reading records, in a snapshot or in a transaction.
 
 use super::codec;
-use super::engine::{Layer, Order, Reader, Span, Step, Writes};
+use super::engine::{Each, Layer, Order, Reader, Span, Step, Writes};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, owner};
 use crate::base::{Error, Id, Keys, Result, Time};
@@ -324,7 +324,7 @@ impl<'a> View<'a> {
         table: &'static str,
         span: Span<'_>,
         order: Order,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<Step>,
+        each: &mut Each<'_>,
     ) -> Result<()> {
         match self.own {
             None => self.base.scan(table, span, order, each),
@@ -336,3 +336,6 @@ impl<'a> View<'a> {
 fn dangling(index: &str, key: &[u8]) -> Error {
     Error::internal(format!("{index}: an entry is wrong for {}", codec::hex(key)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,12 +120,11 @@ impl<D: Disk> Writer<D> {
     /// Serves `first` and whoever else is waiting.
     fn serve(&mut self, first: Box<dyn Attempt>, waiting: &Receiver<Box<dyn Attempt>>) {
         if let Err(error) = self.recover() {
-            settle(first, Err(error.clone()));
             // The others would each try the broken disk again.
-            waiting
-                .try_iter()
-                .take(MAX_WAITING)
-                .for_each(|other| settle(other, Err(error.clone())));
+            let others: Vec<_> = waiting.try_iter().take(MAX_WAITING).collect();
+            for attempt in std::iter::once(first).chain(others) {
+                settle(attempt, Err(error.clone()));
+            }
             return;
         }
         let base = self.newest.get();
@@ -219,3 +218,6 @@ fn unknown() -> Error {
 fn settle(attempt: Box<dyn Attempt>, end: Result<()>) {
     let _ = catch_unwind(AssertUnwindSafe(|| attempt.settle(end)));
 }
+
+#[cfg(test)]
+mod tests;

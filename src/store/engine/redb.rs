@@ -355,3 +355,6 @@ impl Reader for Snapshot {
         Some(self.stamps.access)
     }
 }
+
+#[cfg(test)]
+mod tests;
