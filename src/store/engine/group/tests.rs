@@ -278,17 +278,31 @@ fn a_full_queue_turns_away_and_everything_handed_in_is_settled_before_the_end() 
     assert_eq!(answers.iter().filter(|(_, end)| end.is_ok()).count(), taken);
 }
 
+/// Tells when it is dropped, and whether that was in a panic.
+struct Dropped(Sender<bool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.send(std::thread::panicking());
+    }
+}
+
 #[test]
 fn the_last_handle_may_be_dropped_by_an_attempt() {
     let (group, log) = told(&[], &[]);
     let (answer, answers) = channel();
+    let (dropped, panicked) = channel();
+    let (go, wait) = channel::<()>();
     let group = Arc::new(group);
-    let held = group.clone();
+    let held = (group.clone(), Dropped(dropped));
     let run = move |_: &dyn Reader| {
         let _ = &held;
+        wait.recv().unwrap();
         Ok(one("a"))
     };
     group.submit(Box::new(Try { name: "a", run, log: log.clone(), answer })).unwrap();
     drop(group);
+    go.send(()).unwrap();
     assert!(answers.recv().unwrap().1.is_ok());
+    assert!(!panicked.recv().unwrap());
 }
