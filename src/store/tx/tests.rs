@@ -164,3 +164,43 @@ fn a_record_of_one_organization_is_not_seen_by_another() {
             .unwrap();
     }
 }
+
+#[test]
+fn transactions_at_the_same_time_are_as_if_one_came_after_the_other() {
+    const THREADS: u32 = 8;
+    const ROUNDS: u32 = 25;
+    let store = store();
+    keep(&store, &[note(0, "0", "")]);
+    let named = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=THREADS)
+            .map(|thread| {
+                let store = &store;
+                scope.spawn(move || {
+                    // Each counts the shared note up, and tries to be the first of a round.
+                    let mut named = 0;
+                    for round in 0..ROUNDS {
+                        let id = thread * 1000 + round;
+                        let first = store.write_now(org(1), move |tx| {
+                            tx.insert(&note(id, &format!("round-{round}"), ""))
+                        });
+                        named += u32::from(first.is_ok());
+                        store
+                            .write_now(org(1), |tx| {
+                                let old: Note = tx.fetch(&0)?;
+                                let count: u32 =
+                                    old.name.as_deref().unwrap_or("0").parse().unwrap();
+                                tx.replace(&old, &note(0, &(count + 1).to_string(), ""))
+                            })
+                            .unwrap();
+                    }
+                    named
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>()
+    });
+    assert_eq!(named, ROUNDS, "one first in each round");
+    let counted = store.read(org(1), |view| view.fetch::<Note>(&0)).unwrap();
+    assert_eq!(counted.name.unwrap(), (THREADS * ROUNDS).to_string());
+    assert_sound(&store);
+}
