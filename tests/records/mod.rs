@@ -3,7 +3,7 @@
 
 use bincode::{Decode, Encode};
 use roadstead::base::{Id, Keys, Time};
-use roadstead::store::engine::{Disk, Redb};
+use roadstead::store::engine::Disk;
 use roadstead::store::{AnyIndex, Index, Moment, Org, Record, Store, TableInfo, table_names};
 
 /// An organization's.
@@ -73,19 +73,5 @@ pub fn moment() -> Moment {
 }
 
 pub fn start(disk: impl Disk) -> Store {
-    Store::start(disk, moment(), Keys::new([7; 32])).unwrap()
-}
-
-pub fn on_file(path: &std::path::Path) -> Store {
-    start(match path.exists() {
-        true => Redb::open(path, tables()).unwrap(),
-        false => Redb::create(path, tables()).unwrap(),
-    })
-}
-
-/// Every record and index entry is whole.
-#[track_caller]
-pub fn assert_sound(store: &Store) {
-    let findings = store.check(TABLES).unwrap();
-    assert_eq!(findings.wrong, 0, "{:#?}", findings.messages);
+    Store::start(disk, moment(), Keys::new([7; 32])).expect("the disk can be read")
 }
