@@ -241,6 +241,7 @@ fn cycle(content: &[u8], seed: u64, syncs: bool) -> Result<(), String> {
             let mut number = round * 1000;
             loop {
                 number += 1;
+                must(number % 1000 < 900, || "commits do not reach the disk".into())?;
                 let transaction = transaction(&mut random, number);
                 let after = state.after(&transaction);
                 if let Err(error) = write(&store, transaction) {
