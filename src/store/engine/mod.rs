@@ -6,6 +6,7 @@
 //! unknown; the notice of a commit is a hint that may be lost; and a lease is an ordinary row.
 
 mod group;
+mod integrity;
 mod layer;
 mod memory;
 mod redb;
@@ -15,6 +16,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 pub use group::Group;
+pub use integrity::integrity;
 pub use layer::Layer;
 pub use memory::Memory;
 pub use redb::Redb;

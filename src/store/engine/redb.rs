@@ -47,7 +47,7 @@ fn failed(error: impl Into<redb::Error>) -> Error {
 }
 
 /// A database that cannot be used, as the person at the command line is told.
-fn unusable(path: &Path, what: impl std::fmt::Display) -> Error {
+pub(super) fn unusable(path: &Path, what: impl std::fmt::Display) -> Error {
     Error::new(Kind::Internal, "database", format!("{}: {what}", path.display()))
 }
 
