@@ -16,7 +16,8 @@ use crate::auth::Rule;
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, StableKey, Time};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
-use config::{AgentConfig, AgentConfigPatch};
+pub use config::AgentConfig;
+use config::AgentConfigPatch;
 use versions::AgentVersion;
 
 /// Agents, their versions and who uses them.
@@ -326,9 +327,9 @@ fn routes() -> Vec<Route> {
             .about("List agents, perhaps those of a fleet or with a status"),
         Route::post("/agents", Rule::Member, "agent.create", create).about("Make an agent"),
         Route::get("/agents/{stableKey}", Rule::Member, "agent.show", show).about("Show an agent"),
-        Route::patch("/agents/{stableKey}", Rule::Member, "agent.change", change)
+        Route::patch("/agents/{stableKey}", Rule::Member, "agent.update", change)
             .about("Change an agent or its draft"),
-        Route::delete("/agents/{stableKey}", Rule::Member, "agent.remove", remove)
+        Route::delete("/agents/{stableKey}", Rule::Member, "agent.delete", remove)
             .about("Delete an agent with its versions"),
     ];
     routes.extend(versions::routes());
@@ -336,4 +337,4 @@ fn routes() -> Vec<Route> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

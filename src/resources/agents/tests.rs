@@ -8,7 +8,8 @@ use super::*;
 use crate::base::Kind;
 use crate::resources::testing::World;
 
-fn make(world: &World, body: Value) -> Result<AgentInfo> {
+/// Makes an agent as a member.
+pub fn make(world: &World, body: Value) -> Result<AgentInfo> {
     world.write(create, (), World::input(body)?)
 }
 

@@ -320,9 +320,9 @@ fn routes() -> Vec<Route> {
             .about("Make an environment"),
         Route::get("/environments/{environmentId}", Rule::Member, "environment.show", show)
             .about("Show an environment"),
-        Route::patch("/environments/{environmentId}", Rule::Admin, "environment.change", change)
+        Route::patch("/environments/{environmentId}", Rule::Admin, "environment.update", change)
             .about("Change an environment"),
-        Route::delete("/environments/{environmentId}", Rule::Admin, "environment.remove", remove)
+        Route::delete("/environments/{environmentId}", Rule::Admin, "environment.delete", remove)
             .about("Delete an environment with its variables and the grants for it"),
     ];
     routes.extend(variables::routes());

@@ -149,7 +149,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("List an environment's variables"),
         Route::put(ONE, Rule::Admin, "environment_variable.set", set)
             .about("Set a variable of an environment"),
-        Route::delete(ONE, Rule::Admin, "environment_variable.remove", remove)
+        Route::delete(ONE, Rule::Admin, "environment_variable.delete", remove)
             .about("Delete a variable of an environment"),
     ]
 }

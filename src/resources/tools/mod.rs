@@ -318,10 +318,10 @@ fn routes() -> Vec<Route> {
         Route::list("/tools/types", Rule::Member, "tool_type.list", types::list)
             .about("List the types of tools that are known"),
         Route::get("/tools/{toolId}", Rule::Member, "tool.show", show).about("Show a tool"),
-        Route::patch("/tools/{toolId}", Rule::Member, "tool.change", change)
+        Route::patch("/tools/{toolId}", Rule::Member, "tool.update", change)
             .scope(Scope::Wherever(is_here))
             .about("Change a tool, and the environments that shall use the resulting version"),
-        Route::delete("/tools/{toolId}", Rule::Member, "tool.remove", remove)
+        Route::delete("/tools/{toolId}", Rule::Member, "tool.delete", remove)
             .about("Delete a tool with its versions and the references to it"),
         Route::list("/tools/{toolId}/versions", Rule::Member, "tool_version.list", versions::list)
             .about("List what a tool was under each of its versions"),
