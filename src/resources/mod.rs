@@ -15,12 +15,8 @@ use crate::store::TableInfo;
 use crate::{auth, outbox};
 
 /// Every resource there is.
-pub const ALL: &[Resource] = &[
-    environments::RESOURCE,
-    organizations::RESOURCE,
-    tools::RESOURCE,
-    agents::RESOURCE,
-];
+pub const ALL: &[Resource] =
+    &[environments::RESOURCE, organizations::RESOURCE, tools::RESOURCE, agents::RESOURCE];
 
 /// The routes of all of them.
 pub fn routes() -> Vec<Route> {
