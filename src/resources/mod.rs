@@ -1,7 +1,10 @@
 //! The product: one file a resource, one line each here, in order of use. A resource may use those
 //! above it.
 
+mod agents;
+mod environments;
 pub mod organizations;
+mod tools;
 
 #[cfg(test)]
 mod testing;
@@ -12,7 +15,8 @@ use crate::store::TableInfo;
 use crate::{auth, outbox};
 
 /// Every resource there is.
-pub const ALL: &[Resource] = &[organizations::RESOURCE];
+pub const ALL: &[Resource] =
+    &[environments::RESOURCE, organizations::RESOURCE, tools::RESOURCE, agents::RESOURCE];
 
 /// The routes of all of them.
 pub fn routes() -> Vec<Route> {
