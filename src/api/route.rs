@@ -149,7 +149,8 @@ pub trait WaitAction: Send + Sync {
 
 type Binder = Box<dyn Fn(&Raw) -> Result<Bound> + Send + Sync>;
 type SettleFn<I, O> = fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>;
-type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+/// Makes a schema, leaving those it needs in the generator.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// What kind of operation a route has, for the document and the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,37 +192,50 @@ pub struct Route {
     bind: Binder,
 }
 
-/// What a body must have beside what its route takes.
-#[derive(Deserialize)]
+// What requests have beside what their routes take. The document is made of these types too.
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct OrgRequired {
+#[schemars(inline)]
+pub(super) struct OrgRequired {
+    /// The organization that the request is about.
     org_slug: String,
 }
 impl Input for OrgRequired {}
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct OrgOptional {
+#[schemars(inline)]
+pub(super) struct OrgOptional {
+    /// The organization that the request is about, where what it names does not tell.
     org_slug: Option<String>,
 }
 impl Input for OrgOptional {}
 
-/// The part of a list that is wanted (contract §1, "A list").
-#[derive(Deserialize)]
-struct LimitQuery {
+// The part of a list that is wanted (contract §1, "A list").
+#[derive(Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct LimitQuery {
+    /// How many items at most.
+    #[schemars(extend("default" = DEFAULT_LIMIT))]
     limit: Option<Int<1, 200>>,
 }
 impl Input for LimitQuery {}
 const DEFAULT_LIMIT: i64 = 50;
 
-#[derive(Deserialize)]
-struct CursorQuery {
+#[derive(Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct CursorQuery {
+    /// The `nextCursor` of the part before.
     cursor: Option<String>,
 }
 impl Input for CursorQuery {}
 
-#[derive(Deserialize)]
-struct WaitQuery {
+#[derive(Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct WaitQuery {
+    /// The seconds to wait for something when there is nothing yet.
+    #[schemars(extend("default" = 0))]
     wait: Option<Int<0, 60>>,
 }
 impl Input for WaitQuery {}
