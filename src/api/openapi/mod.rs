@@ -109,8 +109,8 @@ fn group(route: &Route) -> &'static str {
     route.path.trim_start_matches('/').split('/').next().unwrap_or_default()
 }
 
-/// The letters of a rule, as the table of routes has them.
-fn who(rule: Rule) -> &'static str {
+/// The letters of a rule, as the table of routes has them: `any`, `s`, `m`, `a`, `sm`, `sa`.
+pub fn who(rule: Rule) -> &'static str {
     match rule {
         Rule::Anyone => "any",
         Rule::Session => "s",
