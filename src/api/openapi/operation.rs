@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
 use super::{group, path_names, who};
-use crate::api::route::{Method, OrgOptional, OrgRequired, Route, SchemaOf, Scope, Shape};
+use crate::api::extra::{OrgOptional, OrgRequired};
+use crate::api::route::{Method, Route, SchemaOf, Scope, Shape};
 use crate::auth::Rule;
 
 /// The operation of `route`; the schemas it needs are left in `schemas`.

@@ -7,7 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
-use crate::api::route::{CursorQuery, LimitQuery, OrgOptional, OrgRequired, SchemaOf, WaitQuery};
+use crate::api::extra::{CursorQuery, LimitQuery, OrgOptional, OrgRequired, WaitQuery};
+use crate::api::route::SchemaOf;
 
 /// Everything in `components` but the schemas.
 pub fn components(schemas: &mut Schemas) -> Value {
