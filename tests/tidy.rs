@@ -2,6 +2,10 @@
 //! import which, which words stay out of which rooms, and how a file looks. Each check is a function
 //! over sources, tried on a source that breaks its rule before the crate's own are read.
 
+#[path = "tidy/errors.rs"]
+mod errors;
+mod golden;
+#[path = "tidy/source.rs"]
 mod source;
 
 use std::collections::BTreeSet;
@@ -63,7 +67,7 @@ const BANS: &[Ban] = &[
         instead: "ask the transaction: tx.new_id(), tx.random(); outside of one, the store's moment",
     },
     Ban {
-        words: &["tokio::spawn", "std::thread", "thread::spawn"],
+        words: &["tokio::spawn", "std::thread", "thread::"],
         rooms: PURE,
         except: &[],
         instead: "write a task (outbox::enqueue) or declare a sweep",
@@ -75,13 +79,13 @@ const BANS: &[Ban] = &[
         instead: "return it, or log it with tracing",
     },
     Ban {
-        words: &["std::env", "std::process"],
+        words: &["std::env", "env::", "std::process", "process::"],
         rooms: EVERYWHERE,
         except: COMMANDS,
         instead: "let the command line read it and hand it down",
     },
     Ban {
-        words: &["std::fs", "tokio::fs", "File::open"],
+        words: &["std::fs", "tokio::fs", "fs::", "File::open"],
         rooms: PURE,
         except: &[],
         instead: "keep it in the store",
