@@ -92,13 +92,21 @@ fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsMade> {
             let message = format!("grants[{n}].{what}; nothing was created");
             return Err(Error::new(Kind::NotFound, "not_found", message));
         }
-        let key = (new.user_id, new.resource_type as u8, new.resource_id);
-        match tx.find(&GRANT, &key)? {
-            Some(_) => made.skipped += 1,
-            None => made.created.push(insert(tx, new, req.caller().user())?),
+        match insert_new(tx, new, req.caller().user())? {
+            Some(grant) => made.created.push(grant),
+            None => made.skipped += 1,
         }
     }
     Ok(made)
+}
+
+/// Makes a grant unless it is there already.
+fn insert_new(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Option<Grant>> {
+    let key = (new.user_id, new.resource_type as u8, new.resource_id);
+    match tx.find(&GRANT, &key)? {
+        Some(_) => Ok(None),
+        None => insert(tx, new, by).map(Some),
+    }
 }
 
 fn insert(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Grant> {
@@ -125,10 +133,11 @@ fn missing(view: &View, new: &NewGrant) -> Result<Option<&'static str>> {
     Ok(None)
 }
 
-/// Whether there is such a thing in the view's organization.
+/// Whether there is such a thing in the view's organization. A kind of thing that the product does
+/// not have yet has none.
 fn resource_exists(_view: &View, kind: ResourceType, _id: Id<Granted>) -> Result<bool> {
     match kind {
-        // environments::exists(view, id.cast())
+        // environments::exists(view, id.cast()), once there are environments.
         ResourceType::Environment => Ok(false),
         ResourceType::Fleet | ResourceType::Registry => Ok(false),
     }
@@ -159,4 +168,106 @@ pub(super) fn routes() -> Vec<Route> {
         Route::delete("/access-grants/{grantId}", Rule::Admin, "access_grant.delete", remove)
             .about("Take a grant back"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Who;
+    use crate::auth;
+    use crate::resources::testing::World;
+    use crate::store::Record;
+    use serde_json::{Value, json};
+
+    const A: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+    const B: &str = "01890a5d-ac96-774b-bcce-b302099a8058";
+
+    fn user(who: &Who) -> Id<User> {
+        match who {
+            Who::Caller(caller) => caller.user(),
+            _ => panic!("somebody in an organization"),
+        }
+    }
+
+    fn new(who: &Who, kind: ResourceType, thing: &str) -> NewGrant {
+        NewGrant { user_id: user(who), resource_type: kind, resource_id: Id::parse(thing) }
+    }
+
+    /// As when the thing exists.
+    fn give(world: &World, grant: NewGrant) -> Option<Grant> {
+        let by = user(&world.owner);
+        world.store.write_now(world.org, move |tx| insert_new(tx, &grant, by)).unwrap()
+    }
+
+    fn listed(world: &World, filter: Value) -> Vec<Id<Grant>> {
+        let filter = World::input::<Filter>(filter).unwrap();
+        world.read(list, (), filter).unwrap().items.iter().map(Record::key).collect()
+    }
+
+    #[test]
+    fn every_filter_gives_its_grants_newest_first() {
+        use ResourceType::{Environment, Fleet};
+        let world = World::new();
+        let (ada, ben) = (&world.owner, &world.member);
+        let given = [(ben, Fleet, A), (ada, Fleet, A), (ben, Environment, B), (ben, Fleet, B)];
+        let [a, b, c, d] =
+            given.map(|(who, kind, thing)| give(&world, new(who, kind, thing)).unwrap().id);
+        let ben = user(ben);
+        assert_eq!(listed(&world, json!({})), [d, c, b, a]);
+        assert_eq!(listed(&world, json!({"userId": ben})), [d, c, a]);
+        assert_eq!(listed(&world, json!({"resourceType": "fleet"})), [d, b, a]);
+        assert_eq!(listed(&world, json!({"resourceId": A})), [b, a]);
+        assert_eq!(listed(&world, json!({"resourceType": "fleet", "resourceId": A})), [b, a]);
+        assert_eq!(
+            listed(&world, json!({"resourceType": "fleet", "resourceId": A, "userId": ben})),
+            [a]
+        );
+        assert_eq!(listed(&world, json!({"resourceType": "environment", "userId": ben})), [c]);
+        assert_eq!(listed(&world, json!({"userId": "nobody"})), []);
+        world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn a_grant_is_made_once_until_it_is_taken_back() {
+        let world = World::new();
+        let grant = || new(&world.member, ResourceType::Fleet, A);
+        let made = give(&world, grant()).unwrap();
+        assert!(give(&world, grant()).is_none());
+        let (again, by) = (grant(), user(&world.owner));
+        let twice = world.store.write_now(world.org, move |tx| insert(tx, &again, by));
+        let twice = twice.err().unwrap();
+        assert_eq!((twice.kind(), twice.code()), (Kind::Conflict, "grant_exists"));
+        world.write_as(&world.owner, remove, made.id, ()).unwrap();
+        let gone = world.write_as(&world.owner, remove, made.id, ()).err().unwrap();
+        assert_eq!(gone.kind(), Kind::NotFound);
+        assert!(give(&world, grant()).is_some());
+    }
+
+    #[test]
+    fn a_bulk_with_a_stranger_or_an_unknown_thing_says_which_and_makes_nothing() {
+        let world = World::new();
+        let (_, eve) = world.other_org("globex");
+        give(&world, new(&world.member, ResourceType::Fleet, A));
+        for (who, field) in [(&eve, "userId"), (&world.member, "resourceId")] {
+            let grants = vec![new(who, ResourceType::Fleet, B)];
+            let refused = world.write_as(&world.owner, create_many, (), NewGrants { grants });
+            let refused = refused.err().unwrap();
+            assert_eq!(refused.kind(), Kind::NotFound);
+            let beginning = format!("grants[0].{field} names no ");
+            assert!(refused.message().starts_with(&beginning), "{}", refused.message());
+            let one = new(who, ResourceType::Fleet, B);
+            let refused = world.write_as(&world.owner, create, (), one).err().unwrap();
+            assert_eq!(refused.message(), Error::not_found().message());
+        }
+        assert_eq!(listed(&world, json!({})).len(), 1);
+    }
+
+    #[test]
+    fn a_bulk_has_one_to_a_thousand_grants() {
+        let one = json!({"userId": A, "resourceType": "fleet", "resourceId": A});
+        for (count, good) in [(0, false), (1, true), (1000, true), (1001, false)] {
+            let read = World::input::<NewGrants>(json!({"grants": vec![one.clone(); count]}));
+            assert_eq!(read.is_ok(), good, "{count}");
+        }
+    }
 }

@@ -121,6 +121,7 @@ fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Removed> {
     must_leave_an_owner(&tx.view(), &membership)?;
     keys::remove_all_of(tx, membership.user)?;
     grants::remove_all_of(tx, membership.user)?;
+    // environments::forget_member(tx, membership.user)?, once there are environments.
     tx.remove(&membership)?;
     Ok(Removed::new(req.at))
 }
