@@ -20,12 +20,12 @@ const MAX_BULK: usize = 1000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Filter {
+struct GrantFilter {
     user_id: Option<Id<User>>,
     resource_type: Option<ResourceType>,
     resource_id: Option<Id<Granted>>,
 }
-impl Input for Filter {}
+impl Input for GrantFilter {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -61,8 +61,8 @@ struct GrantsMade {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req<(), Filter>) -> Result<Page<Grant>> {
-    let Filter { user_id, resource_type, resource_id } = req.input;
+fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
+    let GrantFilter { user_id, resource_type, resource_id } = req.input;
     let wanted = |grant: &Grant| {
         user_id.is_none_or(|id| grant.user_id == id)
             && resource_type.is_none_or(|kind| grant.resource_type == kind)
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn listed(world: &World, filter: Value) -> Vec<Id<Grant>> {
-        let filter = World::input::<Filter>(filter).unwrap();
+        let filter = World::input::<GrantFilter>(filter).unwrap();
         world.read(list, (), filter).unwrap().items.iter().map(Record::key).collect()
     }
 

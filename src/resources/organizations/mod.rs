@@ -156,12 +156,14 @@ mod tests {
         world.store.write_now(Id::NOTHING, give).unwrap()
     }
 
+    type Settle<I, O> = fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>;
+
     /// Does an operation with a password as the gate does it.
     pub fn hashing<I: Send + 'static, O: Send + 'static>(
         store: &Store,
         who: &Who,
         look: fn(&View, &Req<(), I>) -> Result<Work>,
-        settle: fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>,
+        settle: Settle<I, O>,
         input: I,
     ) -> Result<O> {
         let (parts, who) = (parts((), input), who.clone());
