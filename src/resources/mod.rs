@@ -1,10 +1,12 @@
 //! The product: one file a resource, one line each here, in order of use. A resource may use those
 //! above it.
 
+mod agents;
+mod teams;
 #[cfg(test)]
 mod testing;
 
 use crate::api::Resource;
 
 /// Every resource there is.
-pub const ALL: &[Resource] = &[];
+pub const ALL: &[Resource] = &[agents::RESOURCE, teams::RESOURCE];
