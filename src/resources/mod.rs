@@ -8,5 +8,7 @@ mod testing;
 
 use crate::api::Resource;
 
+pub use teams::dropped_wakes;
+
 /// Every resource there is.
 pub const ALL: &[Resource] = &[agents::RESOURCE, teams::RESOURCE];
