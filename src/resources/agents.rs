@@ -3,12 +3,12 @@
 use bincode::{Decode, Encode};
 
 use crate::api::Resource;
-use crate::base::{Id, Name, Result, StableKey};
+use crate::base::{Description, Id, Name, Result, StableKey, Time};
 use crate::store::{AnyIndex, Index, Record, TableInfo, Tx, View};
 
 pub const RESOURCE: Resource = Resource {
     routes: Vec::new,
-    tables: &[TableInfo::of::<Agent>()],
+    tables: &[TableInfo::of::<Agent>(), TableInfo::of::<AgentUse>()],
     jobs: &[],
     sweeps: &[],
 };
@@ -22,8 +22,28 @@ pub struct Agent {
     pub stable_key: StableKey,
     /// Its name.
     pub name: Name,
-    /// How many teams it is in.
-    pub teams: u32,
+    pub description: Option<Description>,
+    pub fleet_id: Option<Id<Agent>>,
+    pub draft: Option<u32>,
+    pub draft_revision: u32,
+    pub latest_version: Option<u32>,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+/// In how many teams an agent is, if in any.
+#[derive(Clone, Debug, Encode, Decode)]
+struct AgentUse {
+    agent: Id<Agent>,
+    teams: u32,
+}
+
+impl Record for AgentUse {
+    const TABLE: &'static str = "agents.used";
+    type Key = Id<Agent>;
+    fn key(&self) -> Self::Key {
+        self.agent
+    }
 }
 
 static BY_KEY: Index<Agent, StableKey> =
@@ -48,14 +68,17 @@ pub fn by_stable_key(view: &View, key: &str) -> Result<Option<Agent>> {
     }
 }
 
-/// Notes that an agent is in one team more.
+/// Notes that `agent` is in one team more. It cannot be deleted as long as it is in one.
 pub fn joined_team(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
-    let old: Agent = tx.fetch(&agent)?;
-    tx.replace(&old, &Agent { teams: old.teams + 1, ..old.clone() })
+    let teams = tx.get::<AgentUse>(&agent)?.map_or(0, |used| used.teams);
+    tx.put(&AgentUse { agent, teams: teams + 1 })
 }
 
-/// Notes that it is in one team less.
+/// Notes that `agent` is in one team less.
 pub fn left_team(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
-    let old: Agent = tx.fetch(&agent)?;
-    tx.replace(&old, &Agent { teams: old.teams - 1, ..old.clone() })
+    let used: AgentUse = tx.fetch(&agent)?;
+    match used.teams {
+        1 => tx.remove(&used),
+        teams => tx.replace(&used, &AgentUse { agent, teams: teams - 1 }),
+    }
 }

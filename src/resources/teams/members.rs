@@ -22,9 +22,7 @@ const MAX_SKILLS: usize = 50;
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// What an agent is in a team.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TeamAgentRole")]
 pub enum MemberRole {
@@ -123,9 +121,10 @@ pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
 
 // ── What callers send and see ────────────────────────────────────────────────
 
+/// An agent to take into the team.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct NewTeamAgent {
+pub struct NewTeamAgent {
     stable_key: String,
     role: MemberRole,
     #[schemars(length(max = MAX_SKILLS))]
@@ -176,7 +175,7 @@ struct TeamAgent {
 /// The same with the secret its wakes are signed with, where that was just made.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct TeamAgentMade {
+pub struct TeamAgentMade {
     #[serde(flatten)]
     agent: TeamAgent,
     wake_secret: Option<String>,
@@ -203,11 +202,11 @@ fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
         .try_map(|member| info(view, member))
 }
 
-fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentMade> {
+/// Takes an agent into a team.
+pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentMade> {
     let team = fetch_team(&tx.view(), req.at)?;
     let new = &req.input;
-    let agent =
-        agents::by_stable_key(&tx.view(), &new.stable_key)?.ok_or_else(Error::not_found)?;
+    let agent = agents::by_stable_key(&tx.view(), &new.stable_key)?.ok_or_else(Error::not_found)?;
     let mut member = Member {
         id: tx.new_id(),
         team: team.id,
@@ -232,10 +231,7 @@ fn show(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
     info(view, fetch_member(view, team, id)?)
 }
 
-fn change(
-    tx: &mut Tx,
-    req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>,
-) -> Result<TeamAgentMade> {
+fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>) -> Result<TeamAgentMade> {
     let (team, id) = req.at;
     let team = fetch_team(&tx.view(), team)?;
     let old = fetch_member(&tx.view(), team.id, id)?;
@@ -320,4 +316,145 @@ pub fn routes() -> Vec<Route> {
         Route::delete(ONE, Rule::Member, "team_agent.remove", remove)
             .about("Take an agent out of a team"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::outbox::EventType::{TeamAgentHired, TeamAgentSkillsGranted, TeamAgentTerminated};
+    use crate::resources::teams::RESOURCE;
+    use crate::resources::teams::testing::{agent, code, events, hire, team, told};
+    use crate::resources::testing::World;
+
+    fn try_hire(world: &World, team: Id<Team>, body: Value) -> Result<TeamAgentMade> {
+        world.write(super::hire, team, World::input(body)?)
+    }
+
+    fn patch(
+        world: &World,
+        team: Id<Team>,
+        member: Id<Member>,
+        body: Value,
+    ) -> Result<TeamAgentMade> {
+        world.write(change, (team, member), World::input(body)?)
+    }
+
+    #[test]
+    fn an_agent_is_in_a_team_once_and_a_team_has_one_scrum_master() {
+        let world = World::new();
+        let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+        for key in ["ann", "bob"] {
+            agent(&world, key);
+        }
+        let as_role = |key: &str, role: &str| json!({"stableKey": key, "role": role});
+        try_hire(&world, crew, as_role("ann", "scrum_master")).unwrap();
+
+        let again = try_hire(&world, crew, as_role("ann", "member"));
+        assert_eq!(code(again), "agent_in_team");
+        let second = try_hire(&world, crew, as_role("bob", "scrum_master"));
+        assert_eq!(code(second), "scrum_master_taken");
+        let bob = try_hire(&world, crew, as_role("bob", "member")).unwrap().agent.id;
+        let promoted = patch(&world, crew, bob, json!({"role": "scrum_master"}));
+        assert_eq!(code(promoted), "scrum_master_taken");
+        assert_eq!(code(try_hire(&world, crew, as_role("nobody", "member"))), "not_found");
+        try_hire(&world, other, as_role("ann", "scrum_master")).unwrap();
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_place_that_became_free_can_be_taken() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+        patch(&world, crew, ann, json!({"role": "scrum_master"})).unwrap();
+        patch(&world, crew, ann, json!({"role": "member"})).unwrap();
+        patch(&world, crew, bob, json!({"role": "scrum_master"})).unwrap();
+        world.write(remove, (crew, bob), ()).unwrap();
+        let body = json!({"stableKey": "bob", "role": "scrum_master"});
+        assert_ne!(try_hire(&world, crew, body).unwrap().agent.id, bob);
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        agent(&world, "ann");
+        let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
+        let made = try_hire(&world, crew, url).unwrap();
+        let secret = made.wake_secret.unwrap();
+        let bob = hire(&world, crew, "bob");
+
+        let moved = json!({"wakeUrl": "https://b.test/wake"});
+        assert!(patch(&world, crew, made.agent.id, moved.clone()).unwrap().wake_secret.is_none());
+        assert!(patch(&world, crew, bob, json!({"skills": []})).unwrap().wake_secret.is_none());
+        let first = patch(&world, crew, bob, moved.clone()).unwrap().wake_secret.unwrap();
+        assert_ne!(first, secret);
+        let cleared = patch(&world, crew, bob, json!({"wakeUrl": null})).unwrap();
+        assert!(cleared.wake_secret.is_none() && cleared.agent.wake_url.is_none());
+        assert!(patch(&world, crew, bob, moved).unwrap().wake_secret.is_none());
+
+        let key = world
+            .store
+            .read(world.org, |view| wake_key(view, &fetch_member(view, crew, made.agent.id)?));
+        assert_eq!(key.unwrap(), webhook::secret_key(&secret));
+    }
+
+    #[test]
+    fn skills_that_are_new_are_told_and_others_are_not() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let ann = hire(&world, crew, "ann");
+        for skills in [json!(["rust", "sql"]), json!(["sql"]), json!(["sql", "go"])] {
+            patch(&world, crew, ann, json!({"skills": skills})).unwrap();
+        }
+        world.write(remove, (crew, ann), ()).unwrap();
+
+        let granted = [TeamAgentSkillsGranted, TeamAgentSkillsGranted];
+        let expected = [[TeamAgentHired].as_slice(), &granted, &[TeamAgentTerminated]].concat();
+        assert_eq!(told(&world), expected);
+        let events = events(&world);
+        assert_eq!(events[1].payload.0["skills"], json!(["rust", "sql"]));
+        assert_eq!(events[2].payload.0["skills"], json!(["go"]));
+        assert_eq!(events[2].payload.0["agentId"], json!(ann));
+    }
+
+    #[test]
+    fn an_agent_is_shown_with_every_field_and_no_secret() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        agent(&world, "ann");
+        let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
+        let id = try_hire(&world, crew, url).unwrap().agent.id;
+        let shown = world.read(show, (crew, id), ()).unwrap();
+        let expected = json!({
+            "id": id, "teamId": crew, "stableKey": "ann", "name": "ann", "role": "member",
+            "skills": [], "wakeUrl": "https://a.test/wake", "hiredAt": "2026-01-15T12:00:00.000Z",
+        });
+        assert_eq!(serde_json::to_value(shown).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_not_in_the_team_is_not_found() {
+        let world = World::new();
+        let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+        let ann = hire(&world, crew, "ann");
+        for at in [(other, ann), (Id::NOTHING, ann), (crew, Id::NOTHING)] {
+            assert_eq!(code(world.read(show, at, ())), "not_found");
+            assert_eq!(code(patch(&world, at.0, at.1, json!({}))), "not_found");
+            assert_eq!(code(world.write(remove, at, ())), "not_found");
+        }
+        assert_eq!(code(world.read(list, Id::NOTHING, ())), "not_found");
+        assert_eq!(world.read(list, crew, ()).unwrap().items.len(), 1);
+    }
+
+    #[test]
+    fn at_most_50_skills_are_taken() {
+        let skills = |n: usize| json!({"skills": vec!["x"; n]});
+        assert!(World::input::<TeamAgentPatch>(skills(50)).is_ok());
+        let error = World::input::<TeamAgentPatch>(skills(51)).err().unwrap();
+        assert_eq!(error.issues()[0].path, "skills");
+    }
 }

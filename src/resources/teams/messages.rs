@@ -50,9 +50,7 @@ pub struct Sender {
 }
 
 /// For whom a message is.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Audience {
     /// Agents, which consume it.
@@ -136,9 +134,10 @@ pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
 
 // ── What callers send ────────────────────────────────────────────────────────
 
+/// Mail to an agent, or a note on a task.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct NewMessage {
+pub struct NewMessage {
     body: Body,
     to_agent_id: Option<Id<Member>>,
     subject: Option<Title>,
@@ -201,7 +200,8 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
     }
 }
 
-fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
+/// Writes to an agent, or to whoever works on a task.
+pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     let new = &req.input;
     let view = tx.view();
     let team = fetch_team(&view, req.at)?.id;
@@ -326,12 +326,7 @@ fn agent(view: &View, member: &Member) -> Result<Sender> {
 }
 
 /// Wakes an agent for a message, unless it wrote it itself.
-fn wake_unless_own(
-    tx: &mut Tx,
-    agent: &Member,
-    message: &Message,
-    cause: &Cause,
-) -> Result<()> {
+fn wake_unless_own(tx: &mut Tx, agent: &Member, message: &Message, cause: &Cause) -> Result<()> {
     match message.from.id == agent.id.cast() {
         true => Ok(()),
         false => wakes::wake(tx, agent, cause),
@@ -357,7 +352,12 @@ pub fn routes() -> Vec<Route> {
             consume,
         )
         .about("Mark an agent's mail, or a note on its task, read by that agent"),
-        Route::post("/teams/{teamId}/inbox", Rule::Member, "message.send_to_humans", send_to_humans)
-            .about("Write to the humans"),
+        Route::post(
+            "/teams/{teamId}/inbox",
+            Rule::Member,
+            "message.send_to_humans",
+            send_to_humans,
+        )
+        .about("Write to the humans"),
     ]
 }

@@ -10,6 +10,8 @@ mod members;
 mod messages;
 mod tasks;
 mod team;
+#[cfg(test)]
+mod testing;
 mod wakes;
 
 use crate::api::{Resource, Route};

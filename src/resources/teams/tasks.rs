@@ -24,9 +24,7 @@ type Priority = Int<0, 4>;
 // ── Records ──────────────────────────────────────────────────────────────────
 
 /// How far a task has come. Any may follow any other.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
     /// Nobody has begun.
@@ -87,8 +85,7 @@ impl Task {
     }
 }
 
-static BY_STATUS: Index<Task, u8> =
-    Index::many("tasks.by_status", |task| Some(task.status as u8));
+static BY_STATUS: Index<Task, u8> = Index::many("tasks.by_status", |task| Some(task.status as u8));
 
 // The status is in it so that open tasks are found among many closed ones.
 static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, u8)> =
@@ -137,12 +134,7 @@ pub fn responsible(view: &View, task: &Task) -> Result<Option<Member>> {
 }
 
 /// Takes open tasks from an agent that leaves its team, at most so many; says how many.
-pub fn unassign(
-    tx: &mut Tx,
-    team: Id<Team>,
-    member: Id<Member>,
-    at_most: usize,
-) -> Result<usize> {
+pub fn unassign(tx: &mut Tx, team: Id<Team>, member: Id<Member>, at_most: usize) -> Result<usize> {
     let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_closed());
     let places: Vec<_> = open.map(|status| (Some(member), status as u8)).collect();
     let part = Part { limit: at_most, after: None };
@@ -235,14 +227,13 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
             let places = TaskStatus::ALL.map(|status| (assignee, status as u8));
             merged(view, &BY_ASSIGNEE, &places, team, &req.part, keep)
         }
-        (None, Some(status)) => {
-            merged(view, &BY_STATUS, &[*status as u8], team, &req.part, keep)
-        }
+        (None, Some(status)) => merged(view, &BY_STATUS, &[*status as u8], team, &req.part, keep),
         (None, None) => view.page(Source::TABLE, &team, Order::Descending, &req.part, keep),
     }
 }
 
-fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
+/// Makes a task.
+pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
     make(tx, req.at, &req.input, Some(req.caller().user()))
 }
 

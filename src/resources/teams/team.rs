@@ -58,6 +58,8 @@ pub struct Spending {
     pub month_start: Time,
     /// How much, in US dollars.
     pub spent_usd: f64,
+    /// Whether it was told that this passed the budget: that is told once a month.
+    pub exhausted_told: bool,
 }
 
 impl Record for Spending {
@@ -202,8 +204,7 @@ pub fn routes() -> Vec<Route> {
         Route::list("/teams", Rule::Member, "team.list", list).about("List the teams"),
         Route::post("/teams", Rule::Member, "team.create", create).about("Make a team"),
         Route::get("/teams/{teamId}", Rule::Member, "team.show", show).about("Show a team"),
-        Route::patch("/teams/{teamId}", Rule::Member, "team.change", change)
-            .about("Change a team"),
+        Route::patch("/teams/{teamId}", Rule::Member, "team.change", change).about("Change a team"),
         Route::delete("/teams/{teamId}", Rule::Admin, "team.remove", remove)
             .about("Delete a team with everything in it"),
     ]

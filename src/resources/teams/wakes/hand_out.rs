@@ -7,9 +7,9 @@ use super::{Dropped, Wake, WakeReason, about_the_same, join};
 use crate::api::{Input, Look, Req};
 use crate::base::{Id, Issue, Result};
 use crate::resources::teams::members::{Member, fetch_member};
+use crate::resources::teams::messages;
 use crate::resources::teams::tasks::{self, Task};
 use crate::resources::teams::team::{Team, fetch_team};
-use crate::resources::teams::messages;
 use crate::store::{Order, Part, Source, Step, Tx, View};
 
 /// How long a wake is in the hands of whoever took it (contract §6).

@@ -23,6 +23,8 @@ use crate::base::{Id, Result, Time};
 use crate::outbox::LogEntry;
 use crate::store::{AnyIndex, Index, Record, Tx, View};
 
+#[cfg(test)]
+pub use hand_out::take;
 pub use posts::{JOBS, post_pending};
 
 // ── Records ──────────────────────────────────────────────────────────────────

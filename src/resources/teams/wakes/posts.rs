@@ -8,9 +8,7 @@ use serde_json::{Value, json};
 use super::Wake;
 use super::hand_out::offer;
 use crate::base::{Error, Id, Result};
-use crate::outbox::{
-    EventType, Job, Next, SWEEP_ROWS, Step, Task, enqueue, publish, retry_at,
-};
+use crate::outbox::{EventType, Job, Next, SWEEP_ROWS, Step, Task, enqueue, publish, retry_at};
 use crate::outside::{Answer, Failure, webhook};
 use crate::resources::teams::members::{self, Member};
 use crate::resources::teams::team::Team;
