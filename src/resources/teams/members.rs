@@ -258,7 +258,8 @@ fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>) -> Res
     Ok(TeamAgentMade { agent: info(&tx.view(), member)?, wake_secret })
 }
 
-fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Removed> {
+/// Takes an agent out of its team.
+pub fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Removed> {
     let (team, id) = req.at;
     let team = fetch_team(&tx.view(), team)?;
     let member = fetch_member(&tx.view(), team.id, id)?;

@@ -372,3 +372,6 @@ pub fn routes() -> Vec<Route> {
             .about("Take a task for an agent; one of many that try gets it"),
     ]
 }
+
+#[cfg(test)]
+mod tests;

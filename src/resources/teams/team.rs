@@ -190,7 +190,8 @@ fn change(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
     info(&tx.view(), team)
 }
 
-fn remove(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Removed> {
+/// Deletes a team with everything in it.
+pub fn remove(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Removed> {
     let team = fetch_team(&tx.view(), req.at)?;
     tx.remove(&team)?;
     leftovers::clear_team(tx, team.id)?;
@@ -208,4 +209,86 @@ pub fn routes() -> Vec<Route> {
         Route::delete("/teams/{teamId}", Rule::Admin, "team.remove", remove)
             .about("Delete a team with everything in it"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::resources::teams::RESOURCE;
+    use crate::resources::teams::testing::code;
+    use crate::resources::testing::World;
+
+    fn make(world: &World, body: Value) -> Result<TeamInfo> {
+        world.write(create, (), World::input(body)?)
+    }
+
+    fn budget(world: &World, team: Id<Team>) -> Option<Budget> {
+        world.read(show, team, ()).unwrap().budget
+    }
+
+    #[test]
+    fn a_slug_belongs_to_one_team_of_an_organization_while_the_team_is_there() {
+        let world = World::new();
+        let body = json!({"slug": "crew", "name": "Crew"});
+        let made = make(&world, body.clone()).unwrap();
+        assert_eq!(code(make(&world, body.clone())), "team_slug_taken");
+        let (_, eve) = world.other_org("other");
+        world.write_as(&eve, create, (), World::input(body.clone()).unwrap()).unwrap();
+        world.write(remove, made.id, ()).unwrap();
+        make(&world, body).unwrap();
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_patch_changes_what_it_names_and_null_clears() {
+        let world = World::new();
+        let body = json!({
+            "slug": "crew", "name": "Crew", "description": "sails", "budget": {"monthlyUsd": 10},
+        });
+        let made = make(&world, body).unwrap();
+        world.pass_secs(1);
+        let patch = |body| world.write(change, made.id, World::input(body).unwrap()).unwrap();
+
+        let renamed = patch(json!({"name": "New", "slug": "other"}));
+        let expected = json!({
+            "id": made.id, "slug": "crew", "name": "New", "description": "sails",
+            "budget": {"monthlyUsd": 10.0, "spentUsd": 0.0},
+            "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:01.000Z",
+        });
+        assert_eq!(serde_json::to_value(renamed).unwrap(), expected);
+        let cleared = patch(json!({"description": null, "budget": null, "name": null}));
+        assert_eq!(cleared.name.as_str(), "New");
+        assert!(cleared.description.is_none() && cleared.budget.is_none());
+        assert_eq!(patch(json!({"budget": {"monthlyUsd": 5}})).budget.unwrap().monthly_usd, 5.0);
+    }
+
+    #[test]
+    fn what_was_spent_counts_from_the_start_of_the_month() {
+        let world = World::new();
+        let body = json!({"slug": "crew", "name": "Crew", "budget": {"monthlyUsd": 10}});
+        let team = make(&world, body).unwrap().id;
+        let spent = world.store.write_now(world.org, move |tx| {
+            let month_start = tx.now().month_start();
+            tx.insert(&Spending { team, month_start, spent_usd: 2.5, exhausted_told: false })
+        });
+        spent.unwrap();
+        assert_eq!(budget(&world, team), Some(Budget { monthly_usd: 10.0, spent_usd: 2.5 }));
+        world.pass_secs(17 * 24 * 3600);
+        assert_eq!(budget(&world, team), Some(Budget { monthly_usd: 10.0, spent_usd: 0.0 }));
+    }
+
+    #[test]
+    fn teams_are_listed_newest_first_and_another_organizations_are_not_there() {
+        let world = World::new();
+        let made = ["one", "two"].map(|slug| make(&world, json!({"slug": slug, "name": slug})));
+        let ids = made.map(|team| team.unwrap().id);
+        let listed = world.read(list, (), ()).unwrap().items;
+        assert_eq!(listed.iter().map(|team| team.id).collect::<Vec<_>>(), [ids[1], ids[0]]);
+        let (_, eve) = world.other_org("other");
+        assert!(world.read_as(&eve, list, (), ()).unwrap().items.is_empty());
+        assert_eq!(code(world.read_as(&eve, show, ids[0], ())), "not_found");
+        assert_eq!(code(world.write_as(&eve, remove, ids[0], ())), "not_found");
+    }
 }
