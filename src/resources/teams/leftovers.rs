@@ -126,3 +126,117 @@ pub const CLEAR: Sweep = Sweep {
     },
     installation: false,
 };
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::resources::teams::testing::{agent, hire, message, task, team};
+    use crate::resources::teams::{RESOURCE, members, team as teams};
+    use crate::resources::testing::World;
+
+    fn sweep(world: &World) -> Swept {
+        let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
+        world.store.write_now(world.org, move |tx| (CLEAR.run)(tx, &settings)).unwrap()
+    }
+
+    fn count<R: Record>(world: &World) -> usize {
+        let count = |view: &crate::store::View| view.count(Source::<R>::TABLE, &(), usize::MAX);
+        world.store.read(world.org, count).unwrap()
+    }
+
+    fn rows(world: &World) -> Vec<usize> {
+        vec![
+            count::<Team>(world),
+            count::<Member>(world),
+            count::<tasks::Task>(world),
+            count::<tasks::Counter>(world),
+            count::<messages::Message>(world),
+            count::<wakes::Wake>(world),
+            count::<team::Spending>(world),
+            count::<DeletedTeam>(world),
+            count::<LeftMember>(world),
+        ]
+    }
+
+    #[test]
+    fn a_deleted_team_takes_everything_along_and_leaves_other_teams_alone() {
+        let world = World::new();
+        let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+        let ann = hire(&world, crew, "ann");
+        let eve = hire(&world, other, "eve");
+        for (team, member) in [(other, eve), (crew, ann)] {
+            task(&world, team, json!({"title": "x", "assigneeAgentId": member}));
+            message(&world, team, json!({"body": "x", "toAgentId": member}));
+        }
+        for _ in 0..SWEEP_ROWS + 20 {
+            message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+        }
+        let spent = world.store.write_now(world.org, move |tx| {
+            let month_start = tx.now();
+            let spending =
+                team::Spending { team: crew, month_start, spent_usd: 1.0, exhausted_told: false };
+            tx.insert(&spending)
+        });
+        spent.unwrap();
+
+        world.write(teams::remove, crew, ()).unwrap();
+        let mut steps = 0;
+        while sweep(&world) == Swept::More {
+            steps += 1;
+            assert!(steps < 10);
+        }
+        assert!(steps > 2, "the rows are more than one step removes");
+        assert_eq!(rows(&world), [1, 1, 1, 1, 1, 2, 0, 0, 0]);
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_deleted_teams_agents_are_free_at_once() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let ann = agent(&world, "ann");
+        let body = json!({"stableKey": "ann", "role": "member"});
+        world.write(members::hire, crew, World::input(body).unwrap()).unwrap();
+        world.write(teams::remove, crew, ()).unwrap();
+        // It counts as in no team: leaving one more is an error.
+        let once_more = world
+            .store
+            .write_now(world.org, move |tx| crate::resources::agents::left_team(tx, ann));
+        assert!(once_more.is_err());
+    }
+
+    #[test]
+    fn what_a_removed_agent_leaves_goes_though_it_be_much() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+        let other = message(&world, crew, json!({"body": "x", "toAgentId": bob}));
+        let tasks = AT_ONCE / 2 + 10;
+        for _ in 0..tasks {
+            task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+        }
+        world.write(members::remove, (crew, ann), ()).unwrap();
+        assert_eq!(count::<LeftMember>(&world), 1);
+        while sweep(&world) == Swept::More {}
+        assert_eq!(rows(&world), [1, 1, tasks, 1, 1, 1, 0, 0, 0]);
+        let view = |view: &crate::store::View| view.all(Source::<tasks::Task>::TABLE, &());
+        let all = world.store.read(world.org, view).unwrap();
+        assert!(all.iter().all(|task| task.assignee_agent_id.is_none()));
+        let wakes = |view: &crate::store::View| view.all(Source::<wakes::Wake>::TABLE, &());
+        let left = world.store.read(world.org, wakes).unwrap();
+        assert_eq!(left[0].message_id, Some(other.id));
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn few_rows_of_a_removed_agent_go_with_it() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let ann = hire(&world, crew, "ann");
+        task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+        world.write(members::remove, (crew, ann), ()).unwrap();
+        assert_eq!(rows(&world), [1, 0, 1, 1, 0, 0, 0, 0, 0]);
+    }
+}

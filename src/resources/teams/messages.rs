@@ -361,3 +361,6 @@ pub fn routes() -> Vec<Route> {
         .about("Write to the humans"),
     ]
 }
+
+#[cfg(test)]
+mod tests;
