@@ -1,10 +1,12 @@
 //! The product: one file a resource, one line each here, in order of use. A resource may use those
 //! above it.
 
-mod agents;
 mod environments;
 pub mod organizations;
 mod tools;
+mod agents;
+mod teams;
+mod notifications;
 
 #[cfg(test)]
 mod testing;
@@ -14,9 +16,21 @@ use crate::outbox::{Job, Sweep};
 use crate::store::TableInfo;
 use crate::{auth, outbox};
 
-/// Every resource there is.
-pub const ALL: &[Resource] =
-    &[environments::RESOURCE, organizations::RESOURCE, tools::RESOURCE, agents::RESOURCE];
+pub use teams::dropped_wakes;
+
+/// Every resource there is, in order of use.
+pub const ALL: &[Resource] = &[
+    environments::RESOURCE,
+    organizations::RESOURCE,
+    tools::RESOURCE,
+    agents::RESOURCE,
+    teams::RESOURCE,
+    teams::memories::RESOURCE,
+    teams::runs::RESOURCE,
+    teams::approvals::RESOURCE,
+    teams::timeline::RESOURCE,
+    notifications::RESOURCE,
+];
 
 /// The routes of all of them.
 pub fn routes() -> Vec<Route> {

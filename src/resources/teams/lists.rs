@@ -1,0 +1,113 @@
+//! Lists that are read from several places at once.
+
+use std::cmp::Reverse;
+
+use super::team::Team;
+use crate::base::{Id, Result};
+use crate::store::{Index, Key, Order, Page, Part, Record, View};
+
+/// One part of a list, newest first, whose records stand under several keys of an index: those of
+/// one agent's tasks under each status, say. An index entry for each of the two ways to list them
+/// would have to be written for every record; reading from a few places costs a list little.
+pub fn merged<R, K>(
+    view: &View,
+    index: &'static Index<R, K>,
+    keys: &[K],
+    team: Id<Team>,
+    part: &Part,
+    keep: impl Fn(&R) -> bool,
+) -> Result<Page<R>>
+where
+    R: Record<Key = (Id<Team>, Id<R>)>,
+    K: Key + Copy,
+{
+    let mut items = Vec::new();
+    let mut more = false;
+    for key in keys {
+        let prefix = (*key, team);
+        // The position is an id: what the places have in common.
+        let after = part.after.as_ref().map(|id| [prefix.to_bytes().as_slice(), id].concat());
+        let part = Part { limit: part.limit, after };
+        let page = view.page(index, &prefix, Order::Descending, &part, &keep)?;
+        more |= page.next.is_some();
+        items.extend(page.items);
+    }
+    items.sort_by_key(|record| Reverse(record.key().1));
+    more |= items.len() > part.limit;
+    items.truncate(part.limit);
+    let next = items.last().filter(|_| more).map(|record| record.key().1.to_bytes());
+    Ok(Page { items, next })
+}
+
+#[cfg(test)]
+mod tests {
+    use bincode::{Decode, Encode};
+
+    use super::*;
+    use crate::resources::testing::World;
+    use crate::store::{AnyIndex, TableInfo};
+
+    #[derive(Clone, Debug, Encode, Decode)]
+    struct Thing {
+        team: Id<Team>,
+        id: Id<Thing>,
+        kind: u8,
+    }
+
+    static BY_KIND: Index<Thing, u8> = Index::many("things.by_kind", |thing| Some(thing.kind));
+
+    impl Record for Thing {
+        const TABLE: &'static str = "things";
+        const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
+        type Key = (Id<Team>, Id<Thing>);
+        fn key(&self) -> Self::Key {
+            (self.team, self.id)
+        }
+    }
+
+    fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &Part) -> Page<Thing> {
+        let keep = |thing: &Thing| thing.id.bytes()[15] % 8 != 0;
+        world.store.read(world.org, |view| merged(view, &BY_KIND, kinds, team, part, keep)).unwrap()
+    }
+
+    #[test]
+    fn parts_of_any_size_make_the_whole_list_newest_first() {
+        let world = World::new();
+        let mut all: Vec<Thing> = Vec::new();
+        let team = world.store.moment().new_id();
+        let team = Id::new(team);
+        for n in 0..40 {
+            // Runs of one kind and changes between kinds; another team's are between them.
+            let kind = (n * n / 7 % 3) as u8;
+            let team = if n % 9 == 0 { Id::NOTHING } else { team };
+            let made = world.store.write_now(world.org, move |tx| {
+                let thing = Thing { team, id: tx.new_id(), kind };
+                tx.insert(&thing)?;
+                Ok(thing)
+            });
+            all.push(made.unwrap());
+        }
+        world.assert_sound(&[TableInfo::of::<Thing>()]);
+        for kinds in [vec![], vec![1], vec![0, 2], vec![2, 1, 0]] {
+            let named = |thing: &&Thing| {
+                thing.team == team && kinds.contains(&thing.kind) && thing.id.bytes()[15] % 8 != 0
+            };
+            let expected: Vec<_> = all.iter().rev().filter(named).map(|thing| thing.id).collect();
+            for limit in 1..=all.len() {
+                let mut part = Part { limit, after: None };
+                let mut found = Vec::new();
+                loop {
+                    let Page { items, next } = page(&world, team, &kinds, &part);
+                    assert!(items.len() == limit || next.is_none());
+                    found.extend(items.iter().map(|thing| thing.id));
+                    if next.is_none() {
+                        break;
+                    }
+                    assert!(!items.is_empty() && found.len() < expected.len());
+                    part.after = next;
+                }
+                assert_eq!(found, expected, "{kinds:?} in parts of {limit}");
+            }
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! A team's agents: who is in it, as what, and where they are woken.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::leftovers::{self, LeftMember};
+use super::team::{Team, fetch_team};
+use super::wakes;
+use crate::api::{Input, Removed, Req, Route};
+use crate::auth::Rule;
+use crate::base::{Error, Field, HttpUrl, Id, Issue, Name, Result, Skill, StableKey, Time};
+use crate::outbox::{EventType, publish};
+use crate::outside::webhook;
+use crate::resources::agents::{self, Agent};
+use crate::store::{AnyIndex, Index, Order, Page, Part, Record, Source, Tx, View};
+
+/// Contract §1, "Text".
+const MAX_SKILLS: usize = 50;
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// What an agent is in a team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "TeamAgentRole")]
+pub enum MemberRole {
+    /// Works in it.
+    Member,
+    /// Looks after what is assigned to nobody; at most one in a team.
+    ScrumMaster,
+}
+
+/// That an agent is in a team. Its id is the `agentId` of everything in the team (contract §6).
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct Member {
+    /// Its id in the team.
+    pub id: Id<Member>,
+    /// The team.
+    pub team: Id<Team>,
+    /// The agent.
+    pub agent: Id<Agent>,
+    /// The agent's stable key, which never changes.
+    pub stable_key: StableKey,
+    /// As what.
+    pub role: MemberRole,
+    /// What it can do.
+    pub skills: Vec<Skill>,
+    /// Where its wakes are posted.
+    pub wake_url: Option<HttpUrl>,
+    /// The text of the secret they are signed with, sealed; made with the first `wake_url`, kept.
+    pub wake_secret: Option<Vec<u8>>,
+    /// Since when.
+    pub hired_at: Time,
+}
+
+static BY_AGENT: Index<Member, (Id<Team>, Id<Agent>)> = Index::unique(
+    "team_agents.by_agent",
+    "agent_in_team",
+    "this agent is in the team already",
+    |member| Some((member.team, member.agent)),
+);
+
+static SCRUM_MASTERS: Index<Member, Id<Team>> = Index::unique(
+    "team_agents.scrum_masters",
+    "scrum_master_taken",
+    "the team has a Scrum Master already; give that agent another role first",
+    |member| (member.role == MemberRole::ScrumMaster).then_some(member.team),
+);
+
+impl Record for Member {
+    const TABLE: &'static str = "team_agents";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_AGENT, &SCRUM_MASTERS];
+    type Key = (Id<Team>, Id<Member>);
+    fn key(&self) -> Self::Key {
+        (self.team, self.id)
+    }
+}
+
+/// The member of this team with this id, or 404. Whether the team exists is the caller's to ask.
+pub fn fetch_member(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Member> {
+    view.fetch(&(team, id))
+}
+
+/// The team's Scrum Master, if it has one.
+pub fn scrum_master(view: &View, team: Id<Team>) -> Result<Option<Member>> {
+    view.find(&SCRUM_MASTERS, &team)
+}
+
+/// The agent's name as it is now.
+pub fn name(view: &View, member: &Member) -> Result<Name> {
+    Ok(view.fetch::<Agent>(&member.agent)?.name)
+}
+
+/// The key that a member's wakes are signed with; none if it never had a `wakeUrl`.
+pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
+    let Some(sealed) = &member.wake_secret else { return Ok(None) };
+    let text = String::from_utf8(view.keys().open(&secret_place(member.id), sealed)?);
+    text.ok().as_deref().and_then(webhook::secret_key).map(Some).ok_or_else(|| {
+        Error::internal(format!("the wake secret of {} is no signing secret", member.id))
+    })
+}
+
+fn secret_place(id: Id<Member>) -> Vec<u8> {
+    [b"team_agents.wake_secret ".as_slice(), id.bytes()].concat()
+}
+
+/// Takes agents out of a team that is being deleted, at most so many; says how many.
+pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
+    let part = Part { limit: at_most, after: None };
+    let members: Vec<Member> =
+        tx.page(Source::TABLE, &team, Order::Ascending, &part, |_| true)?.items;
+    for member in &members {
+        tx.remove(member)?;
+        agents::left_team(tx, member.agent)?;
+        tx.insert(&LeftMember { team, member: member.id })?;
+    }
+    Ok(members.len())
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// An agent to take into the team.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewTeamAgent {
+    stable_key: String,
+    role: MemberRole,
+    #[schemars(length(max = MAX_SKILLS))]
+    skills: Option<Vec<Skill>>,
+    wake_url: Option<HttpUrl>,
+}
+impl Input for NewTeamAgent {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        check_skills(self.skills.as_deref(), issues);
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct TeamAgentPatch {
+    role: Option<MemberRole>,
+    #[schemars(length(max = MAX_SKILLS))]
+    skills: Option<Vec<Skill>>,
+    #[serde(default)]
+    wake_url: Field<HttpUrl>,
+}
+impl Input for TeamAgentPatch {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        check_skills(self.skills.as_deref(), issues);
+    }
+}
+
+fn check_skills(skills: Option<&[Skill]>, issues: &mut Vec<Issue>) {
+    if skills.is_some_and(|skills| skills.len() > MAX_SKILLS) {
+        issues.push(Issue::new("skills", format!("must be at most {MAX_SKILLS}")));
+    }
+}
+
+/// An agent in a team, as it is shown.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct TeamAgent {
+    id: Id<Member>,
+    team_id: Id<Team>,
+    stable_key: StableKey,
+    name: Name,
+    role: MemberRole,
+    skills: Vec<Skill>,
+    wake_url: Option<HttpUrl>,
+    hired_at: Time,
+}
+
+/// The same with the secret its wakes are signed with, where that was just made.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TeamAgentMade {
+    #[serde(flatten)]
+    agent: TeamAgent,
+    wake_secret: Option<String>,
+}
+
+fn info(view: &View, member: Member) -> Result<TeamAgent> {
+    Ok(TeamAgent {
+        name: name(view, &member)?,
+        id: member.id,
+        team_id: member.team,
+        stable_key: member.stable_key,
+        role: member.role,
+        skills: member.skills,
+        wake_url: member.wake_url,
+        hired_at: member.hired_at,
+    })
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
+    fetch_team(view, req.at)?;
+    view.page(Source::TABLE, &req.at, Order::Descending, &req.part, |_| true)?
+        .try_map(|member| info(view, member))
+}
+
+/// Takes an agent into a team.
+pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentMade> {
+    let team = fetch_team(&tx.view(), req.at)?;
+    let new = &req.input;
+    let agent = agents::by_stable_key(&tx.view(), &new.stable_key)?.ok_or_else(Error::not_found)?;
+    let mut member = Member {
+        id: tx.new_id(),
+        team: team.id,
+        agent: agent.id,
+        stable_key: agent.stable_key,
+        role: new.role,
+        skills: new.skills.clone().unwrap_or_default(),
+        wake_url: new.wake_url.clone(),
+        wake_secret: None,
+        hired_at: tx.now(),
+    };
+    let wake_secret = secret_if_first(tx, &mut member);
+    tx.insert(&member)?;
+    agents::joined_team(tx, member.agent)?;
+    tell(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
+    Ok(TeamAgentMade { agent: info(&tx.view(), member)?, wake_secret })
+}
+
+fn show(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
+    let (team, id) = req.at;
+    fetch_team(view, team)?;
+    info(view, fetch_member(view, team, id)?)
+}
+
+fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>) -> Result<TeamAgentMade> {
+    let (team, id) = req.at;
+    let team = fetch_team(&tx.view(), team)?;
+    let old = fetch_member(&tx.view(), team.id, id)?;
+    let patch = &req.input;
+    let mut member = old.clone();
+    if let Some(role) = patch.role {
+        member.role = role;
+    }
+    if let Some(skills) = &patch.skills {
+        member.skills = skills.clone();
+    }
+    patch.wake_url.clone().apply(&mut member.wake_url);
+    let wake_secret = secret_if_first(tx, &mut member);
+    tx.replace(&old, &member)?;
+
+    let is_new = |skill: &&Skill| !old.skills.contains(*skill);
+    let granted: Vec<Skill> = member.skills.iter().filter(is_new).cloned().collect();
+    if !granted.is_empty() {
+        tell(tx, EventType::TeamAgentSkillsGranted, &team, &member, &granted)?;
+    }
+    if member.wake_url.is_some() && member.wake_url != old.wake_url {
+        wakes::post_pending(tx, &member)?;
+    }
+    Ok(TeamAgentMade { agent: info(&tx.view(), member)?, wake_secret })
+}
+
+/// Takes an agent out of its team.
+pub fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Removed> {
+    let (team, id) = req.at;
+    let team = fetch_team(&tx.view(), team)?;
+    let member = fetch_member(&tx.view(), team.id, id)?;
+    tell(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
+    tx.remove(&member)?;
+    agents::left_team(tx, member.agent)?;
+    leftovers::clear_member(tx, team.id, member.id)?;
+    Ok(Removed::new(member.id))
+}
+
+/// Makes and seals the secret of a member that has a `wakeUrl` for the first time; returns it.
+fn secret_if_first(tx: &Tx, member: &mut Member) -> Option<String> {
+    if member.wake_url.is_none() || member.wake_secret.is_some() {
+        return None;
+    }
+    let secret = webhook::secret_text(&tx.random());
+    let sealed = tx.keys().seal(&secret_place(member.id), tx.random(), secret.as_bytes());
+    member.wake_secret = Some(sealed);
+    Some(secret)
+}
+
+fn tell(
+    tx: &mut Tx,
+    event: EventType,
+    team: &Team,
+    member: &Member,
+    skills: &[Skill],
+) -> Result<()> {
+    let payload = json!({
+        "teamId": team.id,
+        "teamName": team.name,
+        "agentId": member.id,
+        "stableKey": member.stable_key,
+        "agentName": name(&tx.view(), member)?,
+        "role": member.role,
+        "skills": skills,
+    });
+    publish(tx, event, payload)
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+pub fn routes() -> Vec<Route> {
+    const ALL: &str = "/teams/{teamId}/agents";
+    const ONE: &str = "/teams/{teamId}/agents/{agentId}";
+    vec![
+        Route::list(ALL, Rule::Member, "team_agent.list", list).about("List a team's agents"),
+        Route::post(ALL, Rule::Member, "team_agent.hire", hire)
+            .about("Take an agent into a team")
+            .shows_secret(),
+        Route::get(ONE, Rule::Member, "team_agent.show", show).about("Show an agent of a team"),
+        Route::patch(ONE, Rule::Member, "team_agent.change", change)
+            .about("Change what an agent is in a team, what it can do or where it is woken")
+            .shows_secret(),
+        Route::delete(ONE, Rule::Member, "team_agent.remove", remove)
+            .about("Take an agent out of a team"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::outbox::EventType::{TeamAgentHired, TeamAgentSkillsGranted, TeamAgentTerminated};
+    use crate::resources::teams::RESOURCE;
+    use crate::resources::teams::testing::{agent, code, events, hire, team, told};
+    use crate::resources::testing::World;
+
+    fn try_hire(world: &World, team: Id<Team>, body: Value) -> Result<TeamAgentMade> {
+        world.write(super::hire, team, World::input(body)?)
+    }
+
+    fn patch(
+        world: &World,
+        team: Id<Team>,
+        member: Id<Member>,
+        body: Value,
+    ) -> Result<TeamAgentMade> {
+        world.write(change, (team, member), World::input(body)?)
+    }
+
+    #[test]
+    fn an_agent_is_in_a_team_once_and_a_team_has_one_scrum_master() {
+        let world = World::new();
+        let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+        for key in ["ann", "bob"] {
+            agent(&world, key);
+        }
+        let as_role = |key: &str, role: &str| json!({"stableKey": key, "role": role});
+        try_hire(&world, crew, as_role("ann", "scrum_master")).unwrap();
+
+        let again = try_hire(&world, crew, as_role("ann", "member"));
+        assert_eq!(code(again), "agent_in_team");
+        let second = try_hire(&world, crew, as_role("bob", "scrum_master"));
+        assert_eq!(code(second), "scrum_master_taken");
+        let bob = try_hire(&world, crew, as_role("bob", "member")).unwrap().agent.id;
+        let promoted = patch(&world, crew, bob, json!({"role": "scrum_master"}));
+        assert_eq!(code(promoted), "scrum_master_taken");
+        assert_eq!(code(try_hire(&world, crew, as_role("nobody", "member"))), "not_found");
+        try_hire(&world, other, as_role("ann", "scrum_master")).unwrap();
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_place_that_became_free_can_be_taken() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+        patch(&world, crew, ann, json!({"role": "scrum_master"})).unwrap();
+        patch(&world, crew, ann, json!({"role": "member"})).unwrap();
+        patch(&world, crew, bob, json!({"role": "scrum_master"})).unwrap();
+        world.write(remove, (crew, bob), ()).unwrap();
+        let body = json!({"stableKey": "bob", "role": "scrum_master"});
+        assert_ne!(try_hire(&world, crew, body).unwrap().agent.id, bob);
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        agent(&world, "ann");
+        let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
+        let made = try_hire(&world, crew, url).unwrap();
+        let secret = made.wake_secret.unwrap();
+        let bob = hire(&world, crew, "bob");
+
+        let moved = json!({"wakeUrl": "https://b.test/wake"});
+        assert!(patch(&world, crew, made.agent.id, moved.clone()).unwrap().wake_secret.is_none());
+        assert!(patch(&world, crew, bob, json!({"skills": []})).unwrap().wake_secret.is_none());
+        let first = patch(&world, crew, bob, moved.clone()).unwrap().wake_secret.unwrap();
+        assert_ne!(first, secret);
+        let cleared = patch(&world, crew, bob, json!({"wakeUrl": null})).unwrap();
+        assert!(cleared.wake_secret.is_none() && cleared.agent.wake_url.is_none());
+        assert!(patch(&world, crew, bob, moved).unwrap().wake_secret.is_none());
+
+        let key = world
+            .store
+            .read(world.org, |view| wake_key(view, &fetch_member(view, crew, made.agent.id)?));
+        assert_eq!(key.unwrap(), webhook::secret_key(&secret));
+    }
+
+    #[test]
+    fn skills_that_are_new_are_told_and_others_are_not() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let ann = hire(&world, crew, "ann");
+        for skills in [json!(["rust", "sql"]), json!(["sql"]), json!(["sql", "go"])] {
+            patch(&world, crew, ann, json!({"skills": skills})).unwrap();
+        }
+        world.write(remove, (crew, ann), ()).unwrap();
+
+        let granted = [TeamAgentSkillsGranted, TeamAgentSkillsGranted];
+        let expected = [[TeamAgentHired].as_slice(), &granted, &[TeamAgentTerminated]].concat();
+        assert_eq!(told(&world), expected);
+        let events = events(&world);
+        assert_eq!(events[1].payload.0["skills"], json!(["rust", "sql"]));
+        assert_eq!(events[2].payload.0["skills"], json!(["go"]));
+        assert_eq!(events[2].payload.0["agentId"], json!(ann));
+    }
+
+    #[test]
+    fn an_agent_is_shown_with_every_field_and_no_secret() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        agent(&world, "ann");
+        let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
+        let id = try_hire(&world, crew, url).unwrap().agent.id;
+        let shown = world.read(show, (crew, id), ()).unwrap();
+        let expected = json!({
+            "id": id, "teamId": crew, "stableKey": "ann", "name": "ann", "role": "member",
+            "skills": [], "wakeUrl": "https://a.test/wake", "hiredAt": "2026-01-15T12:00:00.000Z",
+        });
+        assert_eq!(serde_json::to_value(shown).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_not_in_the_team_is_not_found() {
+        let world = World::new();
+        let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+        let ann = hire(&world, crew, "ann");
+        for at in [(other, ann), (Id::NOTHING, ann), (crew, Id::NOTHING)] {
+            assert_eq!(code(world.read(show, at, ())), "not_found");
+            assert_eq!(code(patch(&world, at.0, at.1, json!({}))), "not_found");
+            assert_eq!(code(world.write(remove, at, ())), "not_found");
+        }
+        assert_eq!(code(world.read(list, Id::NOTHING, ())), "not_found");
+        assert_eq!(world.read(list, crew, ()).unwrap().items.len(), 1);
+    }
+
+    #[test]
+    fn at_most_50_skills_are_taken() {
+        let skills = |n: usize| json!({"skills": vec!["x"; n]});
+        assert!(World::input::<TeamAgentPatch>(skills(50)).is_ok());
+        let error = World::input::<TeamAgentPatch>(skills(51)).err().unwrap();
+        assert_eq!(error.issues()[0].path, "skills");
+    }
+}

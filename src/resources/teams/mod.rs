@@ -1,0 +1,49 @@
+//! Teams: agents that work together, with their tasks, mail and wakes (contract §6).
+//!
+//! Every organization member works in every team. A path names the team first, and every operation
+//! asks for it first: nothing of a team that was deleted can be reached, though clearing away what
+//! it left takes a while.
+
+mod leftovers;
+mod lists;
+mod members;
+mod messages;
+mod tasks;
+mod team;
+#[cfg(test)]
+mod testing;
+mod wakes;
+
+use crate::api::{Resource, Route};
+use crate::store::TableInfo;
+
+pub use wakes::dropped_wakes;
+
+/// Everything about teams.
+pub const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[
+        TableInfo::of::<team::Team>(),
+        TableInfo::of::<team::Spending>(),
+        TableInfo::of::<members::Member>(),
+        TableInfo::of::<tasks::Task>(),
+        TableInfo::of::<tasks::Counter>(),
+        TableInfo::of::<messages::Message>(),
+        TableInfo::of::<wakes::Wake>(),
+        TableInfo::of::<wakes::Dropped>(),
+        TableInfo::of::<leftovers::DeletedTeam>(),
+        TableInfo::of::<leftovers::LeftMember>(),
+    ],
+    jobs: wakes::JOBS,
+    sweeps: &[leftovers::CLEAR],
+};
+
+/// An outside agent that writes to a team; what the exchange calls a peer.
+pub enum Peer {}
+
+fn routes() -> Vec<Route> {
+    [team::routes(), members::routes(), tasks::routes(), messages::routes(), wakes::routes()]
+        .into_iter()
+        .flatten()
+        .collect()
+}

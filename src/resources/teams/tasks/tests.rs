@@ -1,0 +1,228 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::resources::teams::RESOURCE;
+use crate::resources::teams::testing::{code, hire, hire_scrum_master, take, task, team};
+use crate::resources::teams::wakes::WakeReason;
+use crate::resources::testing::World;
+
+fn patch(world: &World, task: &Task, body: Value) -> Result<Task> {
+    world.write(change, (task.team_id, task.id), World::input(body)?)
+}
+
+fn claim_for(world: &World, task: &Task, agent: Id<Member>) -> Result<Task> {
+    let body = World::input(json!({"agentId": agent})).unwrap();
+    world.write(claim, (task.team_id, task.id), body)
+}
+
+/// The numbers of the tasks that a query gives, in its order.
+fn numbers(world: &World, team: Id<Team>, query: Value) -> Vec<u32> {
+    let page = world.read(list, team, World::input(query).unwrap()).unwrap();
+    page.items.iter().map(|task| task.number).collect()
+}
+
+#[test]
+fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_gaps() {
+    let world = World::new();
+    let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+    let first = task(&world, crew, json!({"title": "one"}));
+    let expected = json!({
+        "id": first.id, "teamId": crew, "number": 1, "title": "one", "description": null,
+        "projectId": null, "assigneeAgentId": null, "priority": 2, "status": "open",
+        "createdBy": first.created_by, "createdAt": "2026-01-15T12:00:00.000Z",
+        "updatedAt": "2026-01-15T12:00:00.000Z",
+    });
+    assert_eq!(serde_json::to_value(&first).unwrap(), expected);
+    assert!(first.created_by.is_some());
+
+    let refused = json!({"title": "two", "assigneeAgentId": Id::<Member>::NOTHING});
+    assert_eq!(code(world.write(create, crew, World::input(refused).unwrap())), "not_found");
+    assert_eq!(task(&world, crew, json!({"title": "two"})).number, 2);
+    assert_eq!(task(&world, other, json!({"title": "one"})).number, 1);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn only_one_of_many_claimers_gets_the_task() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let open = task(&world, crew, json!({"title": "one"}));
+    let won = claim_for(&world, &open, ann).unwrap();
+    assert_eq!(won.status, TaskStatus::InProgress);
+    assert_eq!(won.assignee_agent_id, Some(ann));
+    assert_eq!(code(claim_for(&world, &open, bob)), "task_claimed");
+    world.pass_secs(5);
+    assert_eq!(claim_for(&world, &open, ann).unwrap(), won);
+    assert_eq!(code(claim_for(&world, &open, Id::NOTHING)), "not_found");
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn the_assignee_begins_a_task_by_claiming_it_and_nobody_else_can() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let anns = task(&world, crew, json!({"title": "one", "assigneeAgentId": ann}));
+    assert_eq!(code(claim_for(&world, &anns, bob)), "task_claimed");
+    assert_eq!(claim_for(&world, &anns, ann).unwrap().status, TaskStatus::InProgress);
+}
+
+#[test]
+fn a_claim_leaves_a_blocked_task_blocked_and_a_closed_one_alone() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let ann = hire(&world, crew, "ann");
+    let blocked = task(&world, crew, json!({"title": "one"}));
+    patch(&world, &blocked, json!({"status": "blocked"})).unwrap();
+    assert_eq!(claim_for(&world, &blocked, ann).unwrap().status, TaskStatus::Blocked);
+    for status in ["done", "cancelled"] {
+        // Its own winner's too.
+        patch(&world, &blocked, json!({"status": status})).unwrap();
+        assert_eq!(code(claim_for(&world, &blocked, ann)), "task_closed");
+    }
+}
+
+#[test]
+fn any_status_follows_any_other() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let one = task(&world, crew, json!({"title": "one"}));
+    for from in TaskStatus::ALL {
+        for to in TaskStatus::ALL {
+            for status in [from, to] {
+                let changed = patch(&world, &one, json!({"status": status})).unwrap();
+                assert_eq!(changed.status, status);
+            }
+        }
+    }
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_patch_changes_what_it_names_and_null_clears() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let ann = hire(&world, crew, "ann");
+    let body = json!({
+        "title": "one", "description": "all of it", "projectId": "p", "assigneeAgentId": ann,
+        "priority": 4,
+    });
+    let one = task(&world, crew, body);
+    world.pass_secs(1);
+    let renamed = patch(&world, &one, json!({"title": "new", "priority": null})).unwrap();
+    let expected = Task {
+        title: Title::parse("new").unwrap(),
+        updated_at: one.updated_at.plus_secs(1),
+        ..one.clone()
+    };
+    assert_eq!(renamed, expected);
+    let nulls = json!({"description": null, "projectId": null, "assigneeAgentId": null});
+    let cleared = patch(&world, &one, nulls).unwrap();
+    assert_eq!(cleared.description, None);
+    assert_eq!(cleared.project_id, None);
+    assert_eq!(cleared.assignee_agent_id, None);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn agents_that_are_not_in_the_team_are_not_found_and_nothing_changes() {
+    let world = World::new();
+    let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+    let foreign = hire(&world, other, "eve");
+    let one = task(&world, crew, json!({"title": "one"}));
+    for field in ["assigneeAgentId", "fromAgentId"] {
+        assert_eq!(code(patch(&world, &one, json!({"title": "x", field: foreign}))), "not_found");
+        let new = World::input(json!({"title": "two", field: foreign})).unwrap();
+        assert_eq!(code(world.write(create, crew, new)), "not_found");
+    }
+    assert_eq!(world.read(show, (crew, one.id), ()).unwrap(), one);
+    assert_eq!(code(world.read(show, (other, one.id), ())), "not_found");
+    assert_eq!(code(world.read(show, (Id::NOTHING, one.id), ())), "not_found");
+    assert_eq!(numbers(&world, crew, json!({})), [1]);
+}
+
+#[test]
+fn every_filter_gives_the_tasks_it_names_newest_first() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let agents = [None, Some(ann), Some(bob)];
+    let all: Vec<Task> = (0..15)
+        .map(|n| {
+            let new = json!({"title": "x", "assigneeAgentId": agents[n % 3]});
+            let made = task(&world, crew, new);
+            patch(&world, &made, json!({"status": TaskStatus::ALL[n / 3]})).unwrap()
+        })
+        .collect();
+    let expected = |keep: &dyn Fn(&Task) -> bool| -> Vec<u32> {
+        all.iter().rev().filter(|task| keep(task)).map(|task| task.number).collect()
+    };
+    assert_eq!(numbers(&world, crew, json!({})), expected(&|_| true));
+    for status in TaskStatus::ALL {
+        let of_status = expected(&|task| task.status == status);
+        assert_eq!(numbers(&world, crew, json!({"status": status})), of_status);
+        let both = json!({"status": status, "assigneeAgentId": ann});
+        let of_both =
+            expected(&|task| task.status == status && task.assignee_agent_id == Some(ann));
+        assert_eq!(numbers(&world, crew, both), of_both);
+    }
+    let of_ann = expected(&|task| task.assignee_agent_id == Some(ann));
+    assert_eq!(numbers(&world, crew, json!({"assigneeAgentId": ann})), of_ann);
+    let free = expected(&|task| task.assignee_agent_id.is_none());
+    assert_eq!(numbers(&world, crew, json!({"unassigned": true})), free);
+    let taken = expected(&|task| task.assignee_agent_id.is_some());
+    assert_eq!(numbers(&world, crew, json!({"unassigned": false})), taken);
+    let neither = json!({"unassigned": true, "assigneeAgentId": ann});
+    assert!(numbers(&world, crew, neither).is_empty());
+    assert!(numbers(&world, crew, json!({"assigneeAgentId": Id::<()>::NOTHING})).is_empty());
+}
+
+#[test]
+fn assigning_a_task_wakes_the_assignee_unless_it_did_so_itself() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let free = task(&world, crew, json!({"title": "free"}));
+    let own = json!({"title": "own", "assigneeAgentId": ann, "fromAgentId": ann});
+    task(&world, crew, own);
+    patch(&world, &free, json!({"assigneeAgentId": ann, "fromAgentId": ann})).unwrap();
+    assert!(take(&world, crew, ann).is_empty());
+
+    let given =
+        task(&world, crew, json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": bob}));
+    patch(&world, &free, json!({"assigneeAgentId": bob})).unwrap();
+    let wakes = take(&world, crew, ann);
+    assert_eq!(wakes.len(), 1);
+    assert_eq!((wakes[0].reason, wakes[0].task_id), (WakeReason::TaskAssigned, Some(given.id)));
+    assert_eq!(take(&world, crew, bob)[0].task_id, Some(free.id));
+    // It stays with whom it was.
+    patch(&world, &given, json!({"assigneeAgentId": ann, "title": "y"})).unwrap();
+    claim_for(&world, &given, ann).unwrap();
+    assert!(take(&world, crew, ann).is_empty());
+}
+
+#[test]
+fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let ann = hire(&world, crew, "ann");
+    let master = hire_scrum_master(&world, crew, "sam");
+    let tasks: Vec<Task> = TaskStatus::ALL
+        .iter()
+        .map(|status| {
+            let made = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+            patch(&world, &made, json!({"status": status})).unwrap()
+        })
+        .collect();
+    let removed = crate::resources::teams::members::remove;
+    world.write(removed, (crew, ann), ()).unwrap();
+    for task in &tasks {
+        let now = world.read(show, (crew, task.id), ()).unwrap();
+        assert_eq!(now.assignee_agent_id.is_none(), !task.is_closed(), "{:?}", task.status);
+        // Whoever has left has no business any more.
+        let business = world.store.read(world.org, |view| responsible(view, &now)).unwrap();
+        assert_eq!(business.map(|member| member.id), Some(master));
+    }
+    world.assert_sound(RESOURCE.tables);
+}

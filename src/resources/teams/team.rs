@@ -1,0 +1,294 @@
+//! Teams themselves.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::leftovers;
+use crate::api::{Input, Removed, Req, Route};
+use crate::auth::Rule;
+use crate::base::{Description, Field, Id, Name, Result, Slug, Time, Usd};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+
+// ── Records ──────────────────────────────────────────────────────────────────
+
+/// A team.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct Team {
+    /// Its id.
+    pub id: Id<Team>,
+    /// Its slug, by which outside agents name it; never changes.
+    pub slug: Slug,
+    /// Its name.
+    pub name: Name,
+    /// What it is for.
+    pub description: Option<Description>,
+    /// What it may spend in a calendar month, in US dollars.
+    pub monthly_usd: Option<f64>,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it was last changed.
+    pub updated_at: Time,
+}
+
+/// Teams by slug.
+pub static BY_SLUG: Index<Team, Slug> = Index::unique(
+    "teams.by_slug",
+    "team_slug_taken",
+    "the organization has a team with this slug already; choose another slug",
+    |team| Some(team.slug.clone()),
+);
+
+impl Record for Team {
+    const TABLE: &'static str = "teams";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
+    type Key = Id<Team>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// What a team's runs cost in a calendar month, UTC. A record for each month, so that nothing has
+/// to happen when a month ends.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct Spending {
+    /// Whose.
+    pub team: Id<Team>,
+    /// The month's first moment ([`Time::month_start`]).
+    pub month_start: Time,
+    /// How much, in US dollars.
+    pub spent_usd: f64,
+    /// Whether it was told that this passed the budget: that is told once a month.
+    pub exhausted_told: bool,
+}
+
+impl Record for Spending {
+    const TABLE: &'static str = "teams.spending";
+    type Key = (Id<Team>, Time);
+    fn key(&self) -> Self::Key {
+        (self.team, self.month_start)
+    }
+}
+
+/// The team with this id, or 404.
+pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
+    view.fetch(&id)
+}
+
+/// Removes what a team has spent, at most so many months; says how many.
+pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
+    leftovers::remove_first::<Spending>(tx, &team, at_most)
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct NewTeam {
+    slug: Slug,
+    name: Name,
+    description: Option<Description>,
+    budget: Option<NewBudget>,
+}
+impl Input for NewTeam {}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct TeamPatch {
+    name: Option<Name>,
+    #[serde(default)]
+    description: Field<Description>,
+    #[serde(default)]
+    budget: Field<NewBudget>,
+}
+impl Input for TeamPatch {}
+
+/// What a team may spend.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "NewTeamBudget")]
+struct NewBudget {
+    monthly_usd: Usd,
+}
+
+/// A team, as it is shown.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Team")]
+struct TeamInfo {
+    id: Id<Team>,
+    slug: Slug,
+    name: Name,
+    description: Option<Description>,
+    budget: Option<Budget>,
+    created_at: Time,
+    updated_at: Time,
+}
+
+/// What a team may spend in a calendar month (UTC), and what it has spent in this one.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TeamBudget")]
+struct Budget {
+    monthly_usd: f64,
+    spent_usd: f64,
+}
+
+fn info(view: &View, team: Team) -> Result<TeamInfo> {
+    let Team { id, slug, name, description, monthly_usd, created_at, updated_at } = team;
+    let budget = match monthly_usd {
+        None => None,
+        Some(monthly_usd) => {
+            let spending = view.get::<Spending>(&(id, view.now().month_start()))?;
+            let spent_usd = spending.map_or(0.0, |spending| spending.spent_usd);
+            Some(Budget { monthly_usd, spent_usd })
+        }
+    };
+    Ok(TeamInfo { id, slug, name, description, budget, created_at, updated_at })
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req<()>) -> Result<Page<TeamInfo>> {
+    view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true)?
+        .try_map(|team| info(view, team))
+}
+
+fn create(tx: &mut Tx, req: &Req<(), NewTeam>) -> Result<TeamInfo> {
+    let new = &req.input;
+    let team = Team {
+        id: tx.new_id(),
+        slug: new.slug.clone(),
+        name: new.name.clone(),
+        description: new.description.clone(),
+        monthly_usd: new.budget.as_ref().map(|budget| budget.monthly_usd.get()),
+        created_at: tx.now(),
+        updated_at: tx.now(),
+    };
+    tx.insert(&team)?;
+    info(&tx.view(), team)
+}
+
+fn show(view: &View, req: &Req<Id<Team>>) -> Result<TeamInfo> {
+    info(view, fetch_team(view, req.at)?)
+}
+
+fn change(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
+    let old = fetch_team(&tx.view(), req.at)?;
+    let patch = &req.input;
+    let mut team = Team { updated_at: tx.now(), ..old.clone() };
+    if let Some(name) = &patch.name {
+        team.name = name.clone();
+    }
+    patch.description.clone().apply(&mut team.description);
+    match &patch.budget {
+        Field::Absent => {}
+        Field::Clear => team.monthly_usd = None,
+        Field::Set(budget) => team.monthly_usd = Some(budget.monthly_usd.get()),
+    }
+    tx.replace(&old, &team)?;
+    info(&tx.view(), team)
+}
+
+/// Deletes a team with everything in it.
+pub fn remove(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Removed> {
+    let team = fetch_team(&tx.view(), req.at)?;
+    tx.remove(&team)?;
+    leftovers::clear_team(tx, team.id)?;
+    Ok(Removed::new(team.id))
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/teams", Rule::Member, "team.list", list).about("List the teams"),
+        Route::post("/teams", Rule::Member, "team.create", create).about("Make a team"),
+        Route::get("/teams/{teamId}", Rule::Member, "team.show", show).about("Show a team"),
+        Route::patch("/teams/{teamId}", Rule::Member, "team.change", change).about("Change a team"),
+        Route::delete("/teams/{teamId}", Rule::Admin, "team.remove", remove)
+            .about("Delete a team with everything in it"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::resources::teams::RESOURCE;
+    use crate::resources::teams::testing::code;
+    use crate::resources::testing::World;
+
+    fn make(world: &World, body: Value) -> Result<TeamInfo> {
+        world.write(create, (), World::input(body)?)
+    }
+
+    fn budget(world: &World, team: Id<Team>) -> Option<Budget> {
+        world.read(show, team, ()).unwrap().budget
+    }
+
+    #[test]
+    fn a_slug_belongs_to_one_team_of_an_organization_while_the_team_is_there() {
+        let world = World::new();
+        let body = json!({"slug": "crew", "name": "Crew"});
+        let made = make(&world, body.clone()).unwrap();
+        assert_eq!(code(make(&world, body.clone())), "team_slug_taken");
+        let (_, eve) = world.other_org("other");
+        world.write_as(&eve, create, (), World::input(body.clone()).unwrap()).unwrap();
+        world.write(remove, made.id, ()).unwrap();
+        make(&world, body).unwrap();
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_patch_changes_what_it_names_and_null_clears() {
+        let world = World::new();
+        let body = json!({
+            "slug": "crew", "name": "Crew", "description": "sails", "budget": {"monthlyUsd": 10},
+        });
+        let made = make(&world, body).unwrap();
+        world.pass_secs(1);
+        let patch = |body| world.write(change, made.id, World::input(body).unwrap()).unwrap();
+
+        let renamed = patch(json!({"name": "New", "slug": "other"}));
+        let expected = json!({
+            "id": made.id, "slug": "crew", "name": "New", "description": "sails",
+            "budget": {"monthlyUsd": 10.0, "spentUsd": 0.0},
+            "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:01.000Z",
+        });
+        assert_eq!(serde_json::to_value(renamed).unwrap(), expected);
+        let cleared = patch(json!({"description": null, "budget": null, "name": null}));
+        assert_eq!(cleared.name.as_str(), "New");
+        assert!(cleared.description.is_none() && cleared.budget.is_none());
+        assert_eq!(patch(json!({"budget": {"monthlyUsd": 5}})).budget.unwrap().monthly_usd, 5.0);
+    }
+
+    #[test]
+    fn what_was_spent_counts_from_the_start_of_the_month() {
+        let world = World::new();
+        let body = json!({"slug": "crew", "name": "Crew", "budget": {"monthlyUsd": 10}});
+        let team = make(&world, body).unwrap().id;
+        let spent = world.store.write_now(world.org, move |tx| {
+            let month_start = tx.now().month_start();
+            tx.insert(&Spending { team, month_start, spent_usd: 2.5, exhausted_told: false })
+        });
+        spent.unwrap();
+        assert_eq!(budget(&world, team), Some(Budget { monthly_usd: 10.0, spent_usd: 2.5 }));
+        world.pass_secs(17 * 24 * 3600);
+        assert_eq!(budget(&world, team), Some(Budget { monthly_usd: 10.0, spent_usd: 0.0 }));
+    }
+
+    #[test]
+    fn teams_are_listed_newest_first_and_another_organizations_are_not_there() {
+        let world = World::new();
+        let made = ["one", "two"].map(|slug| make(&world, json!({"slug": slug, "name": slug})));
+        let ids = made.map(|team| team.unwrap().id);
+        let listed = world.read(list, (), ()).unwrap().items;
+        assert_eq!(listed.iter().map(|team| team.id).collect::<Vec<_>>(), [ids[1], ids[0]]);
+        let (_, eve) = world.other_org("other");
+        assert!(world.read_as(&eve, list, (), ()).unwrap().items.is_empty());
+        assert_eq!(code(world.read_as(&eve, show, ids[0], ())), "not_found");
+        assert_eq!(code(world.write_as(&eve, remove, ids[0], ())), "not_found");
+    }
+}

@@ -1,0 +1,102 @@
+//! What tests of teams begin with.
+
+use serde_json::{Value, json};
+
+use super::members::{self, Member};
+use super::messages::{self, Message};
+use super::tasks::{self, Task};
+use super::team::Team;
+use super::wakes::{self, Wake};
+use crate::base::{Id, Name, Result, Slug, StableKey};
+use crate::outbox::{EventType, LogEntry};
+use crate::resources::agents::Agent;
+use crate::resources::testing::World;
+use crate::store::Source;
+
+/// A team that may spend `monthly_usd` a month.
+pub fn team(world: &World, slug: &'static str, monthly_usd: Option<f64>) -> Id<Team> {
+    let made = world.store.write_now(world.org, move |tx| {
+        let team = Team {
+            id: tx.new_id(),
+            slug: Slug::parse(slug).unwrap(),
+            name: Name::parse(slug).unwrap(),
+            description: None,
+            monthly_usd,
+            created_at: tx.now(),
+            updated_at: tx.now(),
+        };
+        tx.insert(&team)?;
+        Ok(team.id)
+    });
+    made.unwrap()
+}
+
+/// An agent of the organization, in no team. Its name is its stable key.
+pub fn agent(world: &World, stable_key: &'static str) -> Id<Agent> {
+    let made = world.store.write_now(world.org, move |tx| {
+        let agent = Agent {
+            id: tx.new_id(),
+            stable_key: StableKey::parse(stable_key).unwrap(),
+            name: Name::parse(stable_key).unwrap(),
+            description: None,
+            fleet_id: None,
+            draft: Default::default(),
+            draft_revision: 1,
+            latest_version: None,
+            created_at: tx.now(),
+            updated_at: tx.now(),
+        };
+        tx.insert(&agent)?;
+        Ok(agent.id)
+    });
+    made.unwrap()
+}
+
+/// A member of a team, its agent being made for it.
+pub fn hire(world: &World, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
+    agent(world, stable_key);
+    hire_with(world, team, json!({"stableKey": stable_key, "role": "member"}))
+}
+
+/// The team's Scrum Master, its agent being made for it.
+pub fn hire_scrum_master(world: &World, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
+    agent(world, stable_key);
+    hire_with(world, team, json!({"stableKey": stable_key, "role": "scrum_master"}))
+}
+
+/// A member hired with this body.
+pub fn hire_with(world: &World, team: Id<Team>, body: Value) -> Id<Member> {
+    let made = world.write(members::hire, team, World::input(body).unwrap()).unwrap();
+    let made = serde_json::to_value(made).unwrap();
+    Id::parse(made["id"].as_str().unwrap())
+}
+
+/// A task made with this body.
+pub fn task(world: &World, team: Id<Team>, body: Value) -> Task {
+    world.write(tasks::create, team, World::input(body).unwrap()).unwrap()
+}
+
+/// A message sent with this body.
+pub fn message(world: &World, team: Id<Team>, body: Value) -> Message {
+    world.write(messages::send, team, World::input(body).unwrap()).unwrap()
+}
+
+/// The wakes that an agent gets when it asks.
+pub fn take(world: &World, team: Id<Team>, agent: Id<Member>) -> Vec<Wake> {
+    world.write(wakes::take, (team, agent), World::input(json!({})).unwrap()).unwrap()
+}
+
+/// What happened, oldest first.
+pub fn events(world: &World) -> Vec<LogEntry> {
+    world.store.read(world.org, |view| view.all(Source::TABLE, &())).unwrap()
+}
+
+/// The types of what happened, oldest first.
+pub fn told(world: &World) -> Vec<EventType> {
+    events(world).into_iter().map(|entry| entry.event_type).collect()
+}
+
+/// The code of a refusal.
+pub fn code<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
+    result.unwrap_err().code()
+}

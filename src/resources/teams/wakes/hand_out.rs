@@ -1,0 +1,187 @@
+//! Handing wakes out, taking acknowledgements; what joins and what is dropped on the way.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Dropped, Wake, WakeReason, about_the_same, join};
+use crate::api::{Input, Look, Req};
+use crate::base::{Id, Issue, Result};
+use crate::resources::teams::members::{Member, fetch_member};
+use crate::resources::teams::messages;
+use crate::resources::teams::tasks::{self, Task};
+use crate::resources::teams::team::{Team, fetch_team};
+use crate::store::{Order, Part, Source, Step, Tx, View};
+
+/// How long a wake is in the hands of whoever took it (contract §6).
+const LEASE_SECS: i64 = 60;
+
+/// So many are handed out at once: an agent hardly does more within their leases.
+const AT_ONCE: usize = 50;
+
+/// So many are looked at in one transaction, though all of them be dropped.
+const LOOKED_AT: usize = 1000;
+
+/// Many times as many as are handed out at once.
+const MAX_ACKED: usize = 1000;
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WakeFilter {
+    peek: Option<bool>,
+}
+impl Input for WakeFilter {}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ack {
+    #[schemars(length(max = MAX_ACKED))]
+    wake_ids: Vec<Id<Wake>>,
+}
+impl Input for Ack {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.wake_ids.len() > MAX_ACKED {
+            issues.push(Issue::new("wakeIds", format!("must be at most {MAX_ACKED}")));
+        }
+    }
+}
+
+/// How many wakes were acknowledged.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Acked {
+    acknowledged: usize,
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// Whether an agent has a wake in nobody's hands, and if not, when the next lease ends.
+pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Look> {
+    let agent = fetch_agent(view, req.at)?;
+    let mut look = Look { topic: agent.uuid(), ready: false, again_at: None };
+    view.each(Source::TABLE, &agent, Order::Ascending, |wake: Wake| {
+        look.ready = !wake.is_leased(view.now());
+        if look.ready {
+            return Ok(Step::Enough);
+        }
+        look.again_at = look.again_at.into_iter().chain(wake.leased_until).min();
+        Ok(Step::More)
+    })?;
+    Ok(look)
+}
+
+/// Hands out an agent's wakes, oldest first.
+pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Vec<Wake>> {
+    let agent = fetch_agent(&tx.view(), req.at)?;
+    let lease = req.input.peek != Some(true);
+    let mut handed = Vec::new();
+    let mut after = None;
+    let mut looked_at = 0;
+    loop {
+        let part = Part { limit: AT_ONCE - handed.len(), after };
+        let now = tx.now();
+        let free = |wake: &Wake| !wake.is_leased(now);
+        let page = tx.page(Source::TABLE, &agent, Order::Ascending, &part, free)?;
+        looked_at += page.items.len();
+        for wake in &page.items {
+            handed.extend(offer(tx, wake, lease)?);
+        }
+        if page.next.is_none() || handed.len() == AT_ONCE {
+            return Ok(handed);
+        }
+        if looked_at >= LOOKED_AT {
+            // Whoever waits shall look again at once.
+            tx.signal(agent.uuid());
+            return Ok(handed);
+        }
+        after = page.next;
+    }
+}
+
+/// Removes wakes that were attended to; unknown ids are passed over.
+pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), Ack>) -> Result<Acked> {
+    let agent = fetch_agent(&tx.view(), req.at)?;
+    let mut acknowledged = 0;
+    for id in &req.input.wake_ids {
+        if let Some(wake) = tx.get::<Wake>(&(agent, *id))? {
+            tx.remove(&wake)?;
+            acknowledged += 1;
+        }
+    }
+    Ok(Acked { acknowledged })
+}
+
+fn fetch_agent(view: &View, (team, agent): (Id<Team>, Id<Member>)) -> Result<Id<Member>> {
+    fetch_team(view, team)?;
+    Ok(fetch_member(view, team, agent)?.id)
+}
+
+// ── One wake ─────────────────────────────────────────────────────────────────
+
+/// Hands out a wake that is in nobody's hands, with those that join it; with `lease` it is the
+/// receiver's for a while. None if it joins an older one, or if its reason has gone away: then it
+/// is dropped.
+pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
+    let now = tx.now();
+    let mut rows = match wake.subject() {
+        Some(_) => about_the_same(&tx.view(), wake)?,
+        None => vec![wake.clone()],
+    };
+    rows.retain(|row| !row.is_leased(now));
+    let Some((oldest, newer)) = rows.split_first().filter(|(oldest, _)| oldest.id == wake.id)
+    else {
+        return Ok(None);
+    };
+    let joined = newer.iter().fold(oldest.clone(), |joined, newer| join(&joined, newer));
+    if !has_reason(&tx.view(), &joined)? {
+        rows.iter().try_for_each(|row| tx.remove(row))?;
+        count_dropped(tx)?;
+        return Ok(None);
+    }
+    if !lease {
+        return Ok(Some(joined));
+    }
+    newer.iter().try_for_each(|row| tx.remove(row))?;
+    let attempts = joined.attempts + 1;
+    let leased_until = Some(now.plus_secs(LEASE_SECS));
+    let leased = Wake { attempts, leased_until, ..joined };
+    tx.replace(oldest, &leased)?;
+    Ok(Some(leased))
+}
+
+/// Whether what an agent was woken for still is there for it to do (contract §6).
+fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
+    let task = match wake.task_id {
+        Some(id) => view.get::<Task>(&(wake.team, id))?,
+        None => None,
+    };
+    match (wake.reason, task) {
+        (WakeReason::DirectMessage, _) => match wake.message_id {
+            Some(message) => messages::is_unread(view, wake.team, message),
+            None => Ok(false),
+        },
+        (WakeReason::TaskAssigned, Some(task)) => {
+            Ok(!closed_since(wake, &task) && task.assignee_agent_id == Some(wake.agent))
+        }
+        (WakeReason::TaskNote, Some(task)) => {
+            let agent = tasks::responsible(view, &task)?.map(|member| member.id);
+            Ok(!closed_since(wake, &task)
+                && agent == Some(wake.agent)
+                && messages::has_unread_note(view, &task, wake.agent, wake.created_at)?)
+        }
+        (WakeReason::TaskAssigned | WakeReason::TaskNote, None) => Ok(false),
+        (WakeReason::ExternalRequest | WakeReason::Notification, _) => Ok(true),
+    }
+}
+
+/// Whether the task was closed after the wake's latest cause. A note on a task that was closed
+/// already is news.
+fn closed_since(wake: &Wake, task: &Task) -> bool {
+    task.is_closed() && !wake.while_closed
+}
+
+fn count_dropped(tx: &mut Tx) -> Result<()> {
+    let Dropped { count } = tx.get(&())?.unwrap_or_default();
+    tx.put(&Dropped { count: count + 1 })
+}
