@@ -166,13 +166,14 @@ pub struct LogEntry {
     pub next_attempt_at: Option<Time>,
 }
 
-/// What the log is filtered by: when it happened, its [`EventType`], the channel and the
-/// [`Delivery`] so far. Every index of the log holds them, so that entries are filtered and counted
-/// without being read (interface §4, GET /notifications/logs).
-pub type Facts = (Time, u8, Id<Channel>, u8);
+/// What the log is ordered by, when and id, and what it is filtered by: its [`EventType`], the
+/// channel and the [`Delivery`] so far. Every index of the log holds them, so that entries are
+/// filtered and counted without being read (interface §4, GET /notifications/logs).
+pub type Facts = (Time, Id<LogEntry>, (u8, Id<Channel>, u8));
 
 fn facts(entry: &LogEntry) -> Facts {
-    (entry.created_at, entry.event_type as u8, entry.channel_id, entry.status as u8)
+    let filtered = (entry.event_type as u8, entry.channel_id, entry.status as u8);
+    (entry.created_at, entry.id, filtered)
 }
 
 /// The log by time.

@@ -2,6 +2,7 @@
 //! above it.
 
 mod agents;
+mod notifications;
 mod teams;
 #[cfg(test)]
 mod testing;
@@ -9,4 +10,4 @@ mod testing;
 use crate::api::Resource;
 
 /// Every resource there is.
-pub const ALL: &[Resource] = &[agents::RESOURCE, teams::RESOURCE];
+pub const ALL: &[Resource] = &[agents::RESOURCE, teams::RESOURCE, notifications::RESOURCE];
