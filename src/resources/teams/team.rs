@@ -51,6 +51,8 @@ pub struct Spending {
     pub month_start: Time,
     /// How much, in US dollars.
     pub spent_usd: f64,
+    /// Whether it was told that this passed the budget: that is told once a month.
+    pub exhausted_told: bool,
 }
 
 impl Record for Spending {
