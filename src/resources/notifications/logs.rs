@@ -159,7 +159,7 @@ fn page<K: Key + Copy>(
 
 // ── Retention ────────────────────────────────────────────────────────────────
 
-/// Removes the entries that are older than the operator wants to keep (`--log-retention`).
+/// Removes the entries that were kept as long as the operator wants (`--log-retention`).
 pub const FORGET: Sweep =
     Sweep { name: "forget old notifications", every_secs: 600, run: forget, installation: false };
 
@@ -167,7 +167,7 @@ fn forget(tx: &mut Tx, settings: &Settings) -> Result<Swept> {
     let end = tx.now().minus_secs(settings.log_retention_secs);
     let mut old = Vec::new();
     tx.view().each(&BY_TIME, &(), Order::Ascending, |entry: LogEntry| {
-        let goes = entry.created_at < end && old.len() < SWEEP_ROWS;
+        let goes = entry.created_at <= end && old.len() < SWEEP_ROWS;
         if goes {
             old.push(entry);
         }
@@ -371,7 +371,7 @@ mod tests {
         fill(&world, 30);
         world.pass_secs(70);
         // The last round is 71 seconds old, the first 100.
-        let settings = Settings { memory_retention_secs: 0, log_retention_secs: 71 };
+        let settings = Settings { memory_retention_secs: 0, log_retention_secs: 72 };
         let sweep = || {
             let settings = settings.clone();
             world.store.write_now(world.org, move |tx| forget(tx, &settings)).unwrap()
