@@ -10,4 +10,12 @@ mod testing;
 use crate::api::Resource;
 
 /// Every resource there is.
-pub const ALL: &[Resource] = &[agents::RESOURCE, teams::RESOURCE, notifications::RESOURCE];
+pub const ALL: &[Resource] = &[
+    agents::RESOURCE,
+    teams::RESOURCE,
+    teams::memories::RESOURCE,
+    teams::runs::RESOURCE,
+    teams::approvals::RESOURCE,
+    teams::timeline::RESOURCE,
+    notifications::RESOURCE,
+];

@@ -4,8 +4,16 @@
 //! fetches it first: nothing of a team that was deleted can be reached, though clearing away what
 //! it left takes a while.
 
+pub mod approvals;
+mod leftovers;
 mod members;
+pub mod memories;
+pub mod runs;
+mod tasks;
 mod team;
+#[cfg(test)]
+mod testing;
+pub mod timeline;
 
 use crate::api::{Resource, Route};
 use crate::store::TableInfo;
