@@ -18,6 +18,8 @@ pub enum Rule {
     Anyone,
     /// `s`: any session; keys are refused with 401.
     Session,
+    /// `m` of a route that is about no organization: any good credential, key or session.
+    Credential,
     /// `m`: a member, by key or session.
     Member,
     /// `a`: an organization admin, by key or session.

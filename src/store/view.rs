@@ -238,6 +238,34 @@ impl<'a> View<'a> {
         Ok(count)
     }
 
+    /// Every entry of an index from the key `from`, included, to the key `to`, excluded, until told
+    /// to stop: its own key and that of its record, which is not read. For counting, and for
+    /// filters over what an index holds.
+    pub fn entries<R: Record, K: Key>(
+        &self,
+        index: &'static Index<R, K>,
+        from: &impl Key,
+        to: &impl Key,
+        order: Order,
+        mut each: impl FnMut(K, R::Key) -> Result<Step>,
+    ) -> Result<()> {
+        let (from, to) = (self.prefixed::<R>(from), self.prefixed::<R>(to));
+        if from >= to {
+            return Ok(());
+        }
+        let owner = owner::<R>(self.org).len();
+        let span = Span { from: &from, to: Some(&to) };
+        self.scan(index.name(), span, order, &mut |key, value| {
+            let mut rest = &key[owner..];
+            let own = K::read(&mut rest);
+            let mut record_key = if index.taken().is_some() { value } else { rest };
+            match (own, R::Key::read(&mut record_key)) {
+                (Some(own), Some(record)) => each(own, record),
+                _ => Err(dangling(index.name(), key)),
+            }
+        })
+    }
+
     fn prefixed<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
         let mut bytes = owner::<R>(self.org);
         prefix.write(&mut bytes);

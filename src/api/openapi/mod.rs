@@ -114,7 +114,7 @@ pub fn who(rule: Rule) -> &'static str {
     match rule {
         Rule::Anyone => "any",
         Rule::Session => "s",
-        Rule::Member => "m",
+        Rule::Member | Rule::Credential => "m",
         Rule::Admin => "a",
         Rule::SessionMember => "sm",
         Rule::SessionAdmin => "sa",

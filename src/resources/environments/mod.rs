@@ -21,6 +21,8 @@ use crate::base::{Description, Error, Field, Id, Int, Issue, Name, Result, Slug,
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, TableInfo, Tx, View};
 
 use approvals::{Approvals, NewApprovals};
+
+pub use approvals::forget_member;
 use references::ToolInUse;
 pub use references::{forget_tool, use_tool};
 use variables::{Variable, variables};

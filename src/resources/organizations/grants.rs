@@ -11,6 +11,7 @@ use crate::auth::{
     GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, Membership, ResourceType, Rule, User,
 };
 use crate::base::{Error, Id, Issue, Kind, Result};
+use crate::resources::environments;
 use crate::store::{Order, Page, Source, Tx, View};
 
 /// A bulk is written in one transaction; a thousand is what fits with room to spare.
@@ -135,10 +136,9 @@ fn missing(view: &View, new: &NewGrant) -> Result<Option<&'static str>> {
 
 /// Whether there is such a thing in the view's organization. A kind of thing that the product does
 /// not have yet has none.
-fn resource_exists(_view: &View, kind: ResourceType, _id: Id<Granted>) -> Result<bool> {
+fn resource_exists(view: &View, kind: ResourceType, id: Id<Granted>) -> Result<bool> {
     match kind {
-        // environments::exists(view, id.cast()), once there are environments.
-        ResourceType::Environment => Ok(false),
+        ResourceType::Environment => environments::exists(view, id.cast()),
         ResourceType::Fleet | ResourceType::Registry => Ok(false),
     }
 }

@@ -10,6 +10,7 @@ use super::{grants, keys};
 use crate::api::{Input, Removed, Req, Route};
 use crate::auth::{BY_ORG, Caller, Membership, Role, Rule, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
+use crate::resources::environments;
 use crate::store::{Order, Page, Step, Tx, View};
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -121,7 +122,7 @@ fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Removed> {
     must_leave_an_owner(&tx.view(), &membership)?;
     keys::remove_all_of(tx, membership.user)?;
     grants::remove_all_of(tx, membership.user)?;
-    // environments::forget_member(tx, membership.user)?, once there are environments.
+    environments::forget_member(tx, membership.user)?;
     tx.remove(&membership)?;
     Ok(Removed::new(req.at))
 }
