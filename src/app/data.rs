@@ -97,14 +97,8 @@ impl DataDir {
             )));
         }
         let tables = crate::resources::tables();
-        let disk = Redb::open(&self.database(), table_names(&tables)).map_err(|error| {
-            let detail = error.log_detail().unwrap_or_default().to_string();
-            let why = match detail.contains("already open") || detail.contains("lock") {
-                true => "another process serves it; stop that one first".to_string(),
-                false => detail,
-            };
-            Unusable(format!("{} cannot be opened: {why}", self.database().display()))
-        })?;
+        let disk = Redb::open(&self.database(), table_names(&tables))
+            .map_err(|error| Unusable(error.to_string()))?;
         start(disk, keys)
     }
 

@@ -5,6 +5,7 @@
 //! cannot be opened.
 
 mod check;
+mod demo;
 mod init;
 mod openapi;
 mod output;
@@ -46,6 +47,7 @@ struct Cli {
 enum Command {
     Serve(serve::Serve),
     Init(init::Init),
+    Demo(demo::Demo),
     Check(check::Check),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
@@ -138,6 +140,7 @@ pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(command) => command.run(),
         Command::Init(command) => command.run(),
+        Command::Demo(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),
