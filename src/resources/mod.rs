@@ -1,12 +1,12 @@
 //! The product: one file a resource, one line each here, in order of use. A resource may use those
 //! above it.
 
-mod agents;
 mod environments;
-mod notifications;
 pub mod organizations;
-mod teams;
 mod tools;
+mod agents;
+mod teams;
+mod notifications;
 
 #[cfg(test)]
 mod testing;

@@ -211,14 +211,12 @@ pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Agent>> {
 }
 
 /// Notes that `agent` is in one team more. It cannot be deleted as long as it is in one.
-#[allow(dead_code)] // Teams call it.
 pub fn joined_team(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
     let teams = tx.get::<AgentUse>(&agent)?.map_or(0, |used| used.teams);
     tx.put(&AgentUse { agent, teams: teams + 1 })
 }
 
 /// Notes that `agent` is in one team less.
-#[allow(dead_code)] // Teams call it.
 pub fn left_team(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
     let used: AgentUse = tx.fetch(&agent)?;
     match used.teams {

@@ -89,7 +89,6 @@ impl NewApprovals {
 ///
 /// # Errors
 /// 409 where they are the last approver: without one, deployments would wait for nobody.
-#[allow(dead_code)] // Whoever removes a member calls it.
 pub fn forget_member(tx: &mut Tx, user: Id<User>) -> Result<()> {
     for old in tx.all(Source::<Environment>::TABLE, &())? {
         let Some(approvals) = &old.approvals else { continue };

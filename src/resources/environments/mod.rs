@@ -189,7 +189,6 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Environment>> {
 }
 
 /// Whether there is an environment with this id.
-#[allow(dead_code)] // Whoever makes a grant for one asks.
 pub fn exists(view: &View, id: Id<Environment>) -> Result<bool> {
     Ok(view.get::<Environment>(&id)?.is_some())
 }
