@@ -175,6 +175,7 @@ mod tests {
     use super::*;
     use crate::api::Who;
     use crate::auth;
+    use crate::resources::environments::tests::make;
     use crate::resources::testing::World;
     use crate::store::Record;
     use serde_json::{Value, json};
@@ -241,6 +242,28 @@ mod tests {
         let gone = world.write_as(&world.owner, remove, made.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
         assert!(give(&world, grant()).is_some());
+    }
+
+    #[test]
+    fn a_bulk_makes_what_is_new_and_skips_what_is_there_or_twice_in_it() {
+        let world = World::new();
+        let make = |slug| make(&world, json!({"slug": slug, "name": slug})).unwrap();
+        let [a, b] = [make("a"), make("b")].map(|environment| environment.id.to_string());
+        let grant = |who, thing: &str| new(who, ResourceType::Environment, thing);
+        let one = grant(&world.member, &a);
+        let one = world.write_as(&world.owner, create, (), one).unwrap();
+
+        let (ben, ada) = (&world.member, &world.owner);
+        let grants = vec![grant(ben, &a), grant(ben, &b), grant(ada, &a), grant(ben, &b)];
+        let made = world.write_as(ada, create_many, (), NewGrants { grants }).unwrap();
+        let created: Vec<_> = made.created.iter().map(Record::key).collect();
+        assert_eq!((created.len(), made.skipped), (2, 2));
+        assert_eq!(listed(&world, json!({})), [created[1], created[0], one.id]);
+
+        let grants = vec![grant(ada, &b), grant(ben, A)];
+        let refused = world.write_as(ada, create_many, (), NewGrants { grants }).err().unwrap();
+        assert!(refused.message().starts_with("grants[1].resourceId"), "{}", refused.message());
+        assert_eq!(listed(&world, json!({})).len(), 3);
     }
 
     #[test]

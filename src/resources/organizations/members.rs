@@ -156,6 +156,7 @@ mod tests {
     use crate::base::Kind;
     use crate::resources::testing::World;
     use crate::store::Source;
+    use serde_json::json;
 
     fn user(who: &Who) -> Id<User> {
         match who {
@@ -273,6 +274,22 @@ mod tests {
         assert_eq!(left(world.org), [ada]);
         assert_eq!(left(other), [ben]);
         world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn the_only_approver_of_an_environment_stays_with_all_they_have() {
+        let world = World::new();
+        let ben = user(&world.member);
+        let approvals = json!({"approverIds": [ben]});
+        let body = json!({"slug": "live", "name": "Live", "approvals": approvals});
+        let environment = environments::tests::make(&world, body).unwrap();
+        environments::tests::grant(&world, &world.member, environment.id);
+        let refused = world.write_as(&world.owner, remove, ben, ()).err().unwrap();
+        assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "last_approver"));
+        assert!(refused.message().contains("Live"), "{}", refused.message());
+        assert_eq!(world.read(list, (), ()).unwrap().items.len(), 2);
+        let grants = world.store.read(world.org, |view| view.count::<Grant>(Source::TABLE, &(), 9));
+        assert_eq!(grants.unwrap(), 1);
     }
 
     #[test]
