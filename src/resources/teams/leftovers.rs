@@ -140,7 +140,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::resources::teams::testing::{agent, hire, message, task, team};
+    use crate::resources::teams::testing::{agent, hire, message, repeat, task, team};
     use crate::resources::teams::{RESOURCE, members, team as teams};
     use crate::resources::testing::World;
 
@@ -178,9 +178,8 @@ mod tests {
             task(&world, team, json!({"title": "x", "assigneeAgentId": member}));
             message(&world, team, json!({"body": "x", "toAgentId": member}));
         }
-        for _ in 0..SWEEP_ROWS + 20 {
-            message(&world, crew, json!({"body": "x", "toAgentId": ann}));
-        }
+        let mail = json!({"body": "x", "toAgentId": ann});
+        repeat(&world, messages::send, crew, mail, SWEEP_ROWS + 20);
         let spent = world.store.write_now(world.org, move |tx| {
             let month_start = tx.now();
             let spending =
@@ -221,14 +220,13 @@ mod tests {
         let crew = team(&world, "crew", None);
         let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
         let other = message(&world, crew, json!({"body": "x", "toAgentId": bob}));
-        let tasks = AT_ONCE / 2 + 10;
-        for _ in 0..tasks {
-            task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-        }
+        let many = AT_ONCE / 2 + 10;
+        let new = json!({"title": "x", "assigneeAgentId": ann});
+        repeat(&world, tasks::create, crew, new, many);
         world.write(members::remove, (crew, ann), ()).unwrap();
         assert_eq!(count::<LeftMember>(&world), 1);
         while sweep(&world) == Swept::More {}
-        assert_eq!(rows(&world), [1, 1, tasks, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(rows(&world), [1, 1, many, 1, 1, 1, 0, 0, 0]);
         let view = |view: &crate::store::View| view.all(Source::<tasks::Task>::TABLE, &());
         let all = world.store.read(world.org, view).unwrap();
         assert!(all.iter().all(|task| task.assignee_agent_id.is_none()));

@@ -139,7 +139,7 @@ impl Input for NewTeamAgent {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct TeamAgentPatch {
+pub struct TeamAgentPatch {
     role: Option<MemberRole>,
     #[schemars(length(max = MAX_SKILLS))]
     skills: Option<Vec<Skill>>,
@@ -231,7 +231,11 @@ fn show(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
     info(view, fetch_member(view, team, id)?)
 }
 
-fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>) -> Result<TeamAgentMade> {
+/// Changes what an agent is in a team.
+pub fn change(
+    tx: &mut Tx,
+    req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>,
+) -> Result<TeamAgentMade> {
     let (team, id) = req.at;
     let team = fetch_team(&tx.view(), team)?;
     let old = fetch_member(&tx.view(), team.id, id)?;

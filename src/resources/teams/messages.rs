@@ -293,7 +293,7 @@ fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
 }
 
 /// An agent's own reading of its mail and of the notes that are its business.
-fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), Claim>) -> Result<Message> {
+pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), Claim>) -> Result<Message> {
     let view = tx.view();
     let team = fetch_team(&view, req.at.0)?.id;
     let agent = fetch_member(&view, team, req.input.agent_id)?.id;

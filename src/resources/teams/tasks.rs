@@ -175,7 +175,7 @@ impl Input for NewTask {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct TaskPatch {
+pub struct TaskPatch {
     title: Option<Title>,
     #[serde(default)]
     description: Field<TaskDescription>,
@@ -275,7 +275,8 @@ fn show(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
     fetch_task(view, team, id)
 }
 
-fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
+/// Changes a task.
+pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
     let (team, id) = req.at;
     fetch_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
@@ -303,7 +304,8 @@ fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Tas
     Ok(task)
 }
 
-fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task> {
+/// Takes a task for an agent.
+pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task> {
     let (team, id) = req.at;
     fetch_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;

@@ -7,11 +7,12 @@ use super::messages::{self, Message};
 use super::tasks::{self, Task};
 use super::team::Team;
 use super::wakes::{self, Wake};
+use crate::api::{Input, Req};
 use crate::base::{Id, Name, Result, Slug, StableKey};
 use crate::outbox::{EventType, LogEntry};
 use crate::resources::agents::Agent;
-use crate::resources::testing::World;
-use crate::store::Source;
+use crate::resources::testing::{World, parts};
+use crate::store::{Source, Tx};
 
 /// A team that may spend `monthly_usd` a month.
 pub fn team(world: &World, slug: &'static str, monthly_usd: Option<f64>) -> Id<Team> {
@@ -79,6 +80,26 @@ pub fn task(world: &World, team: Id<Team>, body: Value) -> Task {
 /// A message sent with this body.
 pub fn message(world: &World, team: Id<Team>, body: Value) -> Message {
     world.write(messages::send, team, World::input(body).unwrap()).unwrap()
+}
+
+/// Does an operation `times` times in one transaction: the store of tests copies all it has at each
+/// commit.
+pub fn repeat<P, I, O>(
+    world: &World,
+    operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+    at: P,
+    body: Value,
+    times: usize,
+) where
+    P: Send + 'static,
+    I: Input,
+    O: 'static,
+{
+    let (parts, who) = (parts(at, World::input(body).unwrap()), world.member.clone());
+    let done = world.store.write_now(world.org, move |tx| {
+        (0..times).try_for_each(|_| operation(tx, &Req::new(&parts, &who)).map(|_| ()))
+    });
+    done.unwrap();
 }
 
 /// The wakes that an agent gets when it asks.

@@ -19,7 +19,7 @@ const LEASE_SECS: i64 = 60;
 const AT_ONCE: usize = 50;
 
 /// So many are looked at in one transaction, though all of them be dropped.
-const LOOKED_AT: usize = 1000;
+pub const LOOKED_AT: usize = 1000;
 
 /// Many times as many as are handed out at once.
 const MAX_ACKED: usize = 1000;

@@ -246,3 +246,6 @@ pub fn routes() -> Vec<Route> {
         .about("Acknowledge wakes, so that they do not come back"),
     ]
 }
+
+#[cfg(test)]
+mod tests;

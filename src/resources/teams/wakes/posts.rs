@@ -160,3 +160,6 @@ fn within<T>(task: &Task) -> Result<Id<T>> {
         Error::internal(format!("the task {} of the kind {} has no within", task.id, task.kind))
     })
 }
+
+#[cfg(test)]
+mod tests;

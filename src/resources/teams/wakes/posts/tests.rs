@@ -1,0 +1,289 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::outside::Call;
+use crate::resources::teams::members::change;
+use crate::resources::teams::messages;
+use crate::resources::teams::testing::{
+    agent, events, hire, hire_with, message, repeat, take, task, team,
+};
+use crate::resources::teams::wakes::hand_out::acknowledge;
+use crate::resources::testing::World;
+
+const URL: &str = "https://agent.test/wake";
+
+/// A team with ann in it, who is woken at [`URL`].
+fn crew(world: &World) -> (Id<Team>, Id<Member>) {
+    let crew = team(world, "crew", None);
+    agent(world, "ann");
+    let body = json!({"stableKey": "ann", "role": "member", "wakeUrl": URL});
+    (crew, hire_with(world, crew, body))
+}
+
+fn mail(world: &World, (team, agent): (Id<Team>, Id<Member>)) {
+    message(world, team, json!({"body": "x", "toAgentId": agent}));
+}
+
+fn set_url(world: &World, at: (Id<Team>, Id<Member>), url: Value) {
+    world.write(change, at, World::input(json!({"wakeUrl": url})).unwrap()).unwrap();
+}
+
+fn tasks(world: &World) -> Vec<Task> {
+    world.store.read(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
+}
+
+fn wakes(world: &World) -> Vec<Wake> {
+    world.store.read(world.org, |view| view.all(Source::TABLE, &())).unwrap()
+}
+
+fn answer(status: u16) -> Result<Answer, Failure> {
+    Ok(Answer { status, headers: vec![], body: vec![] })
+}
+
+/// Begins every task that is due, as the runner does; what they call.
+fn begin(world: &World) -> Vec<(Task, Call)> {
+    let now = world.store.moment().now();
+    let mut calls = Vec::new();
+    for old in tasks(world).into_iter().filter(|task| task.due_at <= now) {
+        let attempts = old.attempts + 1;
+        let task = Task { due_at: now.plus_secs(60), attempts, ..old };
+        let own = task.clone();
+        let step = world.store.write_now(world.org, move |tx| {
+            tx.put(&own)?;
+            let job = JOBS.iter().find(|job| job.kind == own.kind).unwrap();
+            (job.prepare)(tx, &own)
+        });
+        match step.unwrap() {
+            Step::Done => finish(world, &task, &Next::Done),
+            Step::Later(at) => finish(world, &task, &Next::Again(at)),
+            Step::Call(call) => calls.push((task, *call)),
+        }
+    }
+    calls
+}
+
+/// Ends a task whose call was answered.
+fn end(world: &World, task: &Task, answer: Result<Answer, Failure>) {
+    let own = task.clone();
+    let settled = world.store.write_now(world.org, move |tx| settle(tx, &own, &answer));
+    finish(world, task, &settled.unwrap());
+}
+
+fn finish(world: &World, task: &Task, next: &Next) {
+    let task = task.clone();
+    let again = match next {
+        Next::Done => None,
+        Next::Again(at) => Some(*at),
+    };
+    let finished = world.store.write_now(Id::NOTHING, move |tx| match again {
+        None => tx.remove(&task),
+        Some(due_at) => tx.put(&Task { due_at, ..task.clone() }),
+    });
+    finished.unwrap();
+}
+
+/// Does everything that is due, each call being answered with `status`; how many calls there were.
+fn run(world: &World, status: u16) -> usize {
+    let now = world.store.moment().now();
+    let mut calls = 0;
+    while tasks(world).iter().any(|task| task.due_at <= now) {
+        for (task, _) in begin(world) {
+            end(world, &task, answer(status));
+            calls += 1;
+        }
+    }
+    calls
+}
+
+#[test]
+fn a_wake_is_posted_signed_and_a_2xx_acknowledges_it() {
+    let world = World::new();
+    let ann = crew(&world);
+    mail(&world, ann);
+    let wake = wakes(&world).remove(0);
+    let (task, call) = begin(&world).remove(0);
+
+    let leased = wakes(&world).remove(0);
+    assert!(take(&world, ann.0, ann.1).is_empty(), "it is in the post");
+    assert_eq!(call.url, URL);
+    let body: Value = serde_json::from_slice(&call.body).unwrap();
+    let expected = json!({
+        "type": "wake", "timestamp": "2026-01-15T12:00:00.000Z",
+        "data": {
+            "id": wake.id, "reason": "direct_message", "taskId": null,
+            "messageId": wake.message_id, "peerId": null, "logId": null,
+            "createdAt": "2026-01-15T12:00:00.000Z", "attempts": 1,
+        },
+    });
+    assert_eq!(body, expected);
+    let key = world.store.read(world.org, |view| {
+        members::wake_key(view, &members::fetch_member(view, ann.0, ann.1)?)
+    });
+    let now = world.store.moment().now().secs();
+    let signed = webhook::signed(&key.unwrap().unwrap(), &wake.id.to_string(), now, &call.body);
+    assert_eq!(call.headers[..3], signed);
+
+    end(&world, &task, answer(204));
+    assert_eq!(leased.attempts, 1);
+    assert!(wakes(&world).is_empty() && tasks(&world).is_empty());
+}
+
+#[test]
+fn a_failed_post_leaves_the_wake_to_whoever_asks_and_is_tried_again() {
+    let world = World::new();
+    let ann = crew(&world);
+    mail(&world, ann);
+    let (post, _) = begin(&world).remove(0);
+    end(&world, &post, answer(500));
+    assert_eq!(tasks(&world)[0].due_at, world.store.moment().now().plus_secs(5));
+    let taken = take(&world, ann.0, ann.1);
+    assert_eq!(taken[0].attempts, 2);
+
+    // The post waits for the end of the lease, and finds it acknowledged.
+    world.pass_secs(5);
+    assert_eq!(run(&world, 200), 0);
+    assert_eq!(tasks(&world).len(), 1);
+    let ids = World::input(json!({"wakeIds": [taken[0].id]})).unwrap();
+    world.write(acknowledge, ann, ids).unwrap();
+    world.pass_secs(60);
+    assert_eq!(run(&world, 200), 0);
+    assert!(tasks(&world).is_empty());
+}
+
+#[test]
+fn a_post_that_fails_for_a_day_is_told_and_the_wake_stays() {
+    let world = World::new();
+    let ann = crew(&world);
+    mail(&world, ann);
+    let mut calls = 0;
+    let mut hours = 0;
+    while !tasks(&world).is_empty() {
+        calls += run(&world, 503);
+        assert!(events(&world).len() == 1 || tasks(&world).is_empty());
+        world.pass_secs(3600);
+        hours += 1;
+    }
+    assert!((19..=25).contains(&hours), "{hours} hours");
+    assert!((6..=9).contains(&calls), "{calls} calls");
+    let events = events(&world);
+    assert_eq!(events.len(), 2);
+    assert_eq!(events[1].event_type, EventType::TeamRunFailed);
+    assert_eq!(events[1].payload.0["error"], "the wakeUrl answered with status 503");
+    assert_eq!(events[1].payload.0["agentId"], json!(ann.1));
+    assert_eq!(take(&world, ann.0, ann.1).len(), 1);
+    // A new address takes up what the old one gave up.
+    world.pass_secs(60);
+    set_url(&world, ann, json!("https://new.test/"));
+    assert_eq!(run(&world, 200), 1);
+    assert!(wakes(&world).is_empty());
+}
+
+#[test]
+fn causes_that_join_are_posted_once() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&world, crew, own);
+    for _ in 0..3 {
+        message(&world, crew, json!({"body": "x", "taskId": anns.id}));
+    }
+    assert_eq!(tasks(&world).len(), 1);
+    assert_eq!(run(&world, 200), 1);
+    assert!(wakes(&world).is_empty() && tasks(&world).is_empty());
+}
+
+#[test]
+fn a_cause_after_a_failed_post_joins_the_next_attempt() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&world, crew, own);
+    message(&world, crew, json!({"body": "x", "taskId": anns.id}));
+    let first = wakes(&world).remove(0);
+    assert_eq!(run(&world, 500), 1);
+    let newest = message(&world, crew, json!({"body": "x", "taskId": anns.id}));
+    assert_eq!(run(&world, 500), 0, "the first one's next attempt is not due");
+    world.pass_secs(5);
+    let (post, call) = begin(&world).remove(0);
+    let body: Value = serde_json::from_slice(&call.body).unwrap();
+    assert_eq!(body["data"]["id"], json!(first.id));
+    assert_eq!(body["data"]["messageId"], json!(newest.id));
+    end(&world, &post, answer(200));
+    assert!(wakes(&world).is_empty());
+    world.pass_secs(60);
+    assert_eq!(run(&world, 200), 0);
+    assert!(tasks(&world).is_empty());
+}
+
+#[test]
+fn a_cause_after_a_wake_was_given_up_is_posted_with_it() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&world, crew, own);
+    message(&world, crew, json!({"body": "x", "taskId": anns.id}));
+    let first = wakes(&world).remove(0);
+    while !tasks(&world).is_empty() {
+        run(&world, 500);
+        world.pass_secs(3600);
+    }
+    message(&world, crew, json!({"body": "x", "taskId": anns.id}));
+    let (post, call) = loop {
+        if let Some(begun) = begin(&world).pop() {
+            break begun;
+        }
+    };
+    let body: Value = serde_json::from_slice(&call.body).unwrap();
+    assert_eq!(body["data"]["id"], json!(first.id));
+    end(&world, &post, answer(200));
+    assert!(wakes(&world).is_empty());
+}
+
+#[test]
+fn what_was_pending_is_taken_up_in_steps_once_there_is_a_wake_url() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let ann = (crew, hire(&world, crew, "ann"));
+    let many = SWEEP_ROWS + 3;
+    let body = json!({"body": "x", "toAgentId": ann.1});
+    repeat(&world, messages::send, crew, body, many);
+    assert!(tasks(&world).is_empty());
+    set_url(&world, ann, json!(URL));
+    let begins = tasks(&world).remove(0);
+    for steps in [1, 2] {
+        let begins = begins.clone();
+        let step = world.store.write_now(world.org, move |tx| enqueue_pending(tx, &begins));
+        assert_eq!(matches!(step.unwrap(), Step::Done), steps == 2);
+        assert_eq!(tasks(&world).len(), 1 + many.min(steps * SWEEP_ROWS));
+    }
+}
+
+#[test]
+fn what_was_pending_is_posted() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let ann = (crew, hire(&world, crew, "ann"));
+    for _ in 0..2 {
+        mail(&world, ann);
+    }
+    assert_eq!(run(&world, 200), 0);
+    set_url(&world, ann, json!(URL));
+    assert_eq!(run(&world, 200), 2);
+    assert!(wakes(&world).is_empty() && tasks(&world).is_empty());
+}
+
+#[test]
+fn nothing_is_posted_without_a_wake_url_or_without_the_agent() {
+    let world = World::new();
+    let ann = crew(&world);
+    mail(&world, ann);
+    set_url(&world, ann, json!(null));
+    assert_eq!(run(&world, 200), 0);
+    assert!(tasks(&world).is_empty());
+    assert_eq!(wakes(&world).len(), 1);
+
+    set_url(&world, ann, json!(URL));
+    world.write(members::remove, ann, ()).unwrap();
+    assert_eq!(run(&world, 200), 0);
+    assert!(tasks(&world).is_empty());
+}

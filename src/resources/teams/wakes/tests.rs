@@ -1,0 +1,433 @@
+use serde_json::{Value, json};
+
+use super::hand_out::{acknowledge, look};
+use super::*;
+use crate::api::Look;
+use crate::resources::teams::testing::{
+    code, hire, hire_scrum_master, message, repeat, take, task, team,
+};
+use crate::resources::teams::{RESOURCE, members, messages, tasks};
+use crate::resources::testing::{NOON, World};
+use crate::store::Source;
+
+/// A team with ann in it.
+fn crew(world: &World) -> (Id<Team>, Id<Member>) {
+    let crew = team(world, "crew", None);
+    (crew, hire(world, crew, "ann"))
+}
+
+fn peek(world: &World, (team, agent): (Id<Team>, Id<Member>)) -> Vec<Wake> {
+    let peek = World::input(json!({"peek": true})).unwrap();
+    world.write(hand_out::take, (team, agent), peek).unwrap()
+}
+
+fn looks(world: &World, at: (Id<Team>, Id<Member>)) -> Look {
+    world.read(look, at, World::input(json!({})).unwrap()).unwrap()
+}
+
+fn ack(world: &World, at: (Id<Team>, Id<Member>), ids: &[Id<Wake>]) -> Value {
+    let body = World::input(json!({"wakeIds": ids})).unwrap();
+    serde_json::to_value(world.write(acknowledge, at, body).unwrap()).unwrap()
+}
+
+fn patch(world: &World, task: &Task, body: Value) {
+    let body = World::input(body).unwrap();
+    world.write(tasks::change, (task.team_id, task.id), body).unwrap();
+}
+
+fn note(world: &World, task: &Task) -> Message {
+    message(world, task.team_id, json!({"body": "note", "taskId": task.id}))
+}
+
+fn consume(world: &World, message: &Message, agent: Id<Member>) {
+    let body = World::input(json!({"agentId": agent})).unwrap();
+    world.write(messages::consume, (message.team_id, message.id), body).unwrap();
+}
+
+fn dropped(world: &World) -> u64 {
+    world.store.read(world.org, dropped_wakes).unwrap()
+}
+
+fn ids(wakes: &[Wake]) -> Vec<Id<Wake>> {
+    wakes.iter().map(|wake| wake.id).collect()
+}
+
+#[test]
+fn a_wake_has_every_field_of_the_contract_and_no_other() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    let wake = &take(&world, crew, ann)[0];
+    let expected = json!({
+        "id": wake.id, "reason": "task_assigned", "taskId": anns.id, "messageId": null,
+        "peerId": null, "logId": null, "createdAt": "2026-01-15T12:00:00.000Z", "attempts": 1,
+    });
+    assert_eq!(serde_json::to_value(wake).unwrap(), expected);
+}
+
+#[test]
+fn wakes_are_handed_out_oldest_first_and_leased_for_a_minute() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let sent: Vec<_> =
+        (0..3).map(|_| message(&world, crew, json!({"body": "x", "toAgentId": ann})).id).collect();
+    let first = take(&world, crew, ann);
+    let about: Vec<_> = first.iter().map(|wake| wake.message_id.unwrap()).collect();
+    assert_eq!(about, sent);
+    world.pass_secs(59);
+    assert!(take(&world, crew, ann).is_empty());
+    world.pass_secs(1);
+    let second = take(&world, crew, ann);
+    assert_eq!(ids(&second), ids(&first));
+    assert!(second.iter().all(|wake| wake.attempts == 2 && wake.created_at == NOON));
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn peeking_shows_without_leasing() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    for _ in 0..2 {
+        assert_eq!(peek(&world, (crew, ann))[0].attempts, 0);
+    }
+    assert_eq!(take(&world, crew, ann)[0].attempts, 1);
+    assert!(peek(&world, (crew, ann)).is_empty());
+}
+
+#[test]
+fn an_acknowledged_wake_does_not_come_back_and_unknown_ids_are_passed_over() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let bob = hire(&world, crew, "bob");
+    for to in [ann, ann, bob] {
+        message(&world, crew, json!({"body": "x", "toAgentId": to}));
+    }
+    let wakes = ids(&take(&world, crew, ann));
+    let bobs = peek(&world, (crew, bob))[0].id;
+    let some = [wakes[0], wakes[0], Id::NOTHING, bobs];
+    assert_eq!(ack(&world, (crew, ann), &some), json!({"acknowledged": 1}));
+    assert_eq!(ack(&world, (crew, ann), &[]), json!({"acknowledged": 0}));
+    world.pass_secs(60);
+    assert_eq!(ids(&take(&world, crew, ann)), [wakes[1]]);
+    assert_eq!(ids(&peek(&world, (crew, bob))), [bobs]);
+}
+
+#[test]
+fn who_waits_is_told_whether_there_is_a_wake_or_when_a_lease_ends() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let nothing = looks(&world, (crew, ann));
+    assert_eq!((nothing.topic, nothing.ready, nothing.again_at), (ann.uuid(), false, None));
+    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    assert!(looks(&world, (crew, ann)).ready);
+    take(&world, crew, ann);
+    world.pass_secs(10);
+    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    assert!(looks(&world, (crew, ann)).ready);
+    take(&world, crew, ann);
+    let leased = looks(&world, (crew, ann));
+    assert_eq!((leased.ready, leased.again_at), (false, Some(NOON.plus_secs(60))));
+    world.pass_secs(50);
+    assert!(looks(&world, (crew, ann)).ready);
+}
+
+#[test]
+fn a_commit_that_wakes_an_agent_signals_it() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let mut listener = world.store.signals().listen(ann.uuid());
+    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let heard =
+        async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
+    assert!(runtime.block_on(heard).is_ok());
+}
+
+#[test]
+fn wakes_of_what_is_not_in_the_team_are_not_found() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let other = team(&world, "other", None);
+    for at in [(other, ann), (crew, Id::NOTHING), (Id::NOTHING, ann)] {
+        let filter = || World::input(json!({})).unwrap();
+        assert_eq!(code(world.write(hand_out::take, at, filter())), "not_found");
+        assert_eq!(world.read(look, at, filter()).err().unwrap().code(), "not_found");
+        let body = World::input(json!({"wakeIds": []})).unwrap();
+        assert_eq!(code(world.write(acknowledge, at, body)), "not_found");
+    }
+}
+
+#[test]
+fn many_wakes_are_handed_out_some_at_a_time() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    repeat(&world, messages::send, crew, json!({"body": "x", "toAgentId": ann}), 120);
+    let mut seen: Vec<_> = (0..4).flat_map(|_| ids(&take(&world, crew, ann))).collect();
+    assert_eq!(seen.len(), 120);
+    seen.dedup();
+    assert_eq!(seen.len(), 120);
+    assert!(seen.is_sorted());
+}
+
+// ── Joining ──────────────────────────────────────────────────────────────────
+
+#[test]
+fn causes_with_one_reason_and_subject_join_and_others_do_not() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let one = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    let two = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    note(&world, &one);
+    let newest = note(&world, &one);
+    note(&world, &two);
+    world.pass_secs(5);
+    patch(&world, &one, json!({"assigneeAgentId": null}));
+    patch(&world, &one, json!({"assigneeAgentId": ann}));
+
+    let wakes = take(&world, crew, ann);
+    let about: Vec<_> = wakes.iter().map(|wake| (wake.reason, wake.task_id.unwrap())).collect();
+    use WakeReason::{TaskAssigned, TaskNote};
+    let expected =
+        [(TaskAssigned, one.id), (TaskAssigned, two.id), (TaskNote, one.id), (TaskNote, two.id)];
+    assert_eq!(about, expected);
+    assert_eq!(wakes[2].message_id, Some(newest.id));
+    assert!(wakes.iter().all(|wake| wake.attempts == 1 && wake.created_at == NOON));
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_cause_while_its_wake_is_leased_makes_a_new_one_and_both_join_when_the_lease_ends() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&world, crew, own);
+    note(&world, &anns);
+    let first = take(&world, crew, ann);
+    world.pass_secs(10);
+    note(&world, &anns);
+    let newest = note(&world, &anns);
+    let pending = peek(&world, (crew, ann));
+    assert_eq!((pending.len(), pending[0].message_id), (1, Some(newest.id)));
+    assert_ne!(pending[0].id, first[0].id);
+
+    world.pass_secs(50);
+    for peeked in [true, false] {
+        let joined = match peeked {
+            true => peek(&world, (crew, ann)),
+            false => take(&world, crew, ann),
+        };
+        assert_eq!(ids(&joined), ids(&first));
+        assert_eq!(joined[0].message_id, Some(newest.id));
+        assert_eq!((joined[0].created_at, joined[0].attempts), (NOON, if peeked { 1 } else { 2 }));
+    }
+    world.pass_secs(60);
+    assert_eq!(ids(&take(&world, crew, ann)), ids(&first), "the newer one is no more");
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn one_that_was_taken_while_the_other_was_leased_is_a_wake_of_its_own() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&world, crew, own);
+    note(&world, &anns);
+    let first = take(&world, crew, ann);
+    note(&world, &anns);
+    let second = take(&world, crew, ann);
+    assert_eq!((second.len(), second[0].attempts), (1, 1));
+    assert_ne!(ids(&second), ids(&first));
+    assert_eq!(ack(&world, (crew, ann), &ids(&first)), json!({"acknowledged": 1}));
+    world.pass_secs(60);
+    assert_eq!(ids(&take(&world, crew, ann)), ids(&second));
+}
+
+#[test]
+fn a_late_acknowledgement_takes_away_nothing_that_came_after_the_hand_out() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&world, crew, own);
+    note(&world, &anns);
+    let first = take(&world, crew, ann);
+    world.pass_secs(100);
+    let newer = note(&world, &anns);
+    world.pass_secs(10);
+    assert_eq!(ack(&world, (crew, ann), &ids(&first)), json!({"acknowledged": 1}));
+    let wakes = take(&world, crew, ann);
+    assert_eq!((wakes.len(), wakes[0].message_id), (1, Some(newer.id)));
+}
+
+#[test]
+fn an_outside_request_joins_by_its_peer_and_notifications_never_join() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let (peer, other, entry): (Id<Peer>, Id<Peer>, Id<LogEntry>) = {
+        let id = || world.store.moment().new_id();
+        (Id::new(id()), Id::new(id()), Id::new(id()))
+    };
+    let woken = world.store.write_now(world.org, move |tx| {
+        let agent = members::fetch_member(&tx.view(), crew, ann)?;
+        for peer in [peer, other, peer] {
+            wake(tx, &agent, &Cause::ExternalRequest(peer))?;
+        }
+        wake(tx, &agent, &Cause::Notification(entry))?;
+        wake(tx, &agent, &Cause::Notification(entry))
+    });
+    woken.unwrap();
+    let wakes = take(&world, crew, ann);
+    let about: Vec<_> = wakes.iter().map(|wake| (wake.peer_id, wake.log_id)).collect();
+    let expected =
+        [(Some(peer), None), (Some(other), None), (None, Some(entry)), (None, Some(entry))];
+    assert_eq!(about, expected);
+    world.assert_sound(RESOURCE.tables);
+}
+
+// ── Dropping ─────────────────────────────────────────────────────────────────
+
+#[test]
+fn mail_that_was_consumed_wakes_nobody_any_more() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let read = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    let unread = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    consume(&world, &read, ann);
+    assert_eq!(dropped(&world), 0);
+    let wakes = take(&world, crew, ann);
+    assert_eq!((wakes.len(), wakes[0].message_id), (1, Some(unread.id)));
+    assert_eq!(dropped(&world), 1);
+    // In its hands it is to be acknowledged.
+    consume(&world, &unread, ann);
+    assert_eq!(ack(&world, (crew, ann), &ids(&wakes)), json!({"acknowledged": 1}));
+    assert_eq!(dropped(&world), 1);
+}
+
+#[test]
+fn a_wake_whose_mail_was_consumed_does_not_come_back_after_its_lease() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let mail = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    take(&world, crew, ann);
+    consume(&world, &mail, ann);
+    world.pass_secs(60);
+    assert!(peek(&world, (crew, ann)).is_empty());
+    assert_eq!(dropped(&world), 1);
+}
+
+#[test]
+fn a_task_that_was_closed_or_given_to_another_wakes_its_first_assignee_no_more() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let bob = hire(&world, crew, "bob");
+    let changes = [
+        json!({"status": "done"}),
+        json!({"status": "cancelled"}),
+        json!({"assigneeAgentId": bob}),
+        json!({"assigneeAgentId": null}),
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+        note(&world, &anns);
+        patch(&world, &anns, change);
+        assert!(take(&world, crew, ann).is_empty());
+        assert_eq!(dropped(&world), 2 * (n as u64 + 1));
+    }
+    assert_eq!(take(&world, crew, bob).len(), 1, "it was given to bob");
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_note_on_a_task_that_was_closed_before_is_news() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&world, crew, own);
+    note(&world, &anns);
+    patch(&world, &anns, json!({"status": "done"}));
+    let newest = note(&world, &anns);
+    let wakes = take(&world, crew, ann);
+    assert_eq!((wakes.len(), wakes[0].message_id), (1, Some(newest.id)));
+    assert_eq!(dropped(&world), 0);
+}
+
+#[test]
+fn a_task_that_came_back_wakes_again() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let bob = hire(&world, crew, "bob");
+    let one = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    patch(&world, &one, json!({"assigneeAgentId": bob}));
+    patch(&world, &one, json!({"assigneeAgentId": ann}));
+    assert_eq!(take(&world, crew, ann).len(), 1);
+    assert!(take(&world, crew, bob).is_empty());
+}
+
+#[test]
+fn notes_wake_until_the_last_of_them_is_consumed() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&world, crew, own);
+    let (older, newer) = (note(&world, &anns), note(&world, &anns));
+    // What is hers, or somebody's mail about the task, is no note that she has to read.
+    let hers = json!({"body": "x", "taskId": anns.id, "fromAgentId": ann});
+    message(&world, crew, hers);
+    let bob = hire(&world, crew, "bob");
+    message(&world, crew, json!({"body": "x", "taskId": anns.id, "toAgentId": bob}));
+    consume(&world, &newer, ann);
+    assert_eq!(peek(&world, (crew, ann)).len(), 1);
+    consume(&world, &older, ann);
+    assert!(peek(&world, (crew, ann)).is_empty());
+    assert_eq!(dropped(&world), 1);
+}
+
+#[test]
+fn the_scrum_master_is_not_woken_for_notes_on_a_task_that_somebody_took() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let sam = hire_scrum_master(&world, crew, "sam");
+    let free = task(&world, crew, json!({"title": "x"}));
+    note(&world, &free);
+    assert_eq!(peek(&world, (crew, sam)).len(), 1);
+    let claim = World::input(json!({"agentId": ann})).unwrap();
+    world.write(tasks::claim, (crew, free.id), claim).unwrap();
+    assert!(take(&world, crew, sam).is_empty());
+    assert_eq!(dropped(&world), 1);
+}
+
+#[test]
+fn a_removed_agents_wakes_go_with_it() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    world.write(members::remove, (crew, ann), ()).unwrap();
+    let left = world.store.read(world.org, |view| view.count(Source::<Wake>::TABLE, &(), 10));
+    assert_eq!(left.unwrap(), 0);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_wake_behind_more_dropped_ones_than_are_looked_at_at_once_is_not_forgotten() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let woken = world.store.write_now(world.org, move |tx| {
+        let agent = members::fetch_member(&tx.view(), crew, ann)?;
+        for _ in 0..hand_out::LOOKED_AT + 10 {
+            // Nobody has to read what is not there.
+            wake(tx, &agent, &Cause::DirectMessage(tx.new_id()))?;
+        }
+        Ok(())
+    });
+    woken.unwrap();
+    let mail = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    let mut listener = world.store.signals().listen(ann.uuid());
+    assert!(take(&world, crew, ann).is_empty());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let heard =
+        async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
+    assert!(runtime.block_on(heard).is_ok(), "whoever waits looks again");
+    assert_eq!(take(&world, crew, ann)[0].message_id, Some(mail.id));
+    assert_eq!(dropped(&world), hand_out::LOOKED_AT as u64 + 10);
+}
