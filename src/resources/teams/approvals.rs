@@ -64,10 +64,10 @@ pub struct TeamApproval {
 
 /// Approvals by their state; each team's stand together in it.
 static BY_DECISION: Index<TeamApproval, u8> =
-    Index::many("teams.approvals.by_decision", |approval| Some(approval.decision as u8));
+    Index::many("team_approvals.by_decision", |approval| Some(approval.decision as u8));
 
 impl Record for TeamApproval {
-    const TABLE: &'static str = "teams.approvals";
+    const TABLE: &'static str = "team_approvals";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DECISION];
     type Key = (Id<Team>, Id<TeamApproval>);
     fn key(&self) -> Self::Key {

@@ -58,7 +58,7 @@ pub struct Run {
 }
 
 impl Record for Run {
-    const TABLE: &'static str = "teams.runs";
+    const TABLE: &'static str = "runs";
     type Key = (Id<Team>, Id<Member>, Id<Run>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.agent_id, self.id)

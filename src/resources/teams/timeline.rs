@@ -73,10 +73,10 @@ pub struct TimelineEntry {
 
 /// Entries by kind; each team's stand together in it.
 static BY_KIND: Index<TimelineEntry, u8> =
-    Index::many("teams.timeline.by_kind", |entry| Some(entry.kind as u8));
+    Index::many("timeline.by_kind", |entry| Some(entry.kind as u8));
 
 impl Record for TimelineEntry {
-    const TABLE: &'static str = "teams.timeline";
+    const TABLE: &'static str = "timeline";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
     type Key = (Id<Team>, Id<TimelineEntry>);
     fn key(&self) -> Self::Key {
