@@ -64,10 +64,10 @@ pub struct TeamApproval {
 
 /// Approvals by their state; each team's stand together in it.
 static BY_DECISION: Index<TeamApproval, u8> =
-    Index::many("teams.approvals.by_decision", |approval| Some(approval.decision as u8));
+    Index::many("team_approvals.by_decision", |approval| Some(approval.decision as u8));
 
 impl Record for TeamApproval {
-    const TABLE: &'static str = "teams.approvals";
+    const TABLE: &'static str = "team_approvals";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DECISION];
     type Key = (Id<Team>, Id<TeamApproval>);
     fn key(&self) -> Self::Key {
@@ -222,7 +222,7 @@ fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::base::Kind;
-    use crate::resources::teams::testing::{events, hire, team};
+    use crate::resources::teams::testing::{hire, task, team, told};
     use crate::resources::testing::World;
 
     fn ask(world: &World, team: Id<Team>, input: Value) -> Result<TeamApproval> {
@@ -243,7 +243,9 @@ mod tests {
         let world = World::new();
         let team = team(&world, "crew", None);
         let ann = hire(&world, team, "ann");
-        let asked = ask(&world, team, json!({"agentId": ann, "title": "Buy it?"})).unwrap();
+        let task = task(&world, team, json!({"title": "Buy"})).id;
+        let input = json!({"agentId": ann, "title": "Buy it?", "taskId": task});
+        let asked = ask(&world, team, input).unwrap();
         let at = (team, asked.id);
         let decided = answer(&world, at, "approved").unwrap();
         assert_eq!(decided.decision, TeamApprovalState::Approved);
@@ -252,14 +254,14 @@ mod tests {
         }
         let expected = json!({
             "id": asked.id, "teamId": team, "agentId": ann, "title": "Buy it?", "body": null,
-            "taskId": null, "decision": "approved", "comment": "as agreed",
+            "taskId": task, "decision": "approved", "comment": "as agreed",
             "decidedBy": decided.decided_by.unwrap(), "decidedAt": world.store.moment().now(),
             "createdAt": asked.created_at,
         });
         let page = world.read(list, team, TeamApprovalFilter::default()).unwrap();
         assert_eq!(serde_json::to_value(&page.items).unwrap(), json!([expected]));
-        let told: Vec<_> = events(&world).into_iter().map(|entry| entry.event_type).collect();
-        assert_eq!(told, [EventType::TeamApprovalRequested, EventType::TeamApprovalDecided]);
+        let asked_and_decided = [EventType::TeamApprovalRequested, EventType::TeamApprovalDecided];
+        assert_eq!(told(&world)[1..], asked_and_decided);
         world.assert_sound(RESOURCE.tables);
     }
 
@@ -269,10 +271,10 @@ mod tests {
         let crew = team(&world, "crew", None);
         let other = team(&world, "other", None);
         let mut ids = Vec::new();
-        for team in [crew, other] {
-            let ann = hire(&world, team, "ann");
+        for (team, agent) in [(crew, "ann"), (other, "bob")] {
+            let agent = hire(&world, team, agent);
             for decision in ["pending", "approved", "denied"] {
-                let asked = ask(&world, team, json!({"agentId": ann, "title": "?"})).unwrap();
+                let asked = ask(&world, team, json!({"agentId": agent, "title": "?"})).unwrap();
                 if decision != "pending" {
                     answer(&world, (team, asked.id), decision).unwrap();
                 }
@@ -297,15 +299,16 @@ mod tests {
         let other = team(&world, "other", None);
         let ann = hire(&world, crew, "ann");
         let nothing = "01890a5d-ac96-774b-bcce-b302099a8057";
+        let theirs = task(&world, other, json!({"title": "Not ours"})).id;
         for (team, input) in [
             (other, json!({"agentId": ann, "title": "?"})),
             (crew, json!({"agentId": nothing, "title": "?"})),
-            (crew, json!({"agentId": ann, "title": "?", "taskId": nothing})),
+            (crew, json!({"agentId": ann, "title": "?", "taskId": theirs})),
             (Id::NOTHING, json!({"agentId": ann, "title": "?"})),
         ] {
             assert_eq!(ask(&world, team, input).unwrap_err().kind(), Kind::NotFound);
         }
-        assert!(events(&world).is_empty());
+        assert_eq!(told(&world), [EventType::TeamAgentHired]);
         let asked = ask(&world, crew, json!({"agentId": ann, "title": "?"})).unwrap();
         let refused = answer(&world, (other, asked.id), "denied").unwrap_err();
         assert_eq!(refused.kind(), Kind::NotFound);

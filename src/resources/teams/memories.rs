@@ -49,18 +49,16 @@ pub struct Memory {
 }
 
 /// Live memories, in the order of their keys: recall reads no others, however many there are.
-static LIVE: Index<Memory, ()> =
-    Index::many("teams.memories.live", |memory| match memory.retired_at {
-        None => Some(()),
-        Some(_) => None,
-    });
+static LIVE: Index<Memory, ()> = Index::many("memories.live", |memory| match memory.retired_at {
+    None => Some(()),
+    Some(_) => None,
+});
 
 /// The others, by the time of their retirement.
-static RETIRED: Index<Memory, Time> =
-    Index::many("teams.memories.retired", |memory| memory.retired_at);
+static RETIRED: Index<Memory, Time> = Index::many("memories.retired", |memory| memory.retired_at);
 
 impl Record for Memory {
-    const TABLE: &'static str = "teams.memories";
+    const TABLE: &'static str = "memories";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&LIVE, &RETIRED];
     type Key = (Id<Team>, Id<Member>, Id<Memory>);
     fn key(&self) -> Self::Key {

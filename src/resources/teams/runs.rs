@@ -58,7 +58,7 @@ pub struct Run {
 }
 
 impl Record for Run {
-    const TABLE: &'static str = "teams.runs";
+    const TABLE: &'static str = "runs";
     type Key = (Id<Team>, Id<Member>, Id<Run>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.agent_id, self.id)
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::base::Kind;
     use crate::outbox::LogEntry;
-    use crate::resources::teams::testing::{events, hire, team};
+    use crate::resources::teams::testing::{self, events, hire, task, team};
     use crate::resources::testing::World;
 
     type Agent = (Id<Team>, Id<Member>);
@@ -244,20 +244,20 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_nobody_or_of_an_unknown_task_is_404_and_costs_nothing() {
+    fn a_run_of_nobody_or_of_another_teams_task_is_404_and_costs_nothing() {
         let world = World::new();
         let ann = agent(&world, Some(1.0));
         let other_team = team(&world, "other", None);
         let dear = json!({"status": "failed", "costUsd": 5});
         let mut astray = dear.clone();
-        astray["taskId"] = json!("01890a5d-ac96-774b-bcce-b302099a8057");
+        astray["taskId"] = json!(task(&world, other_team, json!({"title": "Not ours"})).id);
         for (agent, input) in
             [(ann, astray), ((other_team, ann.1), dear.clone()), ((ann.0, Id::NOTHING), dear)]
         {
             let refused = run(&world, agent, input).unwrap_err();
             assert_eq!(refused.kind(), Kind::NotFound);
         }
-        assert!(events(&world).is_empty());
+        assert_eq!(testing::told(&world), [EventType::TeamAgentHired]);
         assert!(world.read(list, ann, ()).unwrap().items.is_empty());
     }
 
@@ -265,10 +265,12 @@ mod tests {
     fn what_is_told_of_a_run_has_these_fields_and_no_others() {
         let world = World::new();
         let ann = agent(&world, None);
-        let run = run(&world, ann, json!({"status": "succeeded", "costUsd": 0.25})).unwrap();
+        let task = task(&world, ann.0, json!({"title": "Count"})).id;
+        let input = json!({"status": "succeeded", "costUsd": 0.25, "taskId": task});
+        let run = run(&world, ann, input).unwrap();
         let expected = json!({
             "id": run.id, "agentId": ann.1, "status": "succeeded", "costUsd": 0.25,
-            "error": null, "taskId": null, "createdAt": run.created_at,
+            "error": null, "taskId": task, "createdAt": run.created_at,
         });
         assert_eq!(serde_json::to_value(&run).unwrap(), expected);
     }

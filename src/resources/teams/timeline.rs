@@ -73,10 +73,10 @@ pub struct TimelineEntry {
 
 /// Entries by kind; each team's stand together in it.
 static BY_KIND: Index<TimelineEntry, u8> =
-    Index::many("teams.timeline.by_kind", |entry| Some(entry.kind as u8));
+    Index::many("timeline.by_kind", |entry| Some(entry.kind as u8));
 
 impl Record for TimelineEntry {
-    const TABLE: &'static str = "teams.timeline";
+    const TABLE: &'static str = "timeline";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
     type Key = (Id<Team>, Id<TimelineEntry>);
     fn key(&self) -> Self::Key {
@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::base::Kind;
-    use crate::resources::teams::testing::{events, hire, team};
+    use crate::resources::teams::testing::{hire, team, told};
     use crate::resources::testing::World;
 
     const KINDS: [&str; 5] =
@@ -192,10 +192,10 @@ mod tests {
                 tell(&world, team, json!({"kind": kind, "title": kind})).unwrap();
             }
         }
-        let told: Vec<_> = events(&world).iter().map(|entry| json!(entry.event_type)).collect();
+        let events: Vec<_> = told(&world).into_iter().map(|event_type| json!(event_type)).collect();
         let expected: Vec<_> =
             KINDS.iter().map(|kind| json!(format!("team.timeline_{kind}"))).collect();
-        assert_eq!(told, [expected.clone(), expected].concat());
+        assert_eq!(events, [expected.clone(), expected].concat());
         for kind in KINDS {
             let filter = World::input(json!({"kind": kind})).unwrap();
             let items = world.read(list, crew, filter).unwrap().items;
@@ -218,7 +218,7 @@ mod tests {
             let refused = tell(&world, wrong, input.clone()).unwrap_err();
             assert_eq!(refused.kind(), Kind::NotFound);
         }
-        assert!(events(&world).is_empty());
+        assert_eq!(told(&world), [EventType::TeamAgentHired]);
         let entry = tell(&world, crew, input).unwrap();
         let expected = json!({
             "id": entry.id, "teamId": crew, "kind": "summary", "title": "Done", "body": null,
