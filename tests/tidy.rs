@@ -149,13 +149,24 @@ fn wrong_imports(source: &Source) -> Vec<String> {
             found.push(format!("{}:{line}: {own} may not import {target}", source.path));
         }
     }
+    found.dedup();
     found
 }
 
-/// The resources in order of use: the `mod` lines of `src/resources/mod.rs`.
+/// The resources in order of use: those of `ALL` in `src/resources/mod.rs`. (Its `mod` lines are in
+/// the order of the alphabet.)
 fn order(resources: &Source) -> Vec<String> {
-    let modules = resources.tokens.windows(3).filter(|three| three[0].is("mod"));
-    modules.filter(|three| three[2].is(";")).map(|three| three[1].text.clone()).collect()
+    let start = resources.tokens.iter().position(|token| token.is("ALL")).expect("it is there");
+    let list = resources.tokens[start..].split(|token| token.is(";")).next().unwrap_or_default();
+    let mut order = Vec::new();
+    for entry in list.split(|token| token.is(",")) {
+        // Of `teams::memories::RESOURCE` the folder, `teams`.
+        let Some(first) = entry.windows(2).find(|pair| pair[1].is("::")) else { continue };
+        if !order.contains(&first[0].text) {
+            order.push(first[0].text.clone());
+        }
+    }
+    order
 }
 
 /// Uses of resources that stand below a source's own, or of the list of them.
@@ -176,6 +187,7 @@ fn upward_uses(source: &Source, order: &[String]) -> Vec<String> {
             found.push(format!("{}:{line}: {own} may not use {target}", source.path));
         }
     }
+    found.dedup();
     found
 }
 
@@ -314,7 +326,9 @@ fn rooms_below_are_named_before_those_that_use_them() {
 
 #[test]
 fn resources_use_only_resources_above_them() {
-    let list = Source::new("src/resources/mod.rs", "mod people;\npub mod tools;\nmod teams;");
+    let list = "mod teams; const ALL: &[Resource] = &[people::RESOURCE, tools::RESOURCE, \
+                teams::RESOURCE, teams::tasks::RESOURCE];";
+    let list = Source::new("src/resources/mod.rs", list);
     assert_eq!(order(&list), ["people", "tools", "teams"]);
     assert_told(
         |source| upward_uses(source, &order(&list)),

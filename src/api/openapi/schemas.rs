@@ -158,6 +158,7 @@ impl Schemas {
             }
             list_values(object);
             drop_sections(object);
+            drop_unsigned(object);
         };
         all.values_mut().for_each(|schema| each_object(schema, &settle));
         for place in places.iter_mut() {
@@ -296,6 +297,13 @@ fn drop_sections(schema: &mut Map<String, Value>) {
             let end = about[at..].find(')').map_or(about.len(), |length| at + length + 1);
             about.replace_range(at..end, "");
         }
+    }
+}
+
+/// Takes away formats such as `uint32`, which OpenAPI does not know; `minimum` says the same.
+fn drop_unsigned(schema: &mut Map<String, Value>) {
+    if schema.get("format").and_then(Value::as_str).is_some_and(|name| name.starts_with("uint")) {
+        schema.shift_remove("format");
     }
 }
 

@@ -45,6 +45,7 @@ struct Boat {
     state: State,
     crew: Option<Crew>,
     watches: Vec<Watch>,
+    masts: u32,
     papers: Json,
     launched_at: Option<Time>,
 }
@@ -366,7 +367,7 @@ fn every_field_of_an_answer_is_always_there() {
     let document = made();
     let boat = json!({
         "id": Id::<()>::NOTHING.to_string(), "name": "Ark", "state": "afloat",
-        "crew": {"captain": "Noah", "mate": null}, "watches": [], "papers": [1], "launchedAt": null
+        "crew": {"captain": "Noah", "mate": null}, "watches": [], "masts": 2, "papers": [1], "launchedAt": null
     });
     let schema = answer(&document, "boatShow");
     assert!(satisfies(&document, schema, &boat));
@@ -413,6 +414,13 @@ fn sections_that_a_reader_does_not_have_are_left_out() {
     let about = document["components"]["schemas"]["Removed"]["description"].as_str().unwrap();
     assert_eq!(about, "What DELETE answers.");
     assert!(!document.to_string().contains('§'));
+}
+
+#[test]
+fn numbers_have_only_formats_that_openapi_knows() {
+    let document = made();
+    let masts = &document["components"]["schemas"]["Boat"]["properties"]["masts"];
+    assert_eq!(*masts, json!({"type": "integer", "minimum": 0}));
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! Transactions: what they refuse, and that what they refuse leaves nothing behind.
+
 use super::*;
 use crate::store::sample::*;
 

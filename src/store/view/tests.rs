@@ -1,3 +1,5 @@
+//! Views: parts of lists, and what a transaction sees of its own changes.
+
 use super::*;
 use crate::store::sample::*;
 

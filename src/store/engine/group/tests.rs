@@ -1,3 +1,5 @@
+//! Group commit over a disk that does as it is told: batches, failures, opening again.
+
 use std::sync::Condvar;
 use std::sync::mpsc::{Sender, channel};
 

@@ -1,3 +1,5 @@
+//! The redb engine over real files.
+
 use super::*;
 use crate::store::engine::Writes;
 
