@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::base::{Id, Json, Result, Time};
+use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::{Index, Org, Record, Tx};
 
 /// Every event there is (interface §6).
@@ -155,6 +155,7 @@ pub struct LogEntry {
     /// How often delivery was tried.
     pub attempts: u32,
     /// Ids and names of what it is about.
+    #[schemars(with = "JsonMap")]
     pub payload: Json,
     /// Why the last attempt failed.
     pub error: Option<String>,

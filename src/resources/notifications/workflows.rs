@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::api::Req;
-use crate::base::{Email, HttpUrl, Id, Json, Result};
+use crate::base::{Email, HttpUrl, Id, Json, JsonMap, Result};
 use crate::outbox::EventType;
 use crate::store::{Page, View};
 
@@ -51,6 +51,7 @@ pub struct ActionWorkflow {
     /// The key of its description's translation, for the client to resolve.
     description_key: String,
     /// What a channel's `config` must be: JSON Schema 2020-12.
+    #[schemars(with = "JsonMap")]
     config_schema: Json,
     /// What a channel may subscribe to.
     event_types: Vec<EventType>,

@@ -75,6 +75,7 @@ pub struct NewMemory {
     /// What to remember.
     content: Body,
     /// Words to find it by; at most 50.
+    #[schemars(length(max = MAX_TAGS))]
     tags: Option<Vec<Skill>>,
     /// A live memory of the same agent that is out of date with this one.
     supersedes: Option<Id<Memory>>,
