@@ -4,8 +4,11 @@
 //! `docs/ARCHITECTURE.md` explains it).
 
 pub mod api;
+pub mod app;
 pub mod auth;
 pub mod base;
+pub mod cli;
+pub mod http;
 pub mod outbox;
 pub mod outside;
 pub mod resources;

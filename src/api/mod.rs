@@ -1,5 +1,6 @@
 //! How the product is offered: routes, typed requests, lists, and the document made from them.
 
+mod extra;
 pub mod ledger;
 pub mod openapi;
 pub mod read;

@@ -3,19 +3,18 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::extra::{Extra, LimitQuery, OrgOptional, OrgRequired, WaitQuery, cursor};
 use super::read::{self, Input, Mode};
 use super::request::{At, OrgSlug, Parts, Raw, Req, Who};
 use crate::auth::passwords::{Hashed, Hashing};
 use crate::auth::{Rule, User};
 use crate::base::{Email, Error, Id, Int, Result, Time};
-use crate::store::{Page, Part, Tx, View};
+use crate::store::{Page, Tx, View};
 
 /// The methods there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -149,7 +148,8 @@ pub trait WaitAction: Send + Sync {
 
 type Binder = Box<dyn Fn(&Raw) -> Result<Bound> + Send + Sync>;
 type SettleFn<I, O> = fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>;
-type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+/// Makes a schema, leaving those it needs in the generator.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// What kind of operation a route has, for the document and the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,36 +190,6 @@ pub struct Route {
     pub output: SchemaOf,
     bind: Binder,
 }
-
-/// What a body must have beside what its route takes.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OrgRequired {
-    org_slug: String,
-}
-impl Input for OrgRequired {}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OrgOptional {
-    org_slug: Option<String>,
-}
-impl Input for OrgOptional {}
-
-/// The part of a list that is wanted (contract §1, "A list").
-#[derive(Deserialize)]
-struct PartQuery {
-    limit: Option<Int<1, 200>>,
-    cursor: Option<String>,
-}
-impl Input for PartQuery {}
-const DEFAULT_LIMIT: i64 = 50;
-
-#[derive(Deserialize)]
-struct WaitQuery {
-    wait: Option<Int<0, 60>>,
-}
-impl Input for WaitQuery {}
 
 impl Route {
     /// Reads one thing.
@@ -440,17 +410,23 @@ impl Route {
                 note(error);
                 None
             });
-            let extra = match shape {
-                Shape::List => {
-                    read::read_input(&value, mode).and_then(|part| Extra::list(raw, part))
+            let mut extra = Extra::none();
+            if shape == Shape::List {
+                match read::read_input(&value, mode) {
+                    Ok(LimitQuery { limit }) => extra.set_limit(limit),
+                    Err(error) => note(error),
                 }
-                Shape::Wait(_) => read::read_input(&value, mode).map(Extra::wait),
-                _ => Ok(Extra::none()),
-            };
-            let extra = extra.unwrap_or_else(|error| {
-                note(error);
-                Extra::none()
-            });
+                match read::read_input(&value, mode).and_then(|q| extra.set_cursor(raw, q)) {
+                    Ok(()) => {}
+                    Err(error) => note(error),
+                }
+            }
+            if let Shape::Wait(_) = shape {
+                match read::read_input(&value, mode) {
+                    Ok(WaitQuery { wait }) => extra.wait_secs = wait.map_or(0, Int::get) as u64,
+                    Err(error) => note(error),
+                }
+            }
             let input = read::read_input::<I>(&value, mode).map_err(&mut note);
             let (Ok(input), true) = (input, issues.is_empty()) else {
                 return Err(Error::invalid(issues));
@@ -479,53 +455,6 @@ impl Route {
             bind,
         }
     }
-}
-
-/// What some kinds of routes read beside their input.
-struct Extra {
-    part: Part,
-    list: [u8; 32],
-    wait_secs: u64,
-}
-
-impl Extra {
-    fn none() -> Self {
-        let part = Part { limit: DEFAULT_LIMIT as usize, after: None };
-        Extra { part, list: [0; 32], wait_secs: 0 }
-    }
-
-    fn list(raw: &Raw, query: PartQuery) -> Result<Self> {
-        let limit = query.limit.map_or(DEFAULT_LIMIT, Int::get) as usize;
-        let after = match query.cursor {
-            None => None,
-            Some(cursor) => {
-                let position = read_cursor(&raw.list, &cursor);
-                let wrong = || Error::invalid_at("cursor", "is not a cursor of this list");
-                Some(position.ok_or_else(wrong)?)
-            }
-        };
-        Ok(Extra { part: Part { limit, after }, list: raw.list, wait_secs: 0 })
-    }
-
-    fn wait(query: WaitQuery) -> Self {
-        Extra { wait_secs: query.wait.map_or(0, Int::get) as u64, ..Extra::none() }
-    }
-}
-
-/// A position, signed for its list.
-fn cursor(list: &[u8; 32], position: &[u8]) -> String {
-    BASE64.encode([&cursor_tag(list, position), position].concat())
-}
-
-fn read_cursor(list: &[u8; 32], cursor: &str) -> Option<Vec<u8>> {
-    let bytes = BASE64.decode(cursor).ok()?;
-    let (tag, position) = bytes.split_first_chunk()?;
-    (cursor_tag(list, position) == *tag).then(|| position.to_vec())
-}
-
-fn cursor_tag(list: &[u8; 32], position: &[u8]) -> [u8; 8] {
-    let hash = blake3::keyed_hash(list, position);
-    *hash.as_bytes().first_chunk().expect("a hash has 32 bytes")
 }
 
 #[derive(Serialize)]

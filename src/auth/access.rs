@@ -9,7 +9,7 @@ use super::records::{
 };
 use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
-use crate::store::{Key, Org, View};
+use crate::store::{Key, Org, Source, Tx, View};
 
 /// Who may call a route (the letters are those of the table of routes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum Rule {
     Anyone,
     /// `s`: any session; keys are refused with 401.
     Session,
+    /// `m` of a route that is about no organization: any good credential, key or session.
+    Credential,
     /// `m`: a member, by key or session.
     Member,
     /// `a`: an organization admin, by key or session.
@@ -383,4 +385,17 @@ pub fn credential_bytes(through: &Through) -> Vec<u8> {
         Through::Key { id, .. } => id.to_bytes(),
         Through::Session(id) => id.to_bytes(),
     }
+}
+
+/// The organizations a user is in.
+pub fn organizations_of(view: &View, user: Id<User>) -> Result<Vec<Id<Org>>> {
+    let memberships = view.all::<Membership>(Source::TABLE, &user)?;
+    Ok(memberships.into_iter().map(|membership| membership.org).collect())
+}
+
+/// A user as whoever has just signed in: who the audit log says did it.
+pub fn in_session(tx: &Tx, user: Id<User>) -> Result<Arc<Identity>> {
+    let name = tx.fetch::<User>(&user)?.name.into_string();
+    let through = Through::Session(Id::NOTHING);
+    Ok(Arc::new(Identity { user, name, through, expires_at: None }))
 }

@@ -9,12 +9,13 @@ mod records;
 mod tokens;
 
 pub use access::{
-    Access, Caller, Gatekeeper, Identity, Presented, Rule, Through, credential_bytes, org_of_key,
+    Access, Caller, Gatekeeper, Identity, Presented, Rule, Through, credential_bytes, in_session,
+    org_of_key, organizations_of,
 };
 pub use records::{
-    Announced, ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT, GRANTS_BY_RESOURCE, Grant, Granted,
-    KEYS_BY_END, KEYS_BY_ORG, KNOWN_BY_TIME, KNOWN_SECS, KeyHash, KeyUse, KnownAddress, Membership,
-    Organization, ResourceType, Role, SESSIONS_BY_END, SESSIONS_BY_USER, Session, User,
+    ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted,
+    KEYS_BY_NOTICE, KEYS_BY_ORG, KNOWN_BY_TIME, KNOWN_SECS, KeyHash, KeyUse, KnownAddress,
+    Membership, Organization, ResourceType, Role, SESSIONS_BY_END, SESSIONS_BY_USER, Session, User,
 };
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 

@@ -27,8 +27,9 @@ pub struct Hashing {
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Hashed {
-    /// Whether the password compared was right. False if there was none.
-    pub verified: bool,
+    /// The hash that the password compared fits; none if it was wrong, or there was none. Who
+    /// writes makes sure that it still is the stored one.
+    pub fits: Option<String>,
     /// The hash made.
     pub made: Option<String>,
 }
@@ -76,20 +77,21 @@ fn argon() -> Argon2<'static> {
 
 /// The same work at once, for the command line.
 pub fn work(hashing: &Hashing) -> Result<Hashed> {
-    let verified = match &hashing.verify {
-        None => false,
+    let fits = match &hashing.verify {
+        None => None,
         Some((password, Some(hash))) => PasswordHash::new(hash)
-            .is_ok_and(|hash| argon().verify_password(password.as_bytes(), &hash).is_ok()),
+            .is_ok_and(|hash| argon().verify_password(password.as_bytes(), &hash).is_ok())
+            .then(|| hash.clone()),
         Some((password, None)) => {
             hash(password)?;
-            false
+            None
         }
     };
     let made = match &hashing.make {
-        Some(password) if verified || hashing.verify.is_none() => Some(hash(password)?),
+        Some(password) if fits.is_some() || hashing.verify.is_none() => Some(hash(password)?),
         _ => None,
     };
-    Ok(Hashed { verified, made })
+    Ok(Hashed { fits, made })
 }
 
 fn hash(password: &str) -> Result<String> {
@@ -114,9 +116,9 @@ mod tests {
                 make: Some("another horse".into()),
             };
             let done = work(&hashing).unwrap();
-            assert_eq!((done.verified, done.made.is_some()), (right, right));
+            assert_eq!((done.fits.is_some(), done.made.is_some()), (right, right));
         }
         let nobody = work(&Hashing { verify: Some(("x".into(), None)), make: None }).unwrap();
-        assert!(!nobody.verified);
+        assert!(nobody.fits.is_none());
     }
 }

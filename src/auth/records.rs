@@ -157,48 +157,37 @@ pub struct ApiKey {
     pub created_at: Time,
     /// When it ends.
     pub expires_at: Option<Time>,
-    /// How much of its end has been announced.
-    pub announced: Announced,
-}
-
-/// Which of the events about a key's end have been published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub enum Announced {
-    /// None.
-    Nothing,
-    /// `api_key.expiring`.
-    Expiring,
-    /// `api_key.expired`.
-    Expired,
+    /// When the next event about its end is due.
+    pub next_notice_at: Option<Time>,
 }
 
 /// Keys of an organization, oldest first.
 pub static KEYS_BY_ORG: Index<ApiKey, (Id<Org>, Id<ApiKey>)> =
     Index::many("api_keys.by_org", |key| Some((key.org, key.id)));
 
-/// Keys whose end has not been announced, by when it comes.
-pub static KEYS_BY_END: Index<ApiKey, Time> = Index::many("api_keys.by_end", |key| {
-    key.expires_at.filter(|_| key.announced != Announced::Expired)
-});
+/// Keys by when the next event about their end is due.
+pub static KEYS_BY_NOTICE: Index<ApiKey, Time> =
+    Index::many("api_keys.by_notice", |key| key.next_notice_at);
 
 impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
     const OWNED: bool = false;
     const DECIDES_ACCESS: bool = true;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KEYS_BY_ORG, &KEYS_BY_END];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KEYS_BY_ORG, &KEYS_BY_NOTICE];
     type Key = KeyHash;
     fn key(&self) -> Self::Key {
         self.hash
     }
 }
 
-/// When a key was last used. Apart from the key itself, so that using one decides nothing.
+/// When a key was last used. Apart from the key itself, so that using one decides nothing; made and
+/// removed with it.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct KeyUse {
     /// Which key.
     pub key: Id<ApiKey>,
-    /// When; at most a minute old.
-    pub at: Time,
+    /// When, if ever; at most a minute old.
+    pub at: Option<Time>,
 }
 
 impl Record for KeyUse {
@@ -290,9 +279,13 @@ pub struct Grant {
 
 /// The one grant of a user for a thing.
 pub static GRANT: Index<Grant, (Id<User>, u8, Id<Granted>)> =
-    Index::unique("grants.by_user", "grant_exists", "this user has this grant already", |grant| {
+    Index::unique("grants.one", "grant_exists", "this user has this grant already", |grant| {
         Some((grant.user_id, grant.resource_type as u8, grant.resource_id))
     });
+
+/// Grants by user, oldest first.
+pub static GRANTS_BY_USER: Index<Grant, Id<User>> =
+    Index::many("grants.by_user", |grant| Some(grant.user_id));
 
 /// Grants by what they are for.
 pub static GRANTS_BY_RESOURCE: Index<Grant, (u8, Id<Granted>)> =
@@ -301,7 +294,8 @@ pub static GRANTS_BY_RESOURCE: Index<Grant, (u8, Id<Granted>)> =
 impl Record for Grant {
     const TABLE: &'static str = "grants";
     const DECIDES_ACCESS: bool = true;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&GRANT, &GRANTS_BY_RESOURCE];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&GRANT, &GRANTS_BY_USER, &GRANTS_BY_RESOURCE];
     type Key = Id<Grant>;
     fn key(&self) -> Self::Key {
         self.id

@@ -14,7 +14,7 @@ pub use checked::checked;
 pub use error::{Error, Issue, Kind, Result};
 pub use field::Field;
 pub use id::Id;
-pub use json::{Json, JsonMap, StringMap};
+pub use json::{Json, JsonMap, StringMap, canonical};
 pub use keys::Keys;
 pub use number::{Int, Usd};
 pub use text::{

@@ -192,6 +192,7 @@ fn within(text: &str, min: usize, max: usize) -> Result<(), String> {
     }
 }
 
+/// The rule of [`Name`].
 pub struct NameRule;
 impl Rule for NameRule {
     fn check(text: String) -> Result<String, String> {
@@ -212,6 +213,7 @@ fn is_uuid(text: &str) -> bool {
 
 const LOOKS_LIKE_AN_ID: &str = "must not have the form of an id";
 
+/// The rule of [`Slug`].
 pub struct SlugRule;
 impl Rule for SlugRule {
     fn check(text: String) -> Result<String, String> {
@@ -231,6 +233,7 @@ impl Rule for SlugRule {
     }
 }
 
+/// The rule of [`StableKey`].
 pub struct StableKeyRule;
 impl StableKeyRule {
     /// `/agents/deployments` and `/agents/tool-deployments` are routes of their own.
@@ -259,6 +262,7 @@ impl Rule for StableKeyRule {
     }
 }
 
+/// The rule of [`Version`].
 pub struct VersionRule;
 impl Rule for VersionRule {
     fn check(text: String) -> Result<String, String> {
@@ -282,6 +286,7 @@ impl Version {
     }
 }
 
+/// The rule of [`VariableName`].
 pub struct VariableNameRule;
 impl Rule for VariableNameRule {
     fn check(text: String) -> Result<String, String> {
@@ -300,6 +305,7 @@ impl Rule for VariableNameRule {
     }
 }
 
+/// The rule of [`Email`].
 pub struct EmailRule;
 impl Rule for EmailRule {
     /// One `@` with something on both sides, no blanks or control characters, at most 254 bytes
@@ -326,6 +332,7 @@ impl Rule for EmailRule {
     }
 }
 
+/// The rule of [`Domain`].
 pub struct DomainRule;
 impl Rule for DomainRule {
     fn check(text: String) -> Result<String, String> {
@@ -354,6 +361,7 @@ impl Rule for DomainRule {
     }
 }
 
+/// The rule of [`HttpUrl`].
 pub struct HttpUrlRule;
 impl Rule for HttpUrlRule {
     fn check(text: String) -> Result<String, String> {

@@ -84,6 +84,47 @@ pub enum EventType {
     TeamTimelineSummary,
 }
 
+impl EventType {
+    /// All of them.
+    pub const ALL: [EventType; 35] = [
+        EventType::AgentStale,
+        EventType::AgentDrifted,
+        EventType::AgentError,
+        EventType::AgentImportComplete,
+        EventType::AgentImportPartial,
+        EventType::AgentImportError,
+        EventType::DeploymentComplete,
+        EventType::DeploymentError,
+        EventType::DeploymentPartial,
+        EventType::DeploymentTimeout,
+        EventType::DeploymentPendingApproval,
+        EventType::DeploymentApproved,
+        EventType::EnvironmentInaccessible,
+        EventType::GovernancePassed,
+        EventType::GovernanceViolation,
+        EventType::GovernanceFlagCleared,
+        EventType::ApiKeyExpiring,
+        EventType::ApiKeyExpired,
+        EventType::RegistryArtifactPublished,
+        EventType::RegistryArtifactDeleted,
+        EventType::RegistryDeleted,
+        EventType::TeamApprovalRequested,
+        EventType::TeamApprovalDecided,
+        EventType::TeamBudgetExhausted,
+        EventType::TeamRunFailed,
+        EventType::TeamMessageReceived,
+        EventType::TeamAgentHired,
+        EventType::TeamAgentTerminated,
+        EventType::TeamAgentSkillsGranted,
+        EventType::TeamExternalRequestReceived,
+        EventType::TeamTimelineMilestone,
+        EventType::TeamTimelineProgressUpdate,
+        EventType::TeamTimelineGoalUpdate,
+        EventType::TeamTimelineBlockerDigest,
+        EventType::TeamTimelineSummary,
+    ];
+}
+
 /// A way by which events reach somebody; what `notifications` calls a channel.
 pub enum Channel {}
 
@@ -125,13 +166,39 @@ pub struct LogEntry {
     pub next_attempt_at: Option<Time>,
 }
 
-/// A log entry by the type of its event, for the filter of the log.
-pub static BY_TYPE: Index<LogEntry, u8> =
-    Index::many("notifications.by_type", |entry| Some(entry.event_type as u8));
+/// What the log is ordered by, when and id, and what it is filtered by: its [`EventType`], the
+/// channel and the [`Delivery`] so far. Every index of the log holds them, so that entries are
+/// filtered and counted without being read (interface §4, GET /notifications/logs).
+pub type Facts = (Time, Id<LogEntry>, (u8, Id<Channel>, u8));
+
+fn facts(entry: &LogEntry) -> Facts {
+    let filtered = (entry.event_type as u8, entry.channel_id, entry.status as u8);
+    (entry.created_at, entry.id, filtered)
+}
+
+/// The log by time.
+pub static BY_TIME: Index<LogEntry, ((), Facts)> =
+    Index::many("notifications.by_time", |entry| Some(((), facts(entry))));
+
+/// The log by the type of the event.
+pub static BY_TYPE: Index<LogEntry, (u8, Facts)> =
+    Index::many("notifications.by_type", |entry| Some((entry.event_type as u8, facts(entry))));
+
+/// The log by channel.
+pub static BY_CHANNEL: Index<LogEntry, (Id<Channel>, Facts)> =
+    Index::many("notifications.by_channel", |entry| Some((entry.channel_id, facts(entry))));
+
+/// What was not delivered, by how far it came. What was is most of the log.
+pub static UNSENT: Index<LogEntry, (u8, Facts)> =
+    Index::many("notifications.unsent", |entry| match entry.status {
+        Delivery::Sent => None,
+        Delivery::Failed | Delivery::Dead => Some((entry.status as u8, facts(entry))),
+    });
 
 impl Record for LogEntry {
     const TABLE: &'static str = "notifications";
-    const INDEXES: &'static [&'static dyn crate::store::AnyIndex<Self>] = &[&BY_TYPE];
+    const INDEXES: &'static [&'static dyn crate::store::AnyIndex<Self>] =
+        &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNSENT];
     type Key = Id<LogEntry>;
     fn key(&self) -> Self::Key {
         self.id
@@ -164,4 +231,16 @@ pub fn publish(tx: &mut Tx, event_type: EventType, payload: Value) -> Result<()>
         next_attempt_at: None,
     };
     tx.insert(&entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_event_types_is_whole() {
+        let schema = schemars::schema_for!(EventType).to_value();
+        let listed = serde_json::to_value(EventType::ALL.to_vec()).unwrap();
+        assert_eq!(listed, schema["enum"]);
+    }
 }

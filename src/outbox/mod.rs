@@ -6,7 +6,10 @@ mod events;
 pub mod runner;
 mod tasks;
 
-pub use events::{BY_TYPE, Channel, Delivery, EventType, LogEntry, in_app, publish};
+pub use events::{
+    BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, UNSENT, in_app,
+    publish,
+};
 pub use tasks::{
     Job, Next, SWEEP_ROWS, Settings, Step, Subject, Sweep, Swept, Task, enqueue, retry_at,
 };

@@ -3,7 +3,8 @@
 
 use super::codec;
 use super::engine::{Order, Reader, Span, Step};
-use super::record::Record;
+use super::key::Key as _;
+use super::record::{AnyIndex, Record, entry};
 use crate::base::Result;
 
 /// At most 1,000 findings are kept: enough to see what kind of damage it is.
@@ -33,50 +34,27 @@ impl Findings {
 }
 
 const EVERYTHING: Span<'static> = Span { from: &[], to: None };
-const OWNER_BYTES: usize = 16;
+
+const fn owner_len<R: Record>() -> usize {
+    if R::OWNED { 16 } else { 0 }
+}
 
 /// Checks one table and its indexes.
 pub(super) fn table<R: Record>(reader: &dyn Reader, findings: &mut Findings) -> Result<()> {
     reader.scan(R::TABLE, EVERYTHING, Order::Ascending, &mut |key, value| {
         findings.records += 1;
         match codec::decode::<R>(key, value) {
-            Ok(record) => entries_of(&record, key, reader, findings)?,
-            Err(error) => findings.note(error.to_string()),
+            Ok(record) => has_entries(&record, key, reader, findings)?,
+            Err(error) => findings.note(error.log_detail().unwrap_or(error.message()).into()),
         }
         Ok(Step::More)
     })?;
     for index in R::INDEXES {
         reader.scan(index.name(), EVERYTHING, Order::Ascending, &mut |key, value| {
             findings.entries += 1;
-            let owner = if R::OWNED { OWNER_BYTES } else { 0 };
-            let record_key = key.split_at_checked(owner).and_then(|(owner, entry)| {
-                let own = match index.taken() {
-                    Some(_) => value,
-                    None => &entry[index.key_len(entry)?..],
-                };
-                Some([owner, own].concat())
-            });
-            let stands = match &record_key {
-                None => false,
-                Some(record_key) => {
-                    let mut stands = false;
-                    reader.get(R::TABLE, record_key, &mut |bytes| {
-                        // A record that does not read has been noted above.
-                        stands = codec::decode::<R>(record_key, bytes).map_or(true, |record| {
-                            expected(&record, *index, record_key)
-                                .is_some_and(|(expected, _)| expected == key)
-                        });
-                        Ok(())
-                    })?;
-                    stands
-                }
-            };
-            if !stands {
-                findings.note(format!(
-                    "{} {}: has no record that belongs there",
-                    index.name(),
-                    codec::hex(key)
-                ));
+            if !has_record(*index, key, value, reader)? {
+                let key = codec::hex(key);
+                findings.note(format!("{} {key}: has no record that belongs there", index.name()));
             }
             Ok(Step::More)
         })?;
@@ -84,47 +62,58 @@ pub(super) fn table<R: Record>(reader: &dyn Reader, findings: &mut Findings) -> 
     Ok(())
 }
 
-fn entries_of<R: Record>(
+/// Notes which entries of a record are missing or wrong.
+fn has_entries<R: Record>(
     record: &R,
     key: &[u8],
     reader: &dyn Reader,
     findings: &mut Findings,
 ) -> Result<()> {
-    use super::key::Key as _;
-    let own = record.key().to_bytes();
-    if !key.ends_with(&own) {
-        findings.note(format!("{} {}: lies under another's key", R::TABLE, codec::hex(key)));
+    let place = || format!("{} {}", R::TABLE, codec::hex(key));
+    if key.get(owner_len::<R>()..) != Some(record.key().to_bytes().as_slice()) {
+        findings.note(format!("{}: lies under another's key", place()));
         return Ok(());
     }
     for index in R::INDEXES {
-        let Some((entry, value)) = expected(record, *index, key) else { continue };
+        let Some(own) = index.key_of(record) else { continue };
+        let (entry, value) = entry(*index, &own, key, owner_len::<R>());
         let mut stands = false;
         reader.get(index.name(), &entry, &mut |found| {
             stands = found == value;
             Ok(())
         })?;
         if !stands {
-            findings.note(format!(
-                "{} {}: is missing in {}",
-                R::TABLE,
-                codec::hex(key),
-                index.name()
-            ));
+            findings.note(format!("{}: is missing in {}", place(), index.name()));
         }
     }
     Ok(())
 }
 
-/// The entry that a record lying under `key` should have.
-fn expected<R: Record>(
-    record: &R,
-    index: &dyn super::record::AnyIndex<R>,
+/// Whether an index entry belongs to a record.
+fn has_record<R: Record>(
+    index: &dyn AnyIndex<R>,
     key: &[u8],
-) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (owner, record_key) = key.split_at_checked(if R::OWNED { OWNER_BYTES } else { 0 })?;
-    let entry = [owner, &index.key_of(record)?].concat();
-    Some(match index.taken() {
-        Some(_) => (entry, record_key.to_vec()),
-        None => ([entry.as_slice(), record_key].concat(), Vec::new()),
-    })
+    value: &[u8],
+    reader: &dyn Reader,
+) -> Result<bool> {
+    let Some((owner, rest)) = key.split_at_checked(owner_len::<R>()) else { return Ok(false) };
+    let record_key = match index.taken() {
+        Some(_) => value,
+        None => match index.key_len(rest) {
+            Some(len) => &rest[len..],
+            None => return Ok(false),
+        },
+    };
+    let record_key = [owner, record_key].concat();
+    let mut stands = false;
+    reader.get(R::TABLE, &record_key, &mut |bytes| {
+        // A record that does not read has been noted already.
+        stands = codec::decode::<R>(&record_key, bytes).map_or(true, |record| {
+            index
+                .key_of(&record)
+                .is_some_and(|own| entry(index, &own, &record_key, owner_len::<R>()).0 == key)
+        });
+        Ok(())
+    })?;
+    Ok(stands)
 }

@@ -17,9 +17,11 @@ const CHECKSUM_BYTES: usize = 8;
 /// A record may take 2 MiB: a request body of 1 MiB fits, with what escaping adds.
 pub const MAX_RECORD_BYTES: usize = 2 * 1024 * 1024;
 
-/// The layout of bodies. It never changes: records of every past version are read with it.
+/// The layout of bodies. It never changes: records of every past version are read with it. It has
+/// no limit: bincode's counts a record's size in memory, and would refuse to read what could be
+/// written. A body is decoded only after its checksum has shown that its lengths are ours.
 pub fn layout() -> impl Config {
-    config::legacy().with_limit::<MAX_RECORD_BYTES>()
+    config::legacy()
 }
 
 fn checksum(table: &str, key: &[u8], content: &[u8]) -> [u8; CHECKSUM_BYTES] {
@@ -78,4 +80,122 @@ pub fn decode<R: Record>(key: &[u8], bytes: &[u8]) -> Result<R> {
 /// Bytes as lower-case hexadecimal, for messages.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bincode::{Decode, Encode};
+
+    use super::*;
+    use crate::store::sample::{Note, note};
+
+    /// How notes were before they had tags.
+    #[derive(Clone, Encode, Decode)]
+    struct OldNote {
+        id: u32,
+        name: Option<String>,
+    }
+    impl Record for OldNote {
+        const TABLE: &'static str = "notes";
+        type Key = u32;
+        fn key(&self) -> u32 {
+            self.id
+        }
+    }
+
+    /// How they will be.
+    #[derive(Clone, Debug, PartialEq, Encode, Decode)]
+    struct NewNote(Note);
+    impl Record for NewNote {
+        const TABLE: &'static str = "notes";
+        const VERSION: u8 = 2;
+        type Key = u32;
+        fn key(&self) -> u32 {
+            self.0.id
+        }
+        fn upgrade(_: u8, body: &[u8]) -> Result<Self> {
+            let (OldNote { id, name }, _) =
+                bincode::decode_from_slice(body, layout()).map_err(Error::internal)?;
+            Ok(NewNote(Note { id, name, tag: None }))
+        }
+    }
+
+    fn refused<R: Record>(key: &[u8], bytes: &[u8]) -> String {
+        let error = decode::<R>(key, bytes).map(|_| ()).unwrap_err();
+        error.log_detail().unwrap().to_string()
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_found() {
+        for text in ["", "x", "a name of some length", &"long ".repeat(100)] {
+            let bytes = encode(&note(7, text, "t"), b"key").unwrap();
+            assert_eq!(decode::<Note>(b"key", &bytes).unwrap(), note(7, text, "t"));
+            for bit in 0..bytes.len() * 8 {
+                let mut bytes = bytes.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(
+                    refused::<Note>(b"key", &bytes).contains("notes 6b6579: has a wrong checksum")
+                );
+            }
+            for len in 0..bytes.len() {
+                refused::<Note>(b"key", &bytes[..len]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_in_the_place_of_another_is_found() {
+        #[derive(Clone, Encode, Decode)]
+        struct Copy(Note);
+        impl Record for Copy {
+            const TABLE: &'static str = "copies";
+            type Key = u32;
+            fn key(&self) -> u32 {
+                self.0.id
+            }
+        }
+        let bytes = encode(&note(7, "x", "t"), b"key").unwrap();
+        refused::<Note>(b"kez", &bytes);
+        refused::<Note>(b"", &bytes);
+        refused::<Copy>(b"key", &bytes);
+    }
+
+    #[test]
+    fn what_a_newer_version_wrote_is_refused_and_what_an_older_wrote_is_upgraded() {
+        let old = encode(&OldNote { id: 7, name: Some("x".into()) }, b"key").unwrap();
+        assert_eq!(decode::<NewNote>(b"key", &old).unwrap(), NewNote(note(7, "x", "")));
+        let new = encode(&NewNote(note(7, "x", "")), b"key").unwrap();
+        assert!(refused::<Note>(b"key", &new).contains("written by a newer Roadstead"));
+        // Version 0 never was, and a note has no upgrade from it.
+        let mut odd = encode(&note(7, "x", ""), b"key").unwrap();
+        odd.truncate(odd.len() - CHECKSUM_BYTES);
+        odd[1] = 0;
+        let sum = checksum("notes", b"key", &odd);
+        assert!(refused::<Note>(b"key", &[odd, sum.to_vec()].concat()).contains("no upgrade"));
+    }
+
+    #[test]
+    fn whatever_is_written_can_be_read() {
+        #[derive(Clone, Debug, PartialEq, Encode, Decode)]
+        struct Wide(Vec<(Option<[u64; 32]>, ())>);
+        impl Record for Wide {
+            const TABLE: &'static str = "wide";
+            type Key = u32;
+            fn key(&self) -> u32 {
+                0
+            }
+        }
+        // A byte each, and 264 in memory: 5 MB of a record that takes 20 KB.
+        let wide = Wide(vec![(None, ()); 20_000]);
+        let bytes = encode(&wide, b"key").unwrap();
+        assert!(decode::<Wide>(b"key", &bytes).unwrap() == wide);
+
+        let overhead = encode(&note(7, "x", ""), b"key").unwrap().len() - 1;
+        let largest = note(7, &"x".repeat(MAX_RECORD_BYTES - overhead), "");
+        let bytes = encode(&largest, b"key").unwrap();
+        assert_eq!(bytes.len(), MAX_RECORD_BYTES);
+        assert!(decode::<Note>(b"key", &bytes).unwrap() == largest);
+        let larger = note(7, &"x".repeat(MAX_RECORD_BYTES - overhead + 1), "");
+        assert_eq!(encode(&larger, b"key").unwrap_err().code(), "record_too_large");
+    }
 }

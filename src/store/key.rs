@@ -107,7 +107,8 @@ impl Key for String {
             match u8::read(bytes)? {
                 0 => match u8::read(bytes)? {
                     0 => return String::from_utf8(text).ok(),
-                    _ => text.push(0),
+                    0xFF => text.push(0),
+                    _ => return None,
                 },
                 byte => text.push(byte),
             }
@@ -119,7 +120,7 @@ impl<R> Key for Checked<R> {
     fn write(&self, out: &mut Vec<u8>) {
         write_text(self, out);
     }
-    /// Never read back: indexes over checked texts only look up and compare.
+    /// Not checked again: only where a key ends matters, or it came from a record.
     fn read(bytes: &mut &[u8]) -> Option<Self> {
         String::read(bytes).map(Checked::stored)
     }

@@ -9,11 +9,14 @@ pub mod codec;
 pub mod engine;
 mod key;
 mod record;
+#[cfg(test)]
+mod sample;
 mod signals;
 mod source;
 mod tx;
 mod view;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -124,8 +127,19 @@ impl Store {
 }
 
 /// The names of all tables of a catalogue.
+///
+/// # Panics
+/// If two have the same name: their rows would be taken for each other's.
 pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
-    tables.iter().flat_map(|table| std::iter::once(table.name).chain((table.indexes)())).collect()
+    let names: Vec<_> = tables
+        .iter()
+        .flat_map(|table| std::iter::once(table.name).chain((table.indexes)()))
+        .collect();
+    let mut seen = HashSet::new();
+    for name in &names {
+        assert!(seen.insert(name), "two tables are named {name}");
+    }
+    names
 }
 
 /// An operation on its way to the writer thread and its answer on the way back.

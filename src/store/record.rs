@@ -11,6 +11,8 @@ use crate::base::{Error, Id, Result};
 pub enum Org {}
 
 /// Something kept in a table of its own.
+///
+/// Equal records encode to equal bytes (so no `HashMap` in them): the store compares them so.
 pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// Its table, in plain words.
     const TABLE: &'static str;
@@ -38,7 +40,8 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
 
 /// An index: finds records by something other than their key.
 ///
-/// A record whose `of` gives `None` is left out.
+/// A record whose `of` gives `None` is left out. Keys have at most [`super::key::MAX_KEY_BYTES`],
+/// together with the record's own: of a text that may be longer, index a hash.
 pub struct Index<R, K> {
     name: &'static str,
     taken: Option<(&'static str, &'static str)>,
@@ -60,6 +63,11 @@ impl<R: Record, K: Key> Index<R, K> {
         of: fn(&R) -> Option<K>,
     ) -> Self {
         Index { name, taken: Some((code, message)), of }
+    }
+
+    /// Whether its record lists it; nothing would be found in it otherwise.
+    pub(super) fn is_kept(&self) -> bool {
+        R::INDEXES.iter().any(|index| index.name() == self.name)
     }
 }
 
@@ -99,6 +107,22 @@ pub(super) fn owner<R: Record>(org: Id<Org>) -> Vec<u8> {
         bytes.extend_from_slice(org.bytes());
     }
     bytes
+}
+
+/// The entry of the record under `record_key` in an index where its own key is `own`; the first
+/// `owner_len` bytes of both name the owner. Many share a key by the record's own standing behind
+/// it; a unique one has the record's key as its value.
+pub(super) fn entry<R>(
+    index: &dyn AnyIndex<R>,
+    own: &[u8],
+    record_key: &[u8],
+    owner_len: usize,
+) -> (Vec<u8>, Vec<u8>) {
+    let (owner, record_key) = record_key.split_at(owner_len);
+    match index.taken() {
+        Some(_) => ([owner, own].concat(), record_key.to_vec()),
+        None => ([owner, own, record_key].concat(), Vec::new()),
+    }
 }
 
 /// One line of the catalogue: a table with its indexes, and how to check them.

@@ -23,6 +23,10 @@ impl Signals {
     /// ends the wait.
     pub fn listen(&self, topic: Topic) -> Listener {
         let mut waiting = self.waiting.lock().expect("nobody panics holding it");
+        // Whoever left is forgotten when the map would have to grow.
+        if waiting.len() == waiting.capacity() {
+            waiting.retain(|_, sender| sender.receiver_count() > 0);
+        }
         Listener(waiting.entry(topic).or_insert_with(|| watch::channel(()).0).subscribe())
     }
 
@@ -51,5 +55,47 @@ impl Listener {
             // The signals themselves are gone: the process is ending.
             std::future::pending::<()>().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(listener: &mut Listener) -> bool {
+        listener.0.has_changed().is_ok_and(|changed| changed)
+    }
+
+    #[test]
+    fn whoever_listens_to_a_topic_hears_what_comes_later_and_nothing_else() {
+        let signals = Signals::default();
+        let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        signals.fire(&[one]);
+        let mut ones = [signals.listen(one), signals.listen(one)];
+        let mut other = signals.listen(two);
+        assert!(!heard(&mut ones[0]) && !heard(&mut ones[1]));
+        signals.fire(&[one, Uuid::from_u128(3)]);
+        assert!(heard(&mut ones[0]) && heard(&mut ones[1]) && !heard(&mut other));
+    }
+
+    #[tokio::test]
+    async fn a_signal_that_came_before_the_wait_ends_it() {
+        let signals = Signals::default();
+        let mut listener = signals.listen(Uuid::from_u128(1));
+        signals.fire(&[Uuid::from_u128(1)]);
+        listener.heard().await;
+    }
+
+    #[test]
+    fn those_who_left_are_forgotten() {
+        let signals = Signals::default();
+        let staying = signals.listen(Uuid::from_u128(0));
+        for topic in 1..10_000 {
+            drop(signals.listen(Uuid::from_u128(topic)));
+        }
+        let waiting = signals.waiting.lock().unwrap();
+        assert!(waiting.len() < 100, "{}", waiting.len());
+        assert!(waiting.contains_key(&Uuid::from_u128(0)));
+        drop(staying);
     }
 }

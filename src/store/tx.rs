@@ -3,11 +3,11 @@
 use super::codec;
 use super::engine::{Layer, Op, Order, Reader, Writes};
 use super::key::{Key, MAX_KEY_BYTES};
-use super::record::{AnyIndex, Index, Org, Record, owner};
+use super::record::{Index, Org, Record, entry, owner};
 use super::signals::Topic;
 use super::source::Moment;
 use super::view::{Page, Part, Source, View};
-use crate::base::{Error, Id, Keys, Result, Time};
+use crate::base::{Error, Id, Keys, Kind, Result, Time};
 
 /// At most 20,000 keys change in one transaction: a bulk of 1,000 with everything that hangs on
 /// it fits; what is larger is done by a job in steps, so that nobody else waits long.
@@ -141,42 +141,45 @@ impl<'a> Tx<'a> {
     ///
     /// # Errors
     /// 409 of a unique index whose key is taken; 500 if the record's own key is (ids are new).
+    /// Nothing of it is written then.
     pub fn insert<R: Record>(&mut self, record: &R) -> Result<()> {
         let key = self.key_of(record)?;
-        let reader = Layer { base: self.base, writes: &self.writes };
-        if !reader.is_free(R::TABLE, &key)? {
+        if !self.layer().is_free(R::TABLE, &key)? {
             return Err(Error::internal(format!("{} {} exists", R::TABLE, codec::hex(&key))));
         }
-        self.index(None, Some(record))?;
-        let value = codec::encode(record, &key)?;
-        self.write::<R>(R::TABLE, key, Op::Insert(value))
+        self.change(key, None, Some(record))
     }
 
     /// Puts `new` in the place of `old`, which was read in this transaction and has the same key.
     ///
     /// # Errors
-    /// 409 of a unique index whose key is taken.
+    /// 409 of a unique index whose key is taken; 500 if `old` is not what is there. Nothing of it
+    /// is written then.
     pub fn replace<R: Record>(&mut self, old: &R, new: &R) -> Result<()> {
         let key = self.key_of(new)?;
-        debug_assert!(self.key_of(old)? == key, "a record's key never changes");
-        self.index(Some(old), Some(new))?;
-        let value = codec::encode(new, &key)?;
-        self.write::<R>(R::TABLE, key, Op::Put(value))
+        self.expect(&key, old)?;
+        self.change(key, Some(old), Some(new))
     }
 
     /// Adds a record or puts it in the place of the one with its key.
     pub fn put<R: Record>(&mut self, record: &R) -> Result<()> {
-        match self.get::<R>(&record.key())? {
-            Some(old) => self.replace(&old, record),
-            None => self.insert(record),
-        }
+        let key = self.key_of(record)?;
+        let old = self.view().get_raw::<R>(&key)?;
+        self.change(key, old.as_ref(), Some(record))
     }
 
     /// Removes a record, which was read in this transaction.
+    ///
+    /// # Errors
+    /// 500 if it is not what is there. Nothing of it is written then.
     pub fn remove<R: Record>(&mut self, record: &R) -> Result<()> {
         let key = self.key_of(record)?;
-        self.index(Some(record), None)?;
-        self.write::<R>(R::TABLE, key, Op::Delete)
+        self.expect(&key, record)?;
+        self.change(key, Some(record), None)
+    }
+
+    fn layer(&self) -> Layer<'_> {
+        Layer { base: self.base, writes: &self.writes }
     }
 
     fn key_of<R: Record>(&self, record: &R) -> Result<Vec<u8>> {
@@ -188,63 +191,81 @@ impl<'a> Tx<'a> {
         Ok(key)
     }
 
-    /// Takes the old record's entries away and adds the new one's, touching only what changes.
-    fn index<R: Record>(&mut self, old: Option<&R>, new: Option<&R>) -> Result<()> {
+    /// Refuses a copy that is not (any longer) what lies under `key`: what came between would be
+    /// lost, and its index entries left behind.
+    fn expect<R: Record>(&self, key: &[u8], old: &R) -> Result<()> {
+        let own = codec::encode(old, key)?;
+        let mut same = false;
+        self.layer().get(R::TABLE, key, &mut |stored| {
+            // An older version differs in its bytes only.
+            same = stored == own || codec::encode(&codec::decode::<R>(key, stored)?, key)? == own;
+            Ok(())
+        })?;
+        match same {
+            true => Ok(()),
+            false => Err(Error::internal(format!(
+                "{} {}: is not what was read before",
+                R::TABLE,
+                codec::hex(key)
+            ))),
+        }
+    }
+
+    /// Makes every change that turns `old` into `new`, or none: whoever is refused may go on with
+    /// the transaction.
+    fn change<R: Record>(&mut self, key: Vec<u8>, old: Option<&R>, new: Option<&R>) -> Result<()> {
+        let mut changes = Vec::with_capacity(1 + 2 * R::INDEXES.len());
+        let owner_len = owner::<R>(self.org).len();
         for index in R::INDEXES {
-            let before = old.map(|record| self.entry(*index, record)).transpose()?.flatten();
-            let after = new.map(|record| self.entry(*index, record)).transpose()?.flatten();
+            let before = old.and_then(|record| index.key_of(record));
+            let after = new.and_then(|record| index.key_of(record));
             if before == after {
                 continue;
             }
-            if let Some((key, _)) = before {
-                self.write::<R>(index.name(), key, Op::Delete)?;
-            }
-            if let Some((key, value)) = after {
-                let reader = Layer { base: self.base, writes: &self.writes };
+            if let Some(after) = after {
+                let (key, value) = entry(*index, &after, &key, owner_len);
                 if let Some((code, message)) = index.taken()
-                    && !reader.is_free(index.name(), &key)?
+                    && !self.layer().is_free(index.name(), &key)?
                 {
                     return Err(Error::conflict(code, message));
                 }
-                self.write::<R>(index.name(), key, Op::Insert(value))?;
+                changes.push((index.name(), key, Op::Insert(value)));
+            }
+            if let Some(before) = before {
+                changes.push((index.name(), entry(*index, &before, &key, owner_len).0, Op::Delete));
             }
         }
+        let op = match new {
+            None => Op::Delete,
+            Some(record) => {
+                let value = codec::encode(record, &key)?;
+                if old.is_some() { Op::Put(value) } else { Op::Insert(value) }
+            }
+        };
+        changes.push((R::TABLE, key, op));
+        self.write(changes)?;
+        self.writes.decide_access |= R::DECIDES_ACCESS;
         Ok(())
     }
 
-    /// The entry of a record in an index: many share a key by the record's own standing behind it;
-    /// a unique one has the record's key as its value.
-    fn entry<R: Record>(
-        &self,
-        index: &dyn AnyIndex<R>,
-        record: &R,
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let Some(own) = index.key_of(record) else { return Ok(None) };
-        let mut key = owner::<R>(self.org);
-        key.extend_from_slice(&own);
-        let record_key = record.key().to_bytes();
-        Ok(Some(match index.taken() {
-            Some(_) => (key, record_key),
-            None => {
-                key.extend_from_slice(&record_key);
-                (key, Vec::new())
-            }
-        }))
-    }
-
-    fn write<R: Record>(&mut self, table: &'static str, key: Vec<u8>, op: Op) -> Result<()> {
-        if key.len() > MAX_KEY_BYTES {
+    fn write(&mut self, changes: Vec<(&'static str, Vec<u8>, Op)>) -> Result<()> {
+        if let Some((table, key, _)) = changes.iter().find(|(_, key, _)| key.len() > MAX_KEY_BYTES)
+        {
             return Err(Error::internal(format!("{table}: a key of {} bytes", key.len())));
         }
-        if self.writes.len() >= MAX_WRITES {
+        if self.writes.len() + changes.len() > MAX_WRITES {
             return Err(Error::new(
-                crate::base::Kind::TooLarge,
+                Kind::TooLarge,
                 "transaction_too_large",
                 "this changes too much at once; send it in smaller parts",
             ));
         }
-        self.writes.decide_access |= R::DECIDES_ACCESS;
-        self.writes.tables.entry(table).or_default().insert(key, op);
+        for (table, key, op) in changes {
+            self.writes.add(table, key, op);
+        }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

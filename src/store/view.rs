@@ -1,7 +1,7 @@
 //! Reading records, in a snapshot or in a transaction.
 
 use super::codec;
-use super::engine::{Layer, Order, Reader, Span, Step, Writes};
+use super::engine::{Each, Layer, Order, Reader, Span, Step, Writes};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, owner};
 use crate::base::{Error, Id, Keys, Result, Time};
@@ -25,10 +25,23 @@ pub struct Source<R: 'static>(Option<&'static dyn AnyIndex<R>>);
 impl<R: Record> Source<R> {
     /// The table itself.
     pub const TABLE: Self = Source(None);
+
+    /// Whether these bytes have the form of a position: of a key as a whole.
+    fn can_be_position(&self, bytes: &[u8]) -> bool {
+        let is_key = |mut rest: &[u8]| R::Key::read(&mut rest).is_some() && rest.is_empty();
+        match self.0 {
+            None => is_key(bytes),
+            Some(index) => index.key_len(bytes).is_some_and(|own| match index.taken() {
+                Some(_) => own == bytes.len(),
+                None => is_key(&bytes[own..]),
+            }),
+        }
+    }
 }
 
 impl<R: Record, K: Key> From<&'static Index<R, K>> for Source<R> {
     fn from(index: &'static Index<R, K>) -> Self {
+        debug_assert!(index.is_kept(), "{} is not among its record's indexes", index.name());
         Source(Some(index))
     }
 }
@@ -117,17 +130,18 @@ impl<'a> View<'a> {
         index: &'static Index<R, K>,
         key: &K,
     ) -> Result<Option<R>> {
-        let mut bytes = owner::<R>(self.org);
-        key.write(&mut bytes);
+        debug_assert!(index.is_kept(), "{} is not among its record's indexes", index.name());
+        if index.taken().is_none() {
+            return Err(Error::internal(format!("{} is not unique", index.name())));
+        }
+        let own = key.to_bytes();
+        let owner = owner::<R>(self.org);
         let mut record_key = None;
-        self.raw_get(index.name(), &bytes, &mut |value| {
-            record_key = Some([owner::<R>(self.org).as_slice(), value].concat());
+        self.raw_get(index.name(), &[owner.as_slice(), &own].concat(), &mut |value| {
+            record_key = Some([owner.as_slice(), value].concat());
             Ok(())
         })?;
-        match record_key {
-            Some(record_key) => self.indexed(index.name(), &record_key).map(Some),
-            None => Ok(None),
-        }
+        record_key.map(|record_key| self.indexed(index, &own, &record_key)).transpose()
     }
 
     /// One part of the records whose key in `source` begins with `prefix`, those that `keep` keeps.
@@ -224,6 +238,34 @@ impl<'a> View<'a> {
         Ok(count)
     }
 
+    /// Every entry of an index from the key `from`, included, to the key `to`, excluded, until told
+    /// to stop: its own key and that of its record, which is not read. For counting, and for
+    /// filters over what an index holds.
+    pub fn entries<R: Record, K: Key>(
+        &self,
+        index: &'static Index<R, K>,
+        from: &impl Key,
+        to: &impl Key,
+        order: Order,
+        mut each: impl FnMut(K, R::Key) -> Result<Step>,
+    ) -> Result<()> {
+        let (from, to) = (self.prefixed::<R>(from), self.prefixed::<R>(to));
+        if from >= to {
+            return Ok(());
+        }
+        let owner = owner::<R>(self.org).len();
+        let span = Span { from: &from, to: Some(&to) };
+        self.scan(index.name(), span, order, &mut |key, value| {
+            let mut rest = &key[owner..];
+            let own = K::read(&mut rest);
+            let mut record_key = if index.taken().is_some() { value } else { rest };
+            match (own, R::Key::read(&mut record_key)) {
+                (Some(own), Some(record)) => each(own, record),
+                _ => Err(dangling(index.name(), key)),
+            }
+        })
+    }
+
     fn prefixed<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
         let mut bytes = owner::<R>(self.org);
         prefix.write(&mut bytes);
@@ -233,7 +275,7 @@ impl<'a> View<'a> {
     /// Walks a source. Positions are the keys without their owner: what a cursor carries.
     fn walk<R: Record>(
         &self,
-        Source(index): Source<R>,
+        source: Source<R>,
         prefix: &impl Key,
         order: Order,
         after: Option<&[u8]>,
@@ -244,8 +286,8 @@ impl<'a> View<'a> {
         let owner = owner::<R>(self.org);
         if let Some(after) = after {
             let mut position = [owner.as_slice(), after].concat();
-            // A position outside the list is one that was made up.
-            if !position.starts_with(&from) {
+            // A position that no record of this list can have was made up, or is of another list.
+            if !position.starts_with(&from) || !source.can_be_position(after) {
                 return Err(Error::invalid_at("cursor", "is not a cursor of this list"));
             }
             match order {
@@ -257,28 +299,31 @@ impl<'a> View<'a> {
             }
         }
         let span = Span { from: &from, to: to.as_deref() };
-        let Some(index) = index else {
+        let Source(Some(index)) = source else {
             return self.scan(R::TABLE, span, order, &mut |key, value| {
                 each(&key[owner.len()..], codec::decode(key, value)?)
             });
         };
         self.scan(index.name(), span, order, &mut |key, value| {
             let entry = &key[owner.len()..];
-            let record_key = match index.taken() {
-                Some(_) => value,
+            let (own, record_key) = match index.taken() {
+                Some(_) => (entry, value),
                 None => {
                     let own = index.key_len(entry).ok_or_else(|| dangling(index.name(), key))?;
-                    &entry[own..]
+                    entry.split_at(own)
                 }
             };
-            let record = self.indexed(index.name(), &[owner.as_slice(), record_key].concat())?;
-            each(entry, record)
+            each(entry, self.indexed(index, own, &[owner.as_slice(), record_key].concat())?)
         })
     }
 
-    /// The record an index entry points to.
-    fn indexed<R: Record>(&self, index: &str, key: &[u8]) -> Result<R> {
-        self.get_raw(key)?.ok_or_else(|| dangling(index, key))
+    /// The record an index entry points to. Entries carry no checksum as records do; what the
+    /// record says of itself shows whether the entry is right.
+    fn indexed<R: Record>(&self, index: &dyn AnyIndex<R>, own: &[u8], key: &[u8]) -> Result<R> {
+        match self.get_raw::<R>(key)? {
+            Some(record) if index.key_of(&record).as_deref() == Some(own) => Ok(record),
+            _ => Err(dangling(index.name(), key)),
+        }
     }
 
     pub(super) fn get_raw<R: Record>(&self, key: &[u8]) -> Result<Option<R>> {
@@ -307,7 +352,7 @@ impl<'a> View<'a> {
         table: &'static str,
         span: Span<'_>,
         order: Order,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<Step>,
+        each: &mut Each<'_>,
     ) -> Result<()> {
         match self.own {
             None => self.base.scan(table, span, order, each),
@@ -317,5 +362,8 @@ impl<'a> View<'a> {
 }
 
 fn dangling(index: &str, key: &[u8]) -> Error {
-    Error::internal(format!("{index} {}: points to no record", codec::hex(key)))
+    Error::internal(format!("{index}: an entry is wrong for {}", codec::hex(key)))
 }
+
+#[cfg(test)]
+mod tests;

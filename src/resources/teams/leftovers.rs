@@ -7,19 +7,29 @@ use bincode::{Decode, Encode};
 
 use super::members::{self, Member};
 use super::team::{self, Team};
-use super::{messages, tasks, wakes};
+use super::{approvals, memories, messages, runs, tasks, timeline, wakes};
 use crate::base::{Id, Result};
 use crate::outbox::{SWEEP_ROWS, Settings, Sweep, Swept};
 use crate::store::{Key, Order, Part, Record, Source, Tx};
 
+type ClearOfTeam = fn(&mut Tx, Id<Team>, usize) -> Result<usize>;
+type ClearOfMember = fn(&mut Tx, Id<Team>, Id<Member>, usize) -> Result<usize>;
+
 /// What a team has, each removed by a function that clears at most so many rows and says how many.
 /// Where it is less than it was allowed, nothing is left.
-const OF_A_TEAM: &[fn(&mut Tx, Id<Team>, usize) -> Result<usize>] =
-    &[members::clear, tasks::clear, messages::clear, team::clear];
+const OF_A_TEAM: &[ClearOfTeam] = &[
+    members::clear,
+    tasks::clear,
+    messages::clear,
+    memories::clear,
+    runs::clear,
+    approvals::clear,
+    timeline::clear,
+    team::clear,
+];
 
 /// What an agent has in a team and leaves with it, in the same way.
-const OF_A_MEMBER: &[fn(&mut Tx, Id<Team>, Id<Member>, usize) -> Result<usize>] =
-    &[tasks::unassign, wakes::clear];
+const OF_A_MEMBER: &[ClearOfMember] = &[tasks::unassign, wakes::clear, memories::clear_of_member];
 
 /// A deletion clears so many rows itself: few agents have more, and with three index entries each
 /// they are well within what one transaction may change.

@@ -66,7 +66,7 @@ mod tests {
     }
 
     fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &Part) -> Page<Thing> {
-        let keep = |thing: &Thing| thing.id.bytes()[15] % 8 != 0;
+        let keep = |thing: &Thing| !thing.id.bytes()[15].is_multiple_of(8);
         world.store.read(world.org, |view| merged(view, &BY_KIND, kinds, team, part, keep)).unwrap()
     }
 
@@ -90,7 +90,9 @@ mod tests {
         world.assert_sound(&[TableInfo::of::<Thing>()]);
         for kinds in [vec![], vec![1], vec![0, 2], vec![2, 1, 0]] {
             let named = |thing: &&Thing| {
-                thing.team == team && kinds.contains(&thing.kind) && thing.id.bytes()[15] % 8 != 0
+                thing.team == team
+                    && kinds.contains(&thing.kind)
+                    && !thing.id.bytes()[15].is_multiple_of(8)
             };
             let expected: Vec<_> = all.iter().rev().filter(named).map(|thing| thing.id).collect();
             for limit in 1..=all.len() {

@@ -306,6 +306,7 @@ fn tell(
 
 // ── Routes ───────────────────────────────────────────────────────────────────
 
+/// The routes of agents in a team.
 pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/agents";
     const ONE: &str = "/teams/{teamId}/agents/{agentId}";

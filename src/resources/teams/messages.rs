@@ -335,6 +335,7 @@ fn wake_unless_own(tx: &mut Tx, agent: &Member, message: &Message, cause: &Cause
 
 // ── Routes ───────────────────────────────────────────────────────────────────
 
+/// The routes of messages.
 pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/messages";
     const ONE: &str = "/teams/{teamId}/messages/{messageId}";

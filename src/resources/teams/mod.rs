@@ -4,14 +4,18 @@
 //! asks for it first: nothing of a team that was deleted can be reached, though clearing away what
 //! it left takes a while.
 
+pub mod approvals;
 mod leftovers;
 mod lists;
 mod members;
+pub mod memories;
 mod messages;
+pub mod runs;
 mod tasks;
 mod team;
 #[cfg(test)]
 mod testing;
+pub mod timeline;
 mod wakes;
 
 use crate::api::{Resource, Route};

@@ -361,6 +361,7 @@ fn next_number(tx: &mut Tx, team: Id<Team>) -> Result<u32> {
 
 // ── Routes ───────────────────────────────────────────────────────────────────
 
+/// The routes of tasks.
 pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/tasks";
     const ONE: &str = "/teams/{teamId}/tasks/{taskId}";

@@ -200,6 +200,7 @@ pub fn remove(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Removed> {
 
 // ── Routes ───────────────────────────────────────────────────────────────────
 
+/// The routes of teams themselves.
 pub fn routes() -> Vec<Route> {
     vec![
         Route::list("/teams", Rule::Member, "team.list", list).about("List the teams"),

@@ -1,10 +1,15 @@
 //! Group commit: one writer thread takes all attempts that wait, runs each on top of those before
 //! it, makes their changes durable together, and then answers all of them.
+//!
+//! Nobody is answered before the commit, not even who was refused: the reason may lie in a change
+//! that did not last. After a commit whose outcome is unknown the disk is opened again before
+//! anybody is told, so that whoever then looks sees what is there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::{Attempt, Commit, Disk, Engine, Layer, Reader, Writes};
 use crate::base::{Error, Result};
@@ -18,9 +23,16 @@ const MAX_WAITING: usize = 1024;
 /// others to be run.
 const MAX_GROUP: usize = 512;
 
+/// A commit takes no further attempts once it has 8 MiB to write: it would hold all of them in
+/// memory, and the first would wait for the last one's megabyte.
+const MAX_GROUP_BYTES: usize = 8 * 1024 * 1024;
+
+/// How often to see whether the disk must be opened again, or can be after all.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
 /// A [`Disk`] with its queue and its writer thread.
 pub struct Group {
-    newest: Arc<RwLock<Arc<dyn Reader>>>,
+    newest: Newest,
     queue: Option<SyncSender<Box<dyn Attempt>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -28,7 +40,7 @@ pub struct Group {
 impl Group {
     /// Starts the writer thread. `signals` hears of every commit.
     pub fn start(mut disk: impl Disk, signals: Arc<Signals>) -> Result<Self> {
-        let newest = Arc::new(RwLock::new(disk.snapshot()?));
+        let newest = Newest(Arc::new(RwLock::new(disk.snapshot()?)));
         let (queue, waiting) = sync_channel(MAX_WAITING);
         let mut writer = Writer { disk, newest: newest.clone(), signals, sound: true };
         let thread = std::thread::Builder::new()
@@ -41,7 +53,7 @@ impl Group {
 
 impl Engine for Group {
     fn snapshot(&self) -> Arc<dyn Reader> {
-        self.newest.read().expect("nobody panics holding it").clone()
+        self.newest.get()
     }
 
     fn submit(&self, attempt: Box<dyn Attempt>) -> Result<()> {
@@ -57,16 +69,36 @@ impl Drop for Group {
     /// Ends when everything handed in has been settled.
     fn drop(&mut self) {
         self.queue = None;
-        if let Some(thread) = self.thread.lock().ok().and_then(|mut thread| thread.take()) {
-            // A panic there has been settled as everybody's 500 already.
+        let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
+        // An attempt that held the last handle drops us on the writer's own thread, which cannot
+        // wait for itself.
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
             let _ = thread.join();
         }
     }
 }
 
+/// The newest durable state, for all who read.
+#[derive(Clone)]
+struct Newest(Arc<RwLock<Arc<dyn Reader>>>);
+
+impl Newest {
+    fn get(&self) -> Arc<dyn Reader> {
+        self.0.read().expect("nobody panics holding it").clone()
+    }
+
+    fn set(&self, reader: Arc<dyn Reader>) {
+        // What was there is dropped after the lock is.
+        let _old =
+            std::mem::replace(&mut *self.0.write().expect("nobody panics holding it"), reader);
+    }
+}
+
 struct Writer<D> {
     disk: D,
-    newest: Arc<RwLock<Arc<dyn Reader>>>,
+    newest: Newest,
     signals: Arc<Signals>,
     /// Whether the last commit's outcome is known. Otherwise the disk is opened again first.
     sound: bool,
@@ -74,81 +106,99 @@ struct Writer<D> {
 
 impl<D: Disk> Writer<D> {
     fn run(&mut self, waiting: &Receiver<Box<dyn Attempt>>) {
-        while let Ok(first) = waiting.recv() {
-            let mut group = vec![first];
-            while group.len() < MAX_GROUP
-                && let Ok(next) = waiting.try_recv()
-            {
-                group.push(next);
-            }
-            self.settle(group);
-        }
-    }
-
-    fn settle(&mut self, mut group: Vec<Box<dyn Attempt>>) {
         loop {
-            if let Err(error) = self.recover() {
-                return answer(group, vec![], &Err(error));
-            }
-            let (ends, writes) = self.run_all(&mut group);
-            if writes.is_empty() {
-                self.signals.fire(&writes.topics);
-                return answer(group, ends, &Ok(()));
-            }
-            let committed = catch_unwind(AssertUnwindSafe(|| self.disk.commit(&writes)))
-                .unwrap_or_else(|_| Commit::Unknown(Error::internal("the commit panicked")));
-            let end = match committed {
-                Commit::Done(reader) => {
-                    *self.newest.write().expect("nobody panics holding it") = reader;
-                    self.signals.fire(&writes.topics);
-                    Ok(())
+            match waiting.recv_timeout(LOOK_AFTER) {
+                Ok(first) => self.serve(first, waiting),
+                Err(RecvTimeoutError::Timeout) => {
+                    let _ = self.recover();
                 }
-                Commit::Conflict => continue,
-                Commit::Refused(error) => Err(error),
-                Commit::Unknown(error) => {
-                    tracing::error!(%error, "a commit failed; its outcome is unknown");
-                    self.sound = false;
-                    Err(unknown().detail(error))
-                }
-            };
-            return answer(group, ends, &end);
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
     }
 
-    /// Runs every attempt on top of those before it. A panic is that attempt's own 500.
-    fn run_all(&mut self, group: &mut [Box<dyn Attempt>]) -> (Vec<Result<()>>, Writes) {
-        let base = self.newest.read().expect("nobody panics holding it").clone();
+    /// Serves `first` and whoever else is waiting.
+    fn serve(&mut self, first: Box<dyn Attempt>, waiting: &Receiver<Box<dyn Attempt>>) {
+        if let Err(error) = self.recover() {
+            // The others would each try the broken disk again.
+            let others: Vec<_> = waiting.try_iter().take(MAX_WAITING).collect();
+            for attempt in std::iter::once(first).chain(others) {
+                settle(attempt, Err(error.clone()));
+            }
+            return;
+        }
+        let base = self.newest.get();
         let mut writes = Writes::default();
-        let mut ends = Vec::with_capacity(group.len());
-        for attempt in group {
-            let layer = Layer { base: &*base, writes: &writes };
-            let run = catch_unwind(AssertUnwindSafe(|| {
-                for _ in 0..self.disk.rehearsals() {
-                    let _ = attempt.run(&layer);
-                }
-                attempt.run(&layer)
-            }))
-            .unwrap_or_else(|_| Err(Error::internal("the operation panicked")));
-            ends.push(run.map(|new| writes.append(new)));
+        let mut bytes = 0;
+        let mut group = Vec::new();
+        let mut next = Some(first);
+        while let Some(mut attempt) = next {
+            let end = self.run_one(&mut *attempt, &Layer { base: &*base, writes: &writes });
+            group.push((
+                attempt,
+                end.map(|new| {
+                    bytes += new.bytes();
+                    writes.append(new);
+                }),
+            ));
+            let full = group.len() == MAX_GROUP || bytes >= MAX_GROUP_BYTES;
+            next = if full { None } else { waiting.try_recv().ok() };
         }
-        (ends, writes)
+        let end = if writes.is_empty() { Ok(()) } else { self.commit(&writes) };
+        if end.is_ok() {
+            self.signals.fire(&writes.topics);
+        }
+        for (attempt, own) in group {
+            settle(attempt, end.clone().and(own));
+        }
     }
 
+    /// Runs an attempt. If it panics, that is its own 500 and nobody else's.
+    fn run_one(&mut self, attempt: &mut dyn Attempt, layer: &Layer) -> Result<Writes> {
+        catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..self.disk.rehearsals() {
+                let _ = attempt.run(layer);
+            }
+            attempt.run(layer)
+        }))
+        .unwrap_or_else(|_| Err(Error::internal("the operation panicked")))
+    }
+
+    fn commit(&mut self, writes: &Writes) -> Result<()> {
+        let end = catch_unwind(AssertUnwindSafe(|| self.disk.commit(writes)))
+            .unwrap_or_else(|_| Commit::Unknown(Error::internal("the commit panicked")));
+        match end {
+            Commit::Done(reader) => {
+                self.newest.set(reader);
+                Ok(())
+            }
+            Commit::Refused(error) => Err(error),
+            Commit::Unknown(error) => {
+                tracing::error!(%error, "a commit failed; its outcome is unknown");
+                self.sound = false;
+                let _ = self.recover();
+                Err(unknown().detail(error))
+            }
+        }
+    }
+
+    /// Opens the disk again, if it must be.
     fn recover(&mut self) -> Result<()> {
-        if self.sound {
+        if self.sound && !self.disk.failed() {
             return Ok(());
         }
-        let newest = self.newest.clone();
-        let reopened = self.disk.reopen(&mut |reader| {
-            *newest.write().expect("nobody panics holding it") = reader;
-        });
+        self.sound = false;
+        let reopened = catch_unwind(AssertUnwindSafe(|| self.disk.reopen()))
+            .unwrap_or_else(|_| Err(Error::internal("opening the database again panicked")));
         match reopened {
-            Ok(()) => {
+            Ok(reader) => {
+                self.newest.set(reader);
                 self.sound = true;
                 tracing::info!("the database was opened again; writes go on");
                 Ok(())
             }
             Err(error) => {
+                tracing::warn!(%error, "the database cannot be opened again yet");
                 Err(Error::busy("read_only", "writes are not possible now", 1).detail(error))
             }
         }
@@ -163,12 +213,11 @@ fn unknown() -> Error {
     )
 }
 
-/// What an attempt was refused for was judged on top of changes that did not last either, so a
-/// failed commit is everybody's answer.
-fn answer(group: Vec<Box<dyn Attempt>>, ends: Vec<Result<()>>, end: &Result<()>) {
-    let mut ends = ends.into_iter();
-    for attempt in group {
-        let own = ends.next().unwrap_or(Ok(()));
-        attempt.settle(end.clone().and(own));
-    }
+/// Answers. Whatever goes wrong at whoever waited (its values are dropped here) must not end the
+/// writer thread.
+fn settle(attempt: Box<dyn Attempt>, end: Result<()>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| attempt.settle(end)));
 }
+
+#[cfg(test)]
+mod tests;

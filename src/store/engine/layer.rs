@@ -22,8 +22,7 @@ impl Reader for Layer<'_> {
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
         match self.writes.tables.get(table).and_then(|changes| changes.get(key)) {
-            Some(Op::Delete) => Ok(false),
-            Some(Op::Put(value) | Op::Insert(value)) => see(value).map(|()| true),
+            Some(op) => op.value().map_or(Ok(false), |value| see(value).map(|()| true)),
             None => self.base.get(table, key, see),
         }
     }
@@ -43,7 +42,7 @@ impl Reader for Layer<'_> {
 
     fn is_free(&self, table: &'static str, key: &[u8]) -> Result<bool> {
         match self.writes.tables.get(table).and_then(|changes| changes.get(key)) {
-            Some(op) => Ok(*op == Op::Delete),
+            Some(op) => Ok(op.value().is_none()),
             None => self.base.is_free(table, key),
         }
     }
@@ -107,8 +106,119 @@ fn merged(
 }
 
 fn show(key: &[u8], op: &Op, each: &mut Each<'_>) -> Result<Step> {
-    match op {
-        Op::Put(value) | Op::Insert(value) => each(key, value),
-        Op::Delete => Ok(Step::More),
+    op.value().map_or(Ok(Step::More), |value| each(key, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Disk, Memory};
+    use super::*;
+    use proptest::prelude::*;
+
+    type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    fn memory(rows: &Rows) -> Memory {
+        let mut writes = Writes::default();
+        for (key, value) in rows {
+            writes.add("t", key.clone(), Op::Insert(value.clone()));
+        }
+        let mut memory = Memory::default();
+        memory.commit(&writes);
+        memory
+    }
+
+    fn scanned(
+        reader: &dyn Reader,
+        span: Span<'_>,
+        order: Order,
+        most: usize,
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut rows = Vec::new();
+        reader
+            .scan("t", span, order, &mut |key, value| {
+                assert!(rows.len() < most, "nothing is shown after enough");
+                rows.push((key.to_vec(), value.to_vec()));
+                Ok(if rows.len() == most { Step::Enough } else { Step::More })
+            })
+            .unwrap();
+        rows
+    }
+
+    /// Short keys, so that they meet often.
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(0..3u8, 0..3)
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<(Vec<u8>, Option<u8>)>> {
+        prop::collection::vec((key(), any::<Option<u8>>()), 0..12)
+    }
+
+    /// Changes `rows` and says so in a batch, as a transaction would.
+    fn apply(changes: Vec<(Vec<u8>, Option<u8>)>, rows: &mut Rows, writes: &mut Writes) {
+        for (key, value) in changes {
+            let op = match (value, rows.contains_key(&key)) {
+                (Some(value), true) => Op::Put(vec![value]),
+                (Some(value), false) => Op::Insert(vec![value]),
+                (None, true) => Op::Delete,
+                (None, false) => continue,
+            };
+            match op.value() {
+                Some(value) => rows.insert(key.clone(), value.to_vec()),
+                None => rows.remove(&key),
+            };
+            writes.add("t", key, op);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn two_layers_read_as_if_they_had_been_applied(
+            base in prop::collection::btree_map(key(), prop::collection::vec(any::<u8>(), 1), 0..9),
+            first in changes(),
+            second in changes(),
+            from in key(),
+            to in prop::option::of(key()),
+            descending: bool,
+            most in 1..9usize,
+        ) {
+            let mut memory = memory(&base);
+            let below = memory.snapshot().unwrap();
+            let (mut rows, mut one, mut two) = (base.clone(), Writes::default(), Writes::default());
+            apply(first, &mut rows, &mut one);
+            apply(second, &mut rows, &mut two);
+            let lower = Layer { base: &*below, writes: &one };
+            let upper = Layer { base: &lower, writes: &two };
+
+            let order = if descending { Order::Descending } else { Order::Ascending };
+            let span = Span { from: &from, to: to.as_deref() };
+            let within = |key: &Vec<u8>| *key >= from && to.as_ref().is_none_or(|to| key < to);
+            let mut want: Vec<_> = rows.clone().into_iter().filter(|(key, _)| within(key)).collect();
+            if descending {
+                want.reverse();
+            }
+            want.truncate(most);
+            prop_assert_eq!(scanned(&upper, span, order, most), want.clone());
+            for key in base.keys().chain(rows.keys()) {
+                let mut value = None;
+                let there = upper.get("t", key, &mut |v| { value = Some(v.to_vec()); Ok(()) }).unwrap();
+                prop_assert_eq!(value.as_ref(), rows.get(key));
+                prop_assert_eq!(there, value.is_some());
+                prop_assert_eq!(upper.is_free("t", key).unwrap(), value.is_none());
+            }
+
+            // Joined to one batch they come to the same, and what the batch says of the state
+            // below is true: it inserts only where nothing was.
+            one.append(two);
+            prop_assert_eq!(scanned(&Layer { base: &*below, writes: &one }, span, order, most), want);
+            for (key, op) in one.tables.values().flatten() {
+                match op {
+                    Op::Insert(_) => prop_assert!(!base.contains_key(key)),
+                    Op::Delete => prop_assert!(base.contains_key(key)),
+                    Op::Put(_) => prop_assert!(base.contains_key(key)),
+                }
+            }
+            memory.commit(&one);
+            prop_assert_eq!(scanned(&*memory.snapshot().unwrap(), Span { from: &[], to: None }, Order::Ascending, 999), rows.into_iter().collect::<Vec<_>>());
+        }
     }
 }

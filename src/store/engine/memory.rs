@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Commit, Disk, Each, Op, Order, Reader, Span, Step, Writes};
+use super::{Commit, Disk, Each, Order, Reader, Span, Step, Writes};
 use crate::base::Result;
 
-type Tables = BTreeMap<&'static str, BTreeMap<Vec<u8>, Arc<[u8]>>>;
+/// Shared with the snapshots taken; a commit copies only the tables it changes.
+type Tables = BTreeMap<&'static str, Arc<BTreeMap<Vec<u8>, Arc<[u8]>>>>;
 
 /// Tables in memory.
 #[derive(Default)]
@@ -18,7 +19,7 @@ pub struct Memory {
 
 #[derive(Clone, Default)]
 struct State {
-    tables: Arc<Tables>,
+    tables: Tables,
     commits: u64,
     access_stamp: u64,
 }
@@ -41,25 +42,20 @@ impl Disk for Memory {
         if writes.decide_access {
             self.now.access_stamp = self.now.commits;
         }
-        let tables = Arc::make_mut(&mut self.now.tables);
         for (table, changes) in &writes.tables {
-            let table = tables.entry(table).or_default();
+            let table = Arc::make_mut(self.now.tables.entry(table).or_default());
             for (key, op) in changes {
-                match op {
-                    Op::Put(value) | Op::Insert(value) => {
-                        table.insert(key.clone(), value.as_slice().into());
-                    }
-                    Op::Delete => {
-                        table.remove(key);
-                    }
-                }
+                match op.value() {
+                    Some(value) => table.insert(key.clone(), value.into()),
+                    None => table.remove(key),
+                };
             }
         }
         Commit::Done(Arc::new(self.now.clone()))
     }
 
-    fn reopen(&mut self, _: &mut dyn FnMut(Arc<dyn Reader>)) -> Result<()> {
-        Ok(())
+    fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
+        self.snapshot()
     }
 
     fn rehearsals(&mut self) -> usize {

@@ -2,19 +2,21 @@
 //! batches.
 //!
 //! The seam is cut so that an engine over several machines fits in later: it reads at a snapshot;
-//! an attempt may be run again and again, having no effect but its writes; a commit ends in one of
-//! four ways ([`Commit`]); the notice of a commit is a hint that may be lost; and a lease is an
-//! ordinary row.
+//! an attempt may be run again and again, having no effect but its writes; how it ended may stay
+//! unknown; the notice of a commit is a hint that may be lost; and a lease is an ordinary row.
 
 mod group;
+mod integrity;
 mod layer;
 mod memory;
 mod redb;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 pub use group::Group;
+pub use integrity::integrity;
 pub use layer::Layer;
 pub use memory::Memory;
 pub use redb::Redb;
@@ -94,6 +96,16 @@ pub enum Op {
     Delete,
 }
 
+impl Op {
+    /// What lies under the key afterwards.
+    pub fn value(&self) -> Option<&[u8]> {
+        match self {
+            Op::Put(value) | Op::Insert(value) => Some(value),
+            Op::Delete => None,
+        }
+    }
+}
+
 /// A finished batch of changes, and whom to tell of it.
 #[derive(Clone, Debug, Default)]
 pub struct Writes {
@@ -108,7 +120,7 @@ pub struct Writes {
 impl Writes {
     /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
-        self.tables.is_empty()
+        self.tables.values().all(BTreeMap::is_empty)
     }
 
     /// How many keys change.
@@ -116,10 +128,42 @@ impl Writes {
         self.tables.values().map(BTreeMap::len).sum()
     }
 
+    /// The bytes of all keys and values.
+    pub fn bytes(&self) -> usize {
+        let changes = self.tables.values().flatten();
+        changes.map(|(key, op)| key.len() + op.value().map_or(0, <[u8]>::len)).sum()
+    }
+
+    /// Adds a change that came after those that are there. What two changes of one key come to
+    /// keeps what the first knew of the state below: whether there was nothing.
+    pub fn add(&mut self, table: &'static str, key: Vec<u8>, op: Op) {
+        let mut place = match self.tables.entry(table).or_default().entry(key) {
+            Entry::Occupied(place) => place,
+            Entry::Vacant(place) => {
+                place.insert(op);
+                return;
+            }
+        };
+        let op = match (place.get(), op) {
+            // There was nothing and there is nothing. Deleting would hit whatever somebody else
+            // puts there meanwhile.
+            (Op::Insert(_), Op::Delete) => {
+                place.remove();
+                return;
+            }
+            (Op::Insert(_), Op::Put(value)) => Op::Insert(value),
+            (Op::Delete, Op::Insert(value)) => Op::Put(value),
+            (_, op) => op,
+        };
+        place.insert(op);
+    }
+
     /// Adds what came after.
     pub fn append(&mut self, later: Writes) {
         for (table, changes) in later.tables {
-            self.tables.entry(table).or_default().extend(changes);
+            for (key, op) in changes {
+                self.add(table, key, op);
+            }
         }
         self.topics.extend(later.topics);
         self.decide_access |= later.decide_access;
@@ -130,11 +174,9 @@ impl Writes {
 pub enum Commit {
     /// Durable. Reads from now on see it.
     Done(Arc<dyn Reader>),
-    /// Nothing of it was kept, for a reason that trying again will not change.
+    /// Nothing of it was kept.
     Refused(Error),
-    /// Nothing of it was kept: somebody else changed what it was based on. Run the attempts again.
-    Conflict,
-    /// It may or may not have been kept. Nobody may be told either.
+    /// It may or may not have been kept. Nobody may be told either; the disk is opened again.
     Unknown(Error),
 }
 
@@ -163,12 +205,15 @@ pub trait Disk: Send + 'static {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>>;
     /// Makes a batch durable.
     fn commit(&mut self, writes: &Writes) -> Commit;
-    /// Gets back to a sound state after a commit whose outcome is unknown, publishing what readers
-    /// are to see meanwhile and afterwards.
+    /// Whether it must be opened again for another reason than a commit: reads fail.
+    fn failed(&self) -> bool {
+        false
+    }
+    /// Gets back to a sound state. Readers of before may fail from now on (503).
     ///
     /// # Errors
-    /// If that is not possible yet; it is tried again before the next commit.
-    fn reopen(&mut self, publish: &mut dyn FnMut(Arc<dyn Reader>)) -> Result<()>;
+    /// If that is not possible yet; it is tried again soon.
+    fn reopen(&mut self) -> Result<Arc<dyn Reader>>;
     /// How often an attempt is run before the run that counts: 0, except in tests that prove that
     /// attempts may run again.
     fn rehearsals(&mut self) -> usize {

@@ -7,24 +7,27 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 use redb::{
-    Database, Durability, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition,
-    TableError,
+    Database, DatabaseError, Durability, ReadOnlyTable, ReadTransaction, ReadableDatabase,
+    TableDefinition, TableError, WriteTransaction,
 };
 
 use super::{Commit, Disk, Each, Op, Order, Reader, Span, Step, Writes};
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Result};
+use crate::store::codec;
 
 /// Pages kept in memory. 64 MB hold the hot part of a million records, and an idle server does not
 /// touch them.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How long to wait for readers of a database that is to be opened again. They take microseconds.
-const READERS_LEAVE_SECS: u64 = 5;
+/// What must fit on a disk that was full before it is written to again: more than a commit of
+/// ordinary requests takes, so that it does not fail at once.
+const ROOM_BYTES: usize = 1024 * 1024;
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
@@ -32,8 +35,20 @@ fn definition(name: &str) -> TableDefinition<'_, &'static [u8], &'static [u8]> {
     TableDefinition::new(name)
 }
 
-fn failed(error: impl std::fmt::Display) -> Error {
-    Error::internal(format!("the database: {error}"))
+/// A failure of the database, as callers are told.
+fn failed(error: impl Into<redb::Error>) -> Error {
+    match error.into() {
+        // It failed before and is about to be opened again, or was while somebody read.
+        redb::Error::PreviousIo | redb::Error::DatabaseClosed => {
+            Error::busy("reopening", "the database is being opened again", 1)
+        }
+        error => Error::internal(format!("the database: {error}")),
+    }
+}
+
+/// A database that cannot be used, as the person at the command line is told.
+pub(super) fn unusable(path: &Path, what: impl std::fmt::Display) -> Error {
+    Error::new(Kind::Internal, "database", format!("{}: {what}", path.display()))
 }
 
 /// How the database is opened, again if need be.
@@ -41,12 +56,17 @@ type Opener = Box<dyn Fn() -> Result<Database> + Send>;
 
 /// One redb file.
 pub struct Redb {
+    /// `None` only after it could not be opened again.
     database: Option<Database>,
     opener: Opener,
-    /// Where to try whether the disk can be written, before giving up what can still be read.
-    probe: Option<PathBuf>,
+    /// Where it lies, if in a file.
+    path: Option<PathBuf>,
     tables: Vec<&'static str>,
     stamps: Stamps,
+    /// Whether a commit failed and none was made since.
+    suspect: bool,
+    /// Whether reads fail.
+    reads_fail: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -62,11 +82,15 @@ impl Redb {
     /// # Errors
     /// If there is a file already, or it cannot be written.
     pub fn create(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
-        OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-        let made = builder().create(path).map_err(failed)?;
-        drop(made);
-        if let Some(parent) = path.parent() {
-            File::open(parent).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        let wrong = |e: &dyn std::fmt::Display| unusable(path, format!("cannot be made: {e}"));
+        OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| wrong(&e))?;
+        if let Err(error) = builder().create(path) {
+            // Nothing is lost with it, and it would stand in the way of the next try.
+            let _ = std::fs::remove_file(path);
+            return Err(wrong(&error));
+        }
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            File::open(parent).and_then(|dir| dir.sync_all()).map_err(|e| wrong(&e))?;
         }
         Self::open(path, tables)
     }
@@ -77,19 +101,25 @@ impl Redb {
     /// If it is missing, empty, broken or served by another process.
     pub fn open(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
         let file = path.to_path_buf();
-        let probe = path.with_extension("probe");
-        Self::open_by(Box::new(move || builder().open(&file).map_err(failed)), Some(probe), tables)
+        Self::open_by(Box::new(move || open_file(&file)), Some(path.to_path_buf()), tables)
     }
 
-    /// Opens by a way of one's own: how tests put a failing disk below.
+    /// Opens by a way of one's own: how tests put a failing disk below. `path` is where to see
+    /// whether a disk that failed can be written again.
     pub fn open_by(
         opener: Opener,
-        probe: Option<PathBuf>,
+        path: Option<PathBuf>,
         tables: Vec<&'static str>,
     ) -> Result<Self> {
-        let database = opener()?;
-        let redb =
-            Redb { database: Some(database), opener, probe, tables, stamps: Stamps::default() };
+        let redb = Redb {
+            database: Some(opener()?),
+            opener,
+            path,
+            tables,
+            stamps: Stamps::default(),
+            suspect: false,
+            reads_fail: Arc::default(),
+        };
         redb.create_tables()?;
         Ok(redb)
     }
@@ -114,10 +144,7 @@ impl Redb {
         if missing.is_empty() {
             return Ok(());
         }
-        let mut write = database.begin_write().map_err(failed)?;
-        write.set_durability(Durability::Immediate).map_err(failed)?;
-        write.set_two_phase_commit(true);
-        write.set_quick_repair(true);
+        let write = begin(database)?;
         for name in missing {
             write.open_table(definition(name)).map_err(failed)?;
         }
@@ -131,28 +158,36 @@ impl Redb {
     fn reader(&self) -> Result<Arc<dyn Reader>> {
         let transaction = self.database()?.begin_read().map_err(failed)?;
         let tables = self.tables.iter().map(|name| (*name, OnceLock::new())).collect();
-        Ok(Arc::new(Snapshot { transaction, tables, stamps: self.stamps }))
+        let reads_fail = self.reads_fail.clone();
+        Ok(Arc::new(Snapshot { transaction, tables, stamps: self.stamps, reads_fail }))
     }
 
-    fn write(&self, writes: &Writes) -> Result<()> {
-        let mut transaction = self.database()?.begin_write().map_err(failed)?;
-        transaction.set_durability(Durability::Immediate).map_err(failed)?;
-        transaction.set_two_phase_commit(true);
-        transaction.set_quick_repair(true);
+    /// Applies a batch and makes it durable; otherwise says how it ended.
+    fn write(&mut self, writes: &Writes) -> Result<Arc<dyn Reader>, Commit> {
+        let transaction = self.database().and_then(begin).map_err(Commit::Unknown)?;
         for (name, changes) in &writes.tables {
-            let mut table = transaction.open_table(definition(name)).map_err(failed)?;
+            let mut table = transaction
+                .open_table(definition(name))
+                .map_err(|error| Commit::Unknown(failed(error)))?;
             for (key, op) in changes {
-                match op {
-                    Op::Put(value) | Op::Insert(value) => {
-                        table.insert(key.as_slice(), value.as_slice()).map_err(failed)?;
-                    }
-                    Op::Delete => {
-                        table.remove(key.as_slice()).map_err(failed)?;
-                    }
+                let there = match op.value() {
+                    Some(value) => table.insert(key.as_slice(), value),
+                    None => table.remove(key.as_slice()),
+                }
+                .map_err(|error| Commit::Unknown(failed(error)))?
+                .is_some();
+                if there && matches!(op, Op::Insert(_)) {
+                    let error = format!("{name} {}: would be written over", codec::hex(key));
+                    return Err(Commit::Refused(Error::internal(error)));
                 }
             }
         }
-        transaction.commit().map_err(failed)
+        transaction.commit().map_err(|error| Commit::Unknown(failed(error)))?;
+        self.stamps.commits += 1;
+        if writes.decide_access {
+            self.stamps.access = self.stamps.commits;
+        }
+        self.reader().map_err(Commit::Unknown)
     }
 }
 
@@ -162,90 +197,101 @@ fn builder() -> redb::Builder {
     builder
 }
 
+fn open_file(path: &Path) -> Result<Database> {
+    if path.metadata().is_ok_and(|file| file.len() == 0) {
+        return Err(unusable(path, "is empty: what was in it is lost; restore a backup"));
+    }
+    match catch_unwind(|| builder().open(path)) {
+        Ok(Ok(database)) => Ok(database),
+        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
+            Err(unusable(path, "is in use by another process"))
+        }
+        Ok(Err(error)) => Err(unusable(path, format!("cannot be opened: {error}"))),
+        Err(_) => Err(unusable(path, "is broken; restore a backup")),
+    }
+}
+
+/// Begins a commit that is durable when it has been made. In its two phases everything is synced
+/// before the root is switched, so that a sync that failed leaves the state before it; quick repair
+/// stores what a restart would otherwise have to work out.
+fn begin(database: &Database) -> Result<WriteTransaction> {
+    let mut transaction = database.begin_write().map_err(failed)?;
+    transaction.set_durability(Durability::Immediate).map_err(failed)?;
+    transaction.set_two_phase_commit(true);
+    transaction.set_quick_repair(true);
+    Ok(transaction)
+}
+
 impl Disk for Redb {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.reader()
     }
 
     fn commit(&mut self, writes: &Writes) -> Commit {
-        if let Err(error) = self.write(writes) {
-            return Commit::Unknown(error);
+        if self.suspect
+            && let Some(path) = &self.path
+            && let Err(error) = try_room(&path.with_extension("room"))
+        {
+            let busy = Error::busy("read_only", "writes are not possible now", 1);
+            return Commit::Refused(busy.detail(error));
         }
-        self.stamps.commits += 1;
-        if writes.decide_access {
-            self.stamps.access = self.stamps.commits;
-        }
-        match self.reader() {
-            Ok(reader) => Commit::Done(reader),
-            Err(error) => Commit::Unknown(error),
+        match self.write(writes) {
+            Ok(reader) => {
+                self.suspect = false;
+                Commit::Done(reader)
+            }
+            Err(end) => {
+                self.suspect |= matches!(end, Commit::Unknown(_));
+                end
+            }
         }
     }
 
-    fn reopen(&mut self, publish: &mut dyn FnMut(Arc<dyn Reader>)) -> Result<()> {
-        // A disk that is still full or broken: what is open can be read, so it stays open.
-        if let Some(probe) = &self.probe {
-            try_disk(probe).map_err(failed)?;
+    fn failed(&self) -> bool {
+        self.reads_fail.load(Ordering::Relaxed)
+    }
+
+    fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
+        if let Some(path) = &self.path {
+            // Much of what is open can be read from memory. It is not given up for a file that
+            // cannot even be opened, as on a disk that is mounted read-only after an error.
+            let file = OpenOptions::new().read(true).write(true).open(path);
+            file.map_err(|error| unusable(path, error))?;
         }
-        publish(Arc::new(Closed));
         self.database = None;
-        // The file stays locked until the last reader has left.
-        let deadline = Instant::now() + Duration::from_secs(READERS_LEAVE_SECS);
-        let database = loop {
-            match (self.opener)() {
-                Ok(database) => break database,
-                Err(error) if Instant::now() > deadline => return Err(error),
-                Err(_) => std::thread::sleep(Duration::from_millis(2)),
-            }
-        };
-        self.database = Some(database);
+        self.database = Some((self.opener)()?);
+        self.reads_fail = Arc::default();
         self.stamps.commits += 1;
         self.stamps.access = self.stamps.commits;
-        publish(self.reader()?);
-        Ok(())
+        self.reader()
     }
 }
 
-fn try_disk(probe: &Path) -> std::io::Result<()> {
-    // A page of redb's, more than a file system gives away from its reserve by chance.
-    let mut file = File::create(probe)?;
-    let tried = file.write_all(&[0; 64 * 1024]).and_then(|()| file.sync_all());
-    std::fs::remove_file(probe)?;
+/// Whether some room is left on the disk, for a commit that is made to know how it ends.
+fn try_room(file: &Path) -> std::io::Result<()> {
+    let mut room = File::create(file)?;
+    let tried = room.write_all(&[0; ROOM_BYTES]).and_then(|()| room.sync_all());
+    std::fs::remove_file(file)?;
     tried
-}
-
-/// What readers see while the database is opened again.
-struct Closed;
-
-impl Closed {
-    fn error() -> Error {
-        Error::busy("reopening", "the database is being opened again", 1)
-    }
-}
-
-impl Reader for Closed {
-    fn get(
-        &self,
-        _: &'static str,
-        _: &[u8],
-        _: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<bool> {
-        Err(Self::error())
-    }
-    fn scan(&self, _: &'static str, _: Span<'_>, _: Order, _: &mut Each<'_>) -> Result<()> {
-        Err(Self::error())
-    }
-    fn access_stamp(&self) -> Option<u64> {
-        None
-    }
 }
 
 struct Snapshot {
     transaction: ReadTransaction,
     tables: HashMap<&'static str, OnceLock<Table>>,
     stamps: Stamps,
+    reads_fail: Arc<AtomicBool>,
 }
 
 impl Snapshot {
+    /// A failed read: redb answers no more that is not in its memory until it is opened again.
+    fn failed(&self, error: impl Into<redb::Error>) -> Error {
+        let error = error.into();
+        if matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo) {
+            self.reads_fail.store(true, Ordering::Relaxed);
+        }
+        failed(error)
+    }
+
     /// `None` for a table that nobody has written to yet.
     fn table(&self, name: &'static str) -> Result<Option<&Table>> {
         let place = self
@@ -258,7 +304,7 @@ impl Snapshot {
         match self.transaction.open_table(definition(name)) {
             Ok(table) => Ok(Some(place.get_or_init(|| table))),
             Err(TableError::TableDoesNotExist(_)) => Ok(None),
-            Err(error) => Err(failed(error)),
+            Err(error) => Err(self.failed(error)),
         }
     }
 }
@@ -271,7 +317,7 @@ impl Reader for Snapshot {
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
         let Some(table) = self.table(table)? else { return Ok(false) };
-        match table.get(key).map_err(failed)? {
+        match table.get(key).map_err(|error| self.failed(error))? {
             Some(value) => see(value.value()).map(|()| true),
             None => Ok(false),
         }
@@ -292,12 +338,12 @@ impl Reader for Snapshot {
             Some(to) => table.range(span.from..to),
             None => table.range(span.from..),
         }
-        .map_err(failed)?;
+        .map_err(|error| self.failed(error))?;
         while let Some(entry) = match order {
             Order::Ascending => range.next(),
             Order::Descending => range.next_back(),
         } {
-            let (key, value) = entry.map_err(failed)?;
+            let (key, value) = entry.map_err(|error| self.failed(error))?;
             if each(key.value(), value.value())? == Step::Enough {
                 break;
             }
@@ -309,3 +355,6 @@ impl Reader for Snapshot {
         Some(self.stamps.access)
     }
 }
+
+#[cfg(test)]
+mod tests;

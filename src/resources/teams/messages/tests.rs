@@ -1,3 +1,5 @@
+//! Messages: who gets them, who is woken, and who may read them away.
+
 use serde_json::{Value, json};
 
 use super::*;

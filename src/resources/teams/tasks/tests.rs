@@ -1,3 +1,5 @@
+//! Tasks: numbers, claims, and who is woken when they change.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -26,6 +26,7 @@ const MAX_ACKED: usize = 1000;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
+/// How wakes are handed out.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WakeFilter {
@@ -33,6 +34,7 @@ pub struct WakeFilter {
 }
 impl Input for WakeFilter {}
 
+/// The wakes that were dealt with; unknown ids are passed over.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ack {

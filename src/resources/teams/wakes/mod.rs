@@ -226,6 +226,7 @@ fn about_the_same(view: &View, wake: &Wake) -> Result<Vec<Wake>> {
 
 // ── Routes ───────────────────────────────────────────────────────────────────
 
+/// The routes of wakes.
 pub fn routes() -> Vec<Route> {
     vec![
         Route::wait(

@@ -1,0 +1,333 @@
+//! The schemas of the document: one name space for what goes in and what comes out.
+//!
+//! A type that is sent and received has one schema if both directions agree. If they differ in
+//! what must be there (an optional field is always present in an answer), the form that goes in is
+//! called `…Input`. Two different types of one name are told as a problem.
+
+use std::collections::BTreeSet;
+
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use crate::api::route::SchemaOf;
+
+/// Where schemas lie in the document.
+const SCHEMAS: &str = "#/components/schemas/";
+/// Where references to inputs point until it is known what the inputs are called.
+const INPUTS: &str = "#/components/inputs/";
+
+/// The schemas met so far.
+pub struct Schemas {
+    inputs: SchemaGenerator,
+    outputs: SchemaGenerator,
+    pages: Map<String, Value>,
+    problems: Vec<String>,
+}
+
+impl Schemas {
+    /// None yet.
+    pub fn new() -> Self {
+        let generator = |settings: SchemaSettings, path: &'static str| {
+            settings.with(|settings| settings.definitions_path = path.into()).into_generator()
+        };
+        let settings = SchemaSettings::draft2020_12();
+        Schemas {
+            inputs: generator(settings.clone().for_deserialize(), INPUTS),
+            outputs: generator(settings.for_serialize(), SCHEMAS),
+            pages: Map::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// The schema of a body; `None` for `()`, which takes nothing.
+    pub fn input(&mut self, schema: SchemaOf) -> Option<Value> {
+        let schema = schema(&mut self.inputs).to_value();
+        (schema["type"] != "null").then_some(schema)
+    }
+
+    /// The schema of an answer. What `Option` says may be null is there all the same.
+    pub fn output(&mut self, schema: SchemaOf) -> Value {
+        schema(&mut self.outputs).to_value()
+    }
+
+    /// The schema of a list's answer (contract §1, "A list").
+    pub fn page(&mut self, item: SchemaOf) -> Value {
+        let item = self.output(item);
+        let page = json!({
+            "type": "object",
+            "properties": {
+                "items": {"type": "array", "items": item},
+                "nextCursor": {
+                    "type": ["string", "null"],
+                    "description": "The cursor of what follows; null exactly when nothing does."
+                }
+            },
+            "required": ["items", "nextCursor"]
+        });
+        let Some(name) = item["$ref"].as_str().and_then(|at| at.strip_prefix(SCHEMAS)) else {
+            return page;
+        };
+        let name = format!("PageOf{name}");
+        let reference = json!({"$ref": format!("{SCHEMAS}{name}")});
+        self.pages.insert(name, page);
+        reference
+    }
+
+    /// Whether a body of this schema cannot be empty.
+    pub fn requires_something(&self, schema: &Value) -> bool {
+        let fields = self.look_up(schema)["required"].as_array();
+        fields.is_some_and(|fields| !fields.is_empty())
+    }
+
+    /// The query parameters that the fields of an input make. Lists repeat the name, objects are
+    /// written `name[field]=…`.
+    pub fn query(&mut self, schema: SchemaOf) -> Vec<Value> {
+        let Some(schema) = self.input(schema) else { return vec![] };
+        let schema = self.look_up(&schema).clone();
+        if !schema["properties"].is_object() {
+            self.problems.push(format!("a query is not an object with named fields: {schema}"));
+        }
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        let fields = schema["properties"].as_object().cloned().unwrap_or_default();
+        let parameters = fields.into_iter().map(|(name, schema)| {
+            let mut schema = without_null(schema);
+            let fields = schema.as_object_mut();
+            let description = fields.and_then(|fields| fields.shift_remove("description"));
+            let required = required.contains(&json!(name));
+            let mut parameter = json!({"name": name, "in": "query", "required": required});
+            if let Some(description) = description {
+                parameter["description"] = description;
+            }
+            let style = match self.look_up(&schema)["type"].as_str() {
+                Some("object") => Some("deepObject"),
+                Some("array") => Some("form"),
+                _ => None,
+            };
+            if let Some(style) = style {
+                parameter["style"] = json!(style);
+                parameter["explode"] = json!(true);
+            }
+            parameter["schema"] = schema;
+            parameter
+        });
+        parameters.collect()
+    }
+
+    /// Follows an input's reference.
+    fn look_up<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        let name = schema["$ref"].as_str().and_then(|at| at.strip_prefix(INPUTS));
+        name.and_then(|name| self.inputs.definitions().get(name)).unwrap_or(schema)
+    }
+
+    /// Settles the names: turns the references in `places` into the final ones, and gives the
+    /// schemas that they need, by name, with a sentence for each name that two types have.
+    pub fn finish(mut self, places: &mut [&mut Value]) -> (Map<String, Value>, Vec<String>) {
+        let mut problems = self.problems;
+        let inputs = self.inputs.take_definitions(true);
+        let mut outputs = self.outputs.take_definitions(true);
+        for definitions in [&inputs, &outputs] {
+            problems.extend(numbered(definitions));
+        }
+        for (name, page) in self.pages {
+            if outputs.insert(name.clone(), page).is_some() {
+                problems.push(format!("a type is called {name}, as is a page of a list"));
+            }
+        }
+
+        let in_two_forms = in_two_forms(&inputs, &outputs);
+        let input_name = |name: &str| match in_two_forms.contains(name) {
+            true => format!("{name}Input"),
+            false => name.to_string(),
+        };
+        let mut all = outputs;
+        for (name, schema) in inputs {
+            if in_two_forms.contains(&name) && !same_type(&schema, &all[&name]) {
+                problems.push(format!("two types are called {name}, one sent and one received"));
+            }
+            let taken = all.insert(input_name(&name), schema).is_some();
+            if taken && in_two_forms.contains(&name) {
+                problems.push(format!("a type is called {}", input_name(&name)));
+            }
+        }
+
+        let settle = |object: &mut Map<String, Value>| {
+            if let Some(Value::String(at)) = object.get_mut("$ref")
+                && let Some(name) = at.strip_prefix(INPUTS)
+            {
+                *at = format!("{SCHEMAS}{}", input_name(name));
+            }
+            list_values(object);
+            drop_sections(object);
+            drop_unsigned(object);
+        };
+        all.values_mut().for_each(|schema| each_object(schema, &settle));
+        for place in places.iter_mut() {
+            each_object(place, &settle);
+        }
+
+        let needed = needed(&all, places);
+        all.retain(|name, _| needed.contains(name));
+        all.sort_keys();
+        (all, problems)
+    }
+}
+
+/// The generator gives a second type of one name a number; that is how such types show.
+fn numbered(definitions: &Map<String, Value>) -> impl Iterator<Item = String> {
+    let names = definitions.keys().filter_map(|name| {
+        let plain = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        (plain != name && definitions.contains_key(plain)).then_some(plain)
+    });
+    names.map(|name| format!("two types are called {name}"))
+}
+
+/// The names whose schemas differ between the directions, or refer to some that do.
+fn in_two_forms(inputs: &Map<String, Value>, outputs: &Map<String, Value>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    loop {
+        let differs = |(name, input): &(&String, &Value)| {
+            let Some(output) = outputs.get(*name) else { return false };
+            !found.contains(*name)
+                && (as_output(input) != *output
+                    || references(output).iter().any(|name| found.contains(name)))
+        };
+        let more: Vec<String> =
+            inputs.iter().filter(differs).map(|(name, _)| name.clone()).collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
+    }
+}
+
+/// Whether an input's and an output's schema can be those of one type.
+fn same_type(input: &Value, output: &Value) -> bool {
+    let without_required = |mut schema: Value| {
+        each_object(&mut schema, &|object| {
+            object.shift_remove("required");
+        });
+        schema
+    };
+    without_required(as_output(input)) == without_required(output.clone())
+}
+
+/// An input's schema with its references as an output would have them.
+fn as_output(input: &Value) -> Value {
+    let mut schema = input.clone();
+    each_object(&mut schema, &|object| {
+        if let Some(Value::String(at)) = object.get_mut("$ref") {
+            *at = at.replace(INPUTS, SCHEMAS);
+        }
+    });
+    schema
+}
+
+/// The names of the schemas that `places` refer to, and those that these refer to.
+fn needed(all: &Map<String, Value>, places: &[&mut Value]) -> BTreeSet<String> {
+    let mut needed = BTreeSet::new();
+    let mut open: Vec<String> = places.iter().flat_map(|place| references(place)).collect();
+    while let Some(name) = open.pop() {
+        if let (Some(schema), true) = (all.get(&name), needed.insert(name)) {
+            open.extend(references(schema));
+        }
+    }
+    needed
+}
+
+/// The names of the schemas that `value` refers to.
+fn references(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        Value::Object(object) => {
+            let own = object.get("$ref").and_then(Value::as_str);
+            let own = own.and_then(|at| at.strip_prefix(SCHEMAS)).map(String::from);
+            own.into_iter().chain(object.values().flat_map(references)).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// Does `change` to every object in `value`.
+fn each_object(value: &mut Value, change: &dyn Fn(&mut Map<String, Value>)) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| each_object(item, change)),
+        Value::Object(object) => {
+            change(object);
+            object.values_mut().for_each(|item| each_object(item, change));
+        }
+        _ => {}
+    }
+}
+
+/// Writes words that are told apart by `oneOf` as one `enum`, which generators make an enumeration
+/// of. What is said about each word goes into the description.
+fn list_values(schema: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
+    let mut words = Vec::new();
+    let mut lines = Vec::new();
+    for choice in choices {
+        match (&choice["const"], &choice["enum"]) {
+            (Value::String(word), _) => {
+                words.push(json!(word));
+                if let Some(about) = choice["description"].as_str() {
+                    lines.push(format!("- `{word}`: {}", about.replace('\n', " ")));
+                }
+            }
+            (_, Value::Array(more)) => words.extend(more.iter().cloned()),
+            _ => return,
+        }
+    }
+    schema.shift_remove("oneOf");
+    schema.insert("type".into(), json!("string"));
+    schema.insert("enum".into(), Value::Array(words));
+    if lines.is_empty() {
+        return;
+    }
+    let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let about = format!("{about}\n\n{}", lines.join("\n"));
+    schema.insert("description".into(), json!(about.trim_start()));
+}
+
+/// Takes the sections that a comment fulfils out of the description made from it: whoever reads the
+/// document does not have them.
+fn drop_sections(schema: &mut Map<String, Value>) {
+    let Some(Value::String(about)) = schema.get_mut("description") else { return };
+    for start in [" (contract §", " (interface §"] {
+        while let Some(at) = about.find(start) {
+            let end = about[at..].find(')').map_or(about.len(), |length| at + length + 1);
+            about.replace_range(at..end, "");
+        }
+    }
+}
+
+/// Takes away formats such as `uint32`, which OpenAPI does not know; `minimum` says the same.
+fn drop_unsigned(schema: &mut Map<String, Value>) {
+    if schema.get("format").and_then(Value::as_str).is_some_and(|name| name.starts_with("uint")) {
+        schema.shift_remove("format");
+    }
+}
+
+/// A schema without the choice of null, which a query cannot say.
+fn without_null(mut schema: Value) -> Value {
+    let null = json!({"type": "null"});
+    if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
+        choices.retain(|choice| *choice != null);
+        if let [one] = choices.as_slice() {
+            let mut one = one.clone();
+            if let Some(about) = schema.get("description") {
+                one["description"] = about.clone();
+            }
+            return one;
+        }
+    }
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [one] = types.as_slice() {
+            schema["type"] = one.clone();
+        }
+    }
+    if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
+    schema
+}

@@ -1,0 +1,574 @@
+//! The document of a few invented routes: that it is sound, and that it says what the routes do.
+
+#![expect(dead_code, reason = "of most types here only the schema is wanted")]
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{document, problems, routes_markdown, routes_table};
+use crate::api::{Empty, Input, OrgSlug, Raw, Removed, Req, Route, Scope};
+use crate::auth::Rule;
+use crate::base::{Error, Field, Id, Int, Json, Result, Text, Time, Title};
+use crate::outbox::Subject;
+use crate::store::{Page, Tx, View};
+
+/// How far a boat has come.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// On the slip.
+    Building,
+    Afloat,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Crew {
+    captain: String,
+    mate: Option<String>,
+}
+
+/// It differs between the directions only by what it holds.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Watch {
+    crew: Crew,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Boat {
+    id: Id<Subject>,
+    name: String,
+    state: State,
+    crew: Option<Crew>,
+    watches: Vec<Watch>,
+    masts: u32,
+    papers: Json,
+    launched_at: Option<Time>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct BoatMade {
+    #[serde(flatten)]
+    boat: Boat,
+    secret: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewBoat {
+    /// What it is called.
+    name: Title,
+    crew: Option<Crew>,
+    watches: Option<Vec<Watch>>,
+    decks: Option<Int<1, 4>>,
+}
+impl Input for NewBoat {}
+
+#[derive(Deserialize, JsonSchema)]
+struct BoatPatch {
+    name: Option<Title>,
+    #[serde(default)]
+    crew: Field<Crew>,
+}
+impl Input for BoatPatch {}
+
+#[derive(Deserialize, JsonSchema)]
+struct Span {
+    start: Option<Time>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct BoatQuery {
+    /// Only those that have come so far.
+    state: Option<State>,
+    launched: Option<Span>,
+    tags: Option<Vec<Text<1, 64>>>,
+    harbour: String,
+}
+impl Input for BoatQuery {}
+
+fn read<P, I, O>(_: &View, _: &Req<P, I>) -> Result<O> {
+    Err(Error::not_found())
+}
+
+fn list<P, I, O>(_: &View, _: &Req<P, I>) -> Result<Page<O>> {
+    Err(Error::not_found())
+}
+
+fn write<P, I, O>(_: &mut Tx, _: &Req<P, I>) -> Result<O> {
+    Err(Error::not_found())
+}
+
+type Boats = (Id<Subject>, Id<Subject>);
+
+fn routes() -> Vec<Route> {
+    vec![
+        Route::list::<Id<Subject>, BoatQuery, Boat>(
+            "/fleets/{fleetId}/boats",
+            Rule::Member,
+            "boat.list",
+            list,
+        )
+        .about("List the boats of a fleet"),
+        Route::post::<Id<Subject>, NewBoat, BoatMade>(
+            "/fleets/{fleetId}/boats",
+            Rule::Admin,
+            "boat.create",
+            write,
+        )
+        .about("Lay down a boat")
+        .shows_secret(),
+        Route::get::<Boats, (), Boat>(
+            "/fleets/{fleetId}/boats/{boatId}",
+            Rule::Member,
+            "boat.show",
+            read,
+        )
+        .about("Show a boat"),
+        Route::patch::<Boats, BoatPatch, Boat>(
+            "/fleets/{fleetId}/boats/{boatId}",
+            Rule::SessionMember,
+            "boat.change",
+            write,
+        )
+        .about("Change a boat"),
+        Route::delete::<Boats, (), Removed>(
+            "/fleets/{fleetId}/boats/{boatId}",
+            Rule::SessionAdmin,
+            "boat.remove",
+            write,
+        )
+        .about("Break up a boat"),
+        Route::put::<String, (), Empty>("/berths/{name}", Rule::Member, "berth.keep", write)
+            .about("Keep a berth | for long")
+            .scope(Scope::Wherever(|_, _| Ok(true))),
+        Route::wait::<(), (), Boat>(
+            "/berths/arrivals",
+            Rule::Member,
+            "berth.arrivals_await",
+            "arrival",
+            read,
+            write,
+        )
+        .about("Wait for arrivals"),
+        Route::post::<(), (), Empty>("/auth/sign-out", Rule::Session, "session.sign_out", write)
+            .about("Sign out")
+            .scope(Scope::Installation),
+        Route::get::<(), (), Empty>("/tides", Rule::Anyone, "tide.show", read)
+            .about("Show the tide")
+            .scope(Scope::Installation),
+    ]
+}
+
+fn made() -> Value {
+    document(&routes(), "1.2.3")
+}
+
+/// Every operation, with its path.
+fn operations(document: &Value) -> Vec<(&str, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let all = paths.iter().flat_map(|(path, item)| {
+        item.as_object().unwrap().values().map(move |operation| (path.as_str(), operation))
+    });
+    all.collect()
+}
+
+fn operation<'a>(document: &'a Value, id: &str) -> &'a Value {
+    let all = operations(document);
+    all.iter().find(|(_, operation)| operation["operationId"] == id).expect("it is there").1
+}
+
+/// What a reference stands for; else the value itself.
+fn follow<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    match value["$ref"].as_str() {
+        Some(at) => document.pointer(at.trim_start_matches('#')).expect("it leads somewhere"),
+        None => value,
+    }
+}
+
+fn parameters<'a>(document: &'a Value, id: &str) -> Vec<&'a Value> {
+    let list = operation(document, id)["parameters"].as_array();
+    list.into_iter().flatten().map(|parameter| follow(document, parameter)).collect()
+}
+
+fn parameter<'a>(document: &'a Value, id: &str, name: &str) -> Option<&'a Value> {
+    parameters(document, id).into_iter().find(|parameter| parameter["name"] == name)
+}
+
+fn body<'a>(document: &'a Value, id: &str) -> &'a Value {
+    &operation(document, id)["requestBody"]["content"]["application/json"]["schema"]
+}
+
+fn answer<'a>(document: &'a Value, id: &str) -> &'a Value {
+    &operation(document, id)["responses"]["200"]["content"]["application/json"]["schema"]
+}
+
+/// Whether a value satisfies a schema of the document.
+fn satisfies(document: &Value, schema: &Value, value: &Value) -> bool {
+    let mut schema = schema.clone();
+    schema["components"] = document["components"].clone();
+    jsonschema::draft202012::new(&schema).unwrap().is_valid(value)
+}
+
+fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Object(object) => {
+            found.extend(object.get("$ref").and_then(Value::as_str));
+            object.values().for_each(|item| references(item, found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_every_schema_is_referred_to() {
+    let document = made();
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    for at in &found {
+        assert!(document.pointer(at.trim_start_matches('#')).is_some(), "{at}");
+    }
+    for name in document["components"]["schemas"].as_object().unwrap().keys() {
+        assert!(found.iter().any(|at| at.ends_with(&format!("/schemas/{name}"))), "{name}");
+    }
+}
+
+#[test]
+fn every_schema_is_one_of_json_schema_2020_12() {
+    let document = made();
+    let good = |name: &str, schema: &Value| {
+        assert!(jsonschema::draft202012::meta::is_valid(schema), "{name}: {schema:#}");
+    };
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        good(name, schema);
+    }
+    for (path, operation) in operations(&document) {
+        let id = operation["operationId"].as_str().unwrap();
+        parameters(&document, id).iter().for_each(|parameter| good(path, &parameter["schema"]));
+        good(path, answer(&document, id));
+    }
+}
+
+#[test]
+fn parameters_of_a_path_are_declared_and_none_is_declared_twice() {
+    let document = made();
+    for (path, operation) in operations(&document) {
+        let id = operation["operationId"].as_str().unwrap();
+        let parameters = parameters(&document, id);
+        let mut seen = BTreeSet::new();
+        for parameter in &parameters {
+            assert!(seen.insert((parameter["name"].as_str(), parameter["in"].as_str())), "{id}");
+        }
+        let in_path = parameters.iter().filter(|parameter| parameter["in"] == "path");
+        let declared: Vec<String> =
+            in_path.map(|p| format!("{{{}}}", p["name"].as_str().unwrap())).collect();
+        let named: Vec<&str> = path.split('/').filter(|part| part.starts_with('{')).collect();
+        assert_eq!(declared, named, "{id}");
+    }
+}
+
+#[test]
+fn the_slug_is_where_the_scope_and_the_method_want_it() {
+    let document = made();
+    for (id, required) in [("boatList", true), ("boatRemove", true), ("berthArrivalsAwait", true)] {
+        assert_eq!(parameter(&document, id, "orgSlug").unwrap()["required"], required, "{id}");
+    }
+    for id in ["boatCreate", "boatChange", "berthKeep", "sessionSignOut", "tideShow"] {
+        assert!(parameter(&document, id, "orgSlug").is_none(), "{id}");
+    }
+    let create = body(&document, "boatCreate");
+    assert_eq!(create["allOf"][0], json!({"$ref": "#/components/schemas/NewBoat"}));
+    assert_eq!(create["allOf"][1]["required"], json!(["orgSlug"]));
+    let keep = body(&document, "berthKeep");
+    assert!(keep["properties"]["orgSlug"].is_object() && keep["required"].is_null());
+    assert_eq!(*body(&document, "sessionSignOut"), json!({"type": "object"}));
+    assert_eq!(operation(&document, "boatCreate")["requestBody"]["required"], true);
+    assert_eq!(operation(&document, "berthKeep")["requestBody"]["required"], false);
+}
+
+#[test]
+fn fields_of_a_query_are_parameters_of_their_own() {
+    let document = made();
+    let get = |name: &str| parameter(&document, "boatList", name).unwrap();
+    assert_eq!(get("harbour")["required"], true);
+    assert_eq!(get("state")["required"], false);
+    assert_eq!(get("state")["description"], "Only those that have come so far.");
+    assert_eq!(get("state")["schema"], json!({"$ref": "#/components/schemas/State"}));
+    assert_eq!(get("state")["style"], Value::Null);
+    assert_eq!(get("launched")["style"], "deepObject");
+    assert_eq!(get("tags")["style"], "form");
+    assert_eq!(get("tags")["schema"]["type"], "array");
+    assert_eq!(
+        get("limit")["schema"],
+        json!({"type": "integer", "minimum": 1, "maximum": 200, "default": 50})
+    );
+    assert_eq!(get("cursor")["schema"], json!({"type": "string"}));
+    assert_eq!(
+        parameter(&document, "berthArrivalsAwait", "wait").unwrap()["schema"]["maximum"],
+        60
+    );
+    assert!(parameter(&document, "boatShow", "limit").is_none());
+}
+
+#[test]
+fn an_input_may_have_a_limit_of_its_own() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Few {
+        limit: Option<Int<1, 3>>,
+    }
+    impl Input for Few {}
+    let routes = [Route::list::<(), Few, Boat>("/few", Rule::Member, "few.list", list)];
+    let document = document(&routes, "1");
+    let limits: Vec<&Value> = parameters(&document, "fewList")
+        .into_iter()
+        .filter(|parameter| parameter["name"] == "limit")
+        .collect();
+    assert_eq!(limits.len(), 1);
+    assert_eq!(limits[0]["schema"]["maximum"], 3);
+}
+
+#[test]
+fn what_the_document_lets_in_is_what_the_route_reads() {
+    let document = made();
+    let routes = routes();
+    let route = routes.iter().find(|route| route.name == "boat.create").unwrap();
+    for (sent, good) in [
+        (json!({"orgSlug": "acme", "name": "Ark"}), true),
+        (json!({"orgSlug": "acme", "name": "Ark", "crew": null, "decks": 4, "new": 1}), true),
+        (json!({"orgSlug": "acme", "name": "Ark", "crew": {"captain": "Noah"}}), true),
+        (json!({"name": "Ark"}), false),
+        (json!({"orgSlug": "acme"}), false),
+        (json!({"orgSlug": "acme", "name": ""}), false),
+        (json!({"orgSlug": "acme", "name": "Ark", "decks": 5}), false),
+        (json!({"orgSlug": "acme", "name": "Ark", "crew": {}}), false),
+    ] {
+        let text = sent.to_string();
+        let raw = Raw {
+            params: vec!["0".into()],
+            query: "",
+            body: text.as_bytes(),
+            org: OrgSlug::Required,
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            link_base: "",
+            list: [0; 32],
+        };
+        assert_eq!(route.bind(&raw).is_ok(), good, "{sent}");
+        assert_eq!(satisfies(&document, body(&document, "boatCreate"), &sent), good, "{sent}");
+    }
+}
+
+#[test]
+fn every_field_of_an_answer_is_always_there() {
+    let document = made();
+    let boat = json!({
+        "id": Id::<()>::NOTHING.to_string(), "name": "Ark", "state": "afloat",
+        "crew": {"captain": "Noah", "mate": null}, "watches": [], "masts": 2, "papers": [1], "launchedAt": null
+    });
+    let schema = answer(&document, "boatShow");
+    assert!(satisfies(&document, schema, &boat));
+    for field in boat.as_object().unwrap().keys() {
+        let mut less = boat.clone();
+        less.as_object_mut().unwrap().shift_remove(field);
+        assert!(!satisfies(&document, schema, &less), "{field}");
+    }
+    let mut less = boat.clone();
+    less["crew"].as_object_mut().unwrap().shift_remove("mate");
+    assert!(!satisfies(&document, schema, &less));
+    assert!(!satisfies(&document, answer(&document, "boatCreate"), &boat));
+}
+
+#[test]
+fn a_type_that_goes_both_ways_has_a_second_name_where_it_must_not_be_whole() {
+    let document = made();
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["Crew"]["required"], json!(["captain", "mate"]));
+    assert_eq!(schemas["CrewInput"]["required"], json!(["captain"]));
+    assert!(schemas["State"].is_object() && schemas["StateInput"].is_null());
+    let mut found = Vec::new();
+    references(&schemas["NewBoat"], &mut found);
+    assert_eq!(found, ["#/components/schemas/CrewInput", "#/components/schemas/WatchInput"]);
+    assert!(schemas["Watch"].is_object());
+}
+
+#[test]
+fn words_are_an_enumeration() {
+    let document = made();
+    let state = &document["components"]["schemas"]["State"];
+    assert_eq!(state["type"], "string");
+    let mut words: Vec<&str> =
+        state["enum"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    words.sort_unstable();
+    assert_eq!(words, ["afloat", "building"]);
+    let about = state["description"].as_str().unwrap();
+    assert_eq!(about, "How far a boat has come.\n\n- `building`: On the slip.");
+}
+
+#[test]
+fn sections_that_a_reader_does_not_have_are_left_out() {
+    let document = made();
+    let about = document["components"]["schemas"]["Removed"]["description"].as_str().unwrap();
+    assert_eq!(about, "What DELETE answers.");
+    assert!(!document.to_string().contains('§'));
+}
+
+#[test]
+fn numbers_have_only_formats_that_openapi_knows() {
+    let document = made();
+    let masts = &document["components"]["schemas"]["Boat"]["properties"]["masts"];
+    assert_eq!(*masts, json!({"type": "integer", "minimum": 0}));
+}
+
+#[test]
+fn lists_are_pages_and_what_is_waited_for_can_be_streamed() {
+    let document = made();
+    let page = answer(&document, "boatList");
+    assert_eq!(*page, json!({"$ref": "#/components/schemas/PageOfBoat"}));
+    assert!(satisfies(&document, page, &json!({"items": [], "nextCursor": null})));
+    assert!(!satisfies(&document, page, &json!({"items": []})));
+    assert!(!satisfies(&document, page, &json!({"items": [{}], "nextCursor": null})));
+    assert_eq!(answer(&document, "berthArrivalsAwait"), page);
+    let content = &operation(&document, "berthArrivalsAwait")["responses"]["200"]["content"];
+    assert!(content["text/event-stream"].is_object());
+}
+
+#[test]
+fn a_route_lists_the_answers_of_its_kind() {
+    let document = made();
+    let statuses = |id: &str| -> Vec<String> {
+        operation(&document, id)["responses"].as_object().unwrap().keys().cloned().collect()
+    };
+    let list = ["200", "400", "401", "403", "404", "429", "500", "503"];
+    assert_eq!(statuses("boatList"), list);
+    assert!(statuses("boatShow").contains(&"304".into()));
+    for (id, more) in [("boatCreate", &["409", "413", "415"][..]), ("boatRemove", &["409", "412"])]
+    {
+        for status in more {
+            assert!(statuses(id).contains(&status.to_string()), "{id} {status}");
+        }
+    }
+    assert!(!statuses("boatRemove").contains(&"415".into()));
+    assert!(!statuses("tideShow").contains(&"403".into()));
+    for (_, operation) in operations(&document) {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let response = follow(&document, response);
+            assert!(response["headers"]["X-Request-Id"].is_object(), "{status}");
+        }
+    }
+    let has = |id: &str, name: &str| parameter(&document, id, name).is_some();
+    assert!(has("boatCreate", "Idempotency-Key") && !has("sessionSignOut", "Idempotency-Key"));
+    assert!(has("boatChange", "If-Match") && !has("boatCreate", "If-Match"));
+    assert!(has("boatShow", "If-None-Match") && !has("boatList", "If-None-Match"));
+    let headers = |id: &str| &operation(&document, id)["responses"]["200"]["headers"];
+    assert!(headers("boatShow")["ETag"].is_object() && headers("boatList")["ETag"].is_null());
+    // An answer that shows a secret is not kept, so it is never replayed.
+    assert!(headers("boatCreate")["Idempotency-Replayed"].is_null());
+}
+
+#[test]
+fn a_failure_is_described_as_it_is_sent() {
+    let document = made();
+    let response = &document["components"]["responses"]["Invalid"];
+    let schema = &response["content"]["application/json"]["schema"];
+    let whole = json!({
+        "message": "title must not be empty", "code": "invalid_request", "requestId": "1",
+        "issues": [{"path": "title", "message": "must not be empty"}]
+    });
+    assert!(satisfies(&document, schema, &whole));
+    assert!(!satisfies(&document, schema, &json!({"message": "no"})));
+}
+
+#[test]
+fn each_route_says_who_may_call_it_and_with_what() {
+    let document = made();
+    let both = json!([{"apiKeyHeader": []}, {"bearer": []}]);
+    for (id, rule, security) in [
+        ("boatList", "m", both.clone()),
+        ("boatCreate", "a", both),
+        ("boatChange", "sm", json!([{"bearer": []}])),
+        ("boatRemove", "sa", json!([{"bearer": []}])),
+        ("sessionSignOut", "s", json!([{"bearer": []}])),
+        ("tideShow", "any", json!([])),
+    ] {
+        let operation = operation(&document, id);
+        assert_eq!(operation["x-rule"], rule, "{id}");
+        assert_eq!(operation["security"], security, "{id}");
+    }
+    let schemes = document["components"]["securitySchemes"].as_object().unwrap();
+    assert!(schemes.contains_key("apiKeyHeader") && schemes.contains_key("bearer"));
+    assert_eq!(operation(&document, "boatList")["tags"], json!(["fleets"]));
+    assert_eq!(document["tags"][0], json!({"name": "fleets"}));
+}
+
+#[test]
+fn mistakes_of_routes_are_told() {
+    assert_eq!(problems(&routes()), Vec::<String>::new());
+    let told = |routes: &[Route], part: &str| {
+        let problems = problems(routes);
+        assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
+    };
+    let tide = |path, name| Route::get::<(), (), Empty>(path, Rule::Anyone, name, read);
+    told(&[tide("/a", "a.show")], "does not say what it does");
+    told(&[tide("/a/{b}", "a.show")], "takes 0 path parts");
+    told(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
+    told(&[tide("/a", "a.show"), tide("/a", "b.show")], "declared twice");
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(untagged)]
+    enum Either {
+        One(String),
+    }
+    impl Input for Either {}
+    let either = Route::get::<(), Either, Empty>("/a", Rule::Anyone, "a.show", read);
+    told(&[either], "named fields");
+}
+
+#[test]
+fn two_types_of_one_name_are_told() {
+    mod elsewhere {
+        use super::*;
+        #[derive(Serialize, JsonSchema)]
+        pub struct Boat {
+            pub sauce: bool,
+        }
+        #[derive(Deserialize, JsonSchema)]
+        pub struct Crew {
+            pub rowers: u8,
+        }
+        impl Input for Crew {}
+        #[derive(Serialize, JsonSchema)]
+        pub struct PageOfBoat {
+            pub number: u8,
+        }
+    }
+    let told = |more: Route, part: &str| {
+        let mut routes = routes();
+        routes.push(more.about("Something else"));
+        let problems = problems(&routes);
+        assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
+    };
+    let get = Route::get::<(), (), elsewhere::Boat>("/b", Rule::Member, "b.show", read);
+    told(get, "two types are called Boat");
+    let post = Route::post::<(), elsewhere::Crew, Empty>("/b", Rule::Member, "b.show", write);
+    told(post, "two types are called Crew");
+    let page = Route::get::<(), (), elsewhere::PageOfBoat>("/b", Rule::Member, "b.show", read);
+    told(page, "as is a page of a list");
+}
+
+#[test]
+fn the_table_shows_each_route_in_its_group() {
+    let routes = routes();
+    let table = routes_table(&routes);
+    let line = "GET     /fleets/{fleetId}/boats/{boatId}  m    Show a boat\n";
+    assert!(table.contains(line), "{table}");
+    let markdown = routes_markdown(&routes);
+    assert!(markdown.contains("### fleets\n"));
+    assert!(markdown.contains("| GET | `/fleets/{fleetId}/boats` | m | List the boats"));
+    assert!(markdown.contains("| PUT | `/berths/{name}` | m | Keep a berth \\| for long |"));
+    for route in &routes {
+        assert!(table.contains(route.about) && markdown.contains(route.path));
+    }
+}

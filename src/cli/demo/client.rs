@@ -1,0 +1,76 @@
+//! A client of the demo's own server: the API as anybody uses it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde_json::Value;
+
+use crate::base::Error;
+use crate::cli::Failure;
+use crate::outside::{AnswerBody, Call, Config, Limits, Method, Outside};
+
+/// Longer than the longest wait that is asked for.
+const TIMEOUT: Duration = Duration::from_secs(70);
+const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+
+/// Calls one server with one key.
+#[derive(Clone)]
+pub struct Client {
+    outside: Outside,
+    base: String,
+    key: String,
+}
+
+impl Client {
+    /// A client of the server at `address`.
+    pub fn new(address: SocketAddr, key: String) -> Result<Self, Failure> {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            ip => ip,
+        };
+        let config = Config { allow_private: vec![IpNet::from(ip)], extra_roots_pem: None };
+        let base = format!("http://{}", SocketAddr::new(ip, address.port()));
+        Ok(Client { outside: Outside::new(config)?, base, key })
+    }
+
+    /// Where the server is.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Reads; `path` is below `/api` and has a query.
+    pub async fn get(&self, path: &str) -> Result<Value, Error> {
+        self.call(Method::Get, path, Vec::new()).await
+    }
+
+    /// Writes, for the organization `acme`.
+    pub async fn post(&self, path: &str, mut body: Value) -> Result<Value, Error> {
+        body["orgSlug"] = "acme".into();
+        self.call(Method::Post, path, body.to_string().into_bytes()).await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, Error> {
+        let call = Call {
+            method,
+            url: format!("{}/api{path}", self.base),
+            headers: vec![
+                ("x-api-key".into(), self.key.clone()),
+                ("content-type".into(), "application/json".into()),
+            ],
+            body,
+            limits: Limits {
+                total: TIMEOUT,
+                answer: AnswerBody::UpTo(MAX_ANSWER_BYTES),
+                https_only: false,
+            },
+        };
+        let answer = self.outside.send(call).await.map_err(Error::internal)?;
+        let body = String::from_utf8_lossy(&answer.body).into_owned();
+        match answer.is_success() {
+            true => serde_json::from_str(&body).map_err(Error::internal),
+            false => Err(Error::internal(format!("{path} answered {}: {body}", answer.status))),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `roadstead init`
+
+use std::io::BufRead as _;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Common, Failure, output};
+use crate::auth::passwords::{self, Hashing, Password};
+use crate::base::{Email, Id, Name, Slug};
+use crate::resources::organizations::{self, Founding};
+
+/// Make the data directory with the first organization, its owner and an API key
+#[derive(Args)]
+#[command(after_help = "The API key is printed once and kept nowhere; it may record deployment \
+                        decisions for named approvers (deployment:approve-as). Without \
+                        --password-stdin the owner has no password and works through the key.\n\n\
+                        Example:\n  echo 'correct horse battery' | roadstead init --org acme \
+                        --org-name Acme --email ada@acme.test --name Ada --password-stdin")]
+pub struct Init {
+    /// The organization's slug, by which requests name it
+    #[arg(long, value_name = "SLUG", env = "ROADSTEAD_ORG", value_parser = |text: &str| Slug::parse(text))]
+    org: Slug,
+
+    /// The organization's name
+    #[arg(long, value_name = "NAME", env = "ROADSTEAD_ORG_NAME", value_parser = |text: &str| Name::parse(text))]
+    org_name: Name,
+
+    /// The owner's e-mail address, taken as verified
+    #[arg(long, value_name = "ADDRESS", env = "ROADSTEAD_EMAIL", value_parser = |text: &str| Email::parse(text))]
+    email: Email,
+
+    /// The owner's name
+    #[arg(long, value_name = "NAME", env = "ROADSTEAD_NAME", value_parser = |text: &str| Name::parse(text))]
+    name: Name,
+
+    /// Read the owner's password, 12 characters or more, from the first line of stdin
+    #[arg(long, env = "ROADSTEAD_PASSWORD_STDIN")]
+    password_stdin: bool,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Init {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        super::log(&self.common);
+        let password_hash = match self.password_stdin {
+            true => Some(hash(&first_line()?)?),
+            false => None,
+        };
+        let dir = self.common.data_dir();
+        let store = dir.open_or_make()?;
+        if store.read(Id::NOTHING, organizations::any_user)? {
+            return Err(Failure::Failed(format!(
+                "{} has been set up already; nothing was changed",
+                self.common.data
+            )));
+        }
+        let founding = Founding {
+            slug: self.org,
+            name: self.org_name,
+            email: self.email,
+            user_name: self.name,
+            password_hash,
+            api_key: Some(Name::parse("init").expect("it is a name")),
+        };
+        let founded =
+            store.write_now(Id::NOTHING, move |tx| organizations::found(tx, &founding))?;
+        let (organization, user) = (&founded.organization, &founded.user);
+        let (key, secret) = founded.key.as_ref().expect("a key was asked for");
+        let value = json!({
+            "organization": {
+                "id": organization.id, "slug": organization.slug, "name": organization.name,
+            },
+            "user": {"id": user.id, "email": user.email, "name": user.name},
+            "apiKey": {
+                "id": key.id, "name": key.name, "key": secret,
+                "permissions": ["deployment:approve-as"],
+            },
+        });
+        let text = format!(
+            "Made {} with the organization {} and its owner {}.\n\n\
+             API key (shown once, kept nowhere):\n  {secret}\n\n\
+             Next: roadstead serve --data {}\n",
+            self.common.data, organization.slug, user.email, self.common.data
+        );
+        output::print(self.common.json, &value, &text)
+    }
+}
+
+fn first_line() -> Result<String, Failure> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    let end = line.trim_end_matches('\n').trim_end_matches('\r').len();
+    line.truncate(end);
+    Ok(line)
+}
+
+fn hash(password: &str) -> Result<String, Failure> {
+    let password = Password::parse(password)
+        .map_err(|problem| Failure::Unusable(format!("the password {problem}")))?;
+    let hashing = Hashing { verify: None, make: Some(password.into_string()) };
+    passwords::work(&hashing)?
+        .made
+        .ok_or_else(|| Failure::Failed("the password could not be hashed".into()))
+}

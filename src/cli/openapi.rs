@@ -1,0 +1,22 @@
+//! `roadstead openapi`
+
+use clap::Args;
+
+use super::{Common, Failure, output};
+use crate::api::openapi;
+use crate::resources;
+
+/// Print the OpenAPI 3.1 document
+#[derive(Args)]
+pub struct OpenApi {
+    #[command(flatten)]
+    common: Common,
+}
+
+impl OpenApi {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let document = openapi::document(&resources::routes(), env!("CARGO_PKG_VERSION"));
+        let pretty = format!("{document:#}");
+        output::print(self.common.json, &document, &pretty)
+    }
+}

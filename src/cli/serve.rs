@@ -1,0 +1,204 @@
+//! `roadstead serve`
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use ipnet::IpNet;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Common, Failure, output, values};
+use crate::app::{Config, DataDir, Server};
+use crate::base::{HttpUrl, Id};
+use crate::outbox::Settings;
+use crate::resources::organizations;
+use crate::store::Store;
+
+/// Serve the API, and do what is due in the background
+#[derive(Args)]
+#[command(after_help = "On an empty data directory it prints a link by which the first person \
+                        sets it up.\n\nSIGTERM or Ctrl-C: what is in flight is answered, then it \
+                        ends, within 10 seconds.")]
+pub struct Serve {
+    /// Where to listen
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "ROADSTEAD_LISTEN",
+        default_value = "127.0.0.1:7420"
+    )]
+    listen: String,
+
+    /// How this server is reached from outside; used in links
+    #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = |text: &str| HttpUrl::parse(text))]
+    public_url: Option<HttpUrl>,
+
+    /// A proxy whose X-Forwarded-For is believed (a network or an address; repeatable)
+    #[arg(long, value_name = "CIDR", env = "ROADSTEAD_TRUSTED_PROXY", value_parser = values::network, value_delimiter = ',')]
+    trusted_proxy: Vec<IpNet>,
+
+    /// Requests a second per credential, twice that at once; 0 for no limit
+    #[arg(long, value_name = "N", env = "ROADSTEAD_RATE_LIMIT", default_value_t = 500)]
+    rate_limit: u32,
+
+    /// How long deleted and superseded memories are kept
+    #[arg(long, value_name = "DURATION", env = "ROADSTEAD_MEMORY_RETENTION", default_value = "30d", value_parser = values::duration_secs)]
+    memory_retention: i64,
+
+    /// How long entries of the notification log are kept
+    #[arg(long, value_name = "DURATION", env = "ROADSTEAD_LOG_RETENTION", default_value = "365d", value_parser = values::duration_secs)]
+    log_retention: i64,
+
+    /// A private network, or address, that outgoing calls may reach (repeatable)
+    #[arg(long, value_name = "CIDR", env = "ROADSTEAD_ALLOW_PRIVATE_NETWORK", value_parser = values::network, value_delimiter = ',')]
+    allow_private_network: Vec<IpNet>,
+
+    /// Certificate authorities to trust for outgoing calls beside the built-in ones
+    #[arg(long, value_name = "PEM", env = "ROADSTEAD_CA_FILE")]
+    ca_file: Option<std::path::PathBuf>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        super::log(&self.common);
+        let config = self.config()?;
+        let dir = self.common.data_dir();
+        let store = dir.open_or_make()?;
+        let json = self.common.json;
+        let listen = self.listen;
+        run(async move {
+            let listener = listen_at(&listen).await?;
+            let public_url = config.public_url.clone();
+            let server = Server::start(store, listener, config)?;
+            announce(&server, &dir, public_url, json).await?;
+            until_told_to_stop(server).await
+        })
+    }
+
+    fn config(&self) -> Result<Config, Failure> {
+        let extra_roots_pem = match &self.ca_file {
+            None => None,
+            Some(path) => Some(std::fs::read(path).map_err(|error| {
+                Failure::Unusable(format!("--ca-file {}: {error}", path.display()))
+            })?),
+        };
+        Ok(Config {
+            public_url: self.public_url.as_ref().map(ToString::to_string),
+            trusted_proxies: self.trusted_proxy.clone(),
+            rate_limit: self.rate_limit,
+            settings: Settings {
+                memory_retention_secs: self.memory_retention,
+                log_retention_secs: self.log_retention,
+            },
+            allow_private: self.allow_private_network.clone(),
+            extra_roots_pem,
+        })
+    }
+}
+
+/// Runs a server's work to its end.
+pub(super) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(work);
+    // A name that is being looked up cannot be broken off; it must not keep us either.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    done
+}
+
+pub(super) async fn listen_at(address: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::Unusable(format!("cannot listen at {address}: {error}; choose another --listen"))
+    })
+}
+
+/// Says where the server listens and, while nobody has set it up, by which link that is done.
+async fn announce(
+    server: &Server,
+    dir: &DataDir,
+    public_url: Option<String>,
+    json: bool,
+) -> Result<(), Failure> {
+    let at = format!("http://{}", server.address);
+    let link_base = public_url.unwrap_or_else(|| reached_at(server.address));
+    let link = setup_link(&server.store, dir, &link_base).await?;
+    let value = json!({"listening": at, "setupLink": link});
+    let mut text = format!("Roadstead {} listens at {at}", env!("CARGO_PKG_VERSION"));
+    if let Some(link) = &link {
+        text.push_str(&format!(
+            "\n\nNobody has set it up yet. Within 30 minutes, open or POST to /api/setup:\n  {link}\n"
+        ));
+        tokio::spawn(renew(server.store.clone(), dir.clone(), link_base));
+    }
+    output::print(json, &value, &text)
+}
+
+/// Where a browser on this machine reaches a listener that may be bound to every address.
+fn reached_at(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        true => format!("http://127.0.0.1:{}", address.port()),
+        false => format!("http://{address}"),
+    }
+}
+
+async fn setup_link(
+    store: &Store,
+    dir: &DataDir,
+    link_base: &str,
+) -> Result<Option<String>, Failure> {
+    let token = store.write(Id::NOTHING, organizations::new_setup_token).await?;
+    let Some(token) = token else {
+        dir.remove_setup_link()?;
+        return Ok(None);
+    };
+    // In the fragment, so that it reaches no log.
+    let link = format!("{}/setup#{token}", link_base.trim_end_matches('/'));
+    dir.write_setup_link(&link)?;
+    Ok(Some(link))
+}
+
+/// Makes the link anew before it ends, and removes it once it has been used.
+async fn renew(store: Store, dir: DataDir, link_base: String) {
+    /// The link lasts 30 minutes; a new one comes with one to spare.
+    const RENEW: Duration = Duration::from_secs(29 * 60);
+    const LOOK: Duration = Duration::from_secs(1);
+    let mut made = tokio::time::Instant::now();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if store.read(Id::NOTHING, organizations::any_user).unwrap_or(false) {
+            if let Err(error) = dir.remove_setup_link() {
+                tracing::warn!(%error, "the used setup link could not be removed");
+            }
+            return;
+        }
+        if made.elapsed() < RENEW {
+            continue;
+        }
+        made = tokio::time::Instant::now();
+        match setup_link(&store, &dir, &link_base).await {
+            Ok(Some(link)) => output::say(&format!("A new setup link:\n  {link}")),
+            Ok(None) => return,
+            Err(_) => tracing::warn!("the setup link could not be made anew"),
+        }
+    }
+}
+
+/// Serves until SIGTERM or Ctrl-C. A second one ends the process at once.
+pub(super) async fn until_told_to_stop(server: Server) -> Result<(), Failure> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping: what is in flight is answered first");
+    tokio::select! {
+        () = server.stop() => Ok(()),
+        _ = terminate.recv() => Err(Failure::Failed("stopped at once".into())),
+        _ = interrupt.recv() => Err(Failure::Failed("stopped at once".into())),
+    }
+}

@@ -1,0 +1,51 @@
+//! Values of flags.
+
+use ipnet::IpNet;
+
+/// Reads a duration such as `30d`, `12h`, `15m` or `10s`, in seconds; at most 100 years.
+pub fn duration_secs(text: &str) -> Result<i64, String> {
+    const MOST_SECS: i64 = 100 * 365 * 24 * 3600;
+    let wrong = || "give a number and a unit: 30d, 12h, 15m or 10s".to_string();
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let unit_secs = match unit {
+        "d" => 24 * 3600,
+        "h" => 3600,
+        "m" => 60,
+        "s" => 1,
+        _ => return Err(wrong()),
+    };
+    let number: i64 = number.parse().map_err(|_| wrong())?;
+    match number.checked_mul(unit_secs) {
+        Some(secs @ 0..=MOST_SECS) => Ok(secs),
+        _ => Err("must be from 0s to 36500d".into()),
+    }
+}
+
+/// Reads a network such as `10.0.0.0/8`, or a single address.
+pub fn network(text: &str) -> Result<IpNet, String> {
+    text.parse::<IpNet>()
+        .or_else(|_| text.parse().map(|address: std::net::IpAddr| IpNet::from(address)))
+        .map_err(|_| "give a network (10.0.0.0/8) or an address".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration_secs("30d"), Ok(30 * 24 * 3600));
+        assert_eq!(duration_secs("0s"), Ok(0));
+        for wrong in ["", "30", "d", "-1d", "1w", "1.5h", "99999999d", "9223372036854775807d", "ä"]
+        {
+            assert!(duration_secs(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn networks_may_be_single_addresses() {
+        assert_eq!(network("10.0.0.1").unwrap().to_string(), "10.0.0.1/32");
+        assert_eq!(network("fd00::/8").unwrap().to_string(), "fd00::/8");
+        assert!(network("example.com").is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! How often somebody may ask (contract §1, "Rate limit").
+
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use hyper::header::{HeaderMap, HeaderValue};
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+
+use crate::base::{Error, Kind, Result};
+
+type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
+
+/// Sign-in attempts a minute: a person who mistypes needs fewer, a guesser gets 14,400 a day.
+const SIGN_INS_A_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
+
+/// The buckets of everybody.
+pub struct Limits {
+    rate: u32,
+    credentials: Option<Keyed<[u8; 32]>>,
+    addresses: Option<Keyed<IpAddr>>,
+    sign_ins: SignIns,
+}
+
+struct SignIns {
+    addresses: Keyed<IpAddr>,
+    emails: Keyed<String>,
+    known: Keyed<(String, IpAddr)>,
+}
+
+impl Limits {
+    /// `rate` requests a second, twice that at once; 0 for no limit.
+    pub fn new(rate: u32) -> Self {
+        fn usual<K: Hash + Eq + Clone>(rate: u32) -> Option<Keyed<K>> {
+            let a_second = NonZeroU32::new(rate)?;
+            let at_once = NonZeroU32::new(rate.saturating_mul(2))?;
+            Some(RateLimiter::hashmap(Quota::per_second(a_second).allow_burst(at_once)))
+        }
+        fn sign_ins<K: Hash + Eq + Clone>() -> Keyed<K> {
+            RateLimiter::hashmap(Quota::per_minute(SIGN_INS_A_MINUTE))
+        }
+        Limits {
+            rate,
+            credentials: usual(rate),
+            addresses: usual(rate),
+            sign_ins: SignIns { addresses: sign_ins(), emails: sign_ins(), known: sign_ins() },
+        }
+    }
+
+    /// Takes a request from the bucket of a credential, or of an address without one.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()> {
+        match credential {
+            Some(credential) => take(self.credentials.as_ref(), &credential),
+            None => take(self.addresses.as_ref(), &address),
+        }
+    }
+
+    /// Takes a sign-in attempt: the address's, and the e-mail's, of which an address that has
+    /// signed in with it before has its own.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn sign_in(&self, email: &str, known: bool, address: IpAddr) -> Result<()> {
+        take(Some(&self.sign_ins.addresses), &address)?;
+        match known {
+            true => take(Some(&self.sign_ins.known), &(email.to_string(), address)),
+            false => take(Some(&self.sign_ins.emails), &email.to_string()),
+        }
+    }
+
+    /// What `RateLimit-Policy` says.
+    fn policy(&self) -> String {
+        format!("\"default\";q={};w=1", self.rate)
+    }
+
+    /// Forgets buckets that are full again, so that memory does not grow with every address.
+    pub fn forget_idle(&self) {
+        if let Some(credentials) = &self.credentials {
+            credentials.retain_recent();
+        }
+        if let Some(addresses) = &self.addresses {
+            addresses.retain_recent();
+        }
+        self.sign_ins.addresses.retain_recent();
+        self.sign_ins.emails.retain_recent();
+        self.sign_ins.known.retain_recent();
+    }
+}
+
+/// Adds to a 429 what its buckets are (`RateLimit`, `RateLimit-Policy`).
+pub(super) fn tell(limits: &Limits, error: &Error, headers: &mut HeaderMap) {
+    let reset = error.retry_after_secs().unwrap_or(1);
+    let told = [
+        ("ratelimit-policy", limits.policy()),
+        ("ratelimit", format!("\"default\";r=0;t={reset}")),
+    ];
+    for (name, value) in told {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+fn take<K: Hash + Eq + Clone>(bucket: Option<&Keyed<K>>, key: &K) -> Result<()> {
+    let Some(bucket) = bucket else { return Ok(()) };
+    bucket.check_key(key).map_err(|until| {
+        let wait = until.wait_time_from(DefaultClock::default().now());
+        let secs = wait.saturating_add(Duration::from_millis(999)).as_secs().max(1);
+        Error::new(Kind::Limited, "rate_limited", "too many requests; wait as Retry-After says")
+            .retry_after(u32::try_from(secs).unwrap_or(u32::MAX))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+    #[test]
+    fn twice_the_rate_may_come_at_once_and_each_credential_has_its_own() {
+        let limits = Limits::new(5);
+        let allowed = (0..100).filter(|_| limits.request(Some([1; 32]), HERE).is_ok()).count();
+        assert!((10..12).contains(&allowed), "{allowed}");
+        assert!(limits.request(Some([2; 32]), HERE).is_ok());
+        assert!(limits.request(None, HERE).is_ok());
+        let refused = limits.request(Some([1; 32]), HERE).unwrap_err();
+        assert_eq!((refused.kind(), refused.retry_after_secs()), (Kind::Limited, Some(1)));
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_no_limit() {
+        let limits = Limits::new(0);
+        assert!((0..10_000).all(|_| limits.request(None, HERE).is_ok()));
+    }
+
+    #[test]
+    fn a_stranger_cannot_lock_out_somebody_who_has_signed_in_from_there() {
+        let limits = Limits::new(0);
+        let tried = (0..20).filter(|_| limits.sign_in("ada@acme.test", false, THERE).is_ok());
+        assert_eq!(tried.count(), 10);
+        assert!(limits.sign_in("ada@acme.test", false, HERE).is_err());
+        assert!(limits.sign_in("ada@acme.test", true, HERE).is_ok());
+    }
+}

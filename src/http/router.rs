@@ -1,0 +1,81 @@
+//! From method and path to a route.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+
+use crate::api::{Method, Route};
+use crate::base::{Error, Result};
+
+/// The routes, by path and method.
+pub struct Router {
+    paths: matchit::Router<BTreeMap<Method, Arc<Route>>>,
+}
+
+/// A route that was found.
+pub struct Found<'a> {
+    /// The route.
+    pub route: &'a Arc<Route>,
+    /// The parameters of its path, decoded, in order.
+    pub params: Vec<String>,
+    /// The GET of the same path, which says what `If-Match` is compared with.
+    pub reading: Option<&'a Arc<Route>>,
+}
+
+/// Why none was found.
+pub enum Missing {
+    /// There is no such path.
+    Path,
+    /// The path takes these methods.
+    Method(String),
+}
+
+impl Router {
+    /// A router of `routes`, whose paths are below `/api`.
+    ///
+    /// # Errors
+    /// If two routes have the same method and path, or their paths cannot be told apart.
+    pub fn new(routes: Vec<Route>) -> Result<Self> {
+        let mut by_path: BTreeMap<&'static str, BTreeMap<Method, Arc<Route>>> = BTreeMap::new();
+        for route in routes {
+            let (method, path) = (route.method, route.path);
+            if by_path.entry(path).or_default().insert(method, Arc::new(route)).is_some() {
+                return Err(Error::internal(format!("two routes {} {path}", method.as_str())));
+            }
+        }
+        let mut paths = matchit::Router::new();
+        for (path, methods) in by_path {
+            paths.insert(path, methods).map_err(|e| Error::internal(format!("{path}: {e}")))?;
+        }
+        Ok(Router { paths })
+    }
+
+    /// The route of `method` and `path` (below `/api`). A path is compared as it was sent: none is
+    /// normalized into another.
+    pub fn find(&self, method: &hyper::Method, path: &str) -> Result<Found<'_>, Missing> {
+        let matched = self.paths.at(path).map_err(|_| Missing::Path)?;
+        let methods = matched.value;
+        let route = named(method).and_then(|method| methods.get(&method)).ok_or_else(|| {
+            let allowed: Vec<_> = methods.keys().map(|method| method.as_str()).collect();
+            Missing::Method(allowed.join(", "))
+        })?;
+        let params = matched
+            .params
+            .iter()
+            .map(|(_, value)| percent_decode_str(value).decode_utf8_lossy().into_owned())
+            .collect();
+        Ok(Found { route, params, reading: methods.get(&Method::Get) })
+    }
+}
+
+fn named(method: &hyper::Method) -> Option<Method> {
+    Some(match *method {
+        hyper::Method::GET => Method::Get,
+        hyper::Method::POST => Method::Post,
+        hyper::Method::PUT => Method::Put,
+        hyper::Method::PATCH => Method::Patch,
+        hyper::Method::DELETE => Method::Delete,
+        _ => return None,
+    })
+}

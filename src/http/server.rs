@@ -1,0 +1,183 @@
+//! Accepting connections and ending them well.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::wire::{self, Progress, Wire};
+use super::{Context, Reply, answer, problem};
+use crate::base::{Error, Issue, Kind};
+
+/// The body of a request.
+pub type Body = Incoming;
+
+/// At most 16,384 connections: what they cost idle stays below 256 MB, and no more than a default
+/// limit of open files usually allows after raising it.
+const MAX_CONNECTIONS: usize = 16_384;
+/// A head may have 64 KiB; hyper reads no further than this.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Path and query may have 16 KiB.
+const MAX_TARGET_BYTES: usize = 16 * 1024;
+/// When stopping, requests in flight get so long; SIGTERM to exit is at most 10 s.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// Whoever was too slow to ask gets this long to hear so.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
+
+/// Serves until `stopping`, then answers what is in flight and returns.
+pub async fn serve(
+    listener: TcpListener,
+    context: Arc<Context>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let place = tokio::select! {
+            place = places.clone().acquire_owned() => place.expect("it is never closed"),
+            _ = stopping.wait_for(|stopping| *stopping) => break,
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stopping| *stopping) => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let (context, stopping) = (context.clone(), stopping.clone());
+                connections.spawn(async move {
+                    connection(stream, peer.ip(), context, stopping).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: others must end before more can begin.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        while connections.try_join_next().is_some() {}
+    }
+    drop(listener);
+    let all = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, all).await.is_err() {
+        tracing::warn!("some connections did not end in time and are cut off");
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: IpAddr,
+    context: Arc<Context>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    // Answers are small and whole: waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let (wire, progress) = Wire::new(stream);
+    let requests = progress.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (context, progress) = (context.clone(), requests.clone());
+        async move { Ok::<_, Infallible>(request_of(&context, request, peer, &progress).await) }
+    });
+    let mut connection = http1::Builder::new()
+        .header_read_timeout(None)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(wire, service);
+    let mut asked_to_end = false;
+    while let Some(good_until) = progress.good_until() {
+        tokio::select! {
+            ended = &mut connection => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, %peer, "a connection ended early");
+                }
+                return;
+            }
+            () = sleep_until(Instant::from_std(good_until)) => {}
+            _ = stopping.wait_for(|stopping| *stopping), if !asked_to_end => {
+                asked_to_end = true;
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+        }
+    }
+    // The head took too long, or nothing was asked for too long.
+    if progress.in_head() {
+        let mut stream = connection.into_parts().io.into_stream();
+        let last_words = wire::raw_answer(&head_too_slow());
+        let _ = tokio::time::timeout(LAST_WORDS, stream.write_all(&last_words)).await;
+    }
+}
+
+fn head_too_slow() -> Error {
+    Error::new(Kind::Timeout, "head_too_slow", "the head of the request took more than 10 seconds")
+}
+
+async fn request_of(
+    context: &Arc<Context>,
+    request: Request<Incoming>,
+    peer: IpAddr,
+    progress: &Progress,
+) -> Response<Reply> {
+    progress.begin();
+    let id = request_id(request.headers(), context);
+    let mut response = match refuse(&request, progress) {
+        None => answer(context, request, peer, &id).await,
+        Some(error) => {
+            let mut response = problem::reply(&error, &id);
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+    };
+    let endless = response.body().is_endless();
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if endless {
+        // Who streams keeps the connection to the end, and asks again on another.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    } else {
+        progress.end();
+    }
+    response
+}
+
+/// What no route should see.
+fn refuse(request: &Request<Incoming>, progress: &Progress) -> Option<Error> {
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    if target > MAX_TARGET_BYTES {
+        return Some(wire::target_too_long());
+    }
+    if request.headers().contains_key(TRANSFER_ENCODING) && progress.sent_length() {
+        return Some(Error::invalid(vec![Issue::new(
+            "",
+            "a request has either Content-Length or Transfer-Encoding, not both",
+        )]));
+    }
+    None
+}
+
+/// The id that was sent, or a new one (contract §1, "Request id").
+fn request_id(headers: &HeaderMap, context: &Context) -> String {
+    let sent = headers.get(&REQUEST_ID).map(HeaderValue::as_bytes).filter(|id| {
+        (1..=128).contains(&id.len()) && id.iter().all(|byte| (0x20..=0x7E).contains(byte))
+    });
+    match sent.and_then(|id| std::str::from_utf8(id).ok()) {
+        Some(id) => id.into(),
+        None => context.store.moment().new_id().to_string(),
+    }
+}

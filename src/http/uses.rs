@@ -1,0 +1,65 @@
+//! When API keys were used: noted in memory at each request, written down now and then, so that
+//! reading does not write (contract §2: `lastUsedAt` is set within 5 s of the first use and is then
+//! at most a minute old).
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use crate::auth::ApiKey;
+use crate::base::{Id, Time};
+
+/// How old what was written may get. With [`FLUSH_EVERY_SECS`] it stays below a minute.
+const WRITE_AFTER_SECS: i64 = 50;
+/// How often to write: within 5 s of the first use.
+pub const FLUSH_EVERY_SECS: u64 = 2;
+
+/// The last use of each key.
+#[derive(Default)]
+pub struct KeyUses(Mutex<HashMap<Id<ApiKey>, Use>>);
+
+struct Use {
+    last: Time,
+    written: Option<Time>,
+}
+
+impl KeyUses {
+    /// Notes a use.
+    pub fn note(&self, key: Id<ApiKey>, now: Time) {
+        let mut uses = self.0.lock().expect("nobody panics holding it");
+        uses.entry(key).or_insert(Use { last: now, written: None }).last = now;
+    }
+
+    /// What is to be written down now.
+    pub fn due(&self) -> Vec<(Id<ApiKey>, Time)> {
+        let mut due = Vec::new();
+        let mut uses = self.0.lock().expect("nobody panics holding it");
+        for (key, used) in uses.iter_mut() {
+            let stale = match used.written {
+                None => true,
+                Some(written) => used.last >= written.plus_secs(WRITE_AFTER_SECS),
+            };
+            if stale {
+                used.written = Some(used.last);
+                due.push((*key, used.last));
+            }
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_use_is_written_at_once_and_later_ones_within_the_minute() {
+        let (uses, key) = (KeyUses::default(), Id::parse("01890a5d-ac96-774b-bcce-b302099a8057"));
+        let start = Time::from_millis(0);
+        uses.note(key, start);
+        assert_eq!(uses.due(), [(key, start)]);
+        uses.note(key, start.plus_secs(49));
+        assert_eq!(uses.due(), []);
+        uses.note(key, start.plus_secs(55));
+        assert_eq!(uses.due(), [(key, start.plus_secs(55))]);
+    }
+}

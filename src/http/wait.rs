@@ -1,0 +1,173 @@
+//! Waiting: a long poll, or a stream of events, over the same operation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Response;
+use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::gate::{Passing, admit};
+use super::{Context, Reply, json_bytes};
+use crate::api::{Look, Route, Shape, Taken, WaitAction};
+use crate::auth::Presented;
+use crate::base::{Error, Id, Result};
+
+/// Whoever waits looks at least this often, signal or not.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// A stream says that it lives.
+const BEAT_EVERY: Duration = Duration::from_secs(15);
+/// Events that a slow reader has not taken yet: few, since each is leased while it waits here.
+const MAX_UNREAD: usize = 4;
+
+/// One who waits, with all that is needed to look again.
+struct Waiting {
+    context: Arc<Context>,
+    route: Arc<Route>,
+    presented: Presented,
+    org_slug: Option<String>,
+    params: Vec<String>,
+    operation: Arc<dyn WaitAction>,
+}
+
+/// Answers a route that waits.
+pub(super) async fn wait(
+    passing: &Passing<'_>,
+    operation: Arc<dyn WaitAction>,
+    org_slug: Option<String>,
+    params: Vec<String>,
+) -> Result<Response<Reply>> {
+    let until = Instant::now() + Duration::from_secs(operation.wait_secs());
+    let waiting = Waiting {
+        context: passing.context.clone(),
+        route: passing.route.clone(),
+        presented: passing.presented.clone(),
+        org_slug,
+        params,
+        operation,
+    };
+    let accepts = passing.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    if accepts.is_some_and(|accept| accept.contains("text/event-stream")) {
+        // Problems known now are answered as such; later ones end the stream.
+        waiting.look()?;
+        return Ok(stream(waiting));
+    }
+    let taken = waiting.take_until(until).await?;
+    let items: Vec<_> = taken.into_iter().map(|taken| taken.json).collect();
+    Ok(json_bytes(json!({"items": items, "nextCursor": null}).to_string().into_bytes()))
+}
+
+impl Waiting {
+    fn look(&self) -> Result<Look> {
+        self.context.store.read(Id::NOTHING, |view| {
+            let (who, view) = admit(
+                &self.context,
+                &self.route,
+                &self.presented,
+                true,
+                view,
+                self.org_slug.as_deref(),
+                &self.params,
+            )?;
+            self.operation.look(&view, &who)
+        })
+    }
+
+    async fn take(&self) -> Result<Vec<Taken>> {
+        let (context, route) = (self.context.clone(), self.route.clone());
+        let (presented, params) = (self.presented.clone(), self.params.clone());
+        let (org_slug, operation) = (self.org_slug.clone(), self.operation.clone());
+        let taken = self.context.store.write(Id::NOTHING, move |tx| {
+            let (who, org) = {
+                let view = tx.view();
+                let slug = org_slug.as_deref();
+                let (who, view) = admit(&context, &route, &presented, true, &view, slug, &params)?;
+                (who, view.org())
+            };
+            tx.enter(org);
+            operation.take(tx, &who)
+        });
+        taken.await
+    }
+
+    /// Takes what there is, waiting for it until `until` or until the server stops.
+    async fn take_until(&self, until: Instant) -> Result<Vec<Taken>> {
+        let mut stopping = self.context.stopping.clone();
+        // Listening begins before looking, so that nothing is missed between the two.
+        let mut listener = self.context.store.signals().listen(self.look()?.topic);
+        loop {
+            let look = self.look()?;
+            if look.ready {
+                let taken = self.take().await?;
+                if !taken.is_empty() {
+                    return Ok(taken);
+                }
+            }
+            let now = Instant::now();
+            if now >= until || *stopping.borrow() {
+                return Ok(Vec::new());
+            }
+            let mut next = until.min(now + LOOK_EVERY);
+            if let Some(again_at) = look.again_at {
+                let wait = again_at.millis() - self.context.store.moment().now().millis();
+                // A millisecond more: the lease has ended then, not almost.
+                next = next.min(now + Duration::from_millis(wait.max(0) as u64 + 1));
+            }
+            tokio::select! {
+                () = listener.heard() => {}
+                () = sleep_until(next) => {}
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+            }
+        }
+    }
+}
+
+fn stream(waiting: Waiting) -> Response<Reply> {
+    let (events, body) = mpsc::channel(MAX_UNREAD);
+    let Shape::Wait(name) = waiting.route.shape else {
+        unreachable!("only routes that wait get here")
+    };
+    tokio::spawn(async move {
+        let mut stopping = waiting.context.stopping.clone();
+        loop {
+            let beat = Instant::now() + BEAT_EVERY;
+            let taken = tokio::select! {
+                taken = timeout_at(beat + BEAT_EVERY, waiting.take_until(beat)) => taken,
+                () = events.closed() => return,
+                _ = stopping.wait_for(|stopping| *stopping) => return,
+            };
+            let frames = match taken {
+                Ok(Ok(taken)) if taken.is_empty() => vec![Bytes::from_static(b": alive\n\n")],
+                Ok(Ok(taken)) => taken.iter().map(|taken| event(name, taken)).collect(),
+                Ok(Err(error)) => {
+                    end(&events, &error).await;
+                    return;
+                }
+                Err(_elapsed) => continue,
+            };
+            for frame in frames {
+                if events.send(frame).await.is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let mut response = Response::new(Reply::events(body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn event(name: &str, taken: &Taken) -> Bytes {
+    Bytes::from(format!("event: {name}\nid: {}\ndata: {}\n\n", taken.id, taken.json))
+}
+
+/// A stream that cannot go on (the credential was revoked, the agent removed) says why.
+async fn end(events: &mpsc::Sender<Bytes>, error: &Error) {
+    let data = json!({"code": error.code(), "message": error.message()});
+    let _ = events.send(Bytes::from(format!("event: error\ndata: {data}\n\n"))).await;
+}

@@ -1,0 +1,223 @@
+//! The write box, once for all routes: who calls, may they, was it answered before, is it still as
+//! they saw it, the operation, the audit entry, the kept answer: one transaction.
+
+use hyper::Response;
+use hyper::header::HeaderValue;
+
+use super::gate::{Passing, admit, etag, names};
+use super::{Reply, json_bytes};
+use crate::api::ledger::{self, KEPT_SECS, Kept, Outcome};
+use crate::api::{Answer, HashAction, Who};
+use crate::auth::{self, Identity, Presented};
+use crate::base::{Error, Id, Kind, Result};
+use crate::store::Tx;
+
+type Operation = Box<dyn FnMut(&mut Tx, &Who) -> Result<Answer> + Send>;
+type Reading = Box<dyn Fn(&crate::store::View, &Who) -> Result<Answer> + Send + Sync>;
+
+/// What `If-Match` expects.
+pub(super) struct Expected {
+    pub tags: Vec<Vec<u8>>,
+    /// How the thing is read; `None` if it cannot be.
+    pub reading: Option<Reading>,
+}
+
+/// What makes a request the same as one before.
+#[derive(Clone, Copy)]
+pub(super) struct Repeatable {
+    pub request: [u8; 32],
+    pub body: [u8; 32],
+}
+
+enum Done {
+    Now(Answer),
+    Before(Vec<u8>),
+}
+
+/// Runs a writing route.
+pub(super) async fn write(
+    passing: &Passing<'_>,
+    mut operation: Operation,
+    org_slug: Option<String>,
+    params: Vec<String>,
+    repeatable: Option<Repeatable>,
+    expected: Option<Expected>,
+) -> Result<Response<Reply>> {
+    let (context, route) = (passing.context.clone(), passing.route.clone());
+    let presented = passing.presented.clone();
+    let identified = passing.identity.is_some();
+    let request_id = passing.request_id.to_string();
+    let written = passing.context.store.write(Id::NOTHING, move |tx| {
+        let (who, org) = {
+            let view = tx.view();
+            let slug = org_slug.as_deref();
+            let (who, view) =
+                admit(&context, &route, &presented, identified, &view, slug, &params)?;
+            (who, view.org())
+        };
+        tx.enter(org);
+        if let Some(repeatable) = &repeatable
+            && let Some(kept) = replay(tx, repeatable)?
+        {
+            return Ok(Done::Before(kept));
+        }
+        if let Some(expected) = &expected {
+            expected.must_hold(tx, &who)?;
+        }
+        let answer = operation(tx, &who)?;
+        let subject = subject(&answer.body).or_else(|| params.last().cloned());
+        audit_everywhere(tx, &who, route.name, subject, &request_id)?;
+        if let Some(repeatable) = &repeatable {
+            keep(tx, repeatable, (!route.shows_secret).then_some(&answer.body))?;
+        }
+        Ok(Done::Now(answer))
+    });
+    match written.await? {
+        Done::Now(answer) => Ok(json_bytes(answer.body)),
+        Done::Before(body) => {
+            let mut response = json_bytes(body);
+            response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+            Ok(response)
+        }
+    }
+}
+
+/// Runs a route with a password: look, hash, write.
+pub(super) async fn hash(
+    passing: &Passing<'_>,
+    mut operation: Box<dyn HashAction>,
+) -> Result<Response<Reply>> {
+    let context = passing.context;
+    let who = match &passing.identity {
+        Some(identity) => Who::Identity(identity.clone()),
+        None => Who::Anyone,
+    };
+    let work = context.store.read(Id::NOTHING, |view| operation.look(view, &who))?;
+    if let Some((email, known)) = &work.attempt {
+        context.limits.sign_in(email, *known, passing.address)?;
+    }
+    let hashed = context.passwords.work(work.hashing).await?;
+    let gate = context.clone();
+    let presented = passing.presented.clone();
+    let name = passing.route.name;
+    let request_id = passing.request_id.to_string();
+    let written = context.store.write(Id::NOTHING, move |tx| {
+        // Whoever signed out meanwhile may no longer do this.
+        let who = match presented {
+            Presented::Nothing => Who::Anyone,
+            _ => Who::Identity(gate.gatekeeper.identify(&tx.view(), &presented)?),
+        };
+        let (answer, user) = operation.settle(tx, &who, &hashed)?;
+        let identity = auth::in_session(tx, user)?;
+        audit_everywhere(tx, &Who::Identity(identity), name, None, &request_id)?;
+        Ok(answer)
+    });
+    Ok(json_bytes(written.await?.body))
+}
+
+impl Expected {
+    /// 412 unless the thing is as one of the tags says.
+    fn must_hold(&self, tx: &Tx, who: &Who) -> Result<()> {
+        let holds = match &self.reading {
+            Some(reading) => {
+                let tag = etag(&reading(&tx.view(), who)?.body);
+                self.tags.iter().any(|tags| names(tags, &tag, false))
+            }
+            None => self.tags.iter().any(|tags| tags == b"*"),
+        };
+        match holds {
+            true => Ok(()),
+            false => Err(Error::new(
+                Kind::Precondition,
+                "changed_meanwhile",
+                "it is not as If-Match expects; read it again and decide anew",
+            )),
+        }
+    }
+}
+
+fn replay(tx: &Tx, repeatable: &Repeatable) -> Result<Option<Vec<u8>>> {
+    let Some(kept) = tx.get::<Kept>(&repeatable.request)? else { return Ok(None) };
+    if kept.at < tx.now().minus_secs(KEPT_SECS) {
+        return Ok(None);
+    }
+    if kept.body != repeatable.body {
+        return Err(Error::conflict(
+            "idempotency_key_reused",
+            "this Idempotency-Key came with another body before; use a new one",
+        ));
+    }
+    kept.answer.map(Some).ok_or_else(|| {
+        Error::conflict(
+            "answer_not_kept",
+            "this was done before, and its answer held a secret that is shown only once",
+        )
+    })
+}
+
+fn keep(tx: &mut Tx, repeatable: &Repeatable, answer: Option<&Vec<u8>>) -> Result<()> {
+    tx.put(&Kept {
+        request: repeatable.request,
+        body: repeatable.body,
+        answer: answer.cloned(),
+        at: tx.now(),
+    })
+}
+
+/// The id of what an answer is about. Every resource has it as its first field (shapes).
+fn subject(body: &[u8]) -> Option<String> {
+    let rest = body.strip_prefix(b"{\"id\":\"")?;
+    let end = rest.iter().position(|byte| *byte == b'"')?;
+    String::from_utf8(rest[..end].to_vec()).ok()
+}
+
+/// Writes the audit entry: in the organization the request is about, or, for what somebody does
+/// outside of any, in each they are in.
+fn audit_everywhere(
+    tx: &mut Tx,
+    who: &Who,
+    action: &'static str,
+    subject: Option<String>,
+    request_id: &str,
+) -> Result<()> {
+    let identity: Option<&Identity> = match who {
+        Who::Anyone => None,
+        Who::Identity(identity) => Some(identity),
+        Who::Caller(caller) => {
+            let identity = Some(&caller.identity);
+            return ledger::audit(tx, identity, action, subject, request_id, Outcome::Success);
+        }
+    };
+    let Some(identity) = identity else { return Ok(()) };
+    for org in auth::organizations_of(&tx.view(), identity.user)? {
+        tx.enter(org);
+        let subject = subject.clone();
+        ledger::audit(tx, Some(identity), action, subject, request_id, Outcome::Success)?;
+    }
+    Ok(())
+}
+
+/// Writes down that somebody was not allowed to do something: in a transaction of its own, since
+/// theirs left nothing.
+pub(super) async fn refused(passing: &Passing<'_>, org_slug: Option<String>) {
+    let Some(identity) = passing.identity.clone() else { return };
+    let context = passing.context.clone();
+    let presented = passing.presented.clone();
+    let name = passing.route.name;
+    let request_id = passing.request_id.to_string();
+    let written = passing.context.store.write(Id::NOTHING, move |tx| {
+        let organizations = match (&org_slug, auth::org_of_key(&identity)) {
+            (Some(slug), _) => vec![context.gatekeeper.admit(&tx.view(), &presented, slug)?.org],
+            (None, Some(org)) => vec![org],
+            (None, None) => auth::organizations_of(&tx.view(), identity.user)?,
+        };
+        for org in organizations {
+            tx.enter(org);
+            ledger::audit(tx, Some(&identity), name, None, &request_id, Outcome::Refused)?;
+        }
+        Ok(())
+    });
+    if let Err(error) = written.await {
+        tracing::warn!(%error, "a refusal could not be written to the audit log");
+    }
+}

@@ -1,0 +1,113 @@
+//! What an agent runs with: its prompt, model, tools and variables. The draft of an agent is one,
+//! every version keeps one.
+
+use std::collections::BTreeMap;
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::base::{Error, Field, Id, Issue, JsonMap, Result, Text, VariableName, Version};
+use crate::resources::tools::{self, Tool};
+use crate::store::View;
+
+/// An agent uses at most 100 tools: more than any model chooses well from, and few enough to be
+/// looked up one by one.
+const MAX_TOOL_REFS: usize = 100;
+
+/// A tool that an agent uses.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolRef {
+    /// The tool.
+    pub tool_id: Id<Tool>,
+    /// In which version; without one, in the environment's, else in the newest.
+    pub version: Option<Version>,
+}
+
+type RegistryRef = Text<1, 200>;
+type PromptName = Text<1, 128>;
+type PromptVersion = Text<1, 64>;
+type Model = Text<1, 200>;
+type Provider = Text<1, 200>;
+type Variables = BTreeMap<VariableName, Text<0, 100_000>>;
+
+/// What an agent runs with. What it names in a registry need not be there yet.
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentConfig {
+    /// The registry of its prompt.
+    pub registry_ref: Option<RegistryRef>,
+    /// The name of its prompt.
+    pub prompt_name: Option<PromptName>,
+    /// An exact version, a range or a label.
+    pub prompt_version: Option<PromptVersion>,
+    /// The model it runs on.
+    pub model: Option<Model>,
+    /// The provider of the model.
+    pub provider: Option<Provider>,
+    /// The tools it uses.
+    pub tool_refs: Vec<ToolRef>,
+    /// Variables of its own, by name.
+    pub variables: Variables,
+    /// What the provider is told, kept as it came.
+    pub provider_config: JsonMap,
+}
+
+/// What to change of a configuration; what is absent stays.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentConfigPatch {
+    #[serde(default)]
+    registry_ref: Field<RegistryRef>,
+    #[serde(default)]
+    prompt_name: Field<PromptName>,
+    #[serde(default)]
+    prompt_version: Field<PromptVersion>,
+    #[serde(default)]
+    model: Field<Model>,
+    #[serde(default)]
+    provider: Field<Provider>,
+    tool_refs: Option<Vec<ToolRef>>,
+    variables: Option<Variables>,
+    provider_config: Option<JsonMap>,
+}
+
+impl AgentConfigPatch {
+    /// Adds a problem for each rule that is broken; they stand in the field `draft`.
+    pub fn check(&self, issues: &mut Vec<Issue>) {
+        if self.tool_refs.as_ref().is_some_and(|refs| refs.len() > MAX_TOOL_REFS) {
+            let message = format!("must name at most {MAX_TOOL_REFS} tools");
+            issues.push(Issue::new("draft.toolRefs", message));
+        }
+    }
+
+    /// `config` with this changed.
+    ///
+    /// # Errors
+    /// 404 for a tool, or a version of one, that is not there.
+    pub fn applied_to(&self, view: &View, config: &AgentConfig) -> Result<AgentConfig> {
+        for tool in self.tool_refs.iter().flatten() {
+            expect_tool(view, tool)?;
+        }
+        let patch = self.clone();
+        let mut config = config.clone();
+        patch.registry_ref.apply(&mut config.registry_ref);
+        patch.prompt_name.apply(&mut config.prompt_name);
+        patch.prompt_version.apply(&mut config.prompt_version);
+        patch.model.apply(&mut config.model);
+        patch.provider.apply(&mut config.provider);
+        config.tool_refs = patch.tool_refs.unwrap_or(config.tool_refs);
+        config.variables = patch.variables.unwrap_or(config.variables);
+        config.provider_config = patch.provider_config.unwrap_or(config.provider_config);
+        Ok(config)
+    }
+}
+
+fn expect_tool(view: &View, tool: &ToolRef) -> Result<()> {
+    let is_there = match &tool.version {
+        None => view.get::<Tool>(&tool.tool_id)?.is_some(),
+        Some(version) => tools::version(view, tool.tool_id, version)?.is_some(),
+    };
+    if is_there { Ok(()) } else { Err(Error::not_found()) }
+}

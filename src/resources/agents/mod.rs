@@ -1,0 +1,338 @@
+//! Agents: what the organization keeps of each of its AI agents (contract §4). An agent has a
+//! draft that is changed in place ([`config`]) and numbered versions, each of which keeps the
+//! draft as it was for ever ([`versions`]).
+//!
+//! An agent is named by its stable key. It cannot be deleted while it is in a team.
+
+mod config;
+mod versions;
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Input, Removed, Req, Resource, Route};
+use crate::auth::Rule;
+use crate::base::{Description, Error, Field, Id, Issue, Name, Result, StableKey, Time};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+
+pub use config::AgentConfig;
+use config::AgentConfigPatch;
+use versions::AgentVersion;
+
+/// Agents, their versions and who uses them.
+pub const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[
+        TableInfo::of::<Agent>(),
+        TableInfo::of::<AgentVersion>(),
+        TableInfo::of::<AgentUse>(),
+    ],
+    jobs: &[],
+    sweeps: &[],
+};
+
+// ── Records ──────────────────────────────────────────────────────────────────
+
+/// An AI agent.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Agent {
+    /// Its id.
+    pub id: Id<Agent>,
+    /// What it is named by, unique in the organization. It never changes.
+    pub stable_key: StableKey,
+    /// Its name.
+    pub name: Name,
+    /// What it is for.
+    pub description: Option<Description>,
+    /// The fleet it is in.
+    pub fleet_id: Option<Id<Fleet>>,
+    /// What it shall run with next.
+    pub draft: AgentConfig,
+    /// Rises by 1 whenever the draft changes; from 1.
+    pub draft_revision: u32,
+    /// The number of its newest version.
+    pub latest_version: Option<u32>,
+    /// When it was made.
+    pub created_at: Time,
+    /// When anything of it was last changed.
+    pub updated_at: Time,
+}
+
+/// A number of agents that belong together.
+pub enum Fleet {}
+
+static BY_STABLE_KEY: Index<Agent, StableKey> = Index::unique(
+    "agents.by_stable_key",
+    "stable_key_taken",
+    "an agent with this stableKey exists already; choose another",
+    |agent| Some(agent.stable_key.clone()),
+);
+
+static BY_FLEET: Index<Agent, Id<Fleet>> = Index::many("agents.by_fleet", |agent| agent.fleet_id);
+
+impl Record for Agent {
+    const TABLE: &'static str = "agents";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STABLE_KEY, &BY_FLEET];
+    type Key = Id<Agent>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// In how many teams an agent is, if in any. Apart from the agent, so that hiring it does not
+/// change it.
+#[derive(Clone, Debug, Encode, Decode)]
+struct AgentUse {
+    agent: Id<Agent>,
+    teams: u32,
+}
+
+impl Record for AgentUse {
+    const TABLE: &'static str = "agents.used";
+    type Key = Id<Agent>;
+    fn key(&self) -> Self::Key {
+        self.agent
+    }
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// An agent to make.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewAgent {
+    stable_key: StableKey,
+    name: Name,
+    description: Option<Description>,
+    fleet_id: Option<Id<Fleet>>,
+    draft: Option<AgentConfigPatch>,
+}
+
+impl Input for NewAgent {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if let Some(draft) = &self.draft {
+            draft.check(issues);
+        }
+    }
+}
+
+/// What to change of an agent.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentPatch {
+    name: Option<Name>,
+    #[serde(default)]
+    description: Field<Description>,
+    #[serde(default)]
+    fleet_id: Field<Id<Fleet>>,
+    draft: Option<AgentConfigPatch>,
+}
+
+impl Input for AgentPatch {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if let Some(draft) = &self.draft {
+            draft.check(issues);
+        }
+    }
+}
+
+/// Which agents to list.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentFilter {
+    fleet_id: Option<Id<Fleet>>,
+    status: Option<AgentStatus>,
+}
+
+impl Input for AgentFilter {}
+
+/// How an agent fares in the environments it is deployed to: the worst counts, and stands first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentStatus {
+    /// It reported an error.
+    Error,
+    /// It has been silent for too long.
+    Stale,
+    /// It runs something else than what was deployed.
+    Drifted,
+    /// It is deployed.
+    Deployed,
+    /// It is deployed nowhere.
+    Undeployed,
+}
+
+/// An agent, as callers see it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Agent")]
+pub struct AgentInfo {
+    id: Id<Agent>,
+    stable_key: StableKey,
+    name: Name,
+    description: Option<Description>,
+    fleet_id: Option<Id<Fleet>>,
+    draft: AgentConfig,
+    draft_revision: u32,
+    latest_version: Option<u32>,
+    status: AgentStatus,
+    created_at: Time,
+    updated_at: Time,
+}
+
+fn info(agent: Agent) -> AgentInfo {
+    AgentInfo {
+        id: agent.id,
+        stable_key: agent.stable_key,
+        name: agent.name,
+        description: agent.description,
+        fleet_id: agent.fleet_id,
+        draft: agent.draft,
+        draft_revision: agent.draft_revision,
+        latest_version: agent.latest_version,
+        status: STATUS,
+        created_at: agent.created_at,
+        updated_at: agent.updated_at,
+    }
+}
+
+/// Nothing is deployed as yet.
+const STATUS: AgentStatus = AgentStatus::Undeployed;
+
+// ── For other resources ──────────────────────────────────────────────────────
+
+/// The agent with this stable key.
+pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Agent>> {
+    match StableKey::parse(stable_key) {
+        Ok(stable_key) => view.find(&BY_STABLE_KEY, &stable_key),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Notes that `agent` is in one team more. It cannot be deleted as long as it is in one.
+pub fn joined_team(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
+    let teams = tx.get::<AgentUse>(&agent)?.map_or(0, |used| used.teams);
+    tx.put(&AgentUse { agent, teams: teams + 1 })
+}
+
+/// Notes that `agent` is in one team less.
+pub fn left_team(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
+    let used: AgentUse = tx.fetch(&agent)?;
+    match used.teams {
+        1 => tx.remove(&used),
+        teams => tx.replace(&used, &AgentUse { agent, teams: teams - 1 }),
+    }
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
+    if req.input.status.is_some_and(|status| status != STATUS) {
+        return Ok(Page::whole(Vec::new()));
+    }
+    let page = match &req.input.fleet_id {
+        None => view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true),
+        Some(fleet) => view.page(&BY_FLEET, fleet, Order::Descending, &req.part, |_| true),
+    };
+    Ok(page?.map(info))
+}
+
+fn show(view: &View, req: &Req<String>) -> Result<AgentInfo> {
+    fetch(view, &req.at).map(info)
+}
+
+/// The agent that a path names.
+fn fetch(view: &View, stable_key: &str) -> Result<Agent> {
+    by_stable_key(view, stable_key)?.ok_or_else(Error::not_found)
+}
+
+fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
+    let new = &req.input;
+    expect_fleet(new.fleet_id.as_ref())?;
+    let nothing = AgentConfig::default();
+    let draft = match &new.draft {
+        Some(draft) => draft.applied_to(&tx.view(), &nothing)?,
+        None => nothing,
+    };
+    let agent = Agent {
+        id: tx.new_id(),
+        stable_key: new.stable_key.clone(),
+        name: new.name.clone(),
+        description: new.description.clone(),
+        fleet_id: new.fleet_id,
+        draft,
+        draft_revision: 1,
+        latest_version: None,
+        created_at: tx.now(),
+        updated_at: tx.now(),
+    };
+    tx.insert(&agent)?;
+    Ok(info(agent))
+}
+
+/// There are no fleets as yet: an id names none.
+fn expect_fleet(fleet: Option<&Id<Fleet>>) -> Result<()> {
+    fleet.map_or(Ok(()), |_| Err(Error::not_found()))
+}
+
+fn change(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
+    let patch = &req.input;
+    let old = fetch(&tx.view(), &req.at)?;
+    expect_fleet(patch.fleet_id.value())?;
+    let mut new = old.clone();
+    new.name = patch.name.clone().unwrap_or(new.name);
+    patch.description.clone().apply(&mut new.description);
+    patch.fleet_id.clone().apply(&mut new.fleet_id);
+    if let Some(draft) = &patch.draft {
+        new.draft = draft.applied_to(&tx.view(), &old.draft)?;
+    }
+    save(tx, &old, new).map(info)
+}
+
+/// Puts `new` in the place of `old`, where they differ.
+fn save(tx: &mut Tx, old: &Agent, mut new: Agent) -> Result<Agent> {
+    if new == *old {
+        return Ok(new);
+    }
+    if new.draft != old.draft {
+        new.draft_revision += 1;
+    }
+    new.updated_at = tx.now();
+    tx.replace(old, &new)?;
+    Ok(new)
+}
+
+/// Its versions go with it.
+fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
+    let agent = fetch(&tx.view(), &req.at)?;
+    if tx.get::<AgentUse>(&agent.id)?.is_some() {
+        return Err(Error::conflict(
+            "agent_in_team",
+            "the agent is in a team; remove it from its teams first",
+        ));
+    }
+    versions::forget_agent(tx, agent.id)?;
+    tx.remove(&agent)?;
+    Ok(Removed::new(agent.id))
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        Route::list("/agents", Rule::Member, "agent.list", list)
+            .about("List agents, perhaps those of a fleet or with a status"),
+        Route::post("/agents", Rule::Member, "agent.create", create).about("Make an agent"),
+        Route::get("/agents/{stableKey}", Rule::Member, "agent.show", show).about("Show an agent"),
+        Route::patch("/agents/{stableKey}", Rule::Member, "agent.update", change)
+            .about("Change an agent or its draft"),
+        Route::delete("/agents/{stableKey}", Rule::Member, "agent.delete", remove)
+            .about("Delete an agent with its versions"),
+    ];
+    routes.extend(versions::routes());
+    routes
+}
+
+#[cfg(test)]
+pub mod tests;

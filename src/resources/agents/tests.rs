@@ -1,0 +1,251 @@
+//! Agents: drafts, versions, and what keeps an agent from being deleted.
+
+use serde_json::{Value, json};
+
+use super::super::tools::tests as tool;
+use super::versions::AgentDiff;
+use super::*;
+use crate::base::Kind;
+use crate::resources::testing::World;
+
+/// Makes an agent as a member.
+pub fn make(world: &World, body: Value) -> Result<AgentInfo> {
+    world.write(create, (), World::input(body)?)
+}
+
+fn patch(world: &World, body: Value) -> Result<AgentInfo> {
+    world.write(change, "a".to_string(), World::input(body)?)
+}
+
+fn snapshot(world: &World) -> AgentVersion {
+    world.write(versions::create, "a".to_string(), ()).unwrap()
+}
+
+fn diff(world: &World, from: &str, to: &str) -> Result<AgentDiff> {
+    let query = World::input(json!({"from": from, "to": to})).unwrap();
+    world.read(versions::diff, "a".to_string(), query)
+}
+
+fn world_with_agent() -> World {
+    let world = World::new();
+    make(&world, json!({"stableKey": "a", "name": "A"})).unwrap();
+    world
+}
+
+#[test]
+fn an_agent_shows_every_field_with_its_default() {
+    let world = World::new();
+    let draft = json!({"model": "m", "variables": null, "unknown": 1});
+    let made = make(&world, json!({"stableKey": "a", "name": "A", "draft": draft})).unwrap();
+    let mut json = json!(made);
+    assert_eq!(json["id"].take(), json!(made.id));
+    assert_eq!(
+        json,
+        json!({
+            "id": null, "stableKey": "a", "name": "A", "description": null, "fleetId": null,
+            "draft": {
+                "registryRef": null, "promptName": null, "promptVersion": null, "model": "m",
+                "provider": null, "toolRefs": [], "variables": {}, "providerConfig": {},
+            },
+            "draftRevision": 1, "latestVersion": null, "status": "undeployed",
+            "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:00.000Z",
+        })
+    );
+}
+
+#[test]
+fn a_stable_key_is_unique_in_its_organization_alone() {
+    let world = world_with_agent();
+    let (other, eve) = world.other_org("other");
+    let body = json!({"stableKey": "a", "name": "B"});
+    assert_eq!(make(&world, body.clone()).unwrap_err().code(), "stable_key_taken");
+    let theirs = world.write_as(&eve, create, (), World::input(body).unwrap()).unwrap();
+    let found = world.store.read(other, |view| by_stable_key(view, "a")).unwrap();
+    assert_eq!(found.map(|agent| agent.id), Some(theirs.id));
+    for unknown in ["b", "", "no key", "deployments"] {
+        let error = world.read(show, unknown.to_string(), ()).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound);
+    }
+}
+
+#[test]
+fn the_revision_rises_when_the_draft_changes_and_only_then() {
+    let world = world_with_agent();
+    world.pass_secs(60);
+    let draft = json!({"model": "m", "variables": {"A": "1"}, "providerConfig": {"x": null}});
+    let first = patch(&world, json!({"draft": draft})).unwrap();
+    assert_eq!(first.draft_revision, 2);
+    world.pass_secs(60);
+    for same in [json!({}), json!({"draft": null}), json!({"draft": {}}), json!({"draft": draft})] {
+        assert_eq!(patch(&world, same).unwrap(), first);
+    }
+    let named = patch(&world, json!({"name": "B", "stableKey": "b"})).unwrap();
+    assert_eq!((named.draft_revision, named.stable_key.as_str()), (2, "a"));
+    assert!(named.updated_at > first.updated_at);
+
+    let draft = json!({"model": null, "toolRefs": null, "variables": {"B": "2"}});
+    let second = patch(&world, json!({"draft": draft})).unwrap();
+    assert_eq!(second.draft_revision, 3);
+    let draft = json!(second.draft);
+    assert_eq!((&draft["model"], &draft["variables"]), (&Value::Null, &json!({"B": "2"})));
+    assert_eq!(draft["providerConfig"], json!({"x": null}));
+}
+
+#[test]
+fn a_draft_names_tools_and_versions_that_are_there() {
+    let world = world_with_agent();
+    let known = tool::make(&world, json!({"name": "T", "type": "http"})).unwrap().id;
+    tool::patch(&world, known, json!({"bumpVersion": "major"})).unwrap();
+    let refs = |refs: Value| patch(&world, json!({"draft": {"toolRefs": refs}}));
+
+    let good = json!([{"toolId": known}, {"toolId": known, "version": "1.0.0"}]);
+    let draft = json!(refs(good).unwrap().draft);
+    let expected =
+        json!([{"toolId": known, "version": null}, {"toolId": known, "version": "1.0.0"}]);
+    assert_eq!(draft["toolRefs"], expected);
+    for unknown in [
+        json!({"toolId": "none"}),
+        json!({"toolId": Id::<()>::NOTHING}),
+        json!({"toolId": known, "version": "3.0.0"}),
+    ] {
+        assert_eq!(refs(json!([unknown])).unwrap_err().kind(), Kind::NotFound);
+    }
+    let error = refs(json!(vec![json!({"toolId": known}); 101])).unwrap_err();
+    assert_eq!(error.issues()[0].path, "draft.toolRefs");
+    let error = patch(&world, json!({"draft": {"variables": {"1a": "x", "b": null}}}));
+    let error = error.unwrap_err();
+    let paths: Vec<_> = error.issues().iter().map(|issue| issue.path.as_str()).collect();
+    assert_eq!(paths, ["draft.variables.1a", "draft.variables.b"]);
+}
+
+#[test]
+fn there_is_no_fleet_to_be_in() {
+    let world = world_with_agent();
+    let fleet = json!("01890a5d-ac96-774b-bcce-b302099a8057");
+    let body = json!({"stableKey": "b", "name": "B", "fleetId": fleet});
+    assert_eq!(make(&world, body).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(patch(&world, json!({"fleetId": fleet})).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(patch(&world, json!({"fleetId": null})).unwrap().fleet_id, None);
+}
+
+#[test]
+fn filters_that_name_nothing_give_an_empty_list() {
+    let world = world_with_agent();
+    let listed = |filter: Value| {
+        let filter: AgentFilter = World::input(filter).unwrap();
+        world.read(list, (), filter).unwrap().items.len()
+    };
+    assert_eq!(listed(json!({})), 1);
+    assert_eq!(listed(json!({"status": "undeployed"})), 1);
+    assert_eq!(listed(json!({"status": "error"})), 0);
+    assert_eq!(listed(json!({"fleetId": "none"})), 0);
+}
+
+#[test]
+fn a_version_keeps_the_draft_exactly_as_it_was() {
+    let world = world_with_agent();
+    let config = json!({"providerConfig": {"z": null, "a": {"n": 1.0, "l": [null]}}});
+    patch(&world, json!({"draft": config})).unwrap();
+    let first = snapshot(&world);
+    patch(&world, json!({"draft": {"providerConfig": {}, "model": "m"}})).unwrap();
+    let second = snapshot(&world);
+    assert_eq!((first.version, second.version), (1, 2));
+    assert_eq!(world.read(show, "a".into(), ()).unwrap().latest_version, Some(2));
+
+    let kept = world.read(versions::show, ("a".to_string(), 1), ()).unwrap();
+    assert_eq!(kept, first);
+    let text = serde_json::to_string(&kept.config.provider_config).unwrap();
+    assert_eq!(text, r#"{"z":null,"a":{"n":1.0,"l":[null]}}"#);
+    let listed = world.read(versions::list, "a".to_string(), ()).unwrap().items;
+    assert_eq!(listed, [second, first]);
+    for unknown in [0, 3] {
+        let error = world.read(versions::show, ("a".to_string(), unknown), ()).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound);
+    }
+}
+
+#[test]
+fn equal_configurations_have_equal_hashes_whatever_the_order_of_their_keys() {
+    let world = world_with_agent();
+    let hash_of = |config: &str| {
+        let config: Value = serde_json::from_str(config).unwrap();
+        patch(&world, json!({"draft": {"providerConfig": {}}})).unwrap();
+        patch(&world, json!({"draft": {"providerConfig": config}})).unwrap();
+        snapshot(&world).hash
+    };
+    let hash = hash_of(r#"{"a": 1, "b": {"c": 2, "d": 3}}"#);
+    assert_eq!(hash.len(), 64);
+    assert_eq!(hash, hash_of(r#"{"b": {"d": 3, "c": 2}, "a": 1}"#));
+    assert_ne!(hash, hash_of(r#"{"b": {"d": 3, "c": 2}, "a": null}"#));
+}
+
+#[test]
+fn versions_made_at_once_get_distinct_numbers_without_gaps() {
+    let world = world_with_agent();
+    let mut numbers = std::thread::scope(|threads| {
+        let ten = || (0..10).map(|_| snapshot(&world).version).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..8).map(|_| threads.spawn(ten)).collect();
+        threads.into_iter().flat_map(|t| t.join().unwrap()).collect::<Vec<_>>()
+    });
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=80).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_difference_is_told_where_it_stands() {
+    let world = world_with_agent();
+    let draft = json!({"model": "m", "variables": {"A": "1", "B": "2"}, "providerConfig": {"x": {"y": 1, "z": 2}}});
+    patch(&world, json!({"draft": draft})).unwrap();
+    snapshot(&world);
+    let draft = json!({"model": null, "variables": {"A": "1", "C": "3"}, "providerConfig": {"x": {"y": [1], "z": 2}}});
+    patch(&world, json!({"draft": draft})).unwrap();
+    snapshot(&world);
+    assert_eq!(
+        json!(diff(&world, "1", "2").unwrap()),
+        json!({"from": 1, "to": 2, "changes": [
+            {"path": "model", "from": "m", "to": null},
+            {"path": "variables.B", "from": "2", "to": null},
+            {"path": "variables.C", "from": null, "to": "3"},
+            {"path": "providerConfig.x.y", "from": 1, "to": [1]},
+        ]})
+    );
+    assert_eq!(json!(diff(&world, "2", "2").unwrap())["changes"], json!([]));
+    for (from, to) in [("1", "3"), ("0", "1"), ("one", "1"), ("1", ""), ("01", "1")] {
+        assert_eq!(diff(&world, from, to).unwrap_err().kind(), Kind::NotFound);
+    }
+}
+
+#[test]
+fn restoring_puts_a_version_into_the_draft() {
+    let world = world_with_agent();
+    patch(&world, json!({"draft": {"model": "m"}})).unwrap();
+    let version = snapshot(&world);
+    let restore = || world.write(versions::restore, ("a".to_string(), 1), ()).unwrap();
+    assert_eq!(restore().draft_revision, 2);
+    patch(&world, json!({"draft": {"model": "n", "variables": {"A": "1"}}})).unwrap();
+    let restored = restore();
+    assert_eq!((restored.draft, restored.draft_revision), (version.config, 4));
+    assert_eq!(restored.latest_version, Some(1));
+    let unknown = world.write(versions::restore, ("a".to_string(), 2), ()).unwrap_err();
+    assert_eq!(unknown.kind(), Kind::NotFound);
+}
+
+#[test]
+fn an_agent_in_a_team_stays_and_goes_with_its_versions_when_it_has_left() {
+    let world = world_with_agent();
+    snapshot(&world);
+    let id = world.read(show, "a".to_string(), ()).unwrap().id;
+    let does = |what: fn(&mut Tx, Id<Agent>) -> Result<()>| {
+        world.store.write_now(world.org, move |tx| what(tx, id)).unwrap();
+    };
+    let delete = || world.write(remove, "a".to_string(), ());
+    does(joined_team);
+    does(joined_team);
+    does(left_team);
+    assert_eq!(delete().unwrap_err().code(), "agent_in_team");
+    does(left_team);
+    assert_eq!(delete().unwrap().id, id.to_string());
+    assert_eq!(delete().unwrap_err().kind(), Kind::NotFound);
+    let findings = world.store.check(RESOURCE.tables).unwrap();
+    assert_eq!((findings.records, findings.entries, findings.wrong), (0, 0, 0));
+}

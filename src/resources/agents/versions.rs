@@ -1,0 +1,216 @@
+//! Versions of an agent: its draft as it was when the version was made, for ever (interface §9.1).
+//!
+//! They are numbered 1, 2, … without gaps, however many are made at once. Restoring one puts it
+//! into the draft; no version ever changes.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Agent, AgentConfig, AgentInfo, fetch, info, save};
+use crate::api::{Input, PathPart, Req, Route};
+use crate::auth::{Rule, User};
+use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
+use crate::store::{Order, Page, Part, Record, Source, Tx, View};
+
+/// An agent has at most 10,000 versions, which go with it in one transaction.
+const MAX_VERSIONS: u32 = 10_000;
+
+/// Versions are read in parts of 100 when they go, so that they are never all in memory.
+const REMOVED_AT_ONCE: usize = 100;
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// What an agent's draft was at one moment.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentVersion {
+    /// Its id.
+    pub id: Id<AgentVersion>,
+    #[serde(skip)]
+    agent: Id<Agent>,
+    /// The agent.
+    pub stable_key: StableKey,
+    /// Its number, from 1.
+    pub version: u32,
+    /// The draft exactly as it was.
+    pub config: AgentConfig,
+    /// BLAKE3 of the canonical JSON of `config`, in lower-case hexadecimal: equal for equal
+    /// configurations.
+    pub hash: String,
+    /// Who made it.
+    pub created_by: Id<User>,
+    /// When.
+    pub created_at: Time,
+}
+
+impl Record for AgentVersion {
+    const TABLE: &'static str = "agent_versions";
+    type Key = (Id<Agent>, u32);
+    fn key(&self) -> Self::Key {
+        (self.agent, self.version)
+    }
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// Which versions to compare. A number that is none names nothing, as in a path (contract §1).
+#[derive(Deserialize, JsonSchema)]
+pub struct DiffQuery {
+    #[schemars(with = "u32")]
+    from: String,
+    #[schemars(with = "u32")]
+    to: String,
+}
+
+impl Input for DiffQuery {}
+
+/// How two versions differ.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct AgentDiff {
+    /// The number of the one.
+    from: u32,
+    /// The number of the other.
+    to: u32,
+    /// What differs; nothing if they are equal.
+    changes: Vec<Change>,
+}
+
+/// A value that differs.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AgentChange")]
+pub struct Change {
+    /// Where it stands in the configuration, dotted.
+    path: String,
+    /// What it is in the one; null if it is not there.
+    from: Json,
+    /// What it is in the other; null if it is not there.
+    to: Json,
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+pub(super) fn list(view: &View, req: &Req<String>) -> Result<Page<AgentVersion>> {
+    let agent = fetch(view, &req.at)?;
+    view.page(Source::TABLE, &agent.id, Order::Descending, &req.part, |_| true)
+}
+
+pub(super) fn show(view: &View, req: &Req<(String, u32)>) -> Result<AgentVersion> {
+    let (stable_key, version) = &req.at;
+    let agent = fetch(view, stable_key)?;
+    view.fetch(&(agent.id, *version))
+}
+
+pub(super) fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
+    let agent = fetch(&tx.view(), &req.at)?;
+    let number = agent.latest_version.unwrap_or(0) + 1;
+    if number > MAX_VERSIONS {
+        return Err(Error::conflict("agent_versions_full", "an agent has at most 10,000 versions"));
+    }
+    let version = AgentVersion {
+        id: tx.new_id(),
+        agent: agent.id,
+        stable_key: agent.stable_key.clone(),
+        version: number,
+        hash: hash(&agent.draft)?,
+        config: agent.draft.clone(),
+        created_by: req.caller().user(),
+        created_at: tx.now(),
+    };
+    tx.insert(&version)?;
+    save(tx, &agent, Agent { latest_version: Some(number), ..agent.clone() })?;
+    Ok(version)
+}
+
+fn hash(config: &AgentConfig) -> Result<String> {
+    Ok(blake3::hash(canonical(json(config)?).as_bytes()).to_string())
+}
+
+fn json(config: &AgentConfig) -> Result<Value> {
+    serde_json::to_value(config)
+        .map_err(|e| Error::internal(format!("a configuration cannot be written: {e}")))
+}
+
+pub(super) fn diff(view: &View, req: &Req<String, DiffQuery>) -> Result<AgentDiff> {
+    let agent = fetch(view, &req.at)?;
+    let version = |number: &str| view.fetch::<AgentVersion>(&(agent.id, u32::part(number)));
+    let from = version(&req.input.from)?;
+    let to = version(&req.input.to)?;
+    let mut changes = Vec::new();
+    compare("", &json(&from.config)?, &json(&to.config)?, &mut changes);
+    Ok(AgentDiff { from: from.version, to: to.version, changes })
+}
+
+/// Adds what differs at `path`: objects are compared key by key, anything else, lists too, as a
+/// whole.
+fn compare(path: &str, from: &Value, to: &Value, changes: &mut Vec<Change>) {
+    match (from, to) {
+        _ if from == to => {}
+        (Value::Object(from), Value::Object(to)) => compare_keys(path, from, to, changes),
+        _ => changes.push(Change {
+            path: path.into(),
+            from: Json(from.clone()),
+            to: Json(to.clone()),
+        }),
+    }
+}
+
+fn compare_keys(
+    path: &str,
+    from: &Map<String, Value>,
+    to: &Map<String, Value>,
+    changes: &mut Vec<Change>,
+) {
+    let added = to.keys().filter(|key| !from.contains_key(*key));
+    for key in from.keys().chain(added) {
+        let value = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        compare(&path, &value(from), &value(to), changes);
+    }
+}
+
+pub(super) fn restore(tx: &mut Tx, req: &Req<(String, u32)>) -> Result<AgentInfo> {
+    let (stable_key, version) = &req.at;
+    let agent = fetch(&tx.view(), stable_key)?;
+    let version: AgentVersion = tx.fetch(&(agent.id, *version))?;
+    save(tx, &agent, Agent { draft: version.config, ..agent.clone() }).map(info)
+}
+
+/// Removes the versions of an agent that goes.
+pub(super) fn forget_agent(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
+    let mut part = Part { limit: REMOVED_AT_ONCE, after: None };
+    loop {
+        let page =
+            tx.page(Source::<AgentVersion>::TABLE, &agent, Order::Ascending, &part, |_| true)?;
+        for version in &page.items {
+            tx.remove(version)?;
+        }
+        if page.next.is_none() {
+            return Ok(());
+        }
+        part.after = page.next;
+    }
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+const ALL: &str = "/agents/{stableKey}/versions";
+const DIFF: &str = "/agents/{stableKey}/versions/diff";
+const ONE: &str = "/agents/{stableKey}/versions/{version}";
+const RESTORE: &str = "/agents/{stableKey}/versions/{version}/restore";
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list(ALL, Rule::Member, "agent_version.list", list)
+            .about("List an agent's versions, newest first"),
+        Route::post(ALL, Rule::Member, "agent_version.create", create)
+            .about("Make a version of an agent's draft"),
+        Route::get(DIFF, Rule::Member, "agent_version.diff", diff)
+            .about("Compare two versions of an agent"),
+        Route::get(ONE, Rule::Member, "agent_version.show", show)
+            .about("Show a version of an agent"),
+        Route::post(RESTORE, Rule::Member, "agent_version.restore", restore)
+            .about("Put a version of an agent into its draft"),
+    ]
+}

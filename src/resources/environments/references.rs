@@ -1,0 +1,90 @@
+//! Which version of a tool is used in an environment: the `toolVersions` of its answer.
+//!
+//! Changing a tool and deploying tools move the references (contract §4, "Tools"); nobody writes
+//! them directly.
+
+use bincode::{Decode, Encode};
+
+use super::{Environment, touch};
+use crate::base::{Error, Id, Result, StringMap, Version};
+use crate::store::{AnyIndex, Index, Record, Source, Tx, View};
+
+/// An environment refers to at most 1,000 tools: each of its answers shows all references.
+const MAX_REFERENCES: usize = 1000;
+
+/// What `tools::Tool` is to an environment.
+pub enum AnyTool {}
+
+/// That a tool is used in an environment.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct ToolInUse {
+    environment: Id<Environment>,
+    tool: Id<AnyTool>,
+    version: Version,
+}
+
+static BY_TOOL: Index<ToolInUse, Id<AnyTool>> =
+    Index::many("environment_tools.by_tool", |reference| Some(reference.tool));
+
+impl Record for ToolInUse {
+    const TABLE: &'static str = "environment_tools";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOOL];
+    type Key = (Id<Environment>, Id<AnyTool>);
+    fn key(&self) -> Self::Key {
+        (self.environment, self.tool)
+    }
+}
+
+/// The references of an environment, by the tool's id.
+pub(super) fn tool_versions(view: &View, environment: Id<Environment>) -> Result<StringMap> {
+    let references = view.all(Source::<ToolInUse>::TABLE, &environment)?;
+    let pair = |reference: ToolInUse| (reference.tool.to_string(), reference.version.into_string());
+    Ok(references.into_iter().map(pair).collect())
+}
+
+/// Makes `environment` use this version of `tool`.
+///
+/// # Errors
+/// 409 if it uses as many tools as it can.
+pub fn use_tool(
+    tx: &mut Tx,
+    environment: Id<Environment>,
+    tool: Id<AnyTool>,
+    version: &Version,
+) -> Result<()> {
+    match tx.get::<ToolInUse>(&(environment, tool))? {
+        Some(reference) if reference.version == *version => return Ok(()),
+        Some(_) => {}
+        None => refuse_too_many(&tx.view(), environment)?,
+    }
+    tx.put(&ToolInUse { environment, tool, version: version.clone() })?;
+    touch(tx, environment)
+}
+
+fn refuse_too_many(view: &View, environment: Id<Environment>) -> Result<()> {
+    let all = view.count(Source::<ToolInUse>::TABLE, &environment, MAX_REFERENCES)?;
+    match all < MAX_REFERENCES {
+        true => Ok(()),
+        false => Err(Error::conflict(
+            "tool_references_full",
+            "an environment refers to at most 1,000 tools",
+        )),
+    }
+}
+
+/// Takes a tool that goes out of all environments.
+pub fn forget_tool(tx: &mut Tx, tool: Id<AnyTool>) -> Result<()> {
+    for reference in tx.all(&BY_TOOL, &tool)? {
+        tx.remove(&reference)?;
+        touch(tx, reference.environment)?;
+    }
+    Ok(())
+}
+
+/// Removes the references of an environment that goes.
+pub(super) fn forget_environment(tx: &mut Tx, environment: Id<Environment>) -> Result<()> {
+    for reference in tx.all(Source::<ToolInUse>::TABLE, &environment)? {
+        tx.remove(&reference)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! An environment's variables: what the placeholders of a prompt are filled with (contract §3).
+//!
+//! They are written by admins and read by every member who may use the environment. What must not
+//! be read is a secret, not a variable.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Environment, fetch, touch};
+use crate::api::{Input, Removed, Req, Route};
+use crate::auth::Rule;
+use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, Tx, View};
+
+/// An environment has at most 500 variables: each of its answers shows them all.
+const MAX_VARIABLES: usize = 500;
+
+/// Their values together have at most 1 MiB, for the same reason; so much a request could bring.
+const MAX_VALUES_BYTES: usize = 1024 * 1024;
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// A variable of an environment.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Variable {
+    #[serde(skip)]
+    environment: Id<Environment>,
+    #[serde(skip)]
+    id: Id<Variable>,
+    /// Its name, unique in its environment.
+    pub name: VariableName,
+    /// Its value.
+    pub value: VariableValue,
+    /// When it was last written.
+    pub updated_at: Time,
+}
+
+/// A variable's value; it may be empty (contract §1, "Text").
+type VariableValue = Text<0, 100_000>;
+
+static BY_NAME: Index<Variable, (Id<Environment>, VariableName)> = Index::unique(
+    "environment_variables.by_name",
+    "variable_exists",
+    "the environment has a variable with this name already",
+    |variable| Some((variable.environment, variable.name.clone())),
+);
+
+impl Record for Variable {
+    const TABLE: &'static str = "environment_variables";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
+    type Key = (Id<Environment>, Id<Variable>);
+    fn key(&self) -> Self::Key {
+        (self.environment, self.id)
+    }
+}
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// What a variable shall be.
+#[derive(Deserialize, JsonSchema)]
+pub struct Value {
+    value: VariableValue,
+}
+
+impl Input for Value {}
+
+// ── For other resources ──────────────────────────────────────────────────────
+
+/// The variables of an environment, by name.
+pub fn variables(view: &View, environment: Id<Environment>) -> Result<StringMap> {
+    let mut variables = StringMap::new();
+    view.each(Source::TABLE, &environment, Order::Ascending, |variable: Variable| {
+        variables.insert(variable.name.into_string(), variable.value.into_string());
+        Ok(Step::More)
+    })?;
+    Ok(variables)
+}
+
+/// Removes the variables of an environment that goes.
+pub(super) fn forget_environment(tx: &mut Tx, environment: Id<Environment>) -> Result<()> {
+    for variable in tx.all(Source::<Variable>::TABLE, &environment)? {
+        tx.remove(&variable)?;
+    }
+    Ok(())
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req<Id<Environment>>) -> Result<Page<Variable>> {
+    let environment = fetch(view, req.caller(), req.at)?;
+    view.page(Source::TABLE, &environment.id, Order::Descending, &req.part, |_| true)
+}
+
+fn set(tx: &mut Tx, req: &Req<(Id<Environment>, String), Value>) -> Result<Variable> {
+    let (environment, name) = &req.at;
+    let name =
+        VariableName::parse(name.as_str()).map_err(|message| Error::invalid_at("name", message))?;
+    fetch(&tx.view(), req.caller(), *environment)?;
+    let old = tx.find(&BY_NAME, &(*environment, name.clone()))?;
+    let new = Variable {
+        environment: *environment,
+        id: old.as_ref().map_or_else(|| tx.new_id(), |old| old.id),
+        name,
+        value: req.input.value.clone(),
+        updated_at: tx.now(),
+    };
+    tx.put(&new)?;
+    refuse_too_many(&tx.view(), *environment)?;
+    touch(tx, *environment)?;
+    Ok(new)
+}
+
+fn refuse_too_many(view: &View, environment: Id<Environment>) -> Result<()> {
+    let all = view.all(Source::<Variable>::TABLE, &environment)?;
+    let bytes: usize = all.iter().map(|variable| variable.value.len()).sum();
+    match () {
+        _ if all.len() > MAX_VARIABLES => Err(Error::conflict(
+            "variables_full",
+            "an environment has at most 500 variables; delete one that is not needed",
+        )),
+        _ if bytes > MAX_VALUES_BYTES => Err(Error::conflict(
+            "variables_full",
+            "the values of an environment's variables together have at most 1 MiB",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn remove(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Removed> {
+    let (environment, name) = &req.at;
+    fetch(&tx.view(), req.caller(), *environment)?;
+    let name = VariableName::parse(name.as_str()).map_err(|_| Error::not_found())?;
+    let variable = tx.find(&BY_NAME, &(*environment, name))?.ok_or_else(Error::not_found)?;
+    tx.remove(&variable)?;
+    touch(tx, *environment)?;
+    Ok(Removed::new(variable.name))
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+const ALL: &str = "/environments/{environmentId}/variables";
+const ONE: &str = "/environments/{environmentId}/variables/{name}";
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list(ALL, Rule::Member, "environment_variable.list", list)
+            .about("List an environment's variables"),
+        Route::put(ONE, Rule::Admin, "environment_variable.set", set)
+            .about("Set a variable of an environment"),
+        Route::delete(ONE, Rule::Admin, "environment_variable.delete", remove)
+            .about("Delete a variable of an environment"),
+    ]
+}
+
+#[cfg(test)]
+pub mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{make, shown};
+    use super::*;
+    use crate::base::Kind;
+    use crate::resources::testing::World;
+
+    pub fn put(world: &World, at: Id<Environment>, name: &str, value: &str) -> Result<Variable> {
+        let value = World::input(json!({"value": value})).unwrap();
+        world.write_as(&world.owner, set, (at, name.into()), value)
+    }
+
+    #[test]
+    fn a_variable_is_set_replaced_and_removed_by_name() {
+        let world = World::new();
+        let environment = make(&world, json!({"slug": "a", "name": "A"})).unwrap();
+        let at = environment.id;
+        put(&world, at, "_b", "").unwrap();
+        put(&world, at, "A1", "1").unwrap();
+        world.pass_secs(60);
+        put(&world, at, "_b", "2").unwrap();
+
+        let after = shown(&world, at);
+        assert_eq!(json!(after.variables), json!({"A1": "1", "_b": "2"}));
+        assert!(after.updated_at > environment.updated_at);
+        let listed = world.read(list, at, ()).unwrap().items;
+        let listed: Vec<_> = listed.iter().map(|variable| json!(variable)).collect();
+        assert_eq!(
+            listed,
+            [
+                json!({"name": "A1", "value": "1", "updatedAt": "2026-01-15T12:00:00.000Z"}),
+                json!({"name": "_b", "value": "2", "updatedAt": "2026-01-15T12:01:00.000Z"}),
+            ]
+        );
+
+        let removed = world.write_as(&world.owner, remove, (at, "A1".into()), ()).unwrap();
+        assert_eq!(removed.id, "A1");
+        for name in ["A1", "1a"] {
+            let error = world.write_as(&world.owner, remove, (at, name.into()), ()).unwrap_err();
+            assert_eq!(error.kind(), Kind::NotFound);
+        }
+        assert_eq!(json!(shown(&world, at).variables), json!({"_b": "2"}));
+        world.assert_sound(super::super::RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_name_of_another_form_is_refused_before_anything_else() {
+        let world = World::new();
+        for name in ["", "1a", "a-b", "ä", &"a".repeat(129)] {
+            let error = put(&world, Id::NOTHING, name, "").unwrap_err();
+            assert_eq!(error.issues()[0].path, "name");
+        }
+        assert_eq!(put(&world, Id::NOTHING, "a", "").unwrap_err().kind(), Kind::NotFound);
+    }
+
+    #[test]
+    fn an_environment_takes_500_variables_and_1_mib_of_values() {
+        let world = World::new();
+        let at = make(&world, json!({"slug": "a", "name": "A"})).unwrap().id;
+        let fill = |number: usize, value: String| {
+            let variable = move |tx: &Tx, n| Variable {
+                environment: at,
+                id: tx.new_id(),
+                name: VariableName::stored(format!("v{n}")),
+                value: VariableValue::stored(value.clone()),
+                updated_at: tx.now(),
+            };
+            let write = move |tx: &mut Tx| {
+                forget_environment(tx, at)?;
+                (0..number).try_for_each(|n| tx.insert(&variable(tx, n)))
+            };
+            world.store.write_now(world.org, write).unwrap();
+        };
+        fill(MAX_VARIABLES - 1, String::new());
+        put(&world, at, "last", "").unwrap();
+        assert_eq!(put(&world, at, "more", "").unwrap_err().code(), "variables_full");
+        put(&world, at, "last", "replaced").unwrap();
+
+        fill(16, "x".repeat(MAX_VALUES_BYTES / 16));
+        assert_eq!(put(&world, at, "more", "x").unwrap_err().code(), "variables_full");
+        put(&world, at, "more", "").unwrap();
+        put(&world, at, "v0", "").unwrap();
+        put(&world, at, "more", "x").unwrap();
+    }
+}

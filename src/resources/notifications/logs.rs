@@ -1,0 +1,397 @@
+//! The notification log, the one list that is paged by offset (interface §4 and §8, contract §1,
+//! "A list").
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Input, Req};
+use crate::base::{Error, Id, Int, Issue, Result, Time};
+use crate::outbox::{
+    BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, SWEEP_ROWS,
+    Settings, Sweep, Swept, UNSENT, in_app,
+};
+use crate::store::{Index, Key, Order, Step, Tx, View};
+
+/// A total is counted to here and no further: nobody reads on from a larger one, and counting all
+/// of a year's log would cost more than the page does (contract §1, "A list").
+const MAX_TOTAL: usize = 10_000;
+
+/// The largest number that every reader of JSON keeps exactly; the offset is told back.
+const MAX_OFFSET: i64 = (1 << 53) - 1;
+
+/// What a page has when nobody says (interface §8).
+const DEFAULT_LIMIT: i64 = 50;
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// Which entries are wanted. An absent field leaves everything in.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogFilter {
+    /// What happened.
+    event_type: Option<EventType>,
+    /// Through which channel it is told; one that does not exist has no entries.
+    channel_id: Option<Id<Channel>>,
+    /// How far telling it has come.
+    status: Option<Delivery>,
+    /// When it happened.
+    date_range: Option<DateRange>,
+    /// Which part of the list.
+    pagination: Option<Pagination>,
+}
+
+/// A span of time.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct DateRange {
+    /// Its first moment.
+    start: Option<Time>,
+    /// The first moment after it.
+    end: Option<Time>,
+}
+
+/// Part of a list, by offset.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct Pagination {
+    /// At most so many entries; 50 if absent.
+    limit: Option<Int<1, 200>>,
+    /// After so many; 0 if absent.
+    offset: Option<Int<0, MAX_OFFSET>>,
+}
+
+impl Input for LogFilter {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if let Some(DateRange { start: Some(start), end: Some(end) }) = &self.date_range
+            && end < start
+        {
+            issues.push(Issue::new("dateRange.end", "must not be before dateRange.start"));
+        }
+    }
+}
+
+impl LogFilter {
+    fn keeps(&self, (_, _, (event_type, channel, status)): &Facts) -> bool {
+        self.event_type.is_none_or(|wanted| wanted as u8 == *event_type)
+            && self.channel_id.is_none_or(|wanted| wanted == *channel)
+            && self.status.is_none_or(|wanted| wanted as u8 == *status)
+    }
+}
+
+/// Part of the log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LogPage {
+    /// The entries.
+    items: Vec<LogEntry>,
+    /// Where in the list they stand.
+    pagination: LogPagination,
+}
+
+/// Where in a list a part stands.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogPagination {
+    /// At most so many entries are in it.
+    limit: i64,
+    /// So many stand before it.
+    offset: i64,
+    /// How many there are; counting stops at 10,000.
+    total: usize,
+    /// Whether there are no more than `total`.
+    total_exact: bool,
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// GET /notifications/logs. Newest first.
+pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
+    let filter = &req.input;
+    // Whichever index leaves least to look at. Most entries were sent, through the channel that
+    // takes everything: neither narrows anything down.
+    match (filter.status, filter.channel_id, filter.event_type) {
+        (Some(status @ (Delivery::Failed | Delivery::Dead)), _, _) => {
+            page(view, &UNSENT, status as u8, filter)
+        }
+        (_, Some(channel), _) if channel != in_app(view.org()) => {
+            page(view, &BY_CHANNEL, channel, filter)
+        }
+        (_, _, Some(event_type)) => page(view, &BY_TYPE, event_type as u8, filter),
+        _ => page(view, &BY_TIME, (), filter),
+    }
+}
+
+/// The page that `filter` asks for among the entries that `index` has under `of`. Reads the
+/// index's own keys up to the page's end or the largest total, and the page's records alone.
+fn page<K: Key + Copy>(
+    view: &View,
+    index: &'static Index<LogEntry, (K, Facts)>,
+    of: K,
+    filter: &LogFilter,
+) -> Result<LogPage> {
+    let DateRange { start, end } = filter.date_range.clone().unwrap_or_default();
+    let start = start.unwrap_or(Time::from_millis(i64::MIN));
+    let end = end.unwrap_or(Time::from_millis(i64::MAX));
+    let Pagination { limit, offset } = filter.pagination.clone().unwrap_or_default();
+    let limit = limit.map_or(DEFAULT_LIMIT, Int::get);
+    let offset = offset.map_or(0, Int::get);
+    let wanted = offset as usize..(offset + limit) as usize;
+    let enough = wanted.end.max(MAX_TOTAL + 1);
+
+    let mut found = 0;
+    let mut ids = Vec::new();
+    view.entries(index, &(of, start), &(of, end), Order::Descending, |(_, facts), id| {
+        if !filter.keeps(&facts) {
+            return Ok(Step::More);
+        }
+        if wanted.contains(&found) {
+            ids.push(id);
+        }
+        found += 1;
+        Ok(if found == enough { Step::Enough } else { Step::More })
+    })?;
+
+    let missing = || Error::internal("an index of the log points to no entry");
+    let items = ids.iter().map(|id| view.get(id)?.ok_or_else(missing)).collect::<Result<_>>()?;
+    let total = found.min(MAX_TOTAL);
+    Ok(LogPage {
+        items,
+        pagination: LogPagination { limit, offset, total, total_exact: found == total },
+    })
+}
+
+// ── Retention ────────────────────────────────────────────────────────────────
+
+/// Removes the entries that were kept as long as the operator wants (`--log-retention`).
+pub const FORGET: Sweep =
+    Sweep { name: "forget old notifications", every_secs: 600, run: forget, installation: false };
+
+fn forget(tx: &mut Tx, settings: &Settings) -> Result<Swept> {
+    let end = tx.now().minus_secs(settings.log_retention_secs);
+    let mut old = Vec::new();
+    tx.view().each(&BY_TIME, &(), Order::Ascending, |entry: LogEntry| {
+        let goes = entry.created_at <= end && old.len() < SWEEP_ROWS;
+        if goes {
+            old.push(entry);
+        }
+        Ok(if goes { Step::More } else { Step::Enough })
+    })?;
+    for entry in &old {
+        tx.remove(entry)?;
+    }
+    Ok(if old.len() == SWEEP_ROWS { Swept::More } else { Swept::Clean })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::read::{Mode, parse_query, read_input};
+    use crate::base::Json;
+    use crate::outbox;
+    use crate::resources::testing::{NOON, World};
+    use crate::store::Org;
+
+    const TYPES: [EventType; 3] =
+        [EventType::AgentStale, EventType::TeamRunFailed, EventType::TeamTimelineSummary];
+    const STATUSES: [Delivery; 3] = [Delivery::Sent, Delivery::Failed, Delivery::Dead];
+
+    fn filter(query: &str) -> Result<LogFilter> {
+        read_input(&parse_query(query), Mode::Query)
+    }
+
+    fn log(world: &World, query: &str) -> LogPage {
+        world.read(list, (), filter(query).unwrap()).unwrap()
+    }
+
+    fn channels(org: Id<Org>) -> [Id<Channel>; 2] {
+        [in_app(org), Id::parse("01890a5d-ac96-774b-bcce-b302099a8057")]
+    }
+
+    /// Every mixture of type, channel and status `times` times, a second between the rounds.
+    fn fill(world: &World, times: usize) {
+        for _ in 0..times {
+            world
+                .store
+                .write_now(world.org, |tx| {
+                    for event_type in TYPES {
+                        for channel_id in channels(tx.org()) {
+                            for status in STATUSES {
+                                insert(tx, event_type, channel_id, status)?;
+                            }
+                        }
+                    }
+                    Ok(())
+                })
+                .unwrap();
+            world.pass_secs(1);
+        }
+    }
+
+    fn insert(
+        tx: &mut Tx,
+        event_type: EventType,
+        channel_id: Id<Channel>,
+        status: Delivery,
+    ) -> Result<()> {
+        tx.insert(&LogEntry {
+            id: tx.new_id(),
+            event_type,
+            channel_id,
+            status,
+            attempts: 1,
+            payload: Json(json!({})),
+            error: None,
+            created_at: tx.now(),
+            sent_at: None,
+            next_attempt_at: None,
+        })
+    }
+
+    #[test]
+    fn every_mixture_of_filters_gives_what_looking_at_every_entry_gives() {
+        let world = World::new();
+        fill(&world, 4);
+        let all = log(&world, "pagination[limit]=200").items;
+        assert_eq!(all.len(), 4 * 18);
+        assert!(all.is_sorted_by_key(|entry| Reverse((entry.created_at, entry.id))));
+        let (start, end) = (NOON.plus_secs(1), NOON.plus_secs(3));
+        let mut mixtures = 0;
+        for event_type in TYPES.map(Some).into_iter().chain([None]) {
+            for channel_id in channels(world.org).map(Some).into_iter().chain([None]) {
+                for status in STATUSES.map(Some).into_iter().chain([None]) {
+                    for range in [None, Some(DateRange { start: Some(start), end: Some(end) })] {
+                        let wanted = |entry: &&LogEntry| {
+                            event_type.is_none_or(|wanted| wanted == entry.event_type)
+                                && channel_id.is_none_or(|wanted| wanted == entry.channel_id)
+                                && status.is_none_or(|wanted| wanted == entry.status)
+                                && range.as_ref().is_none_or(|_| {
+                                    start <= entry.created_at && entry.created_at < end
+                                })
+                        };
+                        let expected: Vec<_> = all.iter().filter(wanted).map(|e| e.id).collect();
+                        let date_range = range.clone();
+                        let pagination = filter("pagination.limit=200").unwrap().pagination;
+                        let filter =
+                            LogFilter { event_type, channel_id, status, date_range, pagination };
+                        let page = world.read(list, (), filter).unwrap();
+                        let found: Vec<_> = page.items.iter().map(|entry| entry.id).collect();
+                        assert_eq!(found, expected);
+                        assert_eq!(page.pagination.total, expected.len());
+                        mixtures += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(mixtures, 4 * 3 * 4 * 2);
+        world.assert_sound(outbox::TABLES);
+    }
+
+    #[test]
+    fn the_three_encodings_of_a_range_are_one_and_its_end_is_left_out() {
+        let world = World::new();
+        fill(&world, 3);
+        for query in [
+            "dateRange[start]=2026-01-15T12:00:01Z&dateRange[end]=2026-01-15T12:00:02Z",
+            "dateRange.start=2026-01-15T12:00:01Z&dateRange.end=2026-01-15T12:00:02Z",
+            "dateRange={\"start\":\"2026-01-15T12:00:01Z\",\"end\":\"2026-01-15T13:00:02%2B01:00\"}",
+        ] {
+            let page = log(&world, query);
+            assert_eq!(page.pagination.total, 18, "{query}");
+            assert!(page.items.iter().all(|entry| entry.created_at == NOON.plus_secs(1)));
+        }
+        assert_eq!(log(&world, "dateRange.start=2026-01-15T12:00:01Z").pagination.total, 36);
+        assert_eq!(log(&world, "dateRange.end=2026-01-15T12:00:01Z").pagination.total, 18);
+        let none = "dateRange.start=2026-01-15T12:00:01Z&dateRange.end=2026-01-15T12:00:01Z";
+        assert_eq!(log(&world, none).pagination.total, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_its_path() {
+        for (query, path) in [
+            (
+                "dateRange.start=2026-01-02T00:00:00Z&dateRange.end=2026-01-01T00:00:00Z",
+                "dateRange.end",
+            ),
+            ("dateRange[start]=yesterday", "dateRange.start"),
+            ("eventType=agent.happy", "eventType"),
+            ("status=open", "status"),
+            ("pagination.limit=0", "pagination.limit"),
+            ("pagination={\"limit\":201}", "pagination.limit"),
+            ("pagination[offset]=-1", "pagination.offset"),
+        ] {
+            let error = filter(query).unwrap_err();
+            assert_eq!(error.issues()[0].path, path, "{query}");
+        }
+    }
+
+    #[test]
+    fn pages_follow_each_other_and_nothing_stands_beyond_the_last() {
+        let world = World::new();
+        fill(&world, 4);
+        let all: Vec<_> = log(&world, "pagination.limit=200").items.iter().map(|e| e.id).collect();
+        let mut paged = Vec::new();
+        for offset in [0, 30, 60, 90] {
+            let page = log(&world, &format!("pagination.limit=30&pagination.offset={offset}"));
+            assert_eq!((page.pagination.total, page.pagination.total_exact), (72, true));
+            paged.extend(page.items.iter().map(|entry| entry.id));
+        }
+        assert_eq!(paged, all);
+        assert_eq!(log(&world, "").items.len(), 50);
+        assert!(log(&world, "pagination.offset=9007199254740991").items.is_empty());
+        let unknown = "channelId=01890a5d-ac96-774b-bcce-b302099a0000";
+        assert_eq!(log(&world, unknown).pagination.total, 0);
+        assert_eq!(log(&world, "channelId=nonsense").pagination.total, 0);
+    }
+
+    #[test]
+    fn counting_stops_at_ten_thousand_but_older_entries_can_be_reached() {
+        let world = World::new();
+        let add = |count: usize| {
+            let write = move |tx: &mut Tx| {
+                (0..count).try_for_each(|_| outbox::publish(tx, TYPES[0], json!({})))
+            };
+            world.store.write_now(world.org, write).unwrap();
+        };
+        (0..4).for_each(|_| add(2_500));
+        let told = |query| {
+            let LogPage { items, pagination } = log(&world, query);
+            (items.len(), pagination.total, pagination.total_exact)
+        };
+        assert_eq!(told(""), (50, 10_000, true));
+        add(3);
+        assert_eq!(told(""), (50, 10_000, false));
+        assert_eq!(told("pagination.offset=10001"), (2, 10_000, false));
+        assert_eq!(told("pagination.offset=10003"), (0, 10_000, false));
+    }
+
+    #[test]
+    fn entries_go_when_their_time_is_over_and_in_steps() {
+        let world = World::new();
+        fill(&world, 30);
+        world.pass_secs(70);
+        // The last round is 71 seconds old, the first 100.
+        let settings = Settings { memory_retention_secs: 0, log_retention_secs: 72 };
+        let sweep = || {
+            let settings = settings.clone();
+            world.store.write_now(world.org, move |tx| forget(tx, &settings)).unwrap()
+        };
+        assert_eq!(sweep(), Swept::More);
+        assert_eq!(log(&world, "").pagination.total, 30 * 18 - SWEEP_ROWS);
+        assert_eq!(sweep(), Swept::Clean);
+        assert_eq!(log(&world, "").pagination.total, 18);
+        assert_eq!(sweep(), Swept::Clean);
+        world.assert_sound(outbox::TABLES);
+    }
+
+    #[test]
+    fn another_organization_sees_nothing_of_it() {
+        let world = World::new();
+        fill(&world, 1);
+        let (_, eve) = world.other_org("other");
+        for query in ["", "eventType=agent.stale", "status=dead"] {
+            let page = world.read_as(&eve, list, (), filter(query).unwrap()).unwrap();
+            assert_eq!(page.pagination.total, 0, "{query}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Notifications: the log of what happened and was told, and the ways there are to tell it
+//! (interface §4 and §6, contract §9). The entries themselves are the outbox's.
+
+mod logs;
+mod workflows;
+
+use crate::api::{Resource, Route, Scope};
+use crate::auth::Rule;
+
+/// Notifications.
+pub const RESOURCE: Resource = Resource { routes, tables: &[], jobs: &[], sweeps: &[logs::FORGET] };
+
+fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/notifications/logs", Rule::Member, "notification.list", logs::list)
+            .about("List what happened and how far telling it has come, newest first"),
+        Route::list(
+            "/notifications/action-workflows",
+            Rule::Credential,
+            "action_workflow.list",
+            workflows::list,
+        )
+        .about("List the ways in which channels can tell of events")
+        .scope(Scope::Installation),
+    ]
+}

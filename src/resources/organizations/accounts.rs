@@ -1,0 +1,178 @@
+//! A person's own account: name, picture, password (contract §2).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::sessions::{attempt, session_of, still_fits};
+use crate::api::{Empty, Input, Req, Route, Scope, Work};
+use crate::auth::passwords::{Hashed, Hashing, Password};
+use crate::auth::{Rule, SESSIONS_BY_USER, Session, User};
+use crate::base::{Email, Error, Field, HttpUrl, Id, Issue, Name, Result, Time};
+use crate::store::{Tx, View};
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// A person, without what is secret.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "User")]
+pub(super) struct UserInfo {
+    pub id: Id<User>,
+    email: Email,
+    name: Name,
+    /// An https URL of a picture.
+    image: Option<String>,
+    created_at: Time,
+}
+
+impl UserInfo {
+    pub(super) fn of(user: &User) -> Self {
+        UserInfo {
+            id: user.id,
+            email: user.email.clone(),
+            name: user.name.clone(),
+            image: user.image.clone(),
+            created_at: user.created_at,
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct UserPatch {
+    name: Option<Name>,
+    /// An https URL; `null` takes the picture away.
+    #[serde(default)]
+    image: Field<HttpUrl>,
+}
+
+impl Input for UserPatch {
+    /// Pages show the picture to others, who should not fetch it in the open.
+    fn check(&self, issues: &mut Vec<Issue>) {
+        let scheme = self.image.value().and_then(|url| url.split_once(':')).map(|(s, _)| s);
+        if scheme.is_some_and(|scheme| !scheme.eq_ignore_ascii_case("https")) {
+            issues.push(Issue::new("image", "must be an https URL"));
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct NewPassword {
+    current_password: String,
+    new_password: Password,
+}
+impl Input for NewPassword {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn change(tx: &mut Tx, req: &Req<(), UserPatch>) -> Result<UserInfo> {
+    let old: User = tx.fetch(&req.identity().user)?;
+    let mut user = old.clone();
+    if let Some(name) = &req.input.name {
+        user.name = name.clone();
+    }
+    match &req.input.image {
+        Field::Absent => {}
+        Field::Clear => user.image = None,
+        Field::Set(url) => user.image = Some(url.to_string()),
+    }
+    tx.replace(&old, &user)?;
+    Ok(UserInfo::of(&user))
+}
+
+fn look(view: &View, req: &Req<(), NewPassword>) -> Result<Work> {
+    let user: User = view.fetch(&req.identity().user)?;
+    let verify = Some((req.input.current_password.clone(), user.password));
+    let make = Some(req.input.new_password.to_string());
+    let attempt = attempt(view, user.email, req.address)?;
+    Ok(Work { hashing: Hashing { verify, make }, attempt: Some(attempt) })
+}
+
+/// Ends the user's other sessions with the old password; their keys stay, having names and an end
+/// of their own.
+fn change_password(
+    tx: &mut Tx,
+    req: &Req<(), NewPassword>,
+    hashed: &Hashed,
+) -> Result<(Empty, Id<User>)> {
+    let old: User = tx.fetch(&req.identity().user)?;
+    if !still_fits(&old, hashed) {
+        return Err(Error::forbidden("wrong_password", "the current password is wrong"));
+    }
+    tx.replace(&old, &User { password: hashed.made.clone(), ..old.clone() })?;
+    let own = session_of(req.identity());
+    for session in tx.all(&SESSIONS_BY_USER, &old.id)? {
+        let session: Session = session;
+        if session.id != own {
+            tx.remove(&session)?;
+        }
+    }
+    Ok((Empty {}, old.id))
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::patch("/auth/user", Rule::Session, "user.update", change)
+            .scope(Scope::Installation)
+            .about("Change one's own name or picture"),
+        Route::hashing(
+            "/auth/password",
+            Rule::Session,
+            "user.change_password",
+            look,
+            change_password,
+        )
+        .about("Change one's own password, ending all other sessions"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{PASSWORD, hashing, identity_of, session, signed_in, with_password};
+    use super::*;
+    use crate::base::Kind;
+    use crate::resources::testing::World;
+    use serde_json::{Value, json};
+
+    fn passwords(current: &str, new: &str) -> NewPassword {
+        let body = json!({"currentPassword": current, "newPassword": new});
+        World::input(body).unwrap()
+    }
+
+    #[test]
+    fn changing_the_password_ends_all_other_sessions() {
+        let world = World::new();
+        let ada = with_password(&world, &world.owner);
+        let (own, other) = (session(&world.store, &ada), session(&world.store, &ada));
+        let who = signed_in(&world.store, &own);
+
+        let wrong = passwords("wrong horse", "battery staple");
+        let refused = hashing(&world.store, &who, look, change_password, wrong).err().unwrap();
+        assert_eq!(refused.kind(), Kind::Forbidden);
+        assert!(identity_of(&world.store, &other).is_ok());
+
+        let right = || passwords(PASSWORD, "battery staple");
+        hashing(&world.store, &who, look, change_password, right()).unwrap();
+        assert!(identity_of(&world.store, &own).is_ok());
+        assert!(identity_of(&world.store, &other).is_err());
+        let again = hashing(&world.store, &who, look, change_password, right());
+        assert_eq!(again.err().unwrap().kind(), Kind::Forbidden);
+    }
+
+    #[test]
+    fn a_picture_is_an_https_url_or_none() {
+        let world = World::new();
+        let change = |body: Value| {
+            world.write_as(&world.owner, change, (), World::input::<UserPatch>(body)?)
+        };
+        let shown = change(json!({"image": "https://a.test/ada.png"})).unwrap();
+        assert_eq!(shown.image.as_deref(), Some("https://a.test/ada.png"));
+        for bad in ["http://a.test/ada.png", "ada.png", ""] {
+            let refused = change(json!({ "image": bad })).err().unwrap();
+            assert_eq!(refused.issues()[0].path, "image", "{bad}");
+        }
+        let renamed = change(json!({"name": "Ada L."})).unwrap();
+        assert_eq!((renamed.name.as_str(), renamed.image.is_some()), ("Ada L.", true));
+        assert_eq!(change(json!({"name": null, "image": null})).unwrap().image, None);
+    }
+}

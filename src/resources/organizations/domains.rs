@@ -1,0 +1,139 @@
+//! The domains an organization claims (contract §7).
+//!
+//! Claiming one proves nothing: it is unverified until its verification says otherwise.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Input, Removed, Req, Route};
+use crate::auth::Rule;
+use crate::base::{self, Id, Result, Time};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// A domain that an organization claims.
+#[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Domain {
+    /// Its id.
+    pub id: Id<Domain>,
+    /// Its name: lower case, IDNA ASCII.
+    pub domain: base::Domain,
+    /// What is known about the claim.
+    pub state: DomainState,
+    /// When it was last found to be true.
+    pub verified_at: Option<Time>,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+/// What is known about a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DomainState {
+    /// Nothing yet.
+    Unverified,
+    /// It holds.
+    Verified,
+    /// It does not, or no longer.
+    Failed,
+}
+
+/// An organization's domains by name.
+pub static BY_DOMAIN: Index<Domain, base::Domain> = Index::unique(
+    "domains.by_domain",
+    "domain_taken",
+    "the organization has claimed this domain already",
+    |domain| Some(domain.domain.clone()),
+);
+
+impl Record for Domain {
+    const TABLE: &'static str = "domains";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DOMAIN];
+    type Key = Id<Domain>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewDomain {
+    domain: base::Domain,
+}
+impl Input for NewDomain {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req) -> Result<Page<Domain>> {
+    view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true)
+}
+
+fn create(tx: &mut Tx, req: &Req<(), NewDomain>) -> Result<Domain> {
+    let domain = Domain {
+        id: tx.new_id(),
+        domain: req.input.domain.clone(),
+        state: DomainState::Unverified,
+        verified_at: None,
+        created_at: tx.now(),
+    };
+    tx.insert(&domain)?;
+    Ok(domain)
+}
+
+fn show(view: &View, req: &Req<Id<Domain>>) -> Result<Domain> {
+    view.fetch(&req.at)
+}
+
+fn remove(tx: &mut Tx, req: &Req<Id<Domain>>) -> Result<Removed> {
+    let domain: Domain = tx.fetch(&req.at)?;
+    tx.remove(&domain)?;
+    Ok(Removed::new(req.at))
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/organizations/domains", Rule::Member, "domain.list", list)
+            .about("List the domains the organization claims"),
+        Route::post("/organizations/domains", Rule::Admin, "domain.create", create)
+            .about("Claim a domain; it is unverified at first"),
+        Route::get("/organizations/domains/{domainId}", Rule::Member, "domain.show", show)
+            .about("Show a claimed domain"),
+        Route::delete("/organizations/domains/{domainId}", Rule::Admin, "domain.delete", remove)
+            .about("Give a claim up"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RESOURCE;
+    use super::*;
+    use crate::base::Kind;
+    use crate::resources::testing::World;
+    use serde_json::json;
+
+    fn new(domain: &str) -> NewDomain {
+        World::input(json!({ "domain": domain })).unwrap()
+    }
+
+    #[test]
+    fn a_domain_is_claimed_once_in_an_organization_in_any_spelling() {
+        let world = World::new();
+        let made = world.write(create, (), new("Bücher.Example")).unwrap();
+        assert_eq!(made.domain.as_str(), "xn--bcher-kva.example");
+        assert_eq!((made.state, made.verified_at), (DomainState::Unverified, None));
+        let taken = world.write(create, (), new("XN--bcher-kva.example")).err().unwrap();
+        assert_eq!((taken.kind(), taken.code()), (Kind::Conflict, "domain_taken"));
+
+        let (_, eve) = world.other_org("globex");
+        assert!(world.write_as(&eve, create, (), new("bücher.example")).is_ok());
+        let foreign = world.read_as(&eve, show, made.id, ()).err().unwrap();
+        assert_eq!(foreign.kind(), Kind::NotFound);
+
+        world.write(remove, made.id, ()).unwrap();
+        assert_eq!(world.write(remove, made.id, ()).err().unwrap().kind(), Kind::NotFound);
+        assert!(world.write(create, (), new("bücher.example")).is_ok());
+        world.assert_sound(RESOURCE.tables);
+    }
+}

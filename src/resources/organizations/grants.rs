@@ -1,0 +1,296 @@
+//! Access grants: who may use a restricted fleet, registry or environment (interface §2,
+//! contract §2).
+//!
+//! A grant names a member and a thing that exists; it goes with either of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Input, Removed, Req, Route};
+use crate::auth::{
+    GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, Membership, ResourceType, Rule, User,
+};
+use crate::base::{Error, Id, Issue, Kind, Result};
+use crate::resources::environments;
+use crate::store::{Order, Page, Source, Tx, View};
+
+/// A bulk is written in one transaction; a thousand is what fits with room to spare.
+const MAX_BULK: usize = 1000;
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct GrantFilter {
+    user_id: Option<Id<User>>,
+    resource_type: Option<ResourceType>,
+    resource_id: Option<Id<Granted>>,
+}
+impl Input for GrantFilter {}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct NewGrant {
+    user_id: Id<User>,
+    resource_type: ResourceType,
+    resource_id: Id<Granted>,
+}
+impl Input for NewGrant {}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewGrants {
+    #[schemars(length(min = 1, max = 1000))]
+    grants: Vec<NewGrant>,
+}
+
+impl Input for NewGrants {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.grants.is_empty() || self.grants.len() > MAX_BULK {
+            issues.push(Issue::new("grants", "must have 1 to 1000 grants"));
+        }
+    }
+}
+
+/// What came of a bulk.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct GrantsMade {
+    /// The new grants, in the order asked for.
+    created: Vec<Grant>,
+    /// How many were there already, or twice in the list.
+    skipped: usize,
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
+    let GrantFilter { user_id, resource_type, resource_id } = req.input;
+    let wanted = |grant: &Grant| {
+        user_id.is_none_or(|id| grant.user_id == id)
+            && resource_type.is_none_or(|kind| grant.resource_type == kind)
+            && resource_id.is_none_or(|id| grant.resource_id == id)
+    };
+    let (newest, part) = (Order::Descending, &req.part);
+    match (resource_type, resource_id, user_id) {
+        (Some(kind), Some(id), _) => {
+            view.page(&GRANTS_BY_RESOURCE, &(kind as u8, id), newest, part, wanted)
+        }
+        (_, _, Some(user)) => view.page(&GRANTS_BY_USER, &user, newest, part, wanted),
+        _ => view.page(Source::TABLE, &(), newest, part, wanted),
+    }
+}
+
+fn create(tx: &mut Tx, req: &Req<(), NewGrant>) -> Result<Grant> {
+    match missing(&tx.view(), &req.input)? {
+        Some(_) => Err(Error::not_found()),
+        None => insert(tx, &req.input, req.caller().user()),
+    }
+}
+
+fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsMade> {
+    let mut made = GrantsMade { created: Vec::new(), skipped: 0 };
+    for (n, new) in req.input.grants.iter().enumerate() {
+        if let Some(what) = missing(&tx.view(), new)? {
+            let message = format!("grants[{n}].{what}; nothing was created");
+            return Err(Error::new(Kind::NotFound, "not_found", message));
+        }
+        match insert_new(tx, new, req.caller().user())? {
+            Some(grant) => made.created.push(grant),
+            None => made.skipped += 1,
+        }
+    }
+    Ok(made)
+}
+
+/// Makes a grant unless it is there already.
+fn insert_new(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Option<Grant>> {
+    let key = (new.user_id, new.resource_type as u8, new.resource_id);
+    match tx.find(&GRANT, &key)? {
+        Some(_) => Ok(None),
+        None => insert(tx, new, by).map(Some),
+    }
+}
+
+fn insert(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Grant> {
+    let grant = Grant {
+        id: tx.new_id(),
+        user_id: new.user_id,
+        resource_type: new.resource_type,
+        resource_id: new.resource_id,
+        created_by: by,
+        created_at: tx.now(),
+    };
+    tx.insert(&grant)?;
+    Ok(grant)
+}
+
+/// Which field names something that is not there, as a phrase.
+fn missing(view: &View, new: &NewGrant) -> Result<Option<&'static str>> {
+    if view.get::<Membership>(&(new.user_id, view.org()))?.is_none() {
+        return Ok(Some("userId names no member of the organization"));
+    }
+    if !resource_exists(view, new.resource_type, new.resource_id)? {
+        return Ok(Some("resourceId names no such resource"));
+    }
+    Ok(None)
+}
+
+/// Whether there is such a thing in the view's organization. A kind of thing that the product does
+/// not have yet has none.
+fn resource_exists(view: &View, kind: ResourceType, id: Id<Granted>) -> Result<bool> {
+    match kind {
+        ResourceType::Environment => environments::exists(view, id.cast()),
+        ResourceType::Fleet | ResourceType::Registry => Ok(false),
+    }
+}
+
+fn remove(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Removed> {
+    let grant: Grant = tx.fetch(&req.at)?;
+    tx.remove(&grant)?;
+    Ok(Removed::new(req.at))
+}
+
+/// Removes the grants of somebody who leaves the organization.
+pub(super) fn remove_all_of(tx: &mut Tx, user: Id<User>) -> Result<()> {
+    for grant in tx.all(&GRANTS_BY_USER, &user)? {
+        tx.remove(&grant)?;
+    }
+    Ok(())
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/access-grants", Rule::Member, "access_grant.list", list)
+            .about("List the access grants"),
+        Route::post("/access-grants", Rule::Admin, "access_grant.create", create)
+            .about("Grant a member the use of something restricted"),
+        Route::post("/access-grants/bulk", Rule::Admin, "access_grant.create_many", create_many)
+            .about("Make up to 1,000 grants; those already there are skipped"),
+        Route::delete("/access-grants/{grantId}", Rule::Admin, "access_grant.delete", remove)
+            .about("Take a grant back"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Who;
+    use crate::auth;
+    use crate::resources::environments::tests::make;
+    use crate::resources::testing::World;
+    use crate::store::Record;
+    use serde_json::{Value, json};
+
+    const A: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+    const B: &str = "01890a5d-ac96-774b-bcce-b302099a8058";
+
+    fn user(who: &Who) -> Id<User> {
+        match who {
+            Who::Caller(caller) => caller.user(),
+            _ => panic!("somebody in an organization"),
+        }
+    }
+
+    fn new(who: &Who, kind: ResourceType, thing: &str) -> NewGrant {
+        NewGrant { user_id: user(who), resource_type: kind, resource_id: Id::parse(thing) }
+    }
+
+    /// As when the thing exists.
+    fn give(world: &World, grant: NewGrant) -> Option<Grant> {
+        let by = user(&world.owner);
+        world.store.write_now(world.org, move |tx| insert_new(tx, &grant, by)).unwrap()
+    }
+
+    fn listed(world: &World, filter: Value) -> Vec<Id<Grant>> {
+        let filter = World::input::<GrantFilter>(filter).unwrap();
+        world.read(list, (), filter).unwrap().items.iter().map(Record::key).collect()
+    }
+
+    #[test]
+    fn every_filter_gives_its_grants_newest_first() {
+        use ResourceType::{Environment, Fleet};
+        let world = World::new();
+        let (ada, ben) = (&world.owner, &world.member);
+        let given = [(ben, Fleet, A), (ada, Fleet, A), (ben, Environment, B), (ben, Fleet, B)];
+        let [a, b, c, d] =
+            given.map(|(who, kind, thing)| give(&world, new(who, kind, thing)).unwrap().id);
+        let ben = user(ben);
+        assert_eq!(listed(&world, json!({})), [d, c, b, a]);
+        assert_eq!(listed(&world, json!({"userId": ben})), [d, c, a]);
+        assert_eq!(listed(&world, json!({"resourceType": "fleet"})), [d, b, a]);
+        assert_eq!(listed(&world, json!({"resourceId": A})), [b, a]);
+        assert_eq!(listed(&world, json!({"resourceType": "fleet", "resourceId": A})), [b, a]);
+        assert_eq!(
+            listed(&world, json!({"resourceType": "fleet", "resourceId": A, "userId": ben})),
+            [a]
+        );
+        assert_eq!(listed(&world, json!({"resourceType": "environment", "userId": ben})), [c]);
+        assert_eq!(listed(&world, json!({"userId": "nobody"})), []);
+        world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn a_grant_is_made_once_until_it_is_taken_back() {
+        let world = World::new();
+        let grant = || new(&world.member, ResourceType::Fleet, A);
+        let made = give(&world, grant()).unwrap();
+        assert!(give(&world, grant()).is_none());
+        let (again, by) = (grant(), user(&world.owner));
+        let twice = world.store.write_now(world.org, move |tx| insert(tx, &again, by));
+        let twice = twice.err().unwrap();
+        assert_eq!((twice.kind(), twice.code()), (Kind::Conflict, "grant_exists"));
+        world.write_as(&world.owner, remove, made.id, ()).unwrap();
+        let gone = world.write_as(&world.owner, remove, made.id, ()).err().unwrap();
+        assert_eq!(gone.kind(), Kind::NotFound);
+        assert!(give(&world, grant()).is_some());
+    }
+
+    #[test]
+    fn a_bulk_makes_what_is_new_and_skips_what_is_there_or_twice_in_it() {
+        let world = World::new();
+        let make = |slug| make(&world, json!({"slug": slug, "name": slug})).unwrap();
+        let [a, b] = [make("a"), make("b")].map(|environment| environment.id.to_string());
+        let grant = |who, thing: &str| new(who, ResourceType::Environment, thing);
+        let one = grant(&world.member, &a);
+        let one = world.write_as(&world.owner, create, (), one).unwrap();
+
+        let (ben, ada) = (&world.member, &world.owner);
+        let grants = vec![grant(ben, &a), grant(ben, &b), grant(ada, &a), grant(ben, &b)];
+        let made = world.write_as(ada, create_many, (), NewGrants { grants }).unwrap();
+        let created: Vec<_> = made.created.iter().map(Record::key).collect();
+        assert_eq!((created.len(), made.skipped), (2, 2));
+        assert_eq!(listed(&world, json!({})), [created[1], created[0], one.id]);
+
+        let grants = vec![grant(ada, &b), grant(ben, A)];
+        let refused = world.write_as(ada, create_many, (), NewGrants { grants }).err().unwrap();
+        assert!(refused.message().starts_with("grants[1].resourceId"), "{}", refused.message());
+        assert_eq!(listed(&world, json!({})).len(), 3);
+    }
+
+    #[test]
+    fn a_bulk_with_a_stranger_or_an_unknown_thing_says_which_and_makes_nothing() {
+        let world = World::new();
+        let (_, eve) = world.other_org("globex");
+        give(&world, new(&world.member, ResourceType::Fleet, A));
+        for (who, field) in [(&eve, "userId"), (&world.member, "resourceId")] {
+            let grants = vec![new(who, ResourceType::Fleet, B)];
+            let refused = world.write_as(&world.owner, create_many, (), NewGrants { grants });
+            let refused = refused.err().unwrap();
+            assert_eq!(refused.kind(), Kind::NotFound);
+            let beginning = format!("grants[0].{field} names no ");
+            assert!(refused.message().starts_with(&beginning), "{}", refused.message());
+            let one = new(who, ResourceType::Fleet, B);
+            let refused = world.write_as(&world.owner, create, (), one).err().unwrap();
+            assert_eq!(refused.message(), Error::not_found().message());
+        }
+        assert_eq!(listed(&world, json!({})).len(), 1);
+    }
+
+    #[test]
+    fn a_bulk_has_one_to_a_thousand_grants() {
+        let one = json!({"userId": A, "resourceType": "fleet", "resourceId": A});
+        for (count, good) in [(0, false), (1, true), (1000, true), (1001, false)] {
+            let read = World::input::<NewGrants>(json!({"grants": vec![one.clone(); count]}));
+            assert_eq!(read.is_ok(), good, "{count}");
+        }
+    }
+}

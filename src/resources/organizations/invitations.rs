@@ -1,0 +1,381 @@
+//! Invitations: how people come into an organization (contract §2).
+//!
+//! An invitation's token is shown once, to whoever invites; they pass it on. It is good for seven
+//! days and once, and the newest for an address is the only good one. A token that was used, ran
+//! out or never existed is not found, all alike.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::members::must_manage;
+use super::sessions::{self, SessionInfo};
+use super::{TokenHash, hash_of, new_token};
+use crate::api::{Input, Removed, Req, Route, Work};
+use crate::auth::passwords::{Hashed, Hashing, Password};
+use crate::auth::{BY_EMAIL, Identity, Membership, Role, Rule, Session, Through, User};
+use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
+use crate::store::{AnyIndex, Index, Order, Org, Page, Record, Source, Tx, View};
+
+/// An invitation is good for a week: whoever was away gets to it.
+const GOOD_SECS: i64 = 7 * 24 * 3600;
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// An open invitation. Nobody has one and a membership in the same organization.
+#[derive(Clone, Debug, Encode, Decode)]
+pub(super) struct Invitation {
+    id: Id<Invitation>,
+    org: Id<Org>,
+    email: Email,
+    role: Role,
+    token: TokenHash,
+    pub expires_at: Time,
+}
+
+static BY_TOKEN: Index<Invitation, TokenHash> = Index::unique(
+    "invitations.by_token",
+    "invitation_exists",
+    "this invitation exists already",
+    |invitation| Some(invitation.token),
+);
+
+static BY_ADDRESS: Index<Invitation, (Id<Org>, Email)> = Index::unique(
+    "invitations.by_address",
+    "invitation_exists",
+    "this address has an open invitation already",
+    |invitation| Some((invitation.org, invitation.email.clone())),
+);
+
+/// Invitations by their end.
+pub(super) static BY_END: Index<Invitation, Time> =
+    Index::many("invitations.by_end", |invitation| Some(invitation.expires_at));
+
+impl Record for Invitation {
+    const TABLE: &'static str = "invitations";
+    // Whoever accepts one is in no organization yet.
+    const OWNED: bool = false;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOKEN, &BY_ADDRESS, &BY_END];
+    type Key = (Id<Org>, Id<Invitation>);
+    fn key(&self) -> Self::Key {
+        (self.org, self.id)
+    }
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// An open invitation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Invitation")]
+struct InvitationInfo {
+    id: Id<Invitation>,
+    email: Email,
+    role: Role,
+    expires_at: Time,
+}
+
+/// An invitation with its token, which is shown now and never again.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct InvitationMade {
+    id: Id<Invitation>,
+    email: Email,
+    role: Role,
+    token: String,
+    /// Where to accept it. The token stands in the fragment, so that it reaches no log.
+    invitation_url: String,
+    expires_at: Time,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewMember {
+    email: Email,
+    role: Role,
+}
+impl Input for NewMember {}
+
+#[derive(Deserialize, JsonSchema)]
+struct Accept {
+    token: String,
+    /// Required of whoever has no account yet.
+    name: Option<Name>,
+    /// Required of whoever has no account yet.
+    password: Option<Password>,
+}
+impl Input for Accept {}
+
+// ── Inviting ─────────────────────────────────────────────────────────────────
+
+fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationMade> {
+    let NewMember { email, role } = &req.input;
+    must_manage(req.caller(), &[*role])?;
+    let user = tx.find(&BY_EMAIL, email)?;
+    if let Some(user) = user
+        && tx.get::<Membership>(&(user.id, tx.org()))?.is_some()
+    {
+        return Err(Error::conflict("already_member", "this person is a member already"));
+    }
+    if let Some(older) = tx.find(&BY_ADDRESS, &(tx.org(), email.clone()))? {
+        tx.remove(&older)?;
+    }
+    let token = new_token(tx);
+    let invitation = Invitation {
+        id: tx.new_id(),
+        org: tx.org(),
+        email: email.clone(),
+        role: *role,
+        token: hash_of(&token),
+        expires_at: tx.now().plus_secs(GOOD_SECS),
+    };
+    tx.insert(&invitation)?;
+    let Invitation { id, email, role, expires_at, .. } = invitation;
+    let invitation_url = format!("{}/invitations#{token}", req.link_base);
+    Ok(InvitationMade { id, email, role, token, invitation_url, expires_at })
+}
+
+fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
+    let open = |invitation: &Invitation| invitation.expires_at > view.now();
+    let page = view.page(Source::TABLE, &view.org(), Order::Descending, &req.part, open)?;
+    Ok(page.map(|Invitation { id, email, role, expires_at, .. }| InvitationInfo {
+        id,
+        email,
+        role,
+        expires_at,
+    }))
+}
+
+fn withdraw(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Removed> {
+    let invitation: Invitation = tx.fetch(&(tx.org(), req.at))?;
+    if invitation.expires_at <= tx.now() {
+        return Err(Error::not_found());
+    }
+    tx.remove(&invitation)?;
+    Ok(Removed::new(req.at))
+}
+
+// ── Accepting ────────────────────────────────────────────────────────────────
+
+fn open(view: &View, token: &str) -> Result<Invitation> {
+    view.find(&BY_TOKEN, &hash_of(token))?
+        .filter(|invitation| invitation.expires_at > view.now())
+        .ok_or_else(Error::not_found)
+}
+
+/// The session of `user` that the request came in, which an account asks for: a token that went
+/// astray must not make anybody else a member under its name.
+fn session_of(identity: Option<&Identity>, user: Id<User>) -> Result<Id<Session>> {
+    match identity {
+        Some(Identity { user: own, through: Through::Session(id), .. }) if *own == user => Ok(*id),
+        _ => Err(Error::unauthenticated(
+            "the invited address has an account; sign in with it and accept again",
+        )),
+    }
+}
+
+/// Name and password, which somebody without an account has to choose.
+fn chosen(input: &Accept) -> Result<(&Name, &Password)> {
+    if let (Some(name), Some(password)) = (&input.name, &input.password) {
+        return Ok((name, password));
+    }
+    let absent = [("name", input.name.is_none()), ("password", input.password.is_none())];
+    let absent = absent.into_iter().filter(|(_, absent)| *absent);
+    let issue = |(path, _)| Issue::new(path, "is required of somebody without an account");
+    Err(Error::invalid(absent.map(issue).collect()))
+}
+
+fn look(view: &View, req: &Req<(), Accept>) -> Result<Work> {
+    let invitation = open(view, &req.input.token)?;
+    let make = match view.find(&BY_EMAIL, &invitation.email)? {
+        Some(user) => {
+            session_of(req.identity_if_any(), user.id)?;
+            None
+        }
+        None => Some(chosen(&req.input)?.1.to_string()),
+    };
+    Ok(Work { hashing: Hashing { verify: None, make }, attempt: None })
+}
+
+fn accept(tx: &mut Tx, req: &Req<(), Accept>, hashed: &Hashed) -> Result<(SessionInfo, Id<User>)> {
+    let invitation = open(&tx.view(), &req.input.token)?;
+    let (session, user) = match tx.find(&BY_EMAIL, &invitation.email)? {
+        Some(user) => {
+            let session: Session = tx.fetch(&session_of(req.identity_if_any(), user.id)?)?;
+            (sessions::shown(&tx.view(), &session, &user)?, user.id)
+        }
+        None => {
+            let user = User {
+                id: tx.new_id(),
+                email: invitation.email.clone(),
+                name: chosen(&req.input)?.0.clone(),
+                image: None,
+                password: hashed.made.clone(),
+                created_at: tx.now(),
+            };
+            tx.insert(&user)?;
+            (sessions::begin(tx, &user, req.address)?, user.id)
+        }
+    };
+    tx.insert(&Membership {
+        user,
+        org: invitation.org,
+        role: invitation.role,
+        email_verified: false,
+        joined_at: tx.now(),
+    })?;
+    tx.remove(&invitation)?;
+    Ok((session, user))
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/organizations/members", Rule::SessionAdmin, "invitation.create", invite)
+            .shows_secret()
+            .about("Invite somebody; an older invitation of the same address is good no more"),
+        Route::list("/organizations/invitations", Rule::SessionAdmin, "invitation.list", list)
+            .about("List the open invitations"),
+        Route::delete(
+            "/organizations/invitations/{invitationId}",
+            Rule::SessionAdmin,
+            "invitation.delete",
+            withdraw,
+        )
+        .about("Withdraw an invitation"),
+        Route::hashing("/auth/invitations/accept", Rule::Anyone, "invitation.accept", look, accept)
+            .about("Accept an invitation"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{hashing, identity_of, session, signed_in, with_password};
+    use super::super::{RESOURCE, forget_ended};
+    use super::*;
+    use crate::api::Who;
+    use crate::auth::{self, Caller};
+    use crate::base::Kind;
+    use crate::resources::testing::World;
+    use serde_json::json;
+
+    fn invite_as(world: &World, who: &Who, email: &str, role: Role) -> Result<InvitationMade> {
+        world.write_as(who, invite, (), NewMember { email: Email::parse(email).unwrap(), role })
+    }
+
+    fn invited(world: &World, email: &str) -> InvitationMade {
+        invite_as(world, &world.owner, email, Role::Member).unwrap()
+    }
+
+    fn accept_as(world: &World, who: &Who, token: &str) -> Result<SessionInfo> {
+        let body = json!({"token": token, "name": "Cy", "password": "battery staple"});
+        hashing(&world.store, who, look, accept, World::input(body).unwrap())
+    }
+
+    fn membership(world: &World, user: Id<User>, org: Id<Org>) -> Option<Membership> {
+        world.store.read(Id::NOTHING, |view| view.get(&(user, org))).unwrap()
+    }
+
+    #[test]
+    fn a_new_person_joins_once_with_a_name_and_a_password() {
+        let world = World::new();
+        let made = invited(&world, "cy@acme.test");
+        let url = format!("http://127.0.0.1:7420/invitations#{}", made.token);
+        assert_eq!(made.invitation_url, url);
+
+        let bare = World::input(json!({ "token": made.token })).unwrap();
+        let refused = hashing(&world.store, &Who::Anyone, look, accept, bare).err().unwrap();
+        let paths: Vec<_> = refused.issues().iter().map(|issue| issue.path.as_str()).collect();
+        assert_eq!(paths, ["name", "password"]);
+
+        let session = accept_as(&world, &Who::Anyone, &made.token).unwrap();
+        let user = identity_of(&world.store, &session.token).unwrap().user;
+        let membership = membership(&world, user, world.org).unwrap();
+        assert_eq!((membership.role, membership.email_verified), (Role::Member, false));
+        let again = accept_as(&world, &Who::Anyone, &made.token).err().unwrap();
+        assert_eq!(again.kind(), Kind::NotFound);
+        world.assert_sound(RESOURCE.tables);
+        world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn an_account_joins_in_a_session_of_its_own_only() {
+        let world = World::new();
+        let (other, eve) = world.other_org("globex");
+        let ben = with_password(&world, &world.member);
+        let made = invite_as(&world, &eve, &ben.email, Role::Admin).unwrap();
+        let ada = session(&world.store, &with_password(&world, &world.owner));
+        for stranger in [Who::Anyone, signed_in(&world.store, &ada)] {
+            let refused = accept_as(&world, &stranger, &made.token).err().unwrap();
+            assert_eq!(refused.kind(), Kind::Unauthenticated);
+        }
+        let token = session(&world.store, &ben);
+        let who = signed_in(&world.store, &token);
+        let joined = accept_as(&world, &who, &made.token).unwrap();
+        assert_eq!((joined.user.id, joined.token), (ben.id, token));
+        assert_eq!(membership(&world, ben.id, other).unwrap().role, Role::Admin);
+    }
+
+    #[test]
+    fn a_key_of_the_invited_person_is_no_session() {
+        let world = World::new();
+        let (_, eve) = world.other_org("globex");
+        let made = invite_as(&world, &eve, "ben@acme.test", Role::Member).unwrap();
+        let Who::Caller(ben) = &world.member else { panic!("somebody in an organization") };
+        let through =
+            Through::Key { id: Id::NOTHING, name: "k".into(), org: world.org, approve_as: false };
+        let key = Who::Identity(Identity { through, ..ben.identity.clone() }.into());
+        let refused = accept_as(&world, &key, &made.token).err().unwrap();
+        assert_eq!(refused.kind(), Kind::Unauthenticated);
+    }
+
+    #[test]
+    fn the_newest_invitation_of_an_address_is_the_only_good_one() {
+        let world = World::new();
+        let old = invited(&world, "cy@acme.test");
+        let new = invited(&world, "CY@acme.test");
+        let open = world.read_as(&world.owner, list, (), ()).unwrap().items;
+        assert_eq!(open.iter().map(|i| i.id).collect::<Vec<_>>(), [new.id]);
+        let refused = accept_as(&world, &Who::Anyone, &old.token).err().unwrap();
+        assert_eq!(refused.kind(), Kind::NotFound);
+        assert!(accept_as(&world, &Who::Anyone, &new.token).is_ok());
+        let member = invite_as(&world, &world.owner, "cy@acme.test", Role::Member).err().unwrap();
+        assert_eq!((member.kind(), member.code()), (Kind::Conflict, "already_member"));
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn an_invitation_ends_after_seven_days_and_can_be_withdrawn_before() {
+        let world = World::new();
+        let first = invited(&world, "cy@acme.test");
+        world.pass_secs(GOOD_SECS);
+        let second = invited(&world, "di@acme.test");
+        let open = world.read_as(&world.owner, list, (), ()).unwrap().items;
+        assert_eq!(open.iter().map(|i| i.id).collect::<Vec<_>>(), [second.id]);
+
+        let late = accept_as(&world, &Who::Anyone, &first.token).err().unwrap();
+        assert_eq!(late.kind(), Kind::NotFound);
+        let gone = world.write_as(&world.owner, withdraw, first.id, ()).err().unwrap();
+        assert_eq!(gone.kind(), Kind::NotFound);
+        let settings = crate::outbox::Settings { memory_retention_secs: 0, log_retention_secs: 0 };
+        let sweep = move |tx: &mut Tx| forget_ended(tx, &settings);
+        world.store.write_now(Id::NOTHING, sweep).unwrap();
+        let left = |view: &View| view.count::<Invitation>(Source::TABLE, &(), 9);
+        assert_eq!(world.store.read(Id::NOTHING, left).unwrap(), 1);
+
+        let (_, eve) = world.other_org("globex");
+        let foreign = world.write_as(&eve, withdraw, second.id, ()).err().unwrap();
+        assert_eq!(foreign.kind(), Kind::NotFound);
+        world.write_as(&world.owner, withdraw, second.id, ()).unwrap();
+        assert!(accept_as(&world, &Who::Anyone, &second.token).is_err());
+    }
+
+    #[test]
+    fn only_an_owner_invites_an_owner() {
+        let world = World::new();
+        let Who::Caller(ben) = &world.member else { panic!("somebody in an organization") };
+        let admin = Who::Caller(Caller { role: Role::Admin, ..(**ben).clone() }.into());
+        let refused = invite_as(&world, &admin, "cy@acme.test", Role::Owner).err().unwrap();
+        assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "owner_required"));
+        assert!(invite_as(&world, &admin, "cy@acme.test", Role::Admin).is_ok());
+        assert!(invite_as(&world, &world.owner, "cy@acme.test", Role::Owner).is_ok());
+    }
+}

@@ -1,0 +1,357 @@
+//! API keys: how programs act as the people who made them (interface §5, contract §2).
+//!
+//! A key's text is shown once; its hash is what is kept. A key is never changed: a lost or
+//! unwanted one is revoked, and one that ended is removed when that has been announced.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{due, more_if};
+use crate::api::{Input, Removed, Req, Route};
+use crate::auth::{ApiKey, KEYS_BY_NOTICE, KEYS_BY_ORG, KeyUse, Rule, User, key_hash, key_text};
+use crate::base::{Error, Id, Int, Name, Result, Time};
+use crate::outbox::{EventType, SWEEP_ROWS, Settings, Sweep, Swept, publish};
+use crate::store::{Order, Org, Page, Tx, View};
+
+/// A key's end is announced a week before, so that there is time to replace it.
+const NOTICE_SECS: i64 = 7 * 24 * 3600;
+
+/// So much of a key is shown afterwards: enough to tell keys apart, useless to a thief.
+const START_CHARS: usize = 8;
+
+/// The one permission a key may have beside its user's (interface §5, "Delegated deployment
+/// approval").
+const APPROVE_AS: &str = "deployment:approve-as";
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// An API key, without what is secret.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ApiKey")]
+struct ApiKeyInfo {
+    id: Id<ApiKey>,
+    name: Name,
+    /// Its first 8 characters.
+    start: String,
+    permissions: Vec<&'static str>,
+    created_by: Id<User>,
+    created_at: Time,
+    /// At most a minute old.
+    last_used_at: Option<Time>,
+    expires_at: Option<Time>,
+}
+
+/// An API key with its text, which is shown now and never again.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ApiKeyMade {
+    #[serde(flatten)]
+    about: ApiKeyInfo,
+    key: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct NewApiKey {
+    name: Name,
+    /// Gives it `deployment:approve-as`; for owners and admins alone.
+    allow_approve_as: Option<bool>,
+    expires_in_days: Option<Int<1, 3650>>,
+}
+impl Input for NewApiKey {}
+
+/// What a key may do beside what its user may.
+fn permissions(key: &ApiKey) -> Vec<&'static str> {
+    if key.approve_as { vec![APPROVE_AS] } else { vec![] }
+}
+
+fn shown(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
+    Ok(ApiKeyInfo {
+        permissions: permissions(&key),
+        last_used_at: view.get::<KeyUse>(&key.id)?.and_then(|used| used.at),
+        id: key.id,
+        name: key.name,
+        start: key.start,
+        created_by: key.user,
+        created_at: key.created_at,
+        expires_at: key.expires_at,
+    })
+}
+
+fn is_active(view: &View, key: &ApiKey) -> bool {
+    key.expires_at.is_none_or(|end| end > view.now())
+}
+
+// ── For the rest of the house ────────────────────────────────────────────────
+
+/// Makes a key of `user` for `org`, and gives its text.
+pub(super) fn mint(
+    tx: &mut Tx,
+    org: Id<Org>,
+    user: Id<User>,
+    name: &Name,
+    approve_as: bool,
+    expires_at: Option<Time>,
+) -> Result<(ApiKey, String)> {
+    let text = key_text(tx.random());
+    let key = ApiKey {
+        id: tx.new_id(),
+        hash: key_hash(&text).expect("the text has the form of a key"),
+        org,
+        user,
+        name: name.clone(),
+        start: text[..START_CHARS].into(),
+        approve_as,
+        created_at: tx.now(),
+        expires_at,
+        next_notice_at: expires_at.map(|end| end.minus_secs(NOTICE_SECS)),
+    };
+    tx.insert(&key)?;
+    tx.insert(&KeyUse { key: key.id, at: None })?;
+    Ok((key, text))
+}
+
+/// Writes down when keys were last used. Those removed meanwhile are passed over.
+pub fn note_uses(tx: &mut Tx, uses: &[(Id<ApiKey>, Time)]) -> Result<()> {
+    for &(key, at) in uses {
+        let Some(old) = tx.get::<KeyUse>(&key)? else { continue };
+        if old.at < Some(at) {
+            tx.replace(&old, &KeyUse { key, at: Some(at) })?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(tx: &mut Tx, key: &ApiKey) -> Result<()> {
+    if let Some(used) = tx.get::<KeyUse>(&key.id)? {
+        tx.remove(&used)?;
+    }
+    tx.remove(key)
+}
+
+/// Removes the keys of somebody who leaves the organization.
+pub(super) fn remove_all_of(tx: &mut Tx, user: Id<User>) -> Result<()> {
+    for key in tx.all(&KEYS_BY_ORG, &tx.org())? {
+        let key: ApiKey = key;
+        if key.user == user {
+            remove(tx, &key)?;
+        }
+    }
+    Ok(())
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req) -> Result<Page<ApiKeyInfo>> {
+    let caller = req.caller();
+    let page = view.page(&KEYS_BY_ORG, &view.org(), Order::Descending, &req.part, |key| {
+        is_active(view, key) && (caller.is_admin() || key.user == caller.user())
+    })?;
+    page.try_map(|key| shown(view, key))
+}
+
+fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyMade> {
+    let (caller, input) = (req.caller(), &req.input);
+    let approve_as = input.allow_approve_as.unwrap_or(false);
+    if approve_as && !caller.is_admin() {
+        return Err(Error::forbidden(
+            "admin_required",
+            "only an owner or admin of the organization may allow a key to approve as others",
+        ));
+    }
+    let expires_at = input.expires_in_days.map(|days| tx.now().plus_secs(days.get() * 24 * 3600));
+    let (key, text) = mint(tx, tx.org(), caller.user(), &input.name, approve_as, expires_at)?;
+    if key.next_notice_at.is_some_and(|notice| notice <= tx.now()) {
+        announce(tx, &key)?;
+    }
+    Ok(ApiKeyMade { about: shown(&tx.view(), key)?, key: text })
+}
+
+fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Removed> {
+    let caller = req.caller();
+    let key = tx.view().first(&KEYS_BY_ORG, &(tx.org(), req.at), Order::Ascending)?;
+    let key = key.filter(|key: &ApiKey| {
+        is_active(&tx.view(), key) && (caller.is_admin() || key.user == caller.user())
+    });
+    remove(tx, &key.ok_or_else(Error::not_found)?)?;
+    Ok(Removed::new(req.at))
+}
+
+// ── Sweep ────────────────────────────────────────────────────────────────────
+
+/// Announces the ends of keys: `api_key.expiring` a week before, `api_key.expired` when it comes.
+pub(super) const ANNOUNCE_ENDS: Sweep = Sweep {
+    name: "announce the ends of API keys",
+    every_secs: 60,
+    run: announce_ends,
+    installation: true,
+};
+
+fn announce_ends(tx: &mut Tx, _: &Settings) -> Result<Swept> {
+    let now = tx.now();
+    let keys = due(&tx.view(), &KEYS_BY_NOTICE, |key| {
+        key.next_notice_at.is_some_and(|notice| notice <= now)
+    })?;
+    for key in &keys {
+        tx.enter(key.org);
+        announce(tx, key)?;
+    }
+    Ok(more_if(keys.len() == SWEEP_ROWS))
+}
+
+/// Publishes what is due about a key's end, in its organization. One that ended goes.
+fn announce(tx: &mut Tx, key: &ApiKey) -> Result<()> {
+    let Some(end) = key.expires_at else { return Ok(()) };
+    let payload = json!({
+        "apiKeyId": key.id,
+        "name": key.name,
+        "userId": key.user,
+        "expiresAt": end,
+    });
+    if end <= tx.now() {
+        publish(tx, EventType::ApiKeyExpired, payload)?;
+        return remove(tx, key);
+    }
+    publish(tx, EventType::ApiKeyExpiring, payload)?;
+    tx.replace(key, &ApiKey { next_notice_at: Some(end), ..key.clone() })
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/api-keys", Rule::SessionMember, "api_key.list", list)
+            .about("List the active keys: one's own, for admins all"),
+        Route::post("/api-keys", Rule::SessionMember, "api_key.create", create)
+            .shows_secret()
+            .about("Make a key; its text is shown once"),
+        Route::delete("/api-keys/{keyId}", Rule::SessionMember, "api_key.delete", revoke)
+            .about("Revoke a key at once and for good"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Who;
+    use crate::auth::{self, Gatekeeper, Presented, Tokens};
+    use crate::base::Kind;
+    use crate::outbox::LogEntry;
+    use crate::resources::testing::World;
+    use crate::store::Source;
+    use serde_json::Value;
+
+    fn make(world: &World, who: &Who, body: Value) -> Result<ApiKeyMade> {
+        world.write_as(who, create, (), World::input(body).unwrap())
+    }
+
+    fn works(world: &World, key: &ApiKeyMade) -> bool {
+        let gatekeeper = Gatekeeper::new(Tokens::new(world.store.keys()));
+        let presented = Presented::from_headers(Some(key.key.as_bytes()), None);
+        world.store.read(Id::NOTHING, |view| gatekeeper.identify(view, &presented)).is_ok()
+    }
+
+    fn names(world: &World, who: &Who) -> Vec<String> {
+        let keys = world.read_as(who, list, (), ()).unwrap().items;
+        keys.into_iter().map(|key| key.name.into_string()).collect()
+    }
+
+    fn sweep(world: &World) -> Vec<EventType> {
+        let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
+        world.store.write_now(Id::NOTHING, move |tx| announce_ends(tx, &settings)).unwrap();
+        let log = |view: &View| view.all::<LogEntry>(Source::TABLE, &());
+        let entries = world.store.read(world.org, log).unwrap();
+        entries.into_iter().map(|entry| entry.event_type).collect()
+    }
+
+    #[test]
+    fn a_key_is_shown_once_and_works_until_it_is_revoked() {
+        let world = World::new();
+        let made = make(&world, &world.member, json!({"name": "ci"})).unwrap();
+        let shown = serde_json::to_value(&made).unwrap();
+        assert_eq!(shown["start"], made.key[..8]);
+        assert_eq!(shown["permissions"], json!([]));
+        assert!(works(&world, &made));
+
+        let listed = world.read(list, (), ()).unwrap().items;
+        let listed = serde_json::to_string(&listed).unwrap();
+        assert!(!listed.contains(&made.key) && listed.contains(&made.about.start));
+        world.write(revoke, made.about.id, ()).unwrap();
+        assert!(!works(&world, &made));
+        let again = world.write(revoke, made.about.id, ()).err().unwrap();
+        assert_eq!(again.kind(), Kind::NotFound);
+        world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn members_see_and_revoke_their_own_keys_and_admins_all() {
+        let world = World::new();
+        let ben = make(&world, &world.member, json!({"name": "ben's"})).unwrap();
+        let ada = make(&world, &world.owner, json!({"name": "ada's"})).unwrap();
+        let (_, eve) = world.other_org("globex");
+        assert_eq!(names(&world, &world.member), ["ben's"]);
+        assert_eq!(names(&world, &world.owner), ["ada's", "ben's"]);
+        assert_eq!(names(&world, &eve), Vec::<String>::new());
+        for (who, key) in [(&world.member, &ada), (&eve, &ada), (&eve, &ben)] {
+            let refused = world.write_as(who, revoke, key.about.id, ()).err().unwrap();
+            assert_eq!(refused.kind(), Kind::NotFound);
+        }
+        assert!(world.write_as(&world.owner, revoke, ben.about.id, ()).is_ok());
+    }
+
+    #[test]
+    fn only_admins_let_a_key_approve_as_others() {
+        let world = World::new();
+        let body = json!({"name": "bot", "allowApproveAs": true});
+        let refused = make(&world, &world.member, body.clone()).err().unwrap();
+        assert_eq!(refused.kind(), Kind::Forbidden);
+        let made = make(&world, &world.owner, body).unwrap();
+        assert_eq!(made.about.permissions, ["deployment:approve-as"]);
+    }
+
+    #[test]
+    fn a_keys_end_is_announced_a_week_before_and_when_it_comes() {
+        use EventType::{ApiKeyExpired, ApiKeyExpiring};
+        const DAY: i64 = 24 * 3600;
+        let world = World::new();
+        let made = make(&world, &world.member, json!({"name": "ci", "expiresInDays": 30})).unwrap();
+        make(&world, &world.member, json!({"name": "for ever"})).unwrap();
+        world.pass_secs(23 * DAY - 1);
+        assert_eq!(sweep(&world), []);
+        world.pass_secs(1);
+        assert_eq!(sweep(&world), [ApiKeyExpiring]);
+        assert_eq!(sweep(&world), [ApiKeyExpiring]);
+        assert!(works(&world, &made));
+        world.pass_secs(7 * DAY);
+        assert!(!works(&world, &made));
+        assert_eq!(names(&world, &world.member), ["for ever"]);
+        let gone = world.write(revoke, made.about.id, ()).err().unwrap();
+        assert_eq!(gone.kind(), Kind::NotFound);
+        assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
+        assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
+        world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn the_end_of_a_key_for_less_than_a_week_is_announced_at_once() {
+        let world = World::new();
+        make(&world, &world.member, json!({"name": "ci", "expiresInDays": 7})).unwrap();
+        assert_eq!(sweep(&world), [EventType::ApiKeyExpiring]);
+    }
+
+    #[test]
+    fn use_is_noted_forwards_only_and_not_of_keys_that_are_gone() {
+        let world = World::new();
+        let made = make(&world, &world.member, json!({"name": "ci"})).unwrap();
+        let (id, now) = (made.about.id, world.store.moment().now());
+        let note = |at: Time| {
+            let used = vec![(id, at), (Id::NOTHING, at)];
+            world.store.write_now(Id::NOTHING, move |tx| note_uses(tx, &used)).unwrap();
+            world.read(list, (), ()).unwrap().items[0].last_used_at
+        };
+        assert_eq!(made.about.last_used_at, None);
+        assert_eq!(note(now.plus_secs(60)), Some(now.plus_secs(60)));
+        assert_eq!(note(now), Some(now.plus_secs(60)));
+        let rows = |view: &View| view.count::<KeyUse>(Source::TABLE, &(), 9);
+        assert_eq!(world.store.read(Id::NOTHING, rows).unwrap(), 1);
+    }
+}

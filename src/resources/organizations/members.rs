@@ -1,0 +1,319 @@
+//! Who is in an organization, and as what (contract §1 "Roles", §2).
+//!
+//! There is always an owner: the last one can be neither demoted nor removed. Members come by
+//! invitation alone.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{grants, keys};
+use crate::api::{Input, Removed, Req, Route};
+use crate::auth::{BY_ORG, Caller, Membership, Role, Rule, User};
+use crate::base::{Email, Error, Id, Name, Result, Time};
+use crate::resources::environments;
+use crate::store::{Order, Page, Step, Tx, View};
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// Somebody in an organization.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Member {
+    user_id: Id<User>,
+    email: Email,
+    name: Name,
+    image: Option<String>,
+    /// Whether this organization vouches for the address.
+    email_verified: bool,
+    role: Role,
+    joined_at: Time,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct MemberPatch {
+    role: Option<Role>,
+    email_verified: Option<bool>,
+}
+impl Input for MemberPatch {}
+
+fn shown(view: &View, membership: Membership) -> Result<Member> {
+    let user: User = view.fetch(&membership.user)?;
+    Ok(Member {
+        user_id: user.id,
+        email: user.email,
+        name: user.name,
+        image: user.image,
+        email_verified: membership.email_verified,
+        role: membership.role,
+        joined_at: membership.joined_at,
+    })
+}
+
+// ── Rules ────────────────────────────────────────────────────────────────────
+
+/// Owners are the business of owners: whatever makes or unmakes one of these roles takes an owner.
+pub(super) fn must_manage(caller: &Caller, roles: &[Role]) -> Result<()> {
+    match roles.contains(&Role::Owner) && caller.role != Role::Owner {
+        true => Err(Error::forbidden(
+            "owner_required",
+            "only an owner may invite, make, demote or remove an owner",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Refuses to let `leaving` stop being an owner when there is no other.
+fn must_leave_an_owner(view: &View, leaving: &Membership) -> Result<()> {
+    if leaving.role != Role::Owner {
+        return Ok(());
+    }
+    let mut another = false;
+    view.each(&BY_ORG, &leaving.org, Order::Ascending, |membership: Membership| {
+        another = membership.role == Role::Owner && membership.user != leaving.user;
+        Ok(if another { Step::Enough } else { Step::More })
+    })?;
+    match another {
+        true => Ok(()),
+        false => Err(Error::conflict(
+            "last_owner",
+            "this is the organization's last owner; make somebody else an owner first",
+        )),
+    }
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req) -> Result<Page<Member>> {
+    let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.part, |_| true)?;
+    page.try_map(|membership| shown(view, membership))
+}
+
+fn change(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
+    let old: Membership = tx.fetch(&(req.at, tx.org()))?;
+    let mut new = old.clone();
+    if let Some(role) = req.input.role
+        && role != old.role
+    {
+        must_manage(req.caller(), &[old.role, role])?;
+        must_leave_an_owner(&tx.view(), &old)?;
+        new.role = role;
+    }
+    if let Some(verified) = req.input.email_verified {
+        new.email_verified = verified;
+    }
+    tx.replace(&old, &new)?;
+    shown(&tx.view(), new)
+}
+
+/// Everybody may leave; taking others out is for admins. With the member go their keys and grants
+/// here: should they come back, they begin anew.
+fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Removed> {
+    let caller = req.caller();
+    let leaves = req.at == caller.user();
+    if !leaves && !caller.is_admin() {
+        return Err(Error::forbidden(
+            "admin_required",
+            "only an owner or admin of the organization may remove somebody else",
+        ));
+    }
+    let membership: Membership = tx.fetch(&(req.at, tx.org()))?;
+    must_manage(caller, &[membership.role])?;
+    must_leave_an_owner(&tx.view(), &membership)?;
+    keys::remove_all_of(tx, membership.user)?;
+    grants::remove_all_of(tx, membership.user)?;
+    environments::forget_member(tx, membership.user)?;
+    tx.remove(&membership)?;
+    Ok(Removed::new(req.at))
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/organizations/members", Rule::Member, "member.list", list)
+            .about("List the members"),
+        Route::patch(
+            "/organizations/members/{userId}",
+            Rule::SessionAdmin,
+            "member.update",
+            change,
+        )
+        .about("Change a member's role, or vouch for their e-mail address"),
+        Route::delete(
+            "/organizations/members/{userId}",
+            Rule::SessionMember,
+            "member.delete",
+            remove,
+        )
+        .about("Remove a member, or leave"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Who;
+    use crate::auth::{self, ApiKey, Grant, KEYS_BY_ORG, ResourceType};
+    use crate::base::Kind;
+    use crate::resources::testing::World;
+    use crate::store::Source;
+    use serde_json::json;
+
+    fn user(who: &Who) -> Id<User> {
+        match who {
+            Who::Caller(caller) => caller.user(),
+            _ => panic!("somebody in an organization"),
+        }
+    }
+
+    /// `who` as the gate knows them after their role has changed.
+    fn now(world: &World, who: &Who) -> Who {
+        let Who::Caller(caller) = who else { panic!("somebody in an organization") };
+        let key = (caller.user(), caller.org);
+        let role =
+            world.store.read(caller.org, |view| view.fetch::<Membership>(&key)).unwrap().role;
+        Who::Caller(Caller { role, ..(**caller).clone() }.into())
+    }
+
+    fn make(world: &World, by: &Who, whom: &Who, role: Role) -> Result<Role> {
+        let patch = MemberPatch { role: Some(role), email_verified: None };
+        world.write_as(by, change, user(whom), patch).map(|member| member.role)
+    }
+
+    fn refusal<T>(done: Result<T>) -> (Kind, &'static str) {
+        let error = done.err().expect("it is refused");
+        (error.kind(), error.code())
+    }
+
+    const LAST: (Kind, &str) = (Kind::Conflict, "last_owner");
+    const NO_OWNER: (Kind, &str) = (Kind::Forbidden, "owner_required");
+
+    #[test]
+    fn the_last_owner_stays_and_is_one_of_two_no_longer() {
+        let world = World::new();
+        let (ada, ben) = (&world.owner, &world.member);
+        assert_eq!(refusal(make(&world, ada, ada, Role::Admin)), LAST);
+        assert_eq!(refusal(world.write_as(ada, remove, user(ada), ())), LAST);
+        assert_eq!(make(&world, ada, ada, Role::Owner).unwrap(), Role::Owner);
+
+        assert_eq!(make(&world, ada, ben, Role::Owner).unwrap(), Role::Owner);
+        assert_eq!(make(&world, ada, ada, Role::Member).unwrap(), Role::Member);
+        let ben = &now(&world, ben);
+        assert_eq!(refusal(make(&world, ben, ben, Role::Member)), LAST);
+        world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn only_an_owner_makes_demotes_or_removes_an_owner() {
+        let world = World::new();
+        let (ada, ben) = (&world.owner, &world.member);
+        make(&world, ada, ben, Role::Admin).unwrap();
+        let ben = &now(&world, ben);
+        assert_eq!(refusal(make(&world, ben, ben, Role::Owner)), NO_OWNER);
+        assert_eq!(refusal(make(&world, ben, ada, Role::Member)), NO_OWNER);
+        assert_eq!(refusal(world.write_as(ben, remove, user(ada), ())), NO_OWNER);
+        // An address is not a role.
+        let patch = MemberPatch { role: None, email_verified: Some(false) };
+        assert!(!world.write_as(ben, change, user(ada), patch).unwrap().email_verified);
+    }
+
+    #[test]
+    fn a_member_may_leave_but_not_remove_others() {
+        let world = World::new();
+        let (ada, ben) = (&world.owner, &world.member);
+        for other in [user(ada), Id::NOTHING] {
+            let refused = refusal(world.write_as(ben, remove, other, ()));
+            assert_eq!(refused, (Kind::Forbidden, "admin_required"));
+        }
+        assert_eq!(world.write_as(ben, remove, user(ben), ()).unwrap().id, user(ben).to_string());
+        let again = refusal(world.write_as(ada, remove, user(ben), ()));
+        assert_eq!(again.0, Kind::NotFound);
+    }
+
+    #[test]
+    fn somebody_elses_member_is_not_found() {
+        let world = World::new();
+        let (_, eve) = world.other_org("globex");
+        assert_eq!(refusal(make(&world, &world.owner, &eve, Role::Admin)).0, Kind::NotFound);
+        let removed = world.write_as(&world.owner, remove, user(&eve), ());
+        assert_eq!(refusal(removed).0, Kind::NotFound);
+    }
+
+    #[test]
+    fn with_a_member_go_their_keys_and_grants_and_no_others() {
+        let world = World::new();
+        let (other, _) = world.other_org("globex");
+        let (ada, ben) = (user(&world.owner), user(&world.member));
+        let give = move |tx: &mut Tx, who: Id<User>| {
+            let name = Name::parse("key").unwrap();
+            keys::mint(tx, tx.org(), who, &name, false, None)?;
+            tx.insert(&Grant {
+                id: tx.new_id(),
+                user_id: who,
+                resource_type: ResourceType::Environment,
+                resource_id: tx.new_id(),
+                created_by: ada,
+                created_at: tx.now(),
+            })
+        };
+        let both = move |tx: &mut Tx| give(tx, ada).and_then(|()| give(tx, ben));
+        world.store.write_now(world.org, both).unwrap();
+        world.store.write_now(other, move |tx| give(tx, ben)).unwrap();
+
+        world.write_as(&world.owner, remove, ben, ()).unwrap();
+        let left = |org| {
+            world
+                .store
+                .read(org, |view| {
+                    let keys: Vec<ApiKey> = view.all(&KEYS_BY_ORG, &org)?;
+                    let grants: Vec<Grant> = view.all(Source::TABLE, &())?;
+                    assert_eq!(keys.len(), grants.len());
+                    Ok(keys.into_iter().map(|key| key.user).collect::<Vec<_>>())
+                })
+                .unwrap()
+        };
+        assert_eq!(left(world.org), [ada]);
+        assert_eq!(left(other), [ben]);
+        world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn the_only_approver_of_an_environment_stays_with_all_they_have() {
+        let world = World::new();
+        let ben = user(&world.member);
+        let approvals = json!({"approverIds": [ben]});
+        let body = json!({"slug": "live", "name": "Live", "approvals": approvals});
+        let environment = environments::tests::make(&world, body).unwrap();
+        environments::tests::grant(&world, &world.member, environment.id);
+        let refused = world.write_as(&world.owner, remove, ben, ()).err().unwrap();
+        assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "last_approver"));
+        assert!(refused.message().contains("Live"), "{}", refused.message());
+        assert_eq!(world.read(list, (), ()).unwrap().items.len(), 2);
+        let grants = world.store.read(world.org, |view| view.count::<Grant>(Source::TABLE, &(), 9));
+        assert_eq!(grants.unwrap(), 1);
+    }
+
+    #[test]
+    fn members_are_listed_newest_first() {
+        let world = World::new();
+        world.pass_secs(1);
+        let org = world.org;
+        let join = move |tx: &mut Tx| {
+            let user = User {
+                id: tx.new_id(),
+                email: Email::parse("cy@acme.test").unwrap(),
+                name: Name::parse("cy").unwrap(),
+                image: None,
+                password: None,
+                created_at: tx.now(),
+            };
+            tx.insert(&user)?;
+            let (role, joined_at) = (Role::Member, tx.now());
+            tx.insert(&Membership { user: user.id, org, role, email_verified: false, joined_at })
+        };
+        world.store.write_now(org, join).unwrap();
+        world.other_org("globex");
+        let members = world.read(list, (), ()).unwrap().items;
+        let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
+        assert_eq!(names, ["cy", "ben", "ada"]);
+    }
+}

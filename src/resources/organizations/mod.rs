@@ -1,0 +1,195 @@
+//! Organizations and the people in them: how both come to be, how people sign in, who is a member
+//! and as what, with which keys they act, what they were granted, and which domains an
+//! organization claims (interface §5, contract §1 "Roles", §2 and §7).
+//!
+//! Here alone, beside `auth`, are records read and written that no organization owns.
+
+mod accounts;
+mod domains;
+mod founding;
+mod grants;
+mod invitations;
+mod keys;
+mod members;
+mod own;
+mod sessions;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+
+pub use domains::{BY_DOMAIN, Domain, DomainState};
+pub use founding::{Founded, Founding, any_user, found, new_setup_token};
+pub use keys::note_uses;
+pub use own::all;
+
+use crate::api::{Resource, Route};
+use crate::auth::{KNOWN_BY_TIME, KNOWN_SECS, KnownAddress, SESSIONS_BY_END, Session};
+use crate::base::{Result, Time};
+use crate::outbox::{SWEEP_ROWS, Settings, Sweep, Swept};
+use crate::store::{Index, Order, Record, Step, TableInfo, Tx, View};
+
+use founding::SetupToken;
+use invitations::Invitation;
+
+/// Organizations and the people in them.
+pub const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[
+        TableInfo::of::<SetupToken>(),
+        TableInfo::of::<Invitation>(),
+        TableInfo::of::<Domain>(),
+    ],
+    jobs: &[],
+    sweeps: &[keys::ANNOUNCE_ENDS, FORGET_ENDED],
+};
+
+fn routes() -> Vec<Route> {
+    [
+        founding::routes(),
+        sessions::routes(),
+        accounts::routes(),
+        own::routes(),
+        members::routes(),
+        invitations::routes(),
+        keys::routes(),
+        grants::routes(),
+        domains::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+// ── Secrets ──────────────────────────────────────────────────────────────────
+
+/// The BLAKE3 hash of a token, which is all that is kept of it. Comparing two takes the same time
+/// wherever they differ.
+type TokenHash = [u8; 32];
+
+/// A token that nobody can guess, in characters that a URL's fragment takes as they are.
+fn new_token(tx: &Tx) -> String {
+    BASE64.encode(tx.random::<32>())
+}
+
+fn hash_of(token: &str) -> TokenHash {
+    *blake3::hash(token.as_bytes()).as_bytes()
+}
+
+// ── Forgetting ───────────────────────────────────────────────────────────────
+
+/// Removes what has ended and is looked at by nobody any more.
+const FORGET_ENDED: Sweep = Sweep {
+    name: "forget ended sessions and invitations, and addresses not signed in from",
+    every_secs: 600,
+    run: forget_ended,
+    installation: true,
+};
+
+fn forget_ended(tx: &mut Tx, _: &Settings) -> Result<Swept> {
+    let now = tx.now();
+    let sessions = due(&tx.view(), &SESSIONS_BY_END, |s: &Session| s.expires_at <= now)?;
+    let invitations = due(&tx.view(), &invitations::BY_END, |i: &Invitation| i.expires_at <= now)?;
+    let unknown = now.minus_secs(KNOWN_SECS);
+    let addresses = due(&tx.view(), &KNOWN_BY_TIME, |k: &KnownAddress| k.at <= unknown)?;
+    for session in &sessions {
+        tx.remove(session)?;
+    }
+    for invitation in &invitations {
+        tx.remove(invitation)?;
+    }
+    for address in &addresses {
+        tx.remove(address)?;
+    }
+    Ok(more_if(sessions.len().max(invitations.len()).max(addresses.len()) == SWEEP_ROWS))
+}
+
+/// The records at the front of an index by time that are due: as many as a sweep takes in a step.
+fn due<R: Record>(
+    view: &View,
+    index: &'static Index<R, Time>,
+    is_due: impl Fn(&R) -> bool,
+) -> Result<Vec<R>> {
+    let mut due = Vec::new();
+    view.each(index, &(), Order::Ascending, |record| {
+        if due.len() == SWEEP_ROWS || !is_due(&record) {
+            return Ok(Step::Enough);
+        }
+        due.push(record);
+        Ok(Step::More)
+    })?;
+    Ok(due)
+}
+
+fn more_if(full: bool) -> Swept {
+    if full { Swept::More } else { Swept::Clean }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What several of the tests here need: real passwords, sessions and tokens.
+
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
+
+    use super::sessions;
+    use crate::api::{Req, Who, Work};
+    use crate::auth::passwords::{self, Hashed, Hashing};
+    use crate::auth::{Gatekeeper, Identity, Presented, Tokens, User};
+    use crate::base::{Id, Result};
+    use crate::resources::testing::{World, parts};
+    use crate::store::{Store, Tx, View};
+
+    /// The password that [`with_password`] gives.
+    pub const PASSWORD: &str = "correct horse";
+
+    /// Gives somebody of the world a password.
+    pub fn with_password(world: &World, who: &Who) -> User {
+        let Who::Caller(caller) = who else { panic!("somebody in an organization") };
+        let hashing = Hashing { verify: None, make: Some(PASSWORD.into()) };
+        let (id, made) = (caller.user(), passwords::work(&hashing).unwrap().made);
+        let give = move |tx: &mut Tx| {
+            let old: User = tx.fetch(&id)?;
+            let user = User { password: made.clone(), ..old.clone() };
+            tx.replace(&old, &user)?;
+            Ok(user)
+        };
+        world.store.write_now(Id::NOTHING, give).unwrap()
+    }
+
+    type Settle<I, O> = fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>;
+
+    /// Does an operation with a password as the gate does it.
+    pub fn hashing<I: Send + 'static, O: Send + 'static>(
+        store: &Store,
+        who: &Who,
+        look: fn(&View, &Req<(), I>) -> Result<Work>,
+        settle: Settle<I, O>,
+        input: I,
+    ) -> Result<O> {
+        let (parts, who) = (parts((), input), who.clone());
+        let work = store.read(Id::NOTHING, |view| look(view, &Req::new(&parts, &who)))?;
+        let hashed = passwords::work(&work.hashing)?;
+        store.write_now(Id::NOTHING, move |tx| {
+            settle(tx, &Req::new(&parts, &who), &hashed).map(|(out, _)| out)
+        })
+    }
+
+    /// Begins a session of somebody; its token.
+    pub fn session(store: &Store, user: &User) -> String {
+        let (user, address) = (user.clone(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let begin = move |tx: &mut Tx| sessions::begin(tx, &user, address);
+        store.write_now(Id::NOTHING, begin).unwrap().token
+    }
+
+    /// Whose token this is, as the gate finds out.
+    pub fn identity_of(store: &Store, token: &str) -> Result<Arc<Identity>> {
+        let gatekeeper = Gatekeeper::new(Tokens::new(store.keys()));
+        let presented = Presented::Token(token.into());
+        store.read(Id::NOTHING, |view| gatekeeper.identify(view, &presented))
+    }
+
+    /// Somebody in the session of a token, in no particular organization.
+    pub fn signed_in(store: &Store, token: &str) -> Who {
+        Who::Identity(identity_of(store, token).unwrap())
+    }
+}

@@ -1,0 +1,161 @@
+//! The organizations a person is in (contract §2).
+//!
+//! Anybody may make one and owns it then; its slug never changes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Input, Req, Route, Scope};
+use crate::auth::{Membership, Organization, Role, Rule, User};
+use crate::base::{Id, Name, Result, Slug, Time};
+use crate::store::{Order, Org, Page, Source, Tx, View};
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// An organization, and what the caller is in it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct OrganizationOfMine {
+    id: Id<Org>,
+    slug: Slug,
+    name: Name,
+    created_at: Time,
+    updated_at: Time,
+    role: Role,
+}
+
+impl OrganizationOfMine {
+    fn of(organization: Organization, role: Role) -> Self {
+        let Organization { id, slug, name, created_at, updated_at } = organization;
+        OrganizationOfMine { id, slug, name, created_at, updated_at, role }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct NewOrganization {
+    pub slug: Slug,
+    pub name: Name,
+}
+impl Input for NewOrganization {}
+
+#[derive(Deserialize, JsonSchema)]
+struct OrganizationPatch {
+    name: Option<Name>,
+}
+impl Input for OrganizationPatch {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// Makes an organization and `owner` its owner, whose e-mail address it vouches for.
+///
+/// # Errors
+/// 409 if the slug is taken.
+pub(super) fn found(
+    tx: &mut Tx,
+    slug: &Slug,
+    name: &Name,
+    owner: Id<User>,
+) -> Result<Organization> {
+    let now = tx.now();
+    let organization = Organization {
+        id: tx.new_id(),
+        slug: slug.clone(),
+        name: name.clone(),
+        created_at: now,
+        updated_at: now,
+    };
+    tx.insert(&organization)?;
+    tx.insert(&Membership {
+        user: owner,
+        org: organization.id,
+        role: Role::Owner,
+        email_verified: true,
+        joined_at: now,
+    })?;
+    Ok(organization)
+}
+
+/// Every organization there is, for what is done in each of them.
+pub fn all(view: &View) -> Result<Vec<Id<Org>>> {
+    let organizations = view.all::<Organization>(Source::TABLE, &())?;
+    Ok(organizations.into_iter().map(|organization| organization.id).collect())
+}
+
+fn list(view: &View, req: &Req) -> Result<Page<OrganizationOfMine>> {
+    let user = req.identity().user;
+    let page = view.page(Source::TABLE, &user, Order::Descending, &req.part, |_| true)?;
+    page.try_map(|membership: Membership| {
+        Ok(OrganizationOfMine::of(view.fetch(&membership.org)?, membership.role))
+    })
+}
+
+fn create(tx: &mut Tx, req: &Req<(), NewOrganization>) -> Result<OrganizationOfMine> {
+    let NewOrganization { slug, name } = &req.input;
+    let organization = found(tx, slug, name, req.identity().user)?;
+    Ok(OrganizationOfMine::of(organization, Role::Owner))
+}
+
+fn rename(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OrganizationOfMine> {
+    let mut organization: Organization = tx.fetch(&tx.org())?;
+    if let Some(name) = &req.input.name {
+        let old = organization.clone();
+        organization.name = name.clone();
+        organization.updated_at = tx.now();
+        tx.replace(&old, &organization)?;
+    }
+    Ok(OrganizationOfMine::of(organization, req.caller().role))
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/organizations", Rule::Session, "organization.list", list)
+            .scope(Scope::Installation)
+            .about("List the organizations one is in"),
+        Route::post("/organizations", Rule::Session, "organization.create", create)
+            .scope(Scope::Installation)
+            .about("Make an organization and own it"),
+        Route::patch("/organizations", Rule::SessionAdmin, "organization.update", rename)
+            .about("Rename an organization"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::BY_ORG;
+    use crate::base::Kind;
+    use crate::resources::testing::World;
+    use serde_json::json;
+
+    #[test]
+    fn whoever_makes_an_organization_owns_it_and_its_slug_is_taken() {
+        let world = World::new();
+        let body = || World::input(json!({"slug": "globex", "name": "Globex"})).unwrap();
+        let made = world.write(create, (), body()).unwrap();
+        let taken = world.write_as(&world.owner, create, (), body()).err().unwrap();
+        assert_eq!((taken.kind(), taken.code()), (Kind::Conflict, "organization_slug_taken"));
+
+        let mine = world.read(list, (), ()).unwrap().items;
+        let mine: Vec<_> = mine.iter().map(|o| (o.slug.as_str(), o.role)).collect();
+        assert_eq!(mine, [("globex", Role::Owner), ("acme", Role::Member)]);
+        let members: Vec<Membership> =
+            world.store.read(Id::NOTHING, |view| view.all(&BY_ORG, &made.id)).unwrap();
+        assert!(members.len() == 1 && members[0].email_verified);
+        world.assert_sound(crate::auth::TABLES);
+    }
+
+    #[test]
+    fn renaming_keeps_the_slug_and_nothing_sent_changes_nothing() {
+        let world = World::new();
+        world.pass_secs(5);
+        let patch = |body| {
+            let input = World::input::<OrganizationPatch>(body).unwrap();
+            world.write_as(&world.owner, rename, (), input).unwrap()
+        };
+        let same = patch(json!({}));
+        assert_eq!((same.name.as_str(), same.updated_at), ("acme", same.created_at));
+        let renamed = patch(json!({"name": "Acme Ltd", "slug": "other"}));
+        assert_eq!((renamed.name.as_str(), renamed.slug.as_str()), ("Acme Ltd", "acme"));
+        assert!(renamed.updated_at > renamed.created_at);
+    }
+}

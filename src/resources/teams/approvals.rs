@@ -1,0 +1,317 @@
+//! Approvals: what an agent wants a person to decide (contract §6). A person decides, in a session,
+//! once.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::leftovers::remove_first;
+use super::members::{Member, fetch_member};
+use super::tasks::{Task, fetch_task};
+use super::team::{Team, fetch_team};
+use crate::api::{Input, Req, Resource, Route};
+use crate::auth::{Rule, User};
+use crate::base::{Description, Error, Id, Result, Text, Time, Title};
+use crate::outbox::{EventType, publish};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+
+/// Approvals.
+pub const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<TeamApproval>()], jobs: &[], sweeps: &[] };
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// How far an approval has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TeamApprovalState {
+    /// Nobody has decided.
+    Pending,
+    /// Yes.
+    Approved,
+    /// No.
+    Denied,
+}
+
+/// Something that an agent wants decided.
+#[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TeamApproval {
+    /// Its id.
+    pub id: Id<TeamApproval>,
+    /// The agent's team.
+    pub team_id: Id<Team>,
+    /// Who asks.
+    pub agent_id: Id<Member>,
+    /// What is asked.
+    pub title: Title,
+    /// The same at length.
+    pub body: Option<Text<0, 100_000>>,
+    /// The task it is about.
+    pub task_id: Option<Id<Task>>,
+    /// How far it has come.
+    pub decision: TeamApprovalState,
+    /// What whoever decided said.
+    pub comment: Option<Description>,
+    /// Who decided.
+    pub decided_by: Option<Id<User>>,
+    /// When.
+    pub decided_at: Option<Time>,
+    /// When it was asked.
+    pub created_at: Time,
+}
+
+/// Approvals by their state; each team's stand together in it.
+static BY_DECISION: Index<TeamApproval, u8> =
+    Index::many("team_approvals.by_decision", |approval| Some(approval.decision as u8));
+
+impl Record for TeamApproval {
+    const TABLE: &'static str = "team_approvals";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DECISION];
+    type Key = (Id<Team>, Id<TeamApproval>);
+    fn key(&self) -> Self::Key {
+        (self.team_id, self.id)
+    }
+}
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// A question to the people.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewTeamApproval {
+    /// Who asks: an agent of the team.
+    agent_id: Id<Member>,
+    /// What is asked.
+    title: Title,
+    /// The same at length.
+    body: Option<Text<0, 100_000>>,
+    /// The task of the team that it is about.
+    task_id: Option<Id<Task>>,
+}
+
+impl Input for NewTeamApproval {}
+
+/// Which approvals are wanted.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct TeamApprovalFilter {
+    /// How far they have come.
+    decision: Option<TeamApprovalState>,
+}
+
+impl Input for TeamApprovalFilter {}
+
+/// A person's answer.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub struct TeamDecision {
+    /// The answer.
+    decision: YesOrNo,
+    /// Why.
+    comment: Option<Description>,
+}
+
+impl Input for TeamDecision {}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum YesOrNo {
+    /// Yes.
+    Approved,
+    /// No.
+    Denied,
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// A team's approvals, newest first.
+fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<TeamApproval>> {
+    let team = fetch_team(view, req.at)?.id;
+    let (order, part) = (Order::Descending, &req.part);
+    match req.input.decision {
+        None => view.page(Source::TABLE, &team, order, part, |_| true),
+        Some(state) => view.page(&BY_DECISION, &(state as u8, team), order, part, |_| true),
+    }
+}
+
+/// Asks.
+fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Result<TeamApproval> {
+    let team = fetch_team(&tx.view(), req.at)?;
+    let member = fetch_member(&tx.view(), team.id, req.input.agent_id)?;
+    if let Some(task) = req.input.task_id {
+        fetch_task(&tx.view(), team.id, task)?;
+    }
+    let approval = TeamApproval {
+        id: tx.new_id(),
+        team_id: team.id,
+        agent_id: member.id,
+        title: req.input.title.clone(),
+        body: req.input.body.clone(),
+        task_id: req.input.task_id,
+        decision: TeamApprovalState::Pending,
+        comment: None,
+        decided_by: None,
+        decided_at: None,
+        created_at: tx.now(),
+    };
+    tx.insert(&approval)?;
+    publish(tx, EventType::TeamApprovalRequested, told(&team, &approval))?;
+    Ok(approval)
+}
+
+/// Decides, once.
+///
+/// # Errors
+/// 409 when it is decided already.
+fn decide(
+    tx: &mut Tx,
+    req: &Req<(Id<Team>, Id<TeamApproval>), TeamDecision>,
+) -> Result<TeamApproval> {
+    let team = fetch_team(&tx.view(), req.at.0)?;
+    let pending: TeamApproval = tx.fetch(&req.at)?;
+    if pending.decision != TeamApprovalState::Pending {
+        return Err(Error::conflict("approval_decided", "this was decided already"));
+    }
+    let decided = TeamApproval {
+        decision: match req.input.decision {
+            YesOrNo::Approved => TeamApprovalState::Approved,
+            YesOrNo::Denied => TeamApprovalState::Denied,
+        },
+        comment: req.input.comment.clone(),
+        decided_by: Some(req.caller().user()),
+        decided_at: Some(tx.now()),
+        ..pending.clone()
+    };
+    tx.replace(&pending, &decided)?;
+    publish(tx, EventType::TeamApprovalDecided, told(&team, &decided))?;
+    Ok(decided)
+}
+
+/// What the log is told.
+fn told(team: &Team, approval: &TeamApproval) -> Value {
+    json!({
+        "teamId": team.id, "teamName": team.name,
+        "approvalId": approval.id, "title": approval.title,
+        "agentId": approval.agent_id, "taskId": approval.task_id,
+        "decision": approval.decision, "decidedBy": approval.decided_by,
+    })
+}
+
+/// Removes some of a deleted team's approvals; says how many.
+pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
+    remove_first::<TeamApproval>(tx, &team, at_most)
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    const ALL: &str = "/teams/{teamId}/approvals";
+    const DECIDE: &str = "/teams/{teamId}/approvals/{approvalId}/decide";
+    vec![
+        Route::list(ALL, Rule::Member, "team_approval.list", list)
+            .about("List what a team's agents want decided, newest first"),
+        Route::post(ALL, Rule::Member, "team_approval.create", create)
+            .about("Ask people to decide something"),
+        Route::post(DECIDE, Rule::SessionMember, "team_approval.decide", decide)
+            .about("Approve or deny what an agent asked"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Kind;
+    use crate::resources::teams::testing::{hire, task, team, told};
+    use crate::resources::testing::World;
+
+    fn ask(world: &World, team: Id<Team>, input: Value) -> Result<TeamApproval> {
+        world.write(create, team, World::input(input)?)
+    }
+
+    fn answer(
+        world: &World,
+        at: (Id<Team>, Id<TeamApproval>),
+        answer: &str,
+    ) -> Result<TeamApproval> {
+        let decision = json!({"decision": answer, "comment": "as agreed"});
+        world.write(decide, at, World::input(decision)?)
+    }
+
+    #[test]
+    fn only_the_first_decision_counts() {
+        let world = World::new();
+        let team = team(&world, "crew", None);
+        let ann = hire(&world, team, "ann");
+        let task = task(&world, team, json!({"title": "Buy"})).id;
+        let input = json!({"agentId": ann, "title": "Buy it?", "taskId": task});
+        let asked = ask(&world, team, input).unwrap();
+        let at = (team, asked.id);
+        let decided = answer(&world, at, "approved").unwrap();
+        assert_eq!(decided.decision, TeamApprovalState::Approved);
+        for again in ["approved", "denied"] {
+            assert_eq!(answer(&world, at, again).unwrap_err().kind(), Kind::Conflict);
+        }
+        let expected = json!({
+            "id": asked.id, "teamId": team, "agentId": ann, "title": "Buy it?", "body": null,
+            "taskId": task, "decision": "approved", "comment": "as agreed",
+            "decidedBy": decided.decided_by.unwrap(), "decidedAt": world.store.moment().now(),
+            "createdAt": asked.created_at,
+        });
+        let page = world.read(list, team, TeamApprovalFilter::default()).unwrap();
+        assert_eq!(serde_json::to_value(&page.items).unwrap(), json!([expected]));
+        let asked_and_decided = [EventType::TeamApprovalRequested, EventType::TeamApprovalDecided];
+        assert_eq!(told(&world)[1..], asked_and_decided);
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_list_by_decision_has_those_of_its_team_alone() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let other = team(&world, "other", None);
+        let mut ids = Vec::new();
+        for (team, agent) in [(crew, "ann"), (other, "bob")] {
+            let agent = hire(&world, team, agent);
+            for decision in ["pending", "approved", "denied"] {
+                let asked = ask(&world, team, json!({"agentId": agent, "title": "?"})).unwrap();
+                if decision != "pending" {
+                    answer(&world, (team, asked.id), decision).unwrap();
+                }
+                ids.push(asked.id);
+            }
+        }
+        let listed = |team, decision: Value| {
+            let filter = World::input(json!({"decision": decision})).unwrap();
+            let items = world.read(list, team, filter).unwrap().items;
+            items.into_iter().map(|approval| approval.id).collect::<Vec<_>>()
+        };
+        assert_eq!(listed(crew, json!("pending")), [ids[0]]);
+        assert_eq!(listed(crew, json!("approved")), [ids[1]]);
+        assert_eq!(listed(other, json!("denied")), [ids[5]]);
+        assert_eq!(listed(other, Value::Null), [ids[5], ids[4], ids[3]]);
+    }
+
+    #[test]
+    fn a_stranger_asks_nothing_and_a_foreign_question_is_not_decided() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let other = team(&world, "other", None);
+        let ann = hire(&world, crew, "ann");
+        let nothing = "01890a5d-ac96-774b-bcce-b302099a8057";
+        let theirs = task(&world, other, json!({"title": "Not ours"})).id;
+        for (team, input) in [
+            (other, json!({"agentId": ann, "title": "?"})),
+            (crew, json!({"agentId": nothing, "title": "?"})),
+            (crew, json!({"agentId": ann, "title": "?", "taskId": theirs})),
+            (Id::NOTHING, json!({"agentId": ann, "title": "?"})),
+        ] {
+            assert_eq!(ask(&world, team, input).unwrap_err().kind(), Kind::NotFound);
+        }
+        assert_eq!(told(&world), [EventType::TeamAgentHired]);
+        let asked = ask(&world, crew, json!({"agentId": ann, "title": "?"})).unwrap();
+        let refused = answer(&world, (other, asked.id), "denied").unwrap_err();
+        assert_eq!(refused.kind(), Kind::NotFound);
+        assert_eq!(answer(&world, (crew, asked.id), "pending").unwrap_err().kind(), Kind::Invalid);
+    }
+}

@@ -1,0 +1,386 @@
+//! What a team's agents remember (interface §3, contract §6).
+//!
+//! A memory is live until it is deleted or a newer one supersedes it. It is out of recall at once
+//! then, and gone for good when the retention is over. Nothing changes a memory's content.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::leftovers::remove_first;
+use super::members::{Member, fetch_member};
+use super::team::{Team, fetch_team};
+use crate::api::{Input, Removed, Req, Resource, Route};
+use crate::auth::Rule;
+use crate::base::{Body, Error, Id, Issue, Result, Skill, Time};
+use crate::outbox::{SWEEP_ROWS, Settings, Sweep, Swept};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Step, TableInfo, Tx, View};
+
+/// Memories.
+pub const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Memory>()], jobs: &[], sweeps: &[FORGET] };
+
+/// At most 50 tags (contract §1, "Text").
+const MAX_TAGS: usize = 50;
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// Something that an agent remembers.
+#[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Memory {
+    /// Its id.
+    pub id: Id<Memory>,
+    /// The agent's team.
+    pub team_id: Id<Team>,
+    /// Who remembers it.
+    pub agent_id: Id<Member>,
+    /// What is remembered.
+    pub content: Body,
+    /// Words to find it by.
+    pub tags: Vec<Skill>,
+    /// The memory whose place it took.
+    pub supersedes: Option<Id<Memory>>,
+    /// Since when.
+    pub created_at: Time,
+    /// When it was deleted or superseded; nobody sees it from then on.
+    #[serde(skip)]
+    pub retired_at: Option<Time>,
+}
+
+/// Live memories, in the order of their keys: recall reads no others, however many there are.
+static LIVE: Index<Memory, ()> = Index::many("memories.live", |memory| match memory.retired_at {
+    None => Some(()),
+    Some(_) => None,
+});
+
+/// The others, by the time of their retirement.
+static RETIRED: Index<Memory, Time> = Index::many("memories.retired", |memory| memory.retired_at);
+
+impl Record for Memory {
+    const TABLE: &'static str = "memories";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&LIVE, &RETIRED];
+    type Key = (Id<Team>, Id<Member>, Id<Memory>);
+    fn key(&self) -> Self::Key {
+        (self.team_id, self.agent_id, self.id)
+    }
+}
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// A new memory.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewMemory {
+    /// What to remember.
+    content: Body,
+    /// Words to find it by; at most 50.
+    tags: Option<Vec<Skill>>,
+    /// A live memory of the same agent that is out of date with this one.
+    supersedes: Option<Id<Memory>>,
+}
+
+impl Input for NewMemory {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.tags.as_ref().is_some_and(|tags| tags.len() > MAX_TAGS) {
+            issues.push(Issue::new("tags", format!("must be at most {MAX_TAGS}")));
+        }
+    }
+}
+
+/// What is to be recalled.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct Recall {
+    /// Words that must all occur in the content; case does not matter.
+    q: Option<String>,
+    /// A tag it must have, exactly.
+    tag: Option<String>,
+}
+
+impl Input for Recall {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// Recalls live memories, newest first.
+fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<Memory>> {
+    let (team, agent) = req.at;
+    fetch_team(view, team)?;
+    fetch_member(view, team, agent)?;
+    let q = req.input.q.as_deref().unwrap_or_default().to_lowercase();
+    let words: Vec<&str> = q.split_whitespace().collect();
+    view.page(&LIVE, &req.at, Order::Descending, &req.part, |memory| {
+        let has_tag = |tag: &String| memory.tags.iter().any(|own| own.as_str() == tag);
+        req.input.tag.as_ref().is_none_or(has_tag) && has_words(&memory.content, &words)
+    })
+}
+
+/// Whether every one of these lower-case words occurs in a text.
+fn has_words(text: &str, words: &[&str]) -> bool {
+    if words.is_empty() {
+        return true;
+    }
+    let text = text.to_lowercase();
+    words.iter().all(|word| text.contains(word))
+}
+
+/// Remembers something, in the place of what it supersedes.
+fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<Memory> {
+    let (team, agent) = req.at;
+    fetch_team(&tx.view(), team)?;
+    fetch_member(&tx.view(), team, agent)?;
+    if let Some(older) = req.input.supersedes {
+        retire(tx, (team, agent, older))?;
+    }
+    let memory = Memory {
+        id: tx.new_id(),
+        team_id: team,
+        agent_id: agent,
+        content: req.input.content.clone(),
+        tags: req.input.tags.clone().unwrap_or_default(),
+        supersedes: req.input.supersedes,
+        created_at: tx.now(),
+        retired_at: None,
+    };
+    tx.insert(&memory)?;
+    Ok(memory)
+}
+
+/// Takes a live memory out of recall. 404 if it is not there, not this agent's or not live
+/// (interface §3).
+fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Removed> {
+    let (team, agent, memory) = req.at;
+    fetch_team(&tx.view(), team)?;
+    fetch_member(&tx.view(), team, agent)?;
+    retire(tx, req.at)?;
+    Ok(Removed::new(memory))
+}
+
+fn retire(tx: &mut Tx, key: (Id<Team>, Id<Member>, Id<Memory>)) -> Result<()> {
+    let live: Memory = tx.fetch(&key)?;
+    if live.retired_at.is_some() {
+        return Err(Error::not_found());
+    }
+    tx.replace(&live, &Memory { retired_at: Some(tx.now()), ..live.clone() })
+}
+
+/// Removes some of what a deleted team's agents remember; says how many.
+pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
+    remove_first::<Memory>(tx, &team, at_most)
+}
+
+/// Removes some of what an agent that left remembers; says how many.
+pub fn clear_of_member(
+    tx: &mut Tx,
+    team: Id<Team>,
+    member: Id<Member>,
+    at_most: usize,
+) -> Result<usize> {
+    remove_first::<Memory>(tx, &(team, member), at_most)
+}
+
+// ── Retention ────────────────────────────────────────────────────────────────
+
+/// Removes for good what was deleted or superseded long enough ago (`--memory-retention`).
+const FORGET: Sweep =
+    Sweep { name: "forget retired memories", every_secs: 600, run: forget, installation: false };
+
+fn forget(tx: &mut Tx, settings: &Settings) -> Result<Swept> {
+    let end = tx.now().minus_secs(settings.memory_retention_secs);
+    let mut old = Vec::new();
+    tx.view().each(&RETIRED, &(), Order::Ascending, |memory: Memory| {
+        let goes = memory.retired_at.is_some_and(|at| at <= end) && old.len() < SWEEP_ROWS;
+        if goes {
+            old.push(memory);
+        }
+        Ok(if goes { Step::More } else { Step::Enough })
+    })?;
+    for memory in &old {
+        tx.remove(memory)?;
+    }
+    Ok(if old.len() == SWEEP_ROWS { Swept::More } else { Swept::Clean })
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    const ALL: &str = "/teams/{teamId}/agents/{agentId}/memories";
+    const ONE: &str = "/teams/{teamId}/agents/{agentId}/memories/{memoryId}";
+    vec![
+        Route::list(ALL, Rule::Member, "memory.list", list)
+            .about("Recall what an agent remembers, newest first"),
+        Route::post(ALL, Rule::Member, "memory.create", create)
+            .about("Remember something, perhaps in the place of an older memory"),
+        Route::delete(ONE, Rule::Member, "memory.delete", remove)
+            .about("Take a memory out of an agent's recall"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::base::Kind;
+    use crate::resources::teams::testing::{hire, team};
+    use crate::resources::testing::World;
+
+    type Agent = (Id<Team>, Id<Member>);
+
+    fn agent(world: &World) -> Agent {
+        let team = team(world, "crew", None);
+        (team, hire(world, team, "ann"))
+    }
+
+    fn remember(world: &World, agent: Agent, input: Value) -> Result<Memory> {
+        world.write(create, agent, World::input(input)?)
+    }
+
+    fn recall(world: &World, agent: Agent, query: Value) -> Vec<String> {
+        let page = world.read(list, agent, World::input(query).unwrap()).unwrap();
+        page.items.iter().map(|memory| memory.content.to_string()).collect()
+    }
+
+    fn is_404<T>(result: Result<T>) -> bool {
+        result.is_err_and(|error| error.kind() == Kind::NotFound)
+    }
+
+    #[test]
+    fn what_is_deleted_or_superseded_is_out_of_recall_at_once_and_for_good() {
+        let world = World::new();
+        let ann = agent(&world);
+        let one = remember(&world, ann, json!({"content": "one"})).unwrap();
+        let two = remember(&world, ann, json!({"content": "two"})).unwrap();
+        let three =
+            remember(&world, ann, json!({"content": "three", "supersedes": one.id})).unwrap();
+        assert_eq!(three.supersedes, Some(one.id));
+        assert_eq!(recall(&world, ann, json!({})), ["three", "two"]);
+
+        let gone = world.write(remove, (ann.0, ann.1, two.id), ()).unwrap();
+        assert_eq!(gone.id, two.id.to_string());
+        assert_eq!(recall(&world, ann, json!({})), ["three"]);
+        for retired in [one.id, two.id] {
+            assert!(is_404(world.write(remove, (ann.0, ann.1, retired), ())));
+            let again = json!({"content": "again", "supersedes": retired});
+            assert!(is_404(remember(&world, ann, again)));
+        }
+        assert_eq!(recall(&world, ann, json!({})), ["three"]);
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_memory_is_reached_through_its_own_organization_team_and_agent_alone() {
+        let world = World::new();
+        let ann = agent(&world);
+        let bob = (ann.0, hire(&world, ann.0, "bob"));
+        let other_team = team(&world, "other", None);
+        let id = remember(&world, ann, json!({"content": "mine"})).unwrap().id;
+        let nobody = (ann.0, Id::NOTHING);
+        for wrong in [nobody, (other_team, ann.1), (Id::NOTHING, ann.1)] {
+            assert!(is_404(remember(&world, wrong, json!({"content": "nobody's"}))));
+        }
+        for wrong in [bob, (other_team, ann.1), nobody] {
+            assert!(is_404(world.write(remove, (wrong.0, wrong.1, id), ())));
+            let theft = json!({"content": "yours", "supersedes": id});
+            assert!(is_404(remember(&world, wrong, theft)));
+        }
+        let (_, eve) = world.other_org("other");
+        assert!(is_404(world.write_as(&eve, remove, (ann.0, ann.1, id), ())));
+        assert!(is_404(world.read_as(&eve, list, ann, Recall::default())));
+        assert!(is_404(world.read(list, nobody, Recall::default())));
+        assert!(recall(&world, bob, json!({})).is_empty());
+        assert_eq!(recall(&world, ann, json!({})), ["mine"]);
+    }
+
+    #[test]
+    fn recall_wants_every_word_in_whatever_case_and_the_tag_exactly() {
+        let world = World::new();
+        let ann = agent(&world);
+        for (content, tags) in [
+            ("The Staging database is in Zürich", json!(["ops", "db"])),
+            ("Staging is down on Sundays", json!(["ops"])),
+            ("Ada likes short reports", Value::Null),
+        ] {
+            remember(&world, ann, json!({"content": content, "tags": tags})).unwrap();
+        }
+        for (query, found) in [
+            (json!({}), 3),
+            (json!({"q": "  "}), 3),
+            (json!({"q": "staging"}), 2),
+            (json!({"q": "DATA\tzÜRICH"}), 1),
+            (json!({"q": "staging reports"}), 0),
+            (json!({"tag": "ops"}), 2),
+            (json!({"tag": "op"}), 0),
+            (json!({"tag": "Ops"}), 0),
+            (json!({"tag": "ops", "q": "sundays"}), 1),
+        ] {
+            assert_eq!(recall(&world, ann, query.clone()).len(), found, "{query}");
+        }
+    }
+
+    #[test]
+    fn retired_memories_go_when_the_retention_is_over_and_live_ones_never() {
+        let world = World::new();
+        let ann = agent(&world);
+        let make = |content: &str, older: Option<Id<Memory>>| {
+            remember(&world, ann, json!({"content": content, "supersedes": older})).unwrap().id
+        };
+        let old = make("old", None);
+        let new = make("new", Some(old));
+        world.pass_secs(50);
+        let newest = make("newest", Some(new));
+        world.pass_secs(50);
+        let settings = Settings { memory_retention_secs: 100, log_retention_secs: 0 };
+        world.store.write_now(world.org, move |tx| forget(tx, &settings)).unwrap();
+        let there = |id| {
+            let get = |view: &View| view.get::<Memory>(&(ann.0, ann.1, id));
+            world.store.read(world.org, get).unwrap().is_some()
+        };
+        assert_eq!([old, new, newest].map(there), [false, true, true]);
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_member_that_leaves_takes_its_own_memories_along_and_a_team_all() {
+        let world = World::new();
+        let ann = agent(&world);
+        let bob = (ann.0, hire(&world, ann.0, "bob"));
+        for _ in 0..3 {
+            remember(&world, ann, json!({"content": "a"})).unwrap();
+            remember(&world, bob, json!({"content": "b"})).unwrap();
+        }
+        let of_ann = |at_most| {
+            let clear = move |tx: &mut Tx| clear_of_member(tx, ann.0, ann.1, at_most);
+            world.store.write_now(world.org, clear).unwrap()
+        };
+        assert_eq!([of_ann(2), of_ann(2), of_ann(2)], [2, 1, 0]);
+        assert_eq!(recall(&world, bob, json!({})).len(), 3);
+        let of_team = world.store.write_now(world.org, move |tx| clear(tx, ann.0, 10)).unwrap();
+        assert_eq!(of_team, 3);
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn what_is_told_of_a_memory_has_these_fields_and_no_others() {
+        let world = World::new();
+        let ann = agent(&world);
+        let memory = remember(&world, ann, json!({"content": "x", "tags": ["t"]})).unwrap();
+        let told = serde_json::to_value(&memory).unwrap();
+        let expected = json!({
+            "id": memory.id, "teamId": ann.0, "agentId": ann.1, "content": "x", "tags": ["t"],
+            "supersedes": null, "createdAt": memory.created_at,
+        });
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_memory_has_content_and_no_more_than_fifty_tags() {
+        let path = |content: &str, tag: &str, tags: usize| {
+            let input = json!({"content": content, "tags": vec![tag; tags]});
+            World::input::<NewMemory>(input).map_err(|error| error.issues()[0].path.clone())
+        };
+        assert_eq!(path("", "t", 50).unwrap_err(), "content");
+        assert_eq!(path("x", "t", 51).unwrap_err(), "tags");
+        assert_eq!(path("x", "", 2).unwrap_err(), "tags[0]");
+        assert!(path("x", "t", 50).is_ok());
+    }
+}

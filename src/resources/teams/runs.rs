@@ -1,0 +1,277 @@
+//! Runs: what an agent did and what it cost, and what a team's runs cost in a month (contract §6,
+//! "Runs, budget").
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::leftovers::remove_first;
+use super::members::{Member, fetch_member};
+use super::tasks::{Task, fetch_task};
+use super::team::{Spending, Team, fetch_team};
+use crate::api::{Input, Req, Resource, Route};
+use crate::auth::Rule;
+use crate::base::{Description, Id, Result, Time, Usd};
+use crate::outbox::{EventType, publish};
+use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
+
+/// Runs.
+pub const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Run>()], jobs: &[], sweeps: &[] };
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// Well.
+    Succeeded,
+    /// Badly.
+    Failed,
+    /// Before its time.
+    Cancelled,
+}
+
+/// A run of an agent, once it is over.
+#[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// Its id.
+    pub id: Id<Run>,
+    /// The agent's team.
+    #[serde(skip)]
+    pub team_id: Id<Team>,
+    /// Whose it was.
+    pub agent_id: Id<Member>,
+    /// How it ended.
+    pub status: RunStatus,
+    /// What it cost, in US dollars.
+    pub cost_usd: Option<f64>,
+    /// What went wrong.
+    pub error: Option<Description>,
+    /// The task it worked on.
+    pub task_id: Option<Id<Task>>,
+    /// When it was told.
+    pub created_at: Time,
+}
+
+impl Record for Run {
+    const TABLE: &'static str = "runs";
+    type Key = (Id<Team>, Id<Member>, Id<Run>);
+    fn key(&self) -> Self::Key {
+        (self.team_id, self.agent_id, self.id)
+    }
+}
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// A run that is over.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewRun {
+    /// How it ended.
+    status: RunStatus,
+    /// What it cost, in US dollars.
+    cost_usd: Option<Usd>,
+    /// What went wrong.
+    error: Option<Description>,
+    /// The task of the team that it worked on.
+    task_id: Option<Id<Task>>,
+}
+
+impl Input for NewRun {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// An agent's runs, newest first.
+fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
+    let (team, agent) = req.at;
+    fetch_team(view, team)?;
+    fetch_member(view, team, agent)?;
+    view.page(Source::TABLE, &req.at, Order::Descending, &req.part, |_| true)
+}
+
+/// Notes a run and adds its cost to what the team has spent this month.
+fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run> {
+    let (team, agent) = req.at;
+    let team = fetch_team(&tx.view(), team)?;
+    let member = fetch_member(&tx.view(), team.id, agent)?;
+    if let Some(task) = req.input.task_id {
+        fetch_task(&tx.view(), team.id, task)?;
+    }
+    let run = Run {
+        id: tx.new_id(),
+        team_id: team.id,
+        agent_id: member.id,
+        status: req.input.status,
+        cost_usd: req.input.cost_usd.map(Usd::get),
+        error: req.input.error.clone(),
+        task_id: req.input.task_id,
+        created_at: tx.now(),
+    };
+    tx.insert(&run)?;
+    if run.status == RunStatus::Failed {
+        let payload = json!({
+            "teamId": team.id, "teamName": team.name,
+            "agentId": member.id, "stableKey": member.stable_key,
+            "runId": run.id, "taskId": run.task_id,
+        });
+        publish(tx, EventType::TeamRunFailed, payload)?;
+    }
+    if let Some(cost_usd) = run.cost_usd {
+        spend(tx, &team, cost_usd)?;
+    }
+    Ok(run)
+}
+
+/// Adds to what a team has spent this calendar month (UTC). The first time in the month that this
+/// is over its budget, it is told.
+fn spend(tx: &mut Tx, team: &Team, cost_usd: f64) -> Result<()> {
+    let month_start = tx.now().month_start();
+    let none = Spending { team: team.id, month_start, spent_usd: 0.0, exhausted_told: false };
+    let mut spending = tx.get(&none.key())?.unwrap_or(none);
+    spending.spent_usd = to_nano(spending.spent_usd + cost_usd);
+    let over = team.monthly_usd.filter(|budget| spending.spent_usd > *budget);
+    if let (Some(budget), false) = (over, spending.exhausted_told) {
+        spending.exhausted_told = true;
+        let payload = json!({
+            "teamId": team.id, "teamName": team.name,
+            "monthlyUsd": budget, "spentUsd": spending.spent_usd,
+        });
+        publish(tx, EventType::TeamBudgetExhausted, payload)?;
+    }
+    tx.put(&spending)
+}
+
+/// A sum to the billionth of a dollar: as it would come out by hand, so that ten runs of ten cents
+/// do not pass a budget of a dollar.
+fn to_nano(usd: f64) -> f64 {
+    (usd * 1e9).round() / 1e9
+}
+
+/// Removes some of a deleted team's runs; says how many.
+pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
+    remove_first::<Run>(tx, &team, at_most)
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    const ALL: &str = "/teams/{teamId}/agents/{agentId}/runs";
+    vec![
+        Route::list(ALL, Rule::Member, "run.list", list)
+            .about("List an agent's runs, newest first"),
+        Route::post(ALL, Rule::Member, "run.create", create)
+            .about("Note a run of an agent that is over, and what it cost"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::base::Kind;
+    use crate::outbox::LogEntry;
+    use crate::resources::teams::testing::{self, events, hire, task, team};
+    use crate::resources::testing::World;
+
+    type Agent = (Id<Team>, Id<Member>);
+
+    fn agent(world: &World, monthly_usd: Option<f64>) -> Agent {
+        let team = team(world, "crew", monthly_usd);
+        (team, hire(world, team, "ann"))
+    }
+
+    fn run(world: &World, agent: Agent, input: Value) -> Result<Run> {
+        world.write(create, agent, World::input(input)?)
+    }
+
+    fn told(world: &World, event_type: EventType) -> Vec<LogEntry> {
+        events(world).into_iter().filter(|entry| entry.event_type == event_type).collect()
+    }
+
+    #[test]
+    fn passing_the_budget_is_told_once_a_month_and_reaching_it_is_not() {
+        let world = World::new();
+        let ann = agent(&world, Some(0.3));
+        let exhausted = || told(&world, EventType::TeamBudgetExhausted).len();
+        // As binary fractions 0.1 and 0.2 make more than 0.3.
+        for cost in [0.1, 0.2] {
+            run(&world, ann, json!({"status": "succeeded", "costUsd": cost})).unwrap();
+        }
+        run(&world, ann, json!({"status": "cancelled"})).unwrap();
+        assert_eq!(exhausted(), 0);
+        for _ in 0..2 {
+            run(&world, ann, json!({"status": "succeeded", "costUsd": 0.000_000_1})).unwrap();
+            assert_eq!(exhausted(), 1);
+        }
+        let Spending { spent_usd, .. } = world
+            .store
+            .read(world.org, |view| view.fetch(&(ann.0, view.now().month_start())))
+            .unwrap();
+        assert_eq!(spent_usd, 0.300_000_2);
+
+        // The world's clock stands on the 15th of January.
+        world.pass_secs(17 * 24 * 3600);
+        run(&world, ann, json!({"status": "succeeded", "costUsd": 0.3})).unwrap();
+        assert_eq!(exhausted(), 1);
+        run(&world, ann, json!({"status": "succeeded", "costUsd": 0.1})).unwrap();
+        assert_eq!(exhausted(), 2);
+    }
+
+    #[test]
+    fn without_a_budget_spending_is_counted_but_never_told() {
+        let world = World::new();
+        let ann = agent(&world, None);
+        run(&world, ann, json!({"status": "failed", "costUsd": 1e9})).unwrap();
+        assert!(told(&world, EventType::TeamBudgetExhausted).is_empty());
+    }
+
+    #[test]
+    fn a_failed_run_is_told_and_no_other() {
+        let world = World::new();
+        let ann = agent(&world, None);
+        for status in ["succeeded", "cancelled", "failed"] {
+            run(&world, ann, json!({"status": status, "error": "no network"})).unwrap();
+        }
+        let told = told(&world, EventType::TeamRunFailed);
+        let newest = &world.read(list, ann, ()).unwrap().items[0];
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].payload.0["runId"], newest.id.to_string());
+    }
+
+    #[test]
+    fn a_run_of_nobody_or_of_another_teams_task_is_404_and_costs_nothing() {
+        let world = World::new();
+        let ann = agent(&world, Some(1.0));
+        let other_team = team(&world, "other", None);
+        let dear = json!({"status": "failed", "costUsd": 5});
+        let mut astray = dear.clone();
+        astray["taskId"] = json!(task(&world, other_team, json!({"title": "Not ours"})).id);
+        for (agent, input) in
+            [(ann, astray), ((other_team, ann.1), dear.clone()), ((ann.0, Id::NOTHING), dear)]
+        {
+            let refused = run(&world, agent, input).unwrap_err();
+            assert_eq!(refused.kind(), Kind::NotFound);
+        }
+        assert_eq!(testing::told(&world), [EventType::TeamAgentHired]);
+        assert!(world.read(list, ann, ()).unwrap().items.is_empty());
+    }
+
+    #[test]
+    fn what_is_told_of_a_run_has_these_fields_and_no_others() {
+        let world = World::new();
+        let ann = agent(&world, None);
+        let task = task(&world, ann.0, json!({"title": "Count"})).id;
+        let input = json!({"status": "succeeded", "costUsd": 0.25, "taskId": task});
+        let run = run(&world, ann, input).unwrap();
+        let expected = json!({
+            "id": run.id, "agentId": ann.1, "status": "succeeded", "costUsd": 0.25,
+            "error": null, "taskId": task, "createdAt": run.created_at,
+        });
+        assert_eq!(serde_json::to_value(&run).unwrap(), expected);
+    }
+}

@@ -1,0 +1,229 @@
+//! A team's timeline: milestones, progress, goals, blockers and summaries, as they are told
+//! (contract §6). Entries are never changed.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::leftovers::remove_first;
+use super::members::{Member, fetch_member};
+use super::team::{Team, fetch_team};
+use crate::api::{Input, Req, Resource, Route};
+use crate::auth::{Rule, User};
+use crate::base::{Id, Result, Text, Time, Title};
+use crate::outbox::{EventType, publish};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+
+/// The timeline.
+pub const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<TimelineEntry>()], jobs: &[], sweeps: &[] };
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimelineKind {
+    /// Something was reached.
+    Milestone,
+    /// How far the work is.
+    ProgressUpdate,
+    /// What the team is after has changed.
+    GoalUpdate,
+    /// What stands in the way.
+    BlockerDigest,
+    /// What happened, in short.
+    Summary,
+}
+
+impl TimelineKind {
+    fn event_type(self) -> EventType {
+        match self {
+            TimelineKind::Milestone => EventType::TeamTimelineMilestone,
+            TimelineKind::ProgressUpdate => EventType::TeamTimelineProgressUpdate,
+            TimelineKind::GoalUpdate => EventType::TeamTimelineGoalUpdate,
+            TimelineKind::BlockerDigest => EventType::TeamTimelineBlockerDigest,
+            TimelineKind::Summary => EventType::TeamTimelineSummary,
+        }
+    }
+}
+
+/// Something on a team's timeline.
+#[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TimelineEntry {
+    /// Its id.
+    pub id: Id<TimelineEntry>,
+    /// Whose timeline.
+    pub team_id: Id<Team>,
+    /// What it is.
+    pub kind: TimelineKind,
+    /// It in a line.
+    pub title: Title,
+    /// The same at length.
+    pub body: Option<Text<0, 100_000>>,
+    /// The agent that tells it, or that it is about.
+    pub agent_id: Option<Id<Member>>,
+    /// On whose behalf it was written.
+    pub created_by: Id<User>,
+    /// When.
+    pub created_at: Time,
+}
+
+/// Entries by kind; each team's stand together in it.
+static BY_KIND: Index<TimelineEntry, u8> =
+    Index::many("timeline.by_kind", |entry| Some(entry.kind as u8));
+
+impl Record for TimelineEntry {
+    const TABLE: &'static str = "timeline";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
+    type Key = (Id<Team>, Id<TimelineEntry>);
+    fn key(&self) -> Self::Key {
+        (self.team_id, self.id)
+    }
+}
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// A new entry.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewTimelineEntry {
+    /// What it is.
+    kind: TimelineKind,
+    /// It in a line.
+    title: Title,
+    /// The same at length.
+    body: Option<Text<0, 100_000>>,
+    /// The agent of the team that tells it, or that it is about.
+    agent_id: Option<Id<Member>>,
+}
+
+impl Input for NewTimelineEntry {}
+
+/// Which entries are wanted.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct TimelineFilter {
+    /// What they are.
+    kind: Option<TimelineKind>,
+}
+
+impl Input for TimelineFilter {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// A team's timeline, newest first.
+fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<TimelineEntry>> {
+    let team = fetch_team(view, req.at)?.id;
+    let (order, part) = (Order::Descending, &req.part);
+    match req.input.kind {
+        None => view.page(Source::TABLE, &team, order, part, |_| true),
+        Some(kind) => view.page(&BY_KIND, &(kind as u8, team), order, part, |_| true),
+    }
+}
+
+/// Tells something.
+fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<TimelineEntry> {
+    let team = fetch_team(&tx.view(), req.at)?;
+    if let Some(agent) = req.input.agent_id {
+        fetch_member(&tx.view(), team.id, agent)?;
+    }
+    let entry = TimelineEntry {
+        id: tx.new_id(),
+        team_id: team.id,
+        kind: req.input.kind,
+        title: req.input.title.clone(),
+        body: req.input.body.clone(),
+        agent_id: req.input.agent_id,
+        created_by: req.caller().user(),
+        created_at: tx.now(),
+    };
+    tx.insert(&entry)?;
+    let payload = json!({
+        "teamId": team.id, "teamName": team.name,
+        "entryId": entry.id, "title": entry.title,
+        "agentId": entry.agent_id,
+    });
+    publish(tx, entry.kind.event_type(), payload)?;
+    Ok(entry)
+}
+
+/// Removes some of a deleted team's timeline; says how many entries.
+pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
+    remove_first::<TimelineEntry>(tx, &team, at_most)
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    const ALL: &str = "/teams/{teamId}/timeline";
+    vec![
+        Route::list(ALL, Rule::Member, "timeline_entry.list", list)
+            .about("List what is on a team's timeline, newest first"),
+        Route::post(ALL, Rule::Member, "timeline_entry.create", create)
+            .about("Put something on a team's timeline"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::base::Kind;
+    use crate::resources::teams::testing::{hire, team, told};
+    use crate::resources::testing::World;
+
+    const KINDS: [&str; 5] =
+        ["milestone", "progress_update", "goal_update", "blocker_digest", "summary"];
+
+    fn tell(world: &World, team: Id<Team>, input: Value) -> Result<TimelineEntry> {
+        world.write(create, team, World::input(input)?)
+    }
+
+    #[test]
+    fn each_kind_is_told_as_its_own_event_and_listed_by_its_name() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let other = team(&world, "other", None);
+        for team in [crew, other] {
+            for kind in KINDS {
+                tell(&world, team, json!({"kind": kind, "title": kind})).unwrap();
+            }
+        }
+        let events: Vec<_> = told(&world).into_iter().map(|event_type| json!(event_type)).collect();
+        let expected: Vec<_> =
+            KINDS.iter().map(|kind| json!(format!("team.timeline_{kind}"))).collect();
+        assert_eq!(events, [expected.clone(), expected].concat());
+        for kind in KINDS {
+            let filter = World::input(json!({"kind": kind})).unwrap();
+            let items = world.read(list, crew, filter).unwrap().items;
+            let found: Vec<_> = items.iter().map(|entry| (entry.team_id, &*entry.title)).collect();
+            assert_eq!(found, [(crew, kind)]);
+        }
+        let all = world.read(list, other, TimelineFilter::default()).unwrap().items;
+        assert!(all.iter().map(|entry| &*entry.title).eq(KINDS.into_iter().rev()));
+        world.assert_sound(RESOURCE.tables);
+    }
+
+    #[test]
+    fn an_agent_of_another_team_tells_nothing() {
+        let world = World::new();
+        let crew = team(&world, "crew", None);
+        let other = team(&world, "other", None);
+        let ann = hire(&world, crew, "ann");
+        let input = json!({"kind": "summary", "title": "Done", "agentId": ann});
+        for wrong in [other, Id::NOTHING] {
+            let refused = tell(&world, wrong, input.clone()).unwrap_err();
+            assert_eq!(refused.kind(), Kind::NotFound);
+        }
+        assert_eq!(told(&world), [EventType::TeamAgentHired]);
+        let entry = tell(&world, crew, input).unwrap();
+        let expected = json!({
+            "id": entry.id, "teamId": crew, "kind": "summary", "title": "Done", "body": null,
+            "agentId": ann, "createdBy": entry.created_by, "createdAt": entry.created_at,
+        });
+        assert_eq!(serde_json::to_value(&entry).unwrap(), expected);
+    }
+}

@@ -1,0 +1,338 @@
+//! Tools: what agents may call, each with a version (contract §4, "Tools"; interface §9.3).
+//!
+//! A tool is changed in place. What it last was under each version number is kept
+//! ([`versions`]), and numbers only rise. Environments refer to a version of a tool; changing it
+//! moves the references of those that are named.
+
+mod types;
+mod versions;
+
+use std::collections::BTreeMap;
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::environments::{self, Environment};
+use crate::api::{Input, Removed, Req, Resource, Route, Scope};
+use crate::auth::{Caller, Rule, User};
+use crate::base::{
+    Checked, Description, Error, Field, Id, Issue, JsonMap, Name, Result, Text, TextRule, Time,
+    Version,
+};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+
+pub use versions::{ToolVersion, version};
+
+/// Tools and their versions.
+pub const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Tool>(), TableInfo::of::<ToolVersion>()],
+    jobs: &[],
+    sweeps: &[],
+};
+
+/// A tool's prompt has at most as many bytes as the prompts of a registry (contract §1, "Text").
+const MAX_PROMPT_BYTES: usize = 307_200;
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// Something that an agent may call.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    /// Its id.
+    pub id: Id<Tool>,
+    /// Its name.
+    pub name: Name,
+    /// What it is for.
+    pub description: Option<Description>,
+    /// What an agent is told about using it.
+    pub prompt: Option<Prompt>,
+    /// What kind of tool it is: any word, `GET /tools/types` lists those known.
+    #[serde(rename = "type")]
+    pub kind: ToolKind,
+    /// How providers are told of it, by provider.
+    pub provider_config: JsonMap,
+    /// Its version.
+    pub version: Version,
+    /// Who made it.
+    pub created_by: Id<User>,
+    /// When.
+    pub created_at: Time,
+    /// When it was last changed.
+    pub updated_at: Time,
+}
+
+static BY_KIND: Index<Tool, ToolKind> =
+    Index::many("tools.by_type", |tool| Some(tool.kind.clone()));
+
+impl Record for Tool {
+    const TABLE: &'static str = "tools";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
+    type Key = Id<Tool>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// The type of a tool.
+type ToolKind = Text<1, 64>;
+
+/// The prompt of a tool.
+type Prompt = Checked<PromptRule>;
+
+/// At most [`MAX_PROMPT_BYTES`] bytes of UTF-8.
+pub struct PromptRule;
+impl TextRule for PromptRule {
+    fn check(text: String) -> Result<String, String> {
+        match text.len() <= MAX_PROMPT_BYTES {
+            true => Ok(text),
+            false => Err(format!("must be at most {MAX_PROMPT_BYTES} bytes of UTF-8")),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        // JSON Schema counts characters; there are never more of them than bytes.
+        serde_json::json!({"type": "string", "maxLength": MAX_PROMPT_BYTES})
+    }
+}
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// The version of a tool where nobody says otherwise.
+const FIRST_VERSION: &str = "1.0.0";
+
+/// A tool to make.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewTool {
+    name: Name,
+    #[serde(rename = "type")]
+    kind: ToolKind,
+    /// 1.0.0 where it is absent.
+    version: Option<Version>,
+    /// Empty where it is absent.
+    provider_config: Option<JsonMap>,
+    description: Option<Description>,
+    prompt: Option<Prompt>,
+}
+
+impl Input for NewTool {}
+
+/// What to change of a tool.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolPatch {
+    name: Option<Name>,
+    #[serde(default)]
+    description: Field<Description>,
+    #[serde(default)]
+    prompt: Field<Prompt>,
+    #[serde(rename = "type")]
+    kind: Option<ToolKind>,
+    provider_config: Option<JsonMap>,
+    /// Its new version, not before the one it has.
+    version: Option<Version>,
+    /// Which number of its version rises; not together with `version`.
+    bump_version: Option<Bump>,
+    /// Environments, by id or slug, that shall use the resulting version.
+    update_environment_versions: Option<Vec<String>>,
+}
+
+impl Input for ToolPatch {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.version.is_some() && self.bump_version.is_some() {
+            issues.push(Issue::new("bumpVersion", "must not be sent together with version"));
+        }
+        let environments = self.update_environment_versions.as_ref().map_or(0, Vec::len);
+        if environments > environments::MAX_ENVIRONMENTS {
+            issues.push(Issue::new(
+                "updateEnvironmentVersions",
+                "must name at most 1,000 environments, which is as many as there can be",
+            ));
+        }
+    }
+}
+
+/// Which number of a version rises; those after it become 0.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Bump {
+    /// The first.
+    Major,
+    /// The second.
+    Minor,
+    /// The third.
+    Patch,
+}
+
+/// Which tools to list.
+#[derive(Deserialize, JsonSchema)]
+pub struct ToolFilter {
+    /// Those of this type.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+impl Input for ToolFilter {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req<(), ToolFilter>) -> Result<Page<Tool>> {
+    match &req.input.kind {
+        None => view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true),
+        Some(kind) => view.page(&BY_KIND, kind, Order::Descending, &req.part, |_| true),
+    }
+}
+
+fn show(view: &View, req: &Req<Id<Tool>>) -> Result<Tool> {
+    view.fetch(&req.at)
+}
+
+fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
+    let new = &req.input;
+    let tool = Tool {
+        id: tx.new_id(),
+        name: new.name.clone(),
+        description: new.description.clone(),
+        prompt: new.prompt.clone(),
+        kind: new.kind.clone(),
+        provider_config: new.provider_config.clone().unwrap_or_default(),
+        version: new.version.clone().unwrap_or_else(|| Version::stored(FIRST_VERSION.into())),
+        created_by: req.caller().user(),
+        created_at: tx.now(),
+        updated_at: tx.now(),
+    };
+    tx.insert(&tool)?;
+    versions::keep(tx, &tool, req.caller().user())?;
+    Ok(tool)
+}
+
+fn change(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
+    let old: Tool = tx.fetch(&req.at)?;
+    let named = req.input.update_environment_versions.as_deref().unwrap_or_default();
+    let environments = usable_environments(&tx.view(), req.caller(), named)?;
+    let mut new = changed(&old, &req.input)?;
+    refuse_approvals(&environments)?;
+    if new != old {
+        new.updated_at = tx.now();
+        tx.replace(&old, &new)?;
+        versions::keep(tx, &new, req.caller().user())?;
+    }
+    for id in environments.into_keys() {
+        environments::use_tool(tx, id, new.id.cast(), &new.version)?;
+    }
+    Ok(new)
+}
+
+/// The tool as it becomes.
+///
+/// # Errors
+/// 409 for a version before the one it has: what environments and agents rely on would change.
+fn changed(old: &Tool, patch: &ToolPatch) -> Result<Tool> {
+    let mut new = old.clone();
+    new.name = patch.name.clone().unwrap_or(new.name);
+    patch.description.clone().apply(&mut new.description);
+    patch.prompt.clone().apply(&mut new.prompt);
+    new.kind = patch.kind.clone().unwrap_or(new.kind);
+    new.provider_config = patch.provider_config.clone().unwrap_or(new.provider_config);
+    new.version = match (&patch.version, patch.bump_version) {
+        (Some(version), _) if version.numbers() < old.version.numbers() => {
+            return Err(Error::conflict(
+                "tool_version_earlier",
+                format!("the tool is at version {}; a version only rises", old.version),
+            ));
+        }
+        (Some(version), _) => version.clone(),
+        (None, Some(bump)) => bumped(&old.version, bump)?,
+        (None, None) => new.version,
+    };
+    Ok(new)
+}
+
+fn bumped(version: &Version, bump: Bump) -> Result<Version> {
+    let [major, minor, patch] = version.numbers();
+    let up = |number: u64| {
+        let full = || Error::conflict("tool_version_full", "this number cannot rise any further");
+        number.checked_add(1).ok_or_else(full)
+    };
+    let [major, minor, patch] = match bump {
+        Bump::Major => [up(major)?, 0, 0],
+        Bump::Minor => [major, up(minor)?, 0],
+        Bump::Patch => [major, minor, up(patch)?],
+    };
+    Ok(Version::stored(format!("{major}.{minor}.{patch}")))
+}
+
+/// The environments with these ids or slugs, each once.
+///
+/// # Errors
+/// 404 if one of them is not there, then 403 if one of them may not be used.
+fn usable_environments(
+    view: &View,
+    caller: &Caller,
+    named: &[String],
+) -> Result<BTreeMap<Id<Environment>, Environment>> {
+    let mut environments = BTreeMap::new();
+    for reference in named {
+        let found = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
+        environments.insert(found.id, found);
+    }
+    for environment in environments.values() {
+        environments::must_use(view, caller, environment)?;
+    }
+    Ok(environments)
+}
+
+/// # Errors
+/// 409 if one of them has approvals: what is used there is decided by a deployment.
+fn refuse_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Result<()> {
+    match environments.values().find(|environment| environment.approvals.is_some()) {
+        None => Ok(()),
+        Some(environment) => Err(Error::conflict(
+            "approval_required",
+            format!(
+                "the environment \"{}\" has approvals; use POST /agents/tool-deployments",
+                environment.name
+            ),
+        )),
+    }
+}
+
+/// Its versions and the environments' references to it go with it.
+fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Removed> {
+    let tool: Tool = tx.fetch(&req.at)?;
+    environments::forget_tool(tx, tool.id.cast())?;
+    versions::forget_tool(tx, tool.id)?;
+    tx.remove(&tool)?;
+    Ok(Removed::new(tool.id))
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/tools", Rule::Member, "tool.list", list)
+            .about("List tools, perhaps of one type"),
+        Route::post("/tools", Rule::Member, "tool.create", create).about("Make a tool"),
+        Route::list("/tools/types", Rule::Member, "tool_type.list", types::list)
+            .about("List the types of tools that are known"),
+        Route::get("/tools/{toolId}", Rule::Member, "tool.show", show).about("Show a tool"),
+        Route::patch("/tools/{toolId}", Rule::Member, "tool.update", change)
+            .scope(Scope::Wherever(is_here))
+            .about("Change a tool, and the environments that shall use the resulting version"),
+        Route::delete("/tools/{toolId}", Rule::Member, "tool.delete", remove)
+            .about("Delete a tool with its versions and the references to it"),
+        Route::list("/tools/{toolId}/versions", Rule::Member, "tool_version.list", versions::list)
+            .about("List what a tool was under each of its versions"),
+    ]
+}
+
+/// Without `orgSlug`, the tool decides the organization (contract §4).
+fn is_here(view: &View, params: &[String]) -> Result<bool> {
+    let id = params.first().map_or(Id::NOTHING, |param| Id::parse(param));
+    Ok(view.get::<Tool>(&id)?.is_some())
+}
+
+#[cfg(test)]
+pub mod tests;

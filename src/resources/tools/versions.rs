@@ -1,0 +1,119 @@
+//! What a tool was under each of its versions. The row of its present version changes with the
+//! tool; those before it stay as they are.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Prompt, Tool, ToolKind};
+use crate::api::Req;
+use crate::auth::User;
+use crate::base::{Description, Error, Id, JsonMap, Name, Result, Time, Version};
+use crate::store::{Order, Page, Part, Record, Source, Tx, View};
+
+/// A tool has at most 10,000 versions, which go with it in one transaction.
+const MAX_VERSIONS: usize = 10_000;
+
+/// Versions are read in parts of 100 when they go, so that they are never all in memory.
+const REMOVED_AT_ONCE: usize = 100;
+
+/// What a tool last was under a version.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolVersion {
+    #[serde(skip)]
+    tool: Id<Tool>,
+    /// The version.
+    pub version: Version,
+    /// The tool's name.
+    pub name: Name,
+    /// Its description.
+    pub description: Option<Description>,
+    /// Its prompt.
+    pub prompt: Option<Prompt>,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: ToolKind,
+    /// Its configuration, by provider.
+    pub provider_config: JsonMap,
+    /// Who gave it this version.
+    pub created_by: Id<User>,
+    /// When.
+    pub created_at: Time,
+}
+
+impl Record for ToolVersion {
+    const TABLE: &'static str = "tool_versions";
+    // By its numbers, so that versions stand in their order.
+    type Key = (Id<Tool>, u64, u64, u64);
+    fn key(&self) -> Self::Key {
+        key(self.tool, &self.version)
+    }
+}
+
+fn key(tool: Id<Tool>, version: &Version) -> (Id<Tool>, u64, u64, u64) {
+    let [major, minor, patch] = version.numbers();
+    (tool, major, minor, patch)
+}
+
+/// What `tool` was under this version, if it ever had it.
+pub fn version(view: &View, tool: Id<Tool>, version: &Version) -> Result<Option<ToolVersion>> {
+    view.get(&key(tool, version))
+}
+
+/// Writes down what `tool` is now, under the version it has; `by` gave it that version, if it is
+/// new.
+///
+/// # Errors
+/// 409 if it has as many versions as it can.
+pub fn keep(tx: &mut Tx, tool: &Tool, by: Id<User>) -> Result<()> {
+    let known = version(&tx.view(), tool.id, &tool.version)?;
+    let (created_by, created_at) = match known {
+        Some(known) => (known.created_by, known.created_at),
+        None => {
+            refuse_too_many(&tx.view(), tool.id)?;
+            (by, tx.now())
+        }
+    };
+    tx.put(&ToolVersion {
+        tool: tool.id,
+        version: tool.version.clone(),
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        prompt: tool.prompt.clone(),
+        kind: tool.kind.clone(),
+        provider_config: tool.provider_config.clone(),
+        created_by,
+        created_at,
+    })
+}
+
+fn refuse_too_many(view: &View, tool: Id<Tool>) -> Result<()> {
+    let all = view.count(Source::<ToolVersion>::TABLE, &tool, MAX_VERSIONS)?;
+    match all < MAX_VERSIONS {
+        true => Ok(()),
+        false => Err(Error::conflict("tool_versions_full", "a tool has at most 10,000 versions")),
+    }
+}
+
+/// Newest first, which is highest first.
+pub fn list(view: &View, req: &Req<Id<Tool>>) -> Result<Page<ToolVersion>> {
+    let tool: Tool = view.fetch(&req.at)?;
+    view.page(Source::TABLE, &tool.id, Order::Descending, &req.part, |_| true)
+}
+
+/// Removes the versions of a tool that goes.
+pub fn forget_tool(tx: &mut Tx, tool: Id<Tool>) -> Result<()> {
+    let mut part = Part { limit: REMOVED_AT_ONCE, after: None };
+    loop {
+        let page =
+            tx.page(Source::<ToolVersion>::TABLE, &tool, Order::Ascending, &part, |_| true)?;
+        for version in &page.items {
+            tx.remove(version)?;
+        }
+        if page.next.is_none() {
+            return Ok(());
+        }
+        part.after = page.next;
+    }
+}

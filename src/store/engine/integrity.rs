@@ -1,0 +1,230 @@
+//! Whether a redb file is whole, page by page: what `roadstead check` begins with.
+//!
+//! Nothing is written to the file. redb mends what it finds broken, perhaps by going back to an
+//! older state; whoever has a broken file should first make a copy of it.
+
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::panic::catch_unwind;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use redb::StorageBackend;
+
+use super::redb::{Redb, unusable};
+use crate::base::Result;
+
+/// Reads every page and verifies its checksum. `false` if something is wrong.
+///
+/// It reads the whole file. A broken one can make redb panic, which is caught, but perhaps also use
+/// up memory or never end: run it in a process of its own.
+///
+/// # Errors
+/// If the file cannot be read or is served by another process.
+pub fn integrity(path: &Path) -> Result<bool> {
+    let file = File::open(path).map_err(|error| unusable(path, error))?;
+    match file.try_lock_shared() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(unusable(path, "is in use by another process"));
+        }
+        Err(TryLockError::Error(error)) => return Err(unusable(path, error)),
+    }
+    let len = file.metadata().map_err(|error| unusable(path, error))?.len();
+    if len == 0 {
+        return Ok(false);
+    }
+    let content = Content { file, file_len: len, len, changed: BTreeMap::new() };
+    let whole = catch_unwind(|| {
+        let overlay = Overlay(Mutex::new(content));
+        let mut database = Redb::builder().create_with_backend(overlay).ok()?;
+        database.check_integrity().ok()
+    });
+    Ok(whole.is_ok_and(|whole| whole == Some(true)))
+}
+
+const PAGE: u64 = 4096;
+
+/// A file with changes that stay in memory.
+#[derive(Debug)]
+struct Overlay(Mutex<Content>);
+
+#[derive(Debug)]
+struct Content {
+    file: File,
+    /// How much of the file still counts.
+    file_len: u64,
+    len: u64,
+    /// Changed pages by their number.
+    changed: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
+}
+
+impl Overlay {
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Content {
+    fn page(&mut self, number: u64) -> io::Result<Box<[u8; PAGE as usize]>> {
+        if let Some(page) = self.changed.get(&number) {
+            return Ok(page.clone());
+        }
+        let mut page = Box::new([0; PAGE as usize]);
+        let start = number * PAGE;
+        let there = self.file_len.saturating_sub(start).min(PAGE) as usize;
+        if there > 0 {
+            self.file.seek(SeekFrom::Start(start))?;
+            self.file.read_exact(&mut page[..there])?;
+        }
+        Ok(page)
+    }
+
+    /// Calls `f` for each page that the range touches, with the page and the place in it, and the
+    /// place in the range. Keeps the page if `f` changes it.
+    fn pages(
+        &mut self,
+        offset: u64,
+        len: usize,
+        mut f: impl FnMut(&mut [u8], std::ops::Range<usize>) -> bool,
+    ) -> io::Result<()> {
+        let end = offset + len as u64;
+        if end > self.len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut at = offset;
+        while at < end {
+            let (number, start) = (at / PAGE, (at % PAGE) as usize);
+            let take = (PAGE as usize - start).min((end - at) as usize);
+            let mut page = self.page(number)?;
+            let place = (at - offset) as usize;
+            if f(&mut page[start..start + take], place..place + take) {
+                self.changed.insert(number, page);
+            }
+            at += take as u64;
+        }
+        Ok(())
+    }
+}
+
+impl StorageBackend for Overlay {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.content().len)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.content().pages(offset, out.len(), |page, place| {
+            out[place].copy_from_slice(page);
+            false
+        })
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut content = self.content();
+        if len < content.len {
+            // What lies behind the new end is zeros if the end moves back there.
+            content.file_len = content.file_len.min(len);
+            content.changed.split_off(&len.div_ceil(PAGE));
+            if let Some(last) = content.changed.get_mut(&(len / PAGE)) {
+                last[(len % PAGE) as usize..].fill(0);
+            }
+        }
+        content.len = len;
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.content().pages(offset, bytes.len(), |page, place| {
+            page.copy_from_slice(&bytes[place]);
+            true
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::{Disk as _, Op, Writes};
+
+    fn file_with(rows: u32, path: &Path) {
+        let mut redb = Redb::create(path, vec!["t"]).unwrap();
+        let mut writes = Writes::default();
+        for row in 0..rows {
+            writes.add("t", row.to_be_bytes().to_vec(), Op::Insert(vec![7; 300]));
+        }
+        redb.commit(&writes);
+    }
+
+    #[test]
+    fn a_whole_file_is_whole_and_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.redb");
+        file_with(500, &path);
+        let before = std::fs::read(&path).unwrap();
+        assert!(integrity(&path).unwrap());
+        assert!(std::fs::read(&path).unwrap() == before);
+
+        let redb = Redb::open(&path, vec!["t"]).unwrap();
+        assert!(integrity(&path).unwrap_err().message().ends_with("in use by another process"));
+        // As after a crash: the file was not closed.
+        let crashed = dir.path().join("crashed.redb");
+        std::fs::copy(&path, &crashed).unwrap();
+        assert!(integrity(&crashed).unwrap());
+        drop(redb);
+        assert!(integrity(&dir.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn a_flipped_bit_in_a_row_is_found_and_nothing_is_mended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.redb");
+        file_with(500, &path);
+        let whole = std::fs::read(&path).unwrap();
+        let in_rows = (0..whole.len()).filter(|at| whole[*at..].starts_with(&[7; 16]));
+        for at in in_rows.step_by(4000) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1;
+            std::fs::write(&path, &flipped).unwrap();
+            assert!(!integrity(&path).unwrap(), "at {at}");
+            assert!(std::fs::read(&path).unwrap() == flipped);
+        }
+        for broken in [vec![], b"somebody's text".to_vec(), whole[..whole.len() / 2].to_vec()] {
+            std::fs::write(&path, &broken).unwrap();
+            assert!(!integrity(&path).unwrap());
+        }
+    }
+
+    #[test]
+    fn an_overlay_reads_as_a_file_would() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, [1; 10_000]).unwrap();
+        let file = File::open(&path).unwrap();
+        let content = Content { file, file_len: 10_000, len: 10_000, changed: BTreeMap::new() };
+        let overlay = Overlay(Mutex::new(content));
+        let mut model = vec![1; 10_000];
+        let same = |model: &[u8]| {
+            let mut out = vec![9; model.len()];
+            overlay.read(0, &mut out).unwrap();
+            assert!(out == model && overlay.len().unwrap() == model.len() as u64);
+        };
+        same(&model);
+        for (offset, len) in [(0, 1), (4095, 2), (4096, 4096), (100, 9000), (9999, 1)] {
+            overlay.write(offset, &vec![len as u8; len]).unwrap();
+            model[offset as usize..offset as usize + len].fill(len as u8);
+            same(&model);
+        }
+        for len in [20_000, 5000, 9000, 4096, 8192, 0, 3] {
+            overlay.set_len(len).unwrap();
+            model.resize(len as usize, 0);
+            same(&model);
+        }
+        assert!(overlay.read(0, &mut [0; 4]).is_err() && overlay.write(3, &[0]).is_err());
+        assert!(std::fs::read(&path).unwrap() == [1; 10_000]);
+    }
+}

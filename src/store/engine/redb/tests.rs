@@ -1,0 +1,114 @@
+//! The redb engine over real files.
+
+use super::*;
+use crate::store::engine::Writes;
+
+fn there(redb: &mut Redb, key: &str) -> bool {
+    redb.snapshot().unwrap().get("t", key.as_bytes(), &mut |_| Ok(())).unwrap()
+}
+
+fn write(redb: &mut Redb, changes: &[(&str, Op)]) -> Commit {
+    let mut writes = Writes::default();
+    for (key, op) in changes {
+        writes.add("t", key.as_bytes().to_vec(), op.clone());
+    }
+    redb.commit(&writes)
+}
+
+fn insert() -> Op {
+    Op::Insert(b"value".to_vec())
+}
+
+#[test]
+fn a_file_is_made_once_and_opened_ever_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    assert!(Redb::open(&path, vec!["t"]).is_err(), "missing");
+
+    let mut redb = Redb::create(&path, vec!["t"]).unwrap();
+    assert!(matches!(write(&mut redb, &[("a", insert())]), Commit::Done(_)));
+    let error = Redb::open(&path, vec!["t"]).err().unwrap();
+    assert!(error.message().ends_with("is in use by another process"), "{error}");
+    drop(redb);
+    assert!(Redb::create(&path, vec!["t"]).is_err(), "there is one already");
+
+    // A newer version has one more table.
+    let mut redb = Redb::open(&path, vec!["t", "u"]).unwrap();
+    assert!(there(&mut redb, "a"));
+    assert!(!redb.snapshot().unwrap().get("u", b"a", &mut |_| Ok(())).unwrap());
+    assert!(redb.snapshot().unwrap().get("v", b"a", &mut |_| Ok(())).is_err(), "no such table");
+}
+
+#[test]
+fn what_is_no_database_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    drop(Redb::create(&path, vec!["t"]).unwrap());
+    let whole = std::fs::read(&path).unwrap();
+    for content in
+        [b"".to_vec(), b"a text of somebody's".to_vec(), whole[..whole.len() / 2].to_vec()]
+    {
+        std::fs::write(&path, &content).unwrap();
+        let error = Redb::open(&path, vec!["t"]).err().unwrap();
+        assert!(error.message().contains("store.redb: "), "{error}");
+        assert!(Redb::create(&path, vec!["t"]).is_err());
+        assert!(std::fs::read(&path).unwrap() == content);
+    }
+}
+
+#[test]
+fn an_insert_where_something_is_undoes_the_whole_batch() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut redb = Redb::create(&dir.path().join("store.redb"), vec!["t"]).unwrap();
+    assert!(matches!(write(&mut redb, &[("b", insert())]), Commit::Done(_)));
+    let end = write(&mut redb, &[("a", insert()), ("b", insert()), ("c", insert())]);
+    assert!(matches!(end, Commit::Refused(_)));
+    assert!(!there(&mut redb, "a") && there(&mut redb, "b") && !there(&mut redb, "c"));
+    let end = write(&mut redb, &[("a", insert()), ("b", Op::Delete)]);
+    assert!(matches!(end, Commit::Done(_)));
+    assert!(there(&mut redb, "a") && !there(&mut redb, "b"));
+}
+
+#[test]
+fn after_a_failed_commit_nothing_is_written_until_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    let mut redb = Redb::create(&path, vec!["t"]).unwrap();
+    let before = redb.snapshot().unwrap();
+    redb.suspect = true;
+    // A directory in its place: the trial cannot be written.
+    std::fs::create_dir(path.with_extension("room")).unwrap();
+    redb.reopen().unwrap();
+    match write(&mut redb, &[("a", insert())]) {
+        Commit::Refused(error) => assert_eq!(error.code(), "read_only"),
+        _ => panic!("written without room"),
+    }
+    assert!(!there(&mut redb, "a"), "reads go on");
+    std::fs::remove_dir(path.with_extension("room")).unwrap();
+    assert!(matches!(write(&mut redb, &[("a", insert())]), Commit::Done(_)));
+    assert!(!path.with_extension("room").exists());
+    assert!(!redb.suspect);
+
+    // Who still reads what was there before the database was opened again reads that, or is told
+    // to come back.
+    match before.get("t", b"a", &mut |_| Ok(())) {
+        Ok(there) => assert!(!there),
+        Err(error) => assert_eq!((error.kind(), error.code()), (Kind::Busy, "reopening")),
+    }
+}
+
+#[test]
+fn a_database_is_not_given_up_for_a_file_that_cannot_be_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    let mut redb = Redb::create(&path, vec!["t"]).unwrap();
+    assert!(matches!(write(&mut redb, &[("a", insert())]), Commit::Done(_)));
+    std::fs::rename(&path, dir.path().join("away")).unwrap();
+    assert!(redb.reopen().is_err());
+    assert!(there(&mut redb, "a"));
+    std::fs::rename(dir.path().join("away"), &path).unwrap();
+    let stamp = redb.snapshot().unwrap().access_stamp();
+    let reader = redb.reopen().unwrap();
+    assert!(reader.access_stamp() > stamp, "nothing concluded before holds");
+    assert!(there(&mut redb, "a"));
+}

@@ -1,0 +1,199 @@
+//! Views: parts of lists, and what a transaction sees of its own changes.
+
+use super::*;
+use crate::store::sample::*;
+
+/// Ten notes: even ones are tagged "even", odd ones "odd", and each is named.
+fn ten() -> Vec<Note> {
+    let tag = |id| if id % 2 == 0 { "even" } else { "odd" };
+    (0..10).map(|id| note(id, &format!("name-{id}"), tag(id))).collect()
+}
+
+/// Reads a list part by part; every part but the last is full and names the next.
+fn read_in_parts(
+    view: &View,
+    source: fn() -> Source<Note>,
+    prefix: &str,
+    order: Order,
+    limit: usize,
+    keep: fn(&Note) -> bool,
+) -> Vec<u32> {
+    let mut ids = Vec::new();
+    let mut part = Part { limit, after: None };
+    loop {
+        let page = match prefix {
+            "" => view.page(source(), &(), order, &part, keep),
+            prefix => view.page(source(), &prefix.to_string(), order, &part, keep),
+        }
+        .unwrap();
+        ids.extend(page.items.iter().map(|note| note.id));
+        match page.next {
+            Some(next) => {
+                assert_eq!(page.items.len(), limit, "a part that is not the last is full");
+                part.after = Some(next);
+            }
+            None => return ids,
+        }
+        // What names a next part has one: the part after it is not empty.
+        let rest = Part { limit: 1, after: part.after.clone() };
+        let rest = match prefix {
+            "" => view.page(source(), &(), order, &rest, keep),
+            prefix => view.page(source(), &prefix.to_string(), order, &rest, keep),
+        };
+        assert_eq!(rest.unwrap().items.len(), 1, "something follows");
+    }
+}
+
+fn parts_are_exact(view: &View, there: &[u32]) -> Result<()> {
+    type Case = (fn() -> Source<Note>, &'static str, fn(u32) -> (u32, u32), fn(u32) -> bool);
+    let by_tag_then_id = |id| (id % 2, id);
+    let by_id = |id| (0, id);
+    let cases: [Case; 4] = [
+        (|| Source::TABLE, "", by_id, |_| true),
+        (|| (&BY_NAME).into(), "", by_id, |_| true),
+        (|| (&BY_TAG).into(), "", by_tag_then_id, |_| true),
+        (|| (&BY_TAG).into(), "odd", by_id, |id| id % 2 == 1),
+    ];
+    let filters: [fn(&Note) -> bool; 3] = [|_| true, |note| note.id > 3, |_| false];
+    for (source, prefix, sort, listed) in cases {
+        for keep in filters {
+            let kept = |id: &u32| listed(*id) && keep(&note(*id, "", ""));
+            let mut want: Vec<_> = there.iter().copied().filter(kept).collect();
+            want.sort_by_key(|id| sort(*id));
+            for limit in 1..=11 {
+                let got = read_in_parts(view, source, prefix, Order::Ascending, limit, keep);
+                assert_eq!(got, want);
+                let mut got = read_in_parts(view, source, prefix, Order::Descending, limit, keep);
+                got.reverse();
+                assert_eq!(got, want);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn parts_of_a_list_join_to_the_whole_and_name_a_next_exactly_when_something_follows() {
+    let store = store();
+    store.read(org(1), |view| parts_are_exact(view, &[])).unwrap();
+    keep(&store, &ten());
+    let all: Vec<_> = (0..10).collect();
+    store.read(org(1), |view| parts_are_exact(view, &all)).unwrap();
+}
+
+#[test]
+fn a_transaction_lists_its_own_changes_among_what_was_there() {
+    let store = store();
+    keep(&store, &ten()[..6]);
+    store
+        .write_now(org(1), |tx| {
+            for id in [0, 3, 5] {
+                tx.remove(&ten()[id])?;
+            }
+            ten()[6..].iter().try_for_each(|note| tx.insert(note))?;
+            tx.remove(&ten()[8])?;
+            tx.insert(&ten()[3])?;
+            parts_are_exact(&tx.view(), &[1, 2, 3, 4, 6, 7, 9])
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_position_that_no_record_of_the_list_can_have_is_400() {
+    let store = store();
+    keep(&store, &ten());
+    let bad = |source: Source<Note>, prefix: Option<&str>, after: &[u8]| {
+        let part = Part { limit: 5, after: Some(after.to_vec()) };
+        let page = store.read(org(1), |view| match prefix {
+            None => view.page(source, &(), Order::Ascending, &part, |_| true),
+            Some(prefix) => {
+                view.page(source, &prefix.to_string(), Order::Descending, &part, |_| true)
+            }
+        });
+        let error = page.unwrap_err();
+        assert_eq!(error.kind(), crate::base::Kind::Invalid, "{after:?}");
+        assert_eq!(error.issues()[0].path, "cursor");
+    };
+    let entry = |tag: &str, id: u32| (tag.to_string(), id).to_bytes();
+    for after in [&b""[..], b"abc", b"12345", &[0; 1000]] {
+        bad(Source::TABLE, None, after);
+        bad((&BY_NAME).into(), None, after);
+        bad((&BY_TAG).into(), None, after);
+    }
+    bad((&BY_TAG).into(), Some("odd"), &entry("even", 1));
+    bad((&BY_TAG).into(), Some("odd"), &"odd".to_string().to_bytes());
+    bad((&BY_TAG).into(), Some("odd"), &[entry("odd", 1), vec![0]].concat());
+    bad((&BY_TAG).into(), None, b"o\0\x01dd\0\0\0\0\0\x01");
+    bad((&BY_NAME).into(), None, &entry("name-1", 1));
+}
+
+#[test]
+fn a_list_goes_on_where_the_record_it_stopped_at_was_removed() {
+    let store = store();
+    keep(&store, &ten());
+    let page = |after| {
+        let part = Part { limit: 3, after };
+        let page = |view: &View| view.page(&BY_TAG, &(), Order::Descending, &part, |_| true);
+        store.read(org(1), page).unwrap()
+    };
+    let first = page(None);
+    assert_eq!(first.items.iter().map(|note| note.id).collect::<Vec<_>>(), [9, 7, 5]);
+    store.write_now(org(1), |tx| tx.remove(&ten()[5])).unwrap();
+    let second = page(first.next);
+    assert_eq!(second.items.iter().map(|note| note.id).collect::<Vec<_>>(), [3, 1, 8]);
+}
+
+#[test]
+fn each_stops_when_told_and_first_is_the_first_in_its_order() {
+    let store = store();
+    keep(&store, &ten());
+    store
+        .read(org(1), |view| {
+            let mut seen = Vec::new();
+            view.each(&BY_TAG, &"odd".to_string(), Order::Descending, |note: Note| {
+                seen.push(note.id);
+                Ok(if seen.len() == 2 { Step::Enough } else { Step::More })
+            })?;
+            assert_eq!(seen, [9, 7]);
+            let first = |order| view.first::<Note>(&BY_TAG, &"even".to_string(), order);
+            assert_eq!(first(Order::Ascending)?, Some(ten()[0].clone()));
+            assert_eq!(first(Order::Descending)?, Some(ten()[8].clone()));
+            assert_eq!(view.first(&BY_TAG, &"none".to_string(), Order::Ascending)?, None);
+            assert_eq!(view.fetch::<Note>(&77).unwrap_err().kind(), crate::base::Kind::NotFound);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
+    use crate::store::engine::{Disk as _, Memory, Op};
+    let mut disk = Memory::default();
+    let keys = Keys::new([7; 32]);
+    let moment = crate::store::Moment::at(Time::from_millis(0));
+    let base = disk.snapshot().unwrap();
+    let mut tx = crate::store::Tx::new(&*base, &moment, &keys);
+    tx.enter(org(1));
+    ten().iter().try_for_each(|note| tx.insert(note)).unwrap();
+    let mut writes = tx.into_writes();
+    let owned = |key: Vec<u8>| [org(1).bytes().as_slice(), &key].concat();
+    // The name of the first now points to the second, and the second is listed as even too.
+    let name = owned("name-0".to_string().to_bytes());
+    writes.add("notes.by_name", name, Op::Put(1u32.to_bytes()));
+    let tag = owned(("even".to_string(), 1u32).to_bytes());
+    writes.add("notes.by_tag", tag, Op::Put(Vec::new()));
+    disk.commit(&writes);
+
+    let base = disk.snapshot().unwrap();
+    let view = View { base: &*base, own: None, org: org(1), now: moment.now(), keys: &keys };
+    for name in ["name-0", "name-1"] {
+        let found = view.find(&BY_NAME, &name.to_string());
+        match name {
+            "name-1" => assert_eq!(found.unwrap(), Some(ten()[1].clone())),
+            _ => assert_eq!(found.unwrap_err().kind(), crate::base::Kind::Internal),
+        }
+    }
+    assert!(view.all(&BY_NAME, &()).is_err());
+    assert!(view.all(&BY_TAG, &"even".to_string()).is_err());
+    assert_eq!(view.all(&BY_TAG, &"odd".to_string()).unwrap().len(), 5);
+}

@@ -1,0 +1,280 @@
+//! A disk in memory that fails or loses power as told.
+//!
+//! What was written reaches the disk at a sync. Until then a power cut keeps any part of it, in
+//! any order, torn in sectors.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use redb::StorageBackend;
+
+/// Disks write whole sectors, and only these.
+const SECTOR: usize = 512;
+/// redb's header, on which everything hangs, lies in the first page.
+const HEADER: u64 = 4096;
+
+/// Numbers that look random; the same seed gives the same ones (splitmix64).
+#[derive(Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// What goes wrong, counted in writes, changes of length and syncs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    None,
+    /// So many operations from the `at`-th on fail.
+    Fails {
+        at: u64,
+        times: u64,
+    },
+    /// The `at`-th operation is answered as done and is not (a control: this must be noticed).
+    Swallows {
+        at: u64,
+    },
+    /// The power goes at the `at`-th operation.
+    Cut {
+        at: u64,
+    },
+    /// Syncs do nothing and the power goes at the `at`-th operation (a control).
+    CutWithoutSyncs {
+        at: u64,
+    },
+}
+
+/// The disk. Clones are the same disk.
+#[derive(Clone)]
+pub struct SimDisk(Arc<Mutex<State>>);
+
+struct State {
+    /// What is on the disk.
+    kept: Vec<u8>,
+    /// What reads see: everything written.
+    seen: Vec<u8>,
+    /// Written since the last sync, in order.
+    pending: Vec<Change>,
+    operations: u64,
+    fault: Fault,
+    off: bool,
+    random: Random,
+}
+
+#[derive(Clone)]
+enum Change {
+    Bytes { offset: u64, bytes: Vec<u8> },
+    Length(u64),
+}
+
+impl SimDisk {
+    /// A disk with this content. `seed` decides what a failure leaves.
+    pub fn new(content: Vec<u8>, seed: u64) -> Self {
+        SimDisk(Arc::new(Mutex::new(State {
+            kept: content.clone(),
+            seen: content,
+            pending: Vec::new(),
+            operations: 0,
+            fault: Fault::None,
+            off: false,
+            random: Random(seed),
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// From now on, counting from 1.
+    pub fn set_fault(&self, fault: Fault) {
+        let mut state = self.state();
+        state.operations = 0;
+        state.fault = fault;
+    }
+
+    /// How many operations there were since the fault was set.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// What is on the disk after the power came back: what was synced, and any part of the rest.
+    pub fn restarted(&self, seed: u64) -> SimDisk {
+        let mut state = self.state();
+        state.off = true;
+        let State { kept, pending, random, .. } = &mut *state;
+        keep_some(kept, pending, random);
+        SimDisk::new(std::mem::take(kept), seed)
+    }
+
+    /// The content, all of which is synced.
+    pub fn content(&self) -> Vec<u8> {
+        let state = self.state();
+        assert!(state.pending.is_empty());
+        state.kept.clone()
+    }
+}
+
+/// Applies what a power cut or a failed sync leaves of unsynced changes, in one of the ways that
+/// disks and file systems have of doing it.
+fn keep_some(kept: &mut Vec<u8>, pending: &[Change], random: &mut Random) {
+    let way = random.below(8);
+    let prefix = random.below(pending.len() + 1);
+    let mut order: Vec<usize> = (0..pending.len()).collect();
+    if way == 3 || way == 4 {
+        for at in (1..order.len()).rev() {
+            order.swap(at, random.below(at + 1));
+        }
+    }
+    for at in order {
+        let change = &pending[at];
+        let header = matches!(change, Change::Bytes { offset, .. } if *offset < HEADER);
+        let applies = match way {
+            0 => false,
+            1 => true,
+            2 | 3 => random.one_in(2),
+            4 => true,
+            5 => header,
+            6 => !header,
+            _ => at < prefix,
+        };
+        match change {
+            Change::Length(len) if applies => kept.resize(*len as usize, 0),
+            Change::Length(_) => {}
+            Change::Bytes { offset, bytes } => {
+                for (number, sector) in bytes.chunks(SECTOR).enumerate() {
+                    let torn = (way == 2 || way == 4) && random.one_in(3);
+                    if applies && !torn {
+                        put(kept, *offset as usize + number * SECTOR, sector);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes into what is there; what lies behind the end has no place.
+fn put(content: &mut [u8], offset: usize, bytes: &[u8]) {
+    let end = content.len().min(offset + bytes.len());
+    if offset < end {
+        content[offset..end].copy_from_slice(&bytes[..end - offset]);
+    }
+}
+
+impl State {
+    /// Counts an operation; says whether it is to be done, or how it fails.
+    fn begin(&mut self) -> io::Result<bool> {
+        self.on()?;
+        self.operations += 1;
+        let now = self.operations;
+        match self.fault {
+            Fault::Fails { at, times } if (at..at + times).contains(&now) => {
+                // EIO and ENOSPC.
+                Err(io::Error::from_raw_os_error(if at % 2 == 0 { 5 } else { 28 }))
+            }
+            Fault::Cut { at } | Fault::CutWithoutSyncs { at } if now == at => {
+                self.off = true;
+                Ok(true)
+            }
+            Fault::Swallows { at } => Ok(now != at),
+            _ => Ok(true),
+        }
+    }
+
+    fn on(&self) -> io::Result<()> {
+        match self.off {
+            true => Err(io::Error::other("the power is off")),
+            false => Ok(()),
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        match &change {
+            Change::Length(len) => self.seen.resize(*len as usize, 0),
+            Change::Bytes { offset, bytes } => put(&mut self.seen, *offset as usize, bytes),
+        }
+        self.pending.push(change);
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SimDisk")
+    }
+}
+
+impl StorageBackend for SimDisk {
+    fn len(&self) -> io::Result<u64> {
+        let state = self.state();
+        state.on().map(|()| state.seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let state = self.state();
+        state.on()?;
+        let bytes = state.seen.get(offset as usize..offset as usize + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut state = self.state();
+        if state.begin()? {
+            state.change(Change::Length(len));
+        }
+        state.on()
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        match state.begin() {
+            Ok(true) => state.change(Change::Bytes { offset, bytes: bytes.to_vec() }),
+            Ok(false) => {}
+            Err(error) => {
+                // A failed write may have written a part.
+                let part = state.random.below(bytes.len() + 1);
+                state.change(Change::Bytes { offset, bytes: bytes[..part].to_vec() });
+                return Err(error);
+            }
+        }
+        state.on()
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.state();
+        let begun = state.begin();
+        state.on()?;
+        let State { kept, pending, random, fault, .. } = &mut *state;
+        match begun {
+            Ok(_) if matches!(fault, Fault::CutWithoutSyncs { .. }) => {}
+            Ok(true) => {
+                for change in pending.drain(..) {
+                    match change {
+                        Change::Length(len) => kept.resize(len as usize, 0),
+                        Change::Bytes { offset, bytes } => put(kept, offset as usize, &bytes),
+                    }
+                }
+            }
+            Ok(false) => {}
+            // As Linux does it: what could not be written counts as written from then on. Reads
+            // see it, the next sync does not try again, and a power cut loses it.
+            Err(_) => {
+                keep_some(kept, pending, random);
+                pending.clear();
+            }
+        }
+        begun.map(|_| ())
+    }
+}

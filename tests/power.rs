@@ -1,0 +1,292 @@
+//! What a failing disk and power cuts may do to the store: nothing that was acknowledged is lost
+//! or changed, nothing is half done, every index is whole, and writes go on in the same process.
+//!
+//! `ROADSTEAD_TEST_CYCLES` sets how many power cuts are tried (500 by default). What fails names
+//! its seed; `ROADSTEAD_TEST_SEED` runs that one alone.
+#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+
+mod disk;
+mod records;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use disk::{Fault, Random, SimDisk};
+use records::*;
+use roadstead::base::{Error, Kind, Result};
+use roadstead::store::engine::Redb;
+use roadstead::store::{Source, Store, Tx};
+
+// ── What is written ──────────────────────────────────────────────────────────
+
+#[derive(Clone, Debug)]
+enum Change {
+    Put(Task),
+    Remove(u32),
+    PutAccount(Account),
+}
+
+/// A transaction of one to five changes, some of them of several pages.
+fn transaction(random: &mut Random, number: usize) -> (u8, Vec<Change>) {
+    let org = random.below(2) as u8;
+    let changes = (0..1 + random.below(5))
+        .map(|_| match random.below(10) {
+            0..6 => {
+                let id = random.below(40) as u32;
+                let len = if random.one_in(20) { 9000 } else { random.below(600) };
+                Change::Put(Task {
+                    id,
+                    slug: random.one_in(2).then(|| format!("slug-{id}-{}", random.below(3))),
+                    state: random.below(3) as u8,
+                    assignee: random.one_in(2).then(|| random.one_in(2).then_some(7)),
+                    text: format!("{number} {}", "x".repeat(len)),
+                })
+            }
+            6..9 => Change::Remove(random.below(40) as u32),
+            _ => {
+                let name = format!("account-{}", random.below(5));
+                let email = format!("{name}@{number}.example");
+                Change::PutAccount(Account { name, email, admin: random.one_in(2) })
+            }
+        })
+        .collect();
+    (org, changes)
+}
+
+fn write(store: &Store, (owner, changes): (u8, Vec<Change>)) -> Result<()> {
+    store.write_now(org(owner), move |tx| changes.iter().try_for_each(|change| apply(tx, change)))
+}
+
+fn apply(tx: &mut Tx, change: &Change) -> Result<()> {
+    match change {
+        Change::Put(task) => tx.put(task),
+        Change::PutAccount(account) => tx.put(account),
+        Change::Remove(id) => match tx.get::<Task>(id)? {
+            Some(task) => tx.remove(&task),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Everything that is stored, every value of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct State {
+    tasks: BTreeMap<(u8, u32), Task>,
+    accounts: BTreeMap<String, Account>,
+}
+
+impl State {
+    fn of(store: &Store) -> Result<State> {
+        let mut state = State::default();
+        for owner in 0..2 {
+            let tasks = store.read(org(owner), |view| view.all::<Task>(Source::TABLE, &()))?;
+            state.tasks.extend(tasks.into_iter().map(|task| ((owner, task.id), task)));
+        }
+        let accounts = store.read(org(0), |view| view.all::<Account>(Source::TABLE, &()))?;
+        state.accounts.extend(accounts.into_iter().map(|account| (account.name.clone(), account)));
+        Ok(state)
+    }
+
+    fn after(&self, (owner, changes): &(u8, Vec<Change>)) -> State {
+        let mut state = self.clone();
+        for change in changes {
+            match change.clone() {
+                Change::Put(task) => drop(state.tasks.insert((*owner, task.id), task)),
+                Change::Remove(id) => drop(state.tasks.remove(&(*owner, id))),
+                Change::PutAccount(account) => {
+                    drop(state.accounts.insert(account.name.clone(), account));
+                }
+            }
+        }
+        state
+    }
+}
+
+// ── On such a disk ───────────────────────────────────────────────────────────
+
+fn open(disk: &SimDisk) -> Result<Store> {
+    let disk = disk.clone();
+    let open = move || {
+        Redb::builder()
+            .create_with_backend(disk.clone())
+            .map_err(|e| Error::internal(e.to_string()))
+    };
+    Redb::open_by(Box::new(open), None, tables()).map(start)
+}
+
+/// A disk with an empty database on it.
+fn empty() -> Vec<u8> {
+    let disk = SimDisk::new(Vec::new(), 0);
+    drop(open(&disk).unwrap());
+    disk.content()
+}
+
+fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// Reads and checks everything.
+fn sound_state(store: &Store) -> Result<State, String> {
+    let findings = store.check(TABLES).map_err(|error| error.to_string())?;
+    must(findings.wrong == 0, || format!("the check found {:?}", findings.messages))?;
+    State::of(store).map_err(|error| error.to_string())
+}
+
+/// Runs `f`; a panic is something wrong too.
+fn caught(f: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| Err("it panicked".into()))
+}
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|number| number.parse().unwrap())
+}
+
+// ── A disk that fails ────────────────────────────────────────────────────────
+
+/// So many transactions are about 350 operations of the disk.
+const SCRIPT_LEN: usize = 20;
+
+/// Runs a script on a disk with this fault and says what is wrong afterwards, and how many
+/// operations the disk saw.
+fn run_with(content: &[u8], fault: Fault) -> Result<u64, String> {
+    let disk = SimDisk::new(content.to_vec(), 42);
+    disk.set_fault(fault);
+    let store = match open(&disk) {
+        Ok(store) => store,
+        // It failed while being opened: nothing was promised yet.
+        Err(_) => loop {
+            if let Ok(store) = open(&disk) {
+                break store;
+            }
+        },
+    };
+    let mut random = Random(7);
+    let mut state = State::default();
+    for number in 0..SCRIPT_LEN {
+        let transaction = transaction(&mut random, number);
+        let after = state.after(&transaction);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match write(&store, transaction.clone()) {
+                Ok(()) => {
+                    state = after;
+                    break;
+                }
+                Err(error) if error.code() == "outcome_unknown" && error.kind() == Kind::Busy => {
+                    // Whoever looks, where looking is possible, sees one or the other.
+                    if let Ok(seen) = State::of(&store) {
+                        let known = seen == state || seen == after;
+                        must(known, || format!("transaction {number} is half done"))?;
+                    }
+                }
+                Err(error) if error.code() == "read_only" && error.kind() == Kind::Busy => {}
+                Err(error) => return Err(format!("transaction {number}: {error:?}")),
+            }
+            // At most one try for each operation that fails, and the one that succeeds.
+            must(tries < 10, || format!("writes do not go on after transaction {number}"))?;
+        }
+        let seen = State::of(&store).map_err(|error| error.to_string())?;
+        must(seen == state, || format!("other values after transaction {number}"))?;
+    }
+    must(sound_state(&store)? == state, || "other values in the end".into())?;
+    let operations = disk.operations();
+
+    // What was acknowledged is on the disk, not only in somebody's memory, whether the store is
+    // closed before the power goes or not.
+    if matches!(fault, Fault::Fails { at, .. } if at % 3 == 0) {
+        drop(store);
+    }
+    let restarted = open(&disk.restarted(1)).map_err(|error| error.to_string())?;
+    must(sound_state(&restarted)? == state, || "other values after a restart".into())?;
+    Ok(operations)
+}
+
+#[test]
+fn wherever_the_disk_fails_nothing_acknowledged_is_lost_and_writes_go_on() {
+    let empty = empty();
+    let operations = run_with(&empty, Fault::None).unwrap();
+    assert!(operations > 300, "{operations}");
+    for times in [1, 4] {
+        for at in 1..=operations {
+            let fault = Fault::Fails { at, times };
+            let ran = caught(|| run_with(&empty, fault).map(drop));
+            assert_eq!(ran, Ok(()), "with {fault:?}");
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_leaves_out_operations_is_noticed() {
+    let empty = empty();
+    let operations = run_with(&empty, Fault::None).unwrap();
+    let noticed = (1..=operations)
+        .filter(|at| caught(|| run_with(&empty, Fault::Swallows { at: *at }).map(drop)).is_err());
+    assert!(noticed.count() > 10);
+}
+
+// ── Power cuts ───────────────────────────────────────────────────────────────
+
+/// Writes until the power goes, starts again (and perhaps loses power while starting), compares,
+/// and goes on so for a few rounds.
+fn cycle(content: &[u8], seed: u64, syncs: bool) -> Result<(), String> {
+    let cut = |at| if syncs { Fault::Cut { at } } else { Fault::CutWithoutSyncs { at } };
+    let mut random = Random(seed);
+    let mut disk = SimDisk::new(content.to_vec(), random.next());
+    let mut state = State::default();
+    for round in 0..3 {
+        disk.set_fault(cut(1 + random.below(150) as u64));
+        let mut states = vec![state.clone()];
+        if let Ok(store) = open(&disk) {
+            let mut number = round * 1000;
+            loop {
+                number += 1;
+                must(number % 1000 < 900, || "commits do not reach the disk".into())?;
+                let transaction = transaction(&mut random, number);
+                let after = state.after(&transaction);
+                if let Err(error) = write(&store, transaction) {
+                    must(error.kind() == Kind::Busy, || format!("{error:?}"))?;
+                    states.push(after);
+                    break;
+                }
+                state = after;
+                states = vec![state.clone()];
+            }
+        }
+        disk = disk.restarted(random.next());
+        for _ in 0..random.below(3) {
+            disk.set_fault(cut(1 + random.below(6) as u64));
+            let _ = open(&disk);
+            disk = disk.restarted(random.next());
+        }
+        let store = open(&disk).map_err(|error| format!("does not open: {error}"))?;
+        let seen = sound_state(&store)?;
+        must(states.contains(&seen), || {
+            let lost = state.tasks.iter().find(|(key, task)| seen.tasks.get(key) != Some(task));
+            format!("round {round}: other values; for example {lost:?}")
+        })?;
+        state = seen;
+        drop(store);
+    }
+    Ok(())
+}
+
+#[test]
+fn wherever_the_power_goes_what_was_acknowledged_is_there_and_nothing_is_half_done() {
+    let empty = empty();
+    let seeds = match number_from("ROADSTEAD_TEST_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number_from("ROADSTEAD_TEST_CYCLES").unwrap_or(500),
+    };
+    for seed in seeds {
+        let ended = caught(|| cycle(&empty, seed, true));
+        assert_eq!(ended, Ok(()), "with ROADSTEAD_TEST_SEED={seed}");
+    }
+}
+
+#[test]
+fn a_disk_that_does_not_sync_loses_something() {
+    let empty = empty();
+    let lost = (0..20).filter(|seed| caught(|| cycle(&empty, *seed, false)).is_err());
+    assert!(lost.count() > 10);
+}
