@@ -58,6 +58,20 @@ impl DataDir {
         self.0.join(MARK).exists()
     }
 
+    /// Refuses a directory in which nothing was ever made.
+    ///
+    /// # Errors
+    /// If it was never made.
+    pub fn must_be_made(&self) -> Result<(), Unusable> {
+        match self.exists() {
+            true => Ok(()),
+            false => Err(Unusable(format!(
+                "{} is no data directory; make one with: roadstead init",
+                self.0.display()
+            ))),
+        }
+    }
+
     /// Opens it, or makes it if there is none.
     ///
     /// # Errors
@@ -71,11 +85,9 @@ impl DataDir {
     /// # Errors
     /// If there is none, it is damaged, newer, or another process serves it.
     pub fn open(&self) -> Result<Store, Unusable> {
-        let mark = fs::read_to_string(self.0.join(MARK)).map_err(|_| {
-            Unusable(format!(
-                "{} is no data directory; make one with: roadstead init",
-                self.0.display()
-            ))
+        self.must_be_made()?;
+        let mark = fs::read_to_string(self.0.join(MARK)).map_err(|error| {
+            Unusable(format!("{} cannot be read: {error}", self.0.join(MARK).display()))
         })?;
         let mut lines = mark.lines();
         let format = lines.next().and_then(|line| line.parse::<u32>().ok());

@@ -1,10 +1,15 @@
 //! `roadstead check`
 
+use std::process::{Command, Stdio};
+
 use clap::Args;
 use serde_json::json;
 
 use super::{Common, Failure, output};
 use crate::resources;
+use crate::store::Store;
+use crate::store::check::Findings;
+use crate::store::engine::integrity;
 
 /// Read every record and index entry and say what is wrong; the server must not be running
 #[derive(Args)]
@@ -22,9 +27,27 @@ impl Check {
     pub(super) fn run(self) -> Result<(), Failure> {
         super::log(&self.common);
         let dir = self.common.data_dir();
-        let store = dir.open()?;
-        let tables = resources::tables();
-        let findings = store.check(&tables)?;
+        if self.file_only {
+            let whole = integrity(&dir.database());
+            return match whole.map_err(|error| Failure::Unusable(error.to_string()))? {
+                true => Ok(()),
+                false => Err(Failure::Failed("the file is not whole".into())),
+            };
+        }
+        let mut findings = Findings::default();
+        dir.must_be_made()?;
+        if !file_is_whole(&self.common.data)? {
+            findings.note(format!(
+                "{}: the file is not whole; make a copy of it before anything else",
+                dir.database().display()
+            ));
+        }
+        match dir.open() {
+            Ok(store) => read_all(&store, &mut findings)?,
+            // Broken beyond opening is a finding; any other reason not to open it is told as such.
+            Err(unusable) if findings.wrong == 0 => return Err(unusable.into()),
+            Err(unusable) => findings.note(unusable.0),
+        }
         let sound = findings.wrong == 0;
         let value = json!({
             "sound": sound,
@@ -50,4 +73,33 @@ impl Check {
             false => Err(Failure::Failed("the data directory is not sound".into())),
         }
     }
+}
+
+/// Verifies the pages of the file in a process of its own: a broken file can make the database
+/// library panic, or worse.
+fn file_is_whole(data: &str) -> Result<bool, Failure> {
+    let ended = Command::new(std::env::current_exe()?)
+        .args(["check", "--file-only", "--data", data])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()?;
+    match ended.status.code() {
+        Some(0) => Ok(true),
+        Some(2) => {
+            let why = String::from_utf8_lossy(&ended.stderr).trim().to_string();
+            Err(Failure::Unusable(why.trim_start_matches("roadstead: ").to_string()))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Reads every table, saying on a terminal where it is.
+fn read_all(store: &Store, findings: &mut Findings) -> Result<(), Failure> {
+    let tables = resources::tables();
+    for (i, table) in tables.iter().enumerate() {
+        output::progress(&format!("{} of {}: {}", i + 1, tables.len(), table.name));
+        findings.add(store.check(std::slice::from_ref(table))?);
+    }
+    output::progress("");
+    Ok(())
 }

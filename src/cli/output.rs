@@ -1,6 +1,6 @@
 //! What commands print.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
@@ -34,4 +34,13 @@ pub fn complain(message: &str) {
 /// Says something on stderr.
 pub fn say(message: &str) {
     let _ = writeln!(std::io::stderr(), "{message}");
+}
+
+/// Says on one line of the terminal how far something is; nothing where stderr is no terminal. An
+/// empty text clears the line.
+pub fn progress(text: &str) {
+    let mut err = std::io::stderr().lock();
+    if err.is_terminal() {
+        let _ = write!(err, "\r\x1b[2K{text}").and_then(|()| err.flush());
+    }
 }

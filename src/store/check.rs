@@ -24,6 +24,15 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Adds what another check found.
+    pub fn add(&mut self, other: Findings) {
+        self.records += other.records;
+        self.entries += other.entries;
+        self.wrong += other.wrong;
+        let room = MAX_KEPT.saturating_sub(self.messages.len());
+        self.messages.extend(other.messages.into_iter().take(room));
+    }
+
     /// Notes something wrong.
     pub fn note(&mut self, message: String) {
         self.wrong += 1;
