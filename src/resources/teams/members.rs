@@ -137,6 +137,7 @@ impl Input for NewTeamAgent {
     }
 }
 
+/// What may be changed about an agent in a team.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamAgentPatch {

@@ -173,6 +173,7 @@ pub struct NewTask {
 }
 impl Input for NewTask {}
 
+/// What may be changed about a task.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskPatch {

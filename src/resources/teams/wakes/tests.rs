@@ -1,3 +1,5 @@
+//! Wakes: when they are written, joined, handed out, dropped and acknowledged.
+
 use serde_json::{Value, json};
 
 use super::hand_out::{acknowledge, look};

@@ -1,3 +1,5 @@
+//! Wakes by post: when they go out, come back and are given up.
+
 use serde_json::{Value, json};
 
 use super::*;
