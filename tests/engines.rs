@@ -360,7 +360,7 @@ fn same(store: &Store, model: &Model) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn engines_answer_as_the_model_does(transactions in prop::collection::vec(transaction(), 1..24)) {

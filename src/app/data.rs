@@ -4,9 +4,9 @@
 //! acknowledged in it and it is made anew; a directory with it whose database is missing has lost
 //! something, and is refused rather than begun again in silence.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::base::Keys;
@@ -125,7 +125,8 @@ impl DataDir {
         let failed = |error: std::io::Error| {
             Unusable(format!("{} cannot be made: {error}", self.0.display()))
         };
-        fs::create_dir_all(&self.0).map_err(failed)?;
+        // Everybody's mail and the hashes of their passwords lie in it: its owner's business alone.
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
         for leftover in [DATABASE, KEY] {
             let leftover = self.0.join(leftover);
             if leftover.exists() {
@@ -218,8 +219,11 @@ mod tests {
         drop(dir.open_or_make().unwrap());
         drop(dir.open_or_make().unwrap());
         assert!(dir.make().is_err());
-        let mode = fs::metadata(dir.path().join(KEY)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(dir.path().to_path_buf()), 0o700);
+        for file in [DATABASE, KEY, MARK] {
+            assert_eq!(mode(dir.path().join(file)), 0o600, "{file}");
+        }
     }
 
     #[test]

@@ -275,7 +275,7 @@ impl Rule for VersionRule {
         }
     }
     fn schema() -> serde_json::Value {
-        json!({"type": "string", "maxLength": 64, "pattern": r"^\d+\.\d+\.\d+$"})
+        json!({"type": "string", "maxLength": 64, "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+$"})
     }
 }
 impl Version {

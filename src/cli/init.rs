@@ -3,6 +3,7 @@
 use std::io::BufRead as _;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use serde_json::json;
 
 use super::{Common, Failure, output};
@@ -35,7 +36,7 @@ pub struct Init {
     name: Name,
 
     /// Read the owner's password, 12 characters or more, from the first line of stdin
-    #[arg(long, env = "ROADSTEAD_PASSWORD_STDIN")]
+    #[arg(long, env = "ROADSTEAD_PASSWORD_STDIN", value_parser = BoolishValueParser::new())]
     password_stdin: bool,
 
     #[command(flatten)]

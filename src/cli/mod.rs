@@ -17,6 +17,7 @@ mod version;
 
 use std::process::ExitCode;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
@@ -35,8 +36,7 @@ use crate::app::{DataDir, Unusable};
                   See it all:  roadstead routes",
     after_help = "Every flag can also be given as an environment variable: ROADSTEAD_ and its \
                   name in capitals, with underscores (--log-format is ROADSTEAD_LOG_FORMAT). The \
-                  flag wins.",
-    disable_help_subcommand = true
+                  flag wins."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -69,7 +69,12 @@ pub struct Common {
     pub data: String,
 
     /// Print one JSON object to stdout instead of text
-    #[arg(long, env = "ROADSTEAD_JSON", help_heading = "Common")]
+    #[arg(
+        long,
+        env = "ROADSTEAD_JSON",
+        value_parser = BoolishValueParser::new(),
+        help_heading = "Common"
+    )]
     pub json: bool,
 
     /// How log lines on stderr look

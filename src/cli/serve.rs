@@ -1,5 +1,6 @@
 //! `roadstead serve`
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ pub struct Serve {
         long,
         value_name = "HOST:PORT",
         env = "ROADSTEAD_LISTEN",
-        default_value = "127.0.0.1:7420"
+        default_value = "127.0.0.1:7420",
+        value_parser = values::host_and_port
     )]
     listen: String,
 
@@ -68,15 +70,21 @@ impl Serve {
         super::log(&self.common);
         let config = self.config()?;
         let dir = self.common.data_dir();
-        let store = dir.open_or_make()?;
         let json = self.common.json;
-        let listen = self.listen;
         run(async move {
-            let listener = listen_at(&listen).await?;
-            let public_url = config.public_url.clone();
-            let server = Server::start(store, listener, config)?;
-            announce(&server, &dir, public_url, json).await?;
-            until_told_to_stop(server).await
+            // First, so that a port that is taken leaves no directory behind.
+            let listener = listen_at(&self.listen).await?;
+            let address = listener.local_addr()?;
+            let store = dir.open_or_make()?;
+            let link_base = config.public_url.clone().unwrap_or_else(|| reached_at(address));
+            // Before anybody is answered: whoever sees the server ready finds its link.
+            let link = setup_link(&store, &dir, &link_base).await?;
+            let server = Server::start(store.clone(), listener, config)?;
+            announce(address, link.as_deref(), json)?;
+            if link.is_some() {
+                tokio::spawn(renew(store, dir, link_base));
+            }
+            until_told_to_stop(server, std::future::pending()).await
         })
     }
 
@@ -117,22 +125,15 @@ pub(super) async fn listen_at(address: &str) -> Result<TcpListener, Failure> {
 }
 
 /// Says where the server listens and, while nobody has set it up, by which link that is done.
-async fn announce(
-    server: &Server,
-    dir: &DataDir,
-    public_url: Option<String>,
-    json: bool,
-) -> Result<(), Failure> {
-    let at = format!("http://{}", server.address);
-    let link_base = public_url.unwrap_or_else(|| reached_at(server.address));
-    let link = setup_link(&server.store, dir, &link_base).await?;
+fn announce(address: SocketAddr, link: Option<&str>, json: bool) -> Result<(), Failure> {
+    let at = format!("http://{address}");
     let value = json!({"listening": at, "setupLink": link});
     let mut text = format!("Roadstead {} listens at {at}", env!("CARGO_PKG_VERSION"));
-    if let Some(link) = &link {
+    if let Some(link) = link {
         text.push_str(&format!(
-            "\n\nNobody has set it up yet. Within 30 minutes, open or POST to /api/setup:\n  {link}\n"
+            "\n\nNobody has set it up yet. Within 30 minutes, POST what stands behind the # to \
+             /api/setup:\n  {link}\n"
         ));
-        tokio::spawn(renew(server.store.clone(), dir.clone(), link_base));
     }
     output::print(json, &value, &text)
 }
@@ -187,13 +188,18 @@ async fn renew(store: Store, dir: DataDir, link_base: String) {
     }
 }
 
-/// Serves until SIGTERM or Ctrl-C. A second one ends the process at once.
-pub(super) async fn until_told_to_stop(server: Server) -> Result<(), Failure> {
+/// Serves until SIGTERM or Ctrl-C, and does `meanwhile` until then. A second signal ends the
+/// process at once.
+pub(super) async fn until_told_to_stop(
+    server: Server,
+    meanwhile: impl Future<Output = Infallible>,
+) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        never = meanwhile => match never {},
     }
     tracing::info!("stopping: what is in flight is answered first");
     tokio::select! {

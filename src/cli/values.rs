@@ -28,9 +28,33 @@ pub fn network(text: &str) -> Result<IpNet, String> {
         .map_err(|_| "give a network (10.0.0.0/8) or an address".into())
 }
 
+/// Reads where to listen: a name or an address (IPv6 in brackets), and a port.
+pub fn host_and_port(text: &str) -> Result<String, String> {
+    let is_host = |host: &str| {
+        let bracketed = host.starts_with('[') && host.ends_with(']');
+        !host.is_empty() && (bracketed || !host.contains(':'))
+    };
+    match text.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(text.into()),
+        _ => Err("give host and port: 127.0.0.1:7420, localhost:7420 or [::1]:7420".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_to_listen_is_a_host_and_a_port() {
+        for good in ["127.0.0.1:7420", "localhost:0", "[::1]:7420", "0.0.0.0:65535"] {
+            assert_eq!(host_and_port(good).as_deref(), Ok(good));
+        }
+        for wrong in
+            ["", "7420", ":7420", "localhost", "localhost:", "::1:7420", "[::1]", "x:65536"]
+        {
+            assert!(host_and_port(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_have_a_unit() {

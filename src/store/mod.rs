@@ -25,6 +25,7 @@ pub use engine::{Order, Step};
 pub use key::Key;
 pub use record::{AnyIndex, Index, Org, Record, TableInfo};
 pub use signals::{Listener, Signals, Topic};
+use source::Clock;
 pub use source::Moment;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{Page, Part, Source, View};
@@ -50,7 +51,11 @@ impl Store {
     pub fn start(disk: impl Disk, moment: Moment, keys: Keys) -> Result<Self> {
         let signals = Arc::new(Signals::default());
         let engine = Arc::new(Group::start(disk, signals.clone())?);
-        Ok(Store { engine, shared: Arc::new(Shared { moment, keys }), signals })
+        let store = Store { engine, shared: Arc::new(Shared { moment, keys }), signals };
+        if let Some(clock) = store.read(Id::NOTHING, |view| view.get::<Clock>(&()))? {
+            store.moment().go_on_after(clock);
+        }
+        Ok(store)
     }
 
     /// A store in memory that runs about half of all attempts twice, for tests.
@@ -99,7 +104,14 @@ impl Store {
     {
         let (reply, answer) = oneshot::channel();
         let shared = self.shared.clone();
-        self.engine.submit(Box::new(Pending { shared, org, write, out: None, reply }))?;
+        self.engine.submit(Box::new(Pending {
+            shared,
+            org,
+            write,
+            out: None,
+            clock: None,
+            reply,
+        }))?;
         answer.await.unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
     }
 
@@ -111,7 +123,14 @@ impl Store {
     {
         let (reply, answer) = oneshot::channel();
         let shared = self.shared.clone();
-        self.engine.submit(Box::new(Pending { shared, org, write, out: None, reply }))?;
+        self.engine.submit(Box::new(Pending {
+            shared,
+            org,
+            write,
+            out: None,
+            clock: None,
+            reply,
+        }))?;
         answer.blocking_recv().unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
     }
 
@@ -119,20 +138,24 @@ impl Store {
     pub fn check(&self, tables: &[TableInfo]) -> Result<check::Findings> {
         let reader = self.engine.snapshot();
         let mut findings = check::Findings::default();
-        for table in tables {
+        for table in tables.iter().chain(OWN_TABLES) {
             (table.check)(&*reader, &mut findings)?;
         }
         Ok(findings)
     }
 }
 
-/// The names of all tables of a catalogue.
+/// What the store keeps for itself.
+const OWN_TABLES: &[TableInfo] = &[TableInfo::of::<Clock>()];
+
+/// The names of all tables of a catalogue, and of the store's own.
 ///
 /// # Panics
 /// If two have the same name: their rows would be taken for each other's.
 pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
     let names: Vec<_> = tables
         .iter()
+        .chain(OWN_TABLES)
         .flat_map(|table| std::iter::once(table.name).chain((table.indexes)()))
         .collect();
     let mut seen = HashSet::new();
@@ -148,6 +171,8 @@ struct Pending<T, F> {
     org: Id<Org>,
     write: F,
     out: Option<T>,
+    /// What was written of the clock.
+    clock: Option<Clock>,
     reply: oneshot::Sender<Result<T>>,
 }
 
@@ -160,11 +185,18 @@ where
         let mut tx = Tx::new(reader, &self.shared.moment, &self.shared.keys);
         tx.enter(self.org);
         self.out = Some((self.write)(&mut tx)?);
+        self.clock = if tx.has_changes() { self.shared.moment.due() } else { None };
+        if let Some(clock) = &self.clock {
+            tx.put(clock)?;
+        }
         Ok(tx.into_writes())
     }
 
     fn settle(self: Box<Self>, end: Result<()>) {
-        let Pending { out, reply, .. } = *self;
+        let Pending { shared, out, clock, reply, .. } = *self;
+        if let (Ok(()), Some(clock)) = (&end, clock) {
+            shared.moment.kept(clock);
+        }
         let answer = end.and_then(|()| {
             out.ok_or_else(|| Error::internal("an attempt was settled but never run"))
         });

@@ -32,6 +32,10 @@ impl<'a> Tx<'a> {
         Tx { base, writes: Writes::default(), org: Id::NOTHING, moment, now, keys }
     }
 
+    pub(super) fn has_changes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
     pub(super) fn into_writes(self) -> Writes {
         self.writes
     }

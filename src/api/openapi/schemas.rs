@@ -99,7 +99,15 @@ impl Schemas {
                 parameter["description"] = description;
             }
             let style = match self.look_up(&schema)["type"].as_str() {
-                Some("object") => Some("deepObject"),
+                Some("object") => {
+                    // A copy of its own: in a body the fields of the same type may be null.
+                    schema = self.look_up(&schema).clone();
+                    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+                    for field in fields.into_iter().flat_map(|fields| fields.values_mut()) {
+                        *field = without_null(field.take());
+                    }
+                    Some("deepObject")
+                }
                 Some("array") => Some("form"),
                 _ => None,
             };

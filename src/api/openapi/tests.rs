@@ -301,6 +301,8 @@ fn fields_of_a_query_are_parameters_of_their_own() {
     assert_eq!(get("state")["schema"], json!({"$ref": "#/components/schemas/State"}));
     assert_eq!(get("state")["style"], Value::Null);
     assert_eq!(get("launched")["style"], "deepObject");
+    let start = json!({"type": "string", "format": "date-time"});
+    assert_eq!(get("launched")["schema"]["properties"]["start"], start);
     assert_eq!(get("tags")["style"], "form");
     assert_eq!(get("tags")["schema"]["type"], "array");
     assert_eq!(

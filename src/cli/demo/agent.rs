@@ -1,5 +1,7 @@
 //! The loop of an agent: wait to be woken, look why, do it, remember it, say so.
 
+use std::convert::Infallible;
+
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -7,10 +9,10 @@ use super::sample::Sample;
 use crate::base::Error;
 use crate::cli::output::say;
 
-/// Plays `scribe` until it is ended.
-pub async fn play(api: Client, sample: Sample) {
+/// Plays `scribe` until it is dropped.
+pub async fn play(api: &Client, sample: &Sample) -> Infallible {
     loop {
-        if let Err(error) = wake_and_work(&api, &sample).await {
+        if let Err(error) = wake_and_work(api, sample).await {
             tracing::warn!(%error, "the demo's agent could not do its work");
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         }

@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::serve::{listen_at, run, until_told_to_stop};
-use super::{Common, Failure, output};
+use super::{Common, Failure, output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::auth::passwords::{self, Hashing};
 use crate::base::{Email, Id, Name, Slug};
@@ -25,15 +25,19 @@ use sample::Sample;
 
 /// Serve a sample organization in a throw-away directory, to look around in
 #[derive(Args)]
-#[command(after_help = "Everything is gone when it ends, unless --data names a new directory to \
-                        keep it in.")]
+#[command(
+    after_help = "Everything is gone when it ends, unless --data names a new directory to keep it \
+                  in.",
+    mut_arg("data", |data| data.help("Keep the data in this new directory").hide_default_value(true))
+)]
 pub struct Demo {
     /// Where to listen
     #[arg(
         long,
         value_name = "HOST:PORT",
         env = "ROADSTEAD_LISTEN",
-        default_value = "127.0.0.1:7420"
+        default_value = "127.0.0.1:7420",
+        value_parser = values::host_and_port
     )]
     listen: String,
 
@@ -52,22 +56,20 @@ impl Demo {
             kept => Place { path: kept.into(), goes: false },
         };
         let dir = DataDir::at(&place.path);
-        let store = dir.make()?;
-        let password = codec::hex(&Moment::system().random::<8>());
-        let key = found(&store, &password)?;
-        run(self.serve(store, key, password))
+        run(self.serve(&dir))
     }
 
-    async fn serve(self, store: Store, key: String, password: String) -> Result<(), Failure> {
+    async fn serve(&self, dir: &DataDir) -> Result<(), Failure> {
+        // First, so that a port that is taken leaves no directory behind.
         let listener = listen_at(&self.listen).await?;
+        let store = dir.make()?;
+        let password = codec::hex(&Moment::system().random::<8>());
+        let key = found(&store, &password).await?;
         let server = Server::start(store, listener, Config::default())?;
         let client = Client::new(server.address, key.clone())?;
         let sample = sample::fill(&client).await?;
         self.announce(&client, &sample, &key, &password)?;
-        let playing = tokio::spawn(agent::play(client, sample));
-        let done = until_told_to_stop(server).await;
-        playing.abort();
-        done
+        until_told_to_stop(server, agent::play(&client, &sample)).await
     }
 
     fn announce(
@@ -122,7 +124,7 @@ impl Demo {
 const OWNER: &str = "ada@acme.test";
 
 /// The organization, its owner and an API key.
-fn found(store: &Store, password: &str) -> Result<String, Failure> {
+async fn found(store: &Store, password: &str) -> Result<String, Failure> {
     let hashing = Hashing { verify: None, make: Some(password.into()) };
     let founding = Founding {
         slug: Slug::parse("acme").expect("it is a slug"),
@@ -132,7 +134,7 @@ fn found(store: &Store, password: &str) -> Result<String, Failure> {
         password_hash: passwords::work(&hashing)?.made,
         api_key: Some(Name::parse("demo").expect("it is a name")),
     };
-    let founded = store.write_now(Id::NOTHING, move |tx| organizations::found(tx, &founding))?;
+    let founded = store.write(Id::NOTHING, move |tx| organizations::found(tx, &founding)).await?;
     founded.key.map(|(_, key)| key).ok_or_else(|| Failure::Failed("no key was made".into()))
 }
 

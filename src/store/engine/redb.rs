@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,7 +84,8 @@ impl Redb {
     /// If there is a file already, or it cannot be written.
     pub fn create(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
         let wrong = |e: &dyn std::fmt::Display| unusable(path, format!("cannot be made: {e}"));
-        OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| wrong(&e))?;
+        let mut new = OpenOptions::new();
+        new.write(true).create_new(true).mode(0o600).open(path).map_err(|e| wrong(&e))?;
         if let Err(error) = builder().create(path) {
             // Nothing is lost with it, and it would stand in the way of the next try.
             let _ = std::fs::remove_file(path);
