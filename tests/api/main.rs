@@ -1,0 +1,11 @@
+//! What a client sees: a real server, real sockets, requests and answers (contract, shapes).
+
+#[path = "../client/mod.rs"]
+mod client;
+mod world;
+
+mod conditions;
+mod lists;
+mod order;
+mod repeats;
+mod wire;
