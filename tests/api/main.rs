@@ -2,10 +2,12 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+mod schema;
 mod world;
 
 mod conditions;
 mod lists;
 mod order;
 mod repeats;
+mod routes;
 mod wire;

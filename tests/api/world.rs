@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::client::Caller;
+use crate::schema;
 
 /// A running server.
 pub struct Running {
@@ -87,7 +88,8 @@ impl Running {
         let founding =
             self.store.write_now(Id::NOTHING, move |tx| organizations::found(tx, &founding));
         let founded = founding.unwrap();
-        let nobody = Caller::nobody(self.address, &slug);
+        let mut nobody = Caller::nobody(self.address, &slug);
+        nobody.check = schema::check;
         let owner = nobody.with_bearer(&self.session(founded.user.id));
         let key = nobody.with_key(&founded.key.unwrap().1);
         let org = founded.organization.id;
@@ -134,9 +136,14 @@ impl Running {
 
     /// The token of a new session.
     pub fn session(&self, user: Id<User>) -> String {
+        self.session_for(user, 3600)
+    }
+
+    /// The token of a session that ends after so many seconds.
+    pub fn session_for(&self, user: Id<User>, secs: i64) -> String {
         let session = self.store.write_now(Id::NOTHING, move |tx| {
             let (id, created_at) = (tx.new_id(), tx.now());
-            let expires_at = created_at.plus_secs(3600);
+            let expires_at = created_at.plus_secs(secs);
             let session = Session { id, user, created_at, expires_at };
             tx.insert(&session)?;
             Ok(session)

@@ -222,6 +222,8 @@ pub struct Caller {
     pub org: String,
     /// Header fields that every request has.
     pub fields: Vec<(String, String)>,
+    /// Looks at every answer: method, target and answer.
+    pub check: fn(&str, &str, &Reply),
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -231,6 +233,7 @@ impl Clone for Caller {
             address: self.address,
             org: self.org.clone(),
             fields: self.fields.clone(),
+            check: self.check,
             idle: Mutex::default(),
         }
     }
@@ -239,7 +242,8 @@ impl Clone for Caller {
 impl Caller {
     /// Somebody without a credential.
     pub fn nobody(address: SocketAddr, org: &str) -> Self {
-        Caller { address, org: org.into(), fields: Vec::new(), idle: Mutex::default() }
+        let (fields, check) = (Vec::new(), |_: &str, _: &str, _: &Reply| {});
+        Caller { address, org: org.into(), fields, check, idle: Mutex::default() }
     }
 
     /// The same somebody with an API key alone.
@@ -391,7 +395,10 @@ impl Ask<'_> {
     /// Sends it and reads the answer.
     #[track_caller]
     pub fn send(&self) -> Reply {
-        self.try_send().unwrap_or_else(|e| panic!("{} {}: {e}", self.method, self.target))
+        let reply = self.try_send();
+        let reply = reply.unwrap_or_else(|e| panic!("{} {}: {e}", self.method, self.target));
+        (self.caller.check)(self.method, &self.target, &reply);
+        reply
     }
 
     /// The same where the server may go away.
