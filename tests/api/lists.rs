@@ -1,0 +1,207 @@
+//! Lists and queries (contract §1: "A list", "Object query parameters", "Repeated query
+//! parameters", "Booleans and integers in a query", "Unknown fields and parameters").
+
+use serde_json::{Value, json};
+
+use crate::world::{World, unknown_id};
+
+fn with_tools(count: usize) -> World {
+    let acme = World::new();
+    for n in 0..count {
+        let kind = if n % 2 == 0 { "function" } else { "mcp" };
+        acme.owner.post("/tools", json!({"name": format!("t{n}"), "type": kind})).ok();
+    }
+    acme
+}
+
+fn names(items: &[Value]) -> Vec<&str> {
+    items.iter().map(|item| item["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn walking_pages_gives_everything_once_newest_first() {
+    let acme = with_tools(9);
+    let all: Vec<_> = (0..9).rev().map(|n| format!("t{n}")).collect();
+    for limit in [1, 2, 3, 8, 9, 10, 200] {
+        assert_eq!(names(&acme.owner.walk("/tools", limit)), all, "{limit}");
+    }
+    let odd = acme.owner.walk("/tools?type=mcp", 3);
+    assert_eq!(names(&odd), ["t7", "t5", "t3", "t1"]);
+    assert_eq!(acme.owner.walk("/tools?type=none", 3).len(), 0);
+}
+
+#[test]
+fn the_next_cursor_is_null_exactly_when_nothing_follows() {
+    let acme = with_tools(4);
+    let next = |path: &str| acme.owner.get(path).ok()["nextCursor"].clone();
+    assert!(next("/tools?limit=3").is_string());
+    assert_eq!(next("/tools?limit=4"), Value::Null);
+    assert_eq!(next("/tools"), Value::Null);
+    assert!(next("/tools?type=mcp&limit=1").is_string());
+    // The last page of a filter, though other tools lie before and after it.
+    assert_eq!(next("/tools?type=mcp&limit=2"), Value::Null);
+    let cursor = next("/tools?limit=2");
+    let cursor = cursor.as_str().unwrap();
+    assert_eq!(next(&format!("/tools?limit=2&cursor={cursor}")), Value::Null);
+    let empty = World::new().owner.get("/tools").ok();
+    assert_eq!(empty, json!({"items": [], "nextCursor": null}));
+}
+
+#[test]
+fn a_walk_is_not_disturbed_by_what_comes_and_goes() {
+    let acme = with_tools(6);
+    let page = acme.owner.get("/tools?limit=2").ok();
+    let next = page["nextCursor"].as_str().unwrap();
+    // The item the cursor stands at goes, a newer one comes.
+    let last = page["items"][1]["id"].as_str().unwrap();
+    acme.owner.delete(&format!("/tools/{last}")).ok();
+    acme.owner.post("/tools", json!({"name": "new", "type": "mcp"})).ok();
+    let rest = acme.owner.get(&format!("/tools?limit=9&cursor={next}"));
+    assert_eq!(names(&rest.items()), ["t3", "t2", "t1", "t0"]);
+}
+
+#[test]
+fn a_cursor_is_good_for_its_own_list_alone() {
+    let acme = with_tools(4);
+    let other = World::new();
+    let cursor = |path: &str| acme.owner.get(path).ok()["nextCursor"].as_str().unwrap().to_string();
+    let of_all = cursor("/tools?limit=1");
+    let of_mcp = cursor("/tools?limit=1&type=mcp");
+    let turned = |text: &str| text.chars().rev().collect::<String>();
+    for path in [
+        format!("/tools?type=mcp&cursor={of_all}"),
+        format!("/tools?type=function&cursor={of_mcp}"),
+        format!("/tools?cursor={of_mcp}"),
+        format!("/teams?cursor={of_all}"),
+        format!("/tools?cursor={}", turned(&of_all)),
+        format!("/tools?cursor={}", &of_all[..of_all.len() - 1]),
+        format!("/tools?cursor={of_all}A"),
+        "/tools?cursor=".into(),
+        "/tools?cursor=%00".into(),
+        "/tools?cursor=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".into(),
+    ] {
+        acme.owner.get(&path).invalid(&["cursor"]);
+    }
+    let theirs = format!("/tools?cursor={of_all}&orgSlug={}", other.slug);
+    acme.owner.ask("GET", &theirs).send().invalid(&["cursor"]);
+    // Another part of the same list, by another member.
+    let path = format!("/tools?cursor={of_all}&limit=2");
+    assert_eq!(names(&acme.member.get(&path).items()), ["t2", "t1"]);
+}
+
+#[test]
+fn limits_are_checked_and_never_clamped() {
+    let acme = with_tools(2);
+    for good in ["1", "50", "200"] {
+        assert_eq!(acme.owner.get(&format!("/tools?limit={good}")).status, 200);
+    }
+    for bad in ["0", "201", "-1", "1.0", "1e2", "+1", "%201", "", "x", "99999999999999999999"] {
+        acme.owner.get(&format!("/tools?limit={bad}")).invalid(&["limit"]);
+    }
+}
+
+#[test]
+fn every_problem_is_listed_and_not_just_the_first() {
+    let acme = World::new();
+    let path = format!("/teams/{}/tasks?limit=0&cursor=x&unassigned=x&status=x", unknown_id());
+    let bad = acme.owner.ask("GET", &path).send();
+    bad.invalid(&["orgSlug", "limit", "cursor", "status", "unassigned"]);
+    let grants = json!([
+        {"userId": 1, "resourceType": "fleet"},
+        {"userId": acme.owner_id, "resourceType": "moon", "resourceId": "x"},
+        7,
+    ]);
+    let body = json!({"grants": grants});
+    let problem = acme.owner.ask("POST", "/access-grants/bulk").json(&body).send();
+    let problem = problem.refused(400, "invalid_request");
+    let paths: Vec<_> = problem["issues"].as_array().unwrap().iter().map(|i| &i["path"]).collect();
+    let expected = [
+        "orgSlug",
+        "grants[0].userId",
+        "grants[0].resourceId",
+        "grants[1].resourceType",
+        "grants[2]",
+    ];
+    assert_eq!(paths, expected.map(|path| json!(path)).iter().collect::<Vec<_>>(), "{problem}");
+}
+
+#[test]
+fn a_scalar_that_is_repeated_is_refused() {
+    let acme = World::new();
+    acme.owner.get("/tools?limit=1&limit=1").invalid(&["limit"]);
+    acme.owner.get("/tools?type=a&type=a").invalid(&["type"]);
+    acme.owner.get("/tools?type[]=a").invalid(&["type"]);
+    let twice = format!("/tools?orgSlug={0}&orgSlug={0}", acme.slug);
+    acme.owner.ask("GET", &twice).send().invalid(&["orgSlug"]);
+}
+
+#[test]
+fn booleans_in_a_query_are_true_or_false() {
+    let acme = World::new();
+    let team = acme.owner.post("/teams", json!({"slug": "t", "name": "T"})).id();
+    for good in ["true", "false"] {
+        let reply = acme.owner.get(&format!("/teams/{team}/tasks?unassigned={good}"));
+        assert_eq!(reply.status, 200);
+    }
+    for bad in ["", "1", "0", "True", "yes", "null", "true%20"] {
+        let reply = acme.owner.get(&format!("/teams/{team}/tasks?unassigned={bad}"));
+        reply.invalid(&["unassigned"]);
+    }
+}
+
+#[test]
+fn what_nobody_asked_for_is_passed_over() {
+    let acme = with_tools(2);
+    let page = acme.owner.get("/tools?newer=1&newer=2&%FF=%&a[b][c]=d&wait=x&limit=1").ok();
+    assert_eq!(page["items"].as_array().unwrap().len(), 1);
+    let body = json!({
+        "name": "a", "type": "function", "id": "mine", "createdAt": null, "more": {"deep": [1]},
+    });
+    let made = acme.owner.post("/tools", body).ok();
+    assert_ne!(made["id"], "mine");
+    assert!(made.get("more").is_none());
+    // The body of what has none is not even read.
+    let path = acme.owner.in_org("/tools");
+    assert_eq!(acme.owner.ask("GET", &path).bytes("{nonsense").send().status, 200);
+}
+
+#[test]
+fn absent_and_null_are_the_same_in_a_request() {
+    let acme = World::new();
+    let body = json!({
+        "name": "a", "type": "function", "description": null, "prompt": null, "version": null,
+        "providerConfig": null,
+    });
+    let made = acme.owner.post("/tools", body).ok();
+    assert_eq!(made["version"], "1.0.0");
+    assert_eq!(made["providerConfig"], json!({}));
+    assert_eq!(made["description"], Value::Null);
+    acme.owner.post("/tools", json!({"name": null, "type": "x"})).invalid(&["name"]);
+}
+
+#[test]
+fn objects_in_a_query_have_three_encodings() {
+    let acme = World::new();
+    let log = |query: &str| acme.owner.get(&format!("/notifications/logs?{query}"));
+    for good in [
+        "pagination[limit]=7&pagination[offset]=0",
+        "pagination.limit=7",
+        "pagination=%7B%22limit%22:7%7D",
+        "pagination%5Blimit%5D=7&dateRange[start]=2020-01-01T00:00:00Z",
+    ] {
+        assert_eq!(log(good).ok()["pagination"]["limit"], 7, "{good}");
+    }
+    for (bad, path) in [
+        ("pagination[limit]=0", "pagination.limit"),
+        ("pagination.limit=201", "pagination.limit"),
+        ("pagination=%7B%22limit%22:%227%22%7D", "pagination.limit"),
+        ("pagination=%7B%22limit%22:7,%22limit%22:7%7D", "pagination.limit"),
+        ("pagination=7", "pagination"),
+        ("pagination[offset]=-1", "pagination.offset"),
+        ("dateRange.start=yesterday", "dateRange.start"),
+        ("dateRange=2020", "dateRange"),
+        ("pagination[limit]=7&pagination.limit=7", "pagination.limit"),
+    ] {
+        log(bad).invalid(&[path]);
+    }
+}

@@ -1,0 +1,297 @@
+//! The order of checks (contract §1, "Order of checks"), one test for each step and the next, and
+//! what refusals must not give away.
+
+use std::collections::BTreeSet;
+
+use roadstead::auth::Role;
+use roadstead::auth::key_text;
+use roadstead::base::Id;
+use serde_json::json;
+
+use crate::client::Caller;
+use crate::world::{Running, World, config, key_of, unknown_id};
+
+#[test]
+fn an_unknown_path_is_told_before_anything_else() {
+    let acme = World::new();
+    for (method, path) in [
+        ("GET", "/nothing"),
+        ("BREW", "/nothing"),
+        ("GET", "/tools/"),
+        ("GET", "//tools"),
+        ("GET", "/Tools"),
+        ("GET", "/tools/a/b"),
+        ("GET", "/%74ools"),
+        ("GET", "/tools/../tools"),
+        ("GET", ""),
+    ] {
+        for caller in [&acme.nobody, &acme.owner, &acme.nobody.with_key("bad")] {
+            caller.ask(method, path).send().refused(404, "no_such_path");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_method_is_told_before_the_credential_is_looked_at() {
+    let acme = World::new();
+    let reply = acme.nobody.ask("PUT", "/tools").send();
+    reply.refused(405, "method_not_allowed");
+    assert_eq!(reply.header("allow"), Some("GET, POST"));
+    for method in ["OPTIONS", "TRACE", "BREW"] {
+        acme.nobody.ask(method, "/tools").send().refused(405, "method_not_allowed");
+    }
+    let reply = acme.nobody.ask("HEAD", "/tools").send();
+    assert_eq!((reply.status, reply.header("allow")), (405, Some("GET, POST")));
+}
+
+#[test]
+fn a_missing_credential_is_told_before_anything_is_wrong_with_the_request() {
+    let acme = World::new();
+    let ask = |caller: &Caller| {
+        caller
+            .ask("POST", "/tools")
+            .with("Content-Type", "text/plain")
+            .with("Idempotency-Key", "")
+            .bytes(vec![b'x'; 2 << 20])
+            .send()
+    };
+    ask(&acme.nobody).refused(401, "unauthenticated");
+    ask(&acme.nobody.with_bearer("nonsense")).refused(401, "unauthenticated");
+    ask(&acme.nobody.with_key("rsk_nonsense")).refused(401, "unauthenticated");
+    ask(&acme.owner).refused(415, "unsupported_media_type");
+}
+
+#[test]
+fn routes_for_sessions_alone_give_one_answer_to_every_key() {
+    let acme = World::new();
+    let gone = acme.owner.post("/api-keys", json!({"name": "gone"})).ok();
+    acme.owner.delete(&format!("/api-keys/{}", gone["id"].as_str().unwrap())).ok();
+    let never = key_text([7; 32]);
+    let keys = [&never, gone["key"].as_str().unwrap(), "rsk_nonsense", "nonsense", ""];
+    let mut callers: Vec<_> = keys.iter().map(|key| acme.nobody.with_key(key)).collect();
+    callers.push(acme.key.clone());
+    callers.push(key_of(&acme.member));
+    let bearer = |key: &str| acme.nobody.with_bearer(key);
+    callers.extend([bearer(&never), bearer("rsk_nonsense"), bearer(acme.key.credential())]);
+    for (method, path) in [("GET", "/api-keys"), ("POST", "/api-keys"), ("PATCH", "/organizations")]
+    {
+        let answers = callers.iter().map(|caller| {
+            let reply = caller.ask(method, path).bytes("nonsense").send();
+            reply.refused(401, "session_required");
+            reply.likeness()
+        });
+        assert_eq!(answers.collect::<BTreeSet<_>>().len(), 1, "{method} {path}");
+    }
+}
+
+#[test]
+fn a_refused_credential_is_told_before_the_rate_and_the_rate_before_the_request() {
+    let running = Running::start(roadstead::app::Config { rate_limit: 1, ..config() });
+    let acme = running.world();
+    let spend = || acme.key.get("/tools").status;
+    while spend() == 200 {}
+    let reply = acme.key.ask("POST", "/tools").with("Content-Type", "text/plain").send();
+    reply.refused(429, "rate_limited");
+    let wait: u32 = reply.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=2).contains(&wait), "{wait}");
+    assert_eq!(reply.header("ratelimit-policy"), Some("\"default\";q=1;w=1"));
+    assert_eq!(reply.header("ratelimit"), Some(format!("\"default\";r=0;t={wait}").as_str()));
+    acme.key.get("/api-keys").refused(401, "session_required");
+    acme.key.ask("GET", "/nothing").send().refused(404, "no_such_path");
+    // Everybody else has a bucket of their own.
+    assert_eq!(acme.owner.get("/tools").status, 200);
+}
+
+#[test]
+fn the_request_is_checked_before_the_organization_is_looked_for() {
+    let acme = World::new();
+    let stranger = World::new().key.about(&acme.slug);
+    stranger.post("/tools", json!({})).invalid(&["name", "type"]);
+    stranger.ask("POST", "/tools").bytes("{").send().invalid(&[""]);
+    stranger.get("/tools?limit=0").invalid(&["limit"]);
+    stranger.ask("GET", "/tools").send().invalid(&["orgSlug"]);
+    let large = stranger.ask("POST", "/tools").bytes(vec![b' '; (1 << 20) + 1]).send();
+    large.refused(413, "body_too_large");
+    let plain = stranger.ask("POST", "/tools").with("Content-Type", "text/plain").send();
+    plain.refused(415, "unsupported_media_type");
+    let good = json!({"name": "a", "type": "function"});
+    let keyed = stranger.ask("POST", "/tools").with("Idempotency-Key", "ü").org_json(good);
+    keyed.send().invalid(&["Idempotency-Key"]);
+}
+
+#[test]
+fn the_organization_is_looked_for_before_the_role_and_the_role_before_the_resource() {
+    let acme = World::new();
+    let stranger = World::new().member.about(&acme.slug);
+    let path = format!("/teams/{}", unknown_id());
+    stranger.delete(&path).refused(404, "organization_not_found");
+    acme.member.delete(&path).refused(403, "admin_required");
+    acme.admin.delete(&path).refused(404, "not_found");
+}
+
+#[test]
+fn the_role_is_checked_before_an_answer_is_repeated_and_that_before_the_resource() {
+    let acme = World::new();
+    let boss = acme.person("eve", Role::Admin);
+    let key = key_of(&boss.0);
+    let again = |caller: &Caller, path: &str, body: &serde_json::Value| {
+        caller.ask("POST", path).with("Idempotency-Key", "k").org_json(body.clone()).send()
+    };
+    let environment = json!({"slug": "e", "name": "E"});
+    let first = again(&key, "/environments", &environment);
+    first.ok();
+    assert_eq!(again(&key, "/environments", &environment).body, first.body);
+
+    let team = acme.member.post("/teams", json!({"slug": "t", "name": "T"})).id();
+    let (tasks, task) = (format!("/teams/{team}/tasks"), json!({"title": "a"}));
+    let first = again(&key, &tasks, &task);
+    acme.admin.delete(&format!("/teams/{team}")).ok();
+    let second = again(&key, &tasks, &task);
+    assert_eq!((&second.body, second.status), (&first.body, 200));
+    key.post(&tasks, task).refused(404, "not_found");
+
+    let member = format!("/organizations/members/{}", boss.1);
+    acme.owner.patch(&member, json!({"role": "member"})).ok();
+    again(&key, "/environments", &environment).refused(403, "admin_required");
+}
+
+#[test]
+fn the_resource_is_looked_for_before_the_grant_and_the_grant_before_the_state() {
+    let acme = World::new();
+    let environment = json!({
+        "slug": "prod", "name": "Prod", "access": "restricted",
+        "approvals": {"approverIds": [acme.owner_id]},
+    });
+    let environment = acme.admin.post("/environments", environment).id();
+    let tool = acme.member.post("/tools", json!({"name": "a", "type": "function"})).id();
+    let patch = json!({"bumpVersion": "major", "updateEnvironmentVersions": [environment]});
+    let unknown = format!("/tools/{}", unknown_id());
+    acme.member.patch(&unknown, patch.clone()).refused(404, "not_found");
+    let path = format!("/tools/{tool}");
+    acme.member.patch(&path, patch.clone()).refused(403, "grant_required");
+    let reply = acme.admin.patch(&path, patch);
+    assert_eq!(reply.status, 409, "{}", reply.text());
+    assert_eq!(acme.member.get(&path).ok()["version"], "1.0.0");
+}
+
+#[test]
+fn the_resource_is_looked_for_before_its_tag_is_compared() {
+    let acme = World::new();
+    let ask = |method: &str, caller: &Caller, id: &str| {
+        let path = caller.in_org(&format!("/teams/{id}"));
+        let ask = caller.ask(method, &path).with("If-Match", "\"other\"");
+        ask.org_json(json!({"name": "B"})).send()
+    };
+    for method in ["PATCH", "DELETE"] {
+        ask(method, &acme.admin, &unknown_id()).refused(404, "not_found");
+    }
+    let team = acme.member.post("/teams", json!({"slug": "t", "name": "T"})).id();
+    ask("DELETE", &acme.member, &team).refused(403, "admin_required");
+    ask("PATCH", &acme.admin, &team).refused(412, "changed_meanwhile");
+    ask("DELETE", &acme.admin, &team).refused(412, "changed_meanwhile");
+}
+
+#[test]
+fn an_organization_that_is_not_ours_looks_like_one_that_never_was() {
+    let (acme, other) = (World::new(), World::new());
+    // Somebody who is in both, with a key for the first alone.
+    let both = acme.key.clone();
+    other.admit(Id::parse(&acme.owner_id));
+    let member = key_of(&acme.member);
+    let slugs = [other.slug.as_str(), "never-was", "NO SLUG", "", "%00", "a--b"];
+    let mut answers = BTreeSet::new();
+    for caller in [&both, &acme.member, &member, &acme.admin] {
+        for slug in slugs {
+            let query = slug.replace(' ', "%20");
+            let path = format!("/tools?orgSlug={query}");
+            let reply = caller.ask("GET", &path).send();
+            reply.refused(404, "organization_not_found");
+            answers.insert(reply.likeness());
+            let body = json!({"slug": "e", "name": "E", "orgSlug": slug});
+            answers.insert(caller.post("/environments", body).likeness());
+        }
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    // The owner's session is good for both.
+    assert_eq!(acme.owner.about(&other.slug).get("/tools").status, 200);
+}
+
+#[test]
+fn a_resource_that_is_not_ours_looks_like_one_that_never_was() {
+    let (acme, other) = (World::new(), World::new());
+    let team = json!({"slug": "t", "name": "T"});
+    let tool = json!({"name": "a", "type": "function"});
+    let foreign = other.owner.post("/teams", team.clone()).id();
+    let foreign_tool = other.owner.post("/tools", tool.clone()).id();
+    let gone = acme.owner.post("/teams", team).id();
+    acme.owner.delete(&format!("/teams/{gone}")).ok();
+    let gone_tool = acme.owner.post("/tools", tool).id();
+    acme.owner.delete(&format!("/tools/{gone_tool}")).ok();
+    let nobody_has = [unknown_id(), "1".into(), "%FF".into(), "a%2Fb".into(), "x".repeat(5000)];
+    let teams = [foreign.clone(), gone].into_iter().chain(nobody_has.clone());
+    let tools = [foreign_tool, gone_tool, foreign].into_iter().chain(nobody_has);
+    let mut answers = BTreeSet::new();
+    for id in teams {
+        for (method, below) in [("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/tasks")] {
+            let path = acme.owner.in_org(&format!("/teams/{id}{below}"));
+            let reply = acme.owner.ask(method, &path).org_json(json!({"name": "N"})).send();
+            reply.refused(404, "not_found");
+            answers.insert(reply.likeness());
+        }
+    }
+    for id in tools {
+        for method in ["GET", "PATCH", "DELETE"] {
+            let path = acme.key.in_org(&format!("/tools/{id}"));
+            let reply = acme.key.ask(method, &path).org_json(json!({"name": "N"})).send();
+            answers.insert(reply.likeness());
+        }
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+}
+
+#[test]
+fn x_api_key_wins_over_authorization() {
+    let (acme, other) = (World::new(), World::new());
+    let (good, bad) = (acme.key.credential().to_string(), key_text([8; 32]));
+    let both = |key: &str, bearer: &str| {
+        let fields = [("X-API-Key", key), ("Authorization", &format!("Bearer {bearer}"))];
+        acme.nobody.with_fields(&fields).get("/tools")
+    };
+    assert_eq!(both(&good, &bad).status, 200);
+    assert_eq!(both(&good, "nonsense").status, 200);
+    both(&bad, &good).refused(401, "unauthenticated");
+    both("", &good).refused(401, "unauthenticated");
+    let theirs = other.key.credential();
+    assert_eq!(both(&good, theirs).status, 200);
+    both(theirs, &good).refused(404, "organization_not_found");
+    // A good session beside a key is not looked at, even where only sessions are taken.
+    let session = format!("Bearer {}", acme.owner.credential());
+    let fields = [("X-API-Key", good.as_str()), ("Authorization", &session)];
+    acme.nobody.with_fields(&fields).get("/api-keys").refused(401, "session_required");
+}
+
+#[test]
+fn a_key_is_the_same_as_a_bearer_token() {
+    let acme = World::new();
+    let key = acme.key.credential();
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let caller = acme.nobody.with_fields(&[("Authorization", &format!("{scheme} {key}"))]);
+        assert_eq!(caller.get("/tools").status, 200);
+        caller.get("/api-keys").refused(401, "session_required");
+    }
+    for value in [format!("Basic {key}"), key.to_string(), format!("Bearer{key}"), "Bearer".into()]
+    {
+        let caller = acme.nobody.with_fields(&[("Authorization", &value)]);
+        caller.get("/tools").refused(401, "unauthenticated");
+    }
+}
+
+#[test]
+fn a_bad_credential_is_refused_where_none_is_needed() {
+    let acme = World::new();
+    let sign_in = json!({"email": "nobody@nowhere.test", "password": "wrong"});
+    for caller in [acme.nobody.with_bearer("nonsense"), acme.nobody.with_key("rsk_nonsense")] {
+        let reply = caller.post("/auth/sign-in", sign_in.clone());
+        assert!(reply.problem()["message"].as_str().unwrap().contains("credential"));
+    }
+}

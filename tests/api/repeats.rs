@@ -1,0 +1,113 @@
+//! `Idempotency-Key` (contract §1, "Idempotency").
+
+use serde_json::{Value, json};
+
+use crate::client::{Caller, Reply, at_once};
+use crate::world::{World, key_of};
+
+fn keyed(caller: &Caller, key: &str, path: &str, body: Value) -> Reply {
+    caller.ask("POST", path).with("Idempotency-Key", key).org_json(body).send()
+}
+
+fn tool(name: &str) -> Value {
+    json!({"name": name, "type": "function"})
+}
+
+#[test]
+fn a_repeated_request_gets_the_same_answer_and_does_nothing() {
+    let acme = World::new();
+    let first = keyed(&acme.key, "once", "/tools", tool("a"));
+    first.ok();
+    assert_eq!(first.header("idempotency-replayed"), None);
+    let second = keyed(&acme.key, "once", "/tools", tool("a"));
+    assert_eq!(second.header("idempotency-replayed"), Some("true"));
+    assert_eq!((second.status, &second.body), (200, &first.body));
+    assert_eq!(second.header("content-type"), Some("application/json"));
+    assert_eq!(acme.key.get("/tools").items().len(), 1);
+    // What it made may be long gone.
+    acme.key.delete(&format!("/tools/{}", first.id())).ok();
+    assert_eq!(keyed(&acme.key, "once", "/tools", tool("a")).body, first.body);
+}
+
+#[test]
+fn a_key_that_comes_with_another_body_is_refused() {
+    let acme = World::new();
+    keyed(&acme.key, "once", "/tools", tool("a")).ok();
+    let other = keyed(&acme.key, "once", "/tools", tool("b"));
+    other.refused(409, "idempotency_key_reused");
+    assert_eq!(acme.key.get("/tools").items().len(), 1);
+}
+
+#[test]
+fn another_path_another_credential_and_another_key_are_other_requests() {
+    let acme = World::new();
+    let body = json!({"name": "a", "slug": "a", "type": "function"});
+    keyed(&acme.key, "once", "/tools", body.clone()).ok();
+    keyed(&acme.key, "once", "/teams", body.clone()).ok();
+    keyed(&acme.key, "twice", "/tools", body.clone()).ok();
+    keyed(&acme.owner, "once", "/tools", body.clone()).ok();
+    keyed(&key_of(&acme.owner), "once", "/tools", body.clone()).ok();
+    assert_eq!(acme.key.get("/tools").items().len(), 4);
+    let replayed = keyed(&acme.key, "once", "/tools", body);
+    assert_eq!(replayed.header("idempotency-replayed"), Some("true"));
+}
+
+#[test]
+fn failures_are_not_kept() {
+    let acme = World::new();
+    let team = json!({"slug": "t", "name": "T"});
+    let first = keyed(&acme.key, "once", "/teams", team.clone()).id();
+    assert_eq!(keyed(&acme.key, "again", "/teams", team.clone()).status, 409);
+    acme.owner.delete(&format!("/teams/{first}")).ok();
+    let second = keyed(&acme.key, "again", "/teams", team);
+    assert_eq!(second.header("idempotency-replayed"), None);
+    assert_ne!(second.id(), first);
+    keyed(&acme.key, "bad", "/teams", json!({})).invalid(&["slug", "name"]);
+    keyed(&acme.key, "bad", "/teams", json!({"slug": "u", "name": "U"})).ok();
+}
+
+#[test]
+fn an_answer_that_shows_a_secret_is_not_kept() {
+    let acme = World::new();
+    let ask = || keyed(&acme.owner, "once", "/api-keys", json!({"name": "ci"}));
+    let secret = ask().ok()["key"].as_str().unwrap().to_string();
+    let again = ask();
+    again.refused(409, "answer_not_kept");
+    assert!(!again.text().contains(&secret));
+    assert_eq!(acme.owner.get("/api-keys").items().len(), 2);
+}
+
+#[test]
+fn a_key_has_1_to_255_printable_characters() {
+    let acme = World::new();
+    for good in ["x", "with blanks ~", &"k".repeat(255)] {
+        keyed(&acme.key, good, "/tools", tool("a")).ok();
+    }
+    for bad in ["", "\t", "tab\there", "ümlaut", &"k".repeat(256)] {
+        keyed(&acme.key, bad, "/tools", tool("a")).invalid(&["Idempotency-Key"]);
+    }
+    assert_eq!(acme.key.get("/tools").items().len(), 3);
+}
+
+#[test]
+fn only_post_looks_at_the_key() {
+    let acme = World::new();
+    let path = format!("/tools/{}", acme.key.post("/tools", tool("a")).id());
+    let rename = |name: &str| {
+        let ask = acme.key.ask("PATCH", &path).with("Idempotency-Key", "once");
+        ask.org_json(json!({"name": name})).send().ok()["name"].clone()
+    };
+    assert_eq!([rename("b"), rename("c")], ["b", "c"]);
+    let get = acme.key.in_org(&path);
+    assert_eq!(acme.key.ask("GET", &get).with("Idempotency-Key", "").send().status, 200);
+}
+
+#[test]
+fn of_many_at_once_with_one_key_one_does_it_and_all_get_its_answer() {
+    let acme = World::new();
+    let replies = at_once(16, |_| keyed(&acme.key, "once", "/tools", tool("a")));
+    let replayed = replies.iter().filter(|r| r.header("idempotency-replayed").is_some()).count();
+    assert_eq!(replayed, 15);
+    assert!(replies.iter().all(|reply| reply.ok() == replies[0].ok()));
+    assert_eq!(acme.key.get("/tools").items().len(), 1);
+}

@@ -1,0 +1,544 @@
+//! Every route and every kind of caller, by walking the table of routes: a new route is covered the
+//! day it is written. What is expected follows from the route's rule and scope alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use roadstead::api::{Method, Route, Scope};
+use roadstead::auth::{Role, Rule, Tokens, key_text};
+use roadstead::base::{Id, Keys};
+use roadstead::resources;
+use serde_json::{Value, json};
+
+use crate::client::{Caller, Reply};
+use crate::schema;
+use crate::world::{Running, World, config, key_of, unknown_id};
+
+// ── Requests ─────────────────────────────────────────────────────────────────
+
+/// What a body needs beside what its schema requires, by rules between its fields.
+fn more(route: &Route) -> Value {
+    match route.name {
+        "message.send" => json!({"taskId": unknown_id()}),
+        _ => json!({}),
+    }
+}
+
+/// The path of a route, its parameters named by `ids`, else by what never was.
+fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
+    let part = |part: &str| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+        None => part.to_string(),
+        Some(name) => ids.get(name).cloned().unwrap_or_else(|| match name {
+            "version" => "1".into(),
+            "name" => "NAME".into(),
+            "stableKey" => "never-was".into(),
+            _ => unknown_id(),
+        }),
+    };
+    route.path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+/// Asks a route for what it takes, and no more, in the caller's organization.
+fn ask(caller: &Caller, route: &Route, path: &str, fields: &Value) -> Reply {
+    let method = route.method.as_str();
+    if route.method.has_body() {
+        let mut body = fields.clone();
+        body["orgSlug"] = json!(caller.org);
+        return caller.ask(method, path).json(&body).send();
+    }
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("orgSlug", &caller.org);
+    for (name, value) in fields.as_object().unwrap() {
+        if name != "orgSlug" {
+            let text = value.as_str().map_or_else(|| value.to_string(), String::from);
+            query.append_pair(name, &text);
+        }
+    }
+    caller.ask(method, &format!("{path}?{}", query.finish())).send()
+}
+
+fn sample(route: &Route) -> Value {
+    let mut fields = schema::sample(route);
+    for (name, value) in more(route).as_object().unwrap() {
+        fields[name] = value.clone();
+    }
+    fields
+}
+
+fn ask_sample(caller: &Caller, route: &Route) -> Reply {
+    ask(caller, route, &path_with(route, &BTreeMap::new()), &sample(route))
+}
+
+// ── Callers ──────────────────────────────────────────────────────────────────
+
+/// Kinds of callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Nobody,
+    /// With a credential that is not good.
+    Refused {
+        key: bool,
+    },
+    /// Good, but not here.
+    Stranger {
+        key: bool,
+    },
+    Member {
+        key: bool,
+    },
+    Admin {
+        key: bool,
+    },
+}
+use Kind::*;
+
+/// What a route does with a kind of caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Refused(u16, &'static str),
+    /// Whatever the operation says.
+    LetIn,
+    /// The route is for anybody: whatever it says.
+    Anything,
+}
+
+fn expected(route: &Route, kind: Kind) -> Expected {
+    let rule = route.rule;
+    let is_key = matches!(
+        kind,
+        Refused { key: true } | Stranger { key: true } | Member { key: true } | Admin { key: true }
+    );
+    let of_an_organization = !matches!(route.scope, Scope::Installation);
+    match kind {
+        Nobody if rule == Rule::Anyone => Expected::Anything,
+        _ if is_key && rule.session_only() => Expected::Refused(401, "session_required"),
+        Nobody | Refused { .. } => Expected::Refused(401, "unauthenticated"),
+        _ if rule == Rule::Anyone => Expected::Anything,
+        Stranger { .. } if of_an_organization => Expected::Refused(404, "organization_not_found"),
+        Member { .. } if rule.admin() => Expected::Refused(403, "admin_required"),
+        _ => Expected::LetIn,
+    }
+}
+
+/// Routes whose operation refuses some of those whom the rule lets in: removing somebody else is an
+/// admin's, and a wrong password is told as 403.
+const REFUSES_ITSELF: [&str; 2] = ["member.delete", "password.change"];
+
+#[track_caller]
+fn assert_answered(route: &Route, who: &str, expected: Expected, reply: &Reply) {
+    let told = format!("{} as {who}: {} {}", route.name, reply.status, reply.text());
+    assert!(reply.status < 500, "{told}");
+    if reply.status >= 400 {
+        reply.problem();
+    }
+    let code = || reply.json()["code"].as_str().unwrap_or_default().to_string();
+    match expected {
+        Expected::Refused(status, word) => {
+            assert_eq!((reply.status, code().as_str()), (status, word), "{told}");
+        }
+        Expected::LetIn => {
+            assert_ne!(reply.status, 401, "{told}");
+            assert!(reply.status != 403 || REFUSES_ITSELF.contains(&route.name), "{told}");
+            assert_ne!(code(), "organization_not_found", "{told}");
+        }
+        Expected::Anything => {}
+    }
+}
+
+/// Everybody who may turn up at the door of `acme`.
+fn callers(running: &Running, acme: &World) -> Vec<(&'static str, Kind, Caller)> {
+    let nobody = &acme.nobody;
+    let other = running.world();
+    let mut all = vec![
+        ("nobody", Nobody, nobody.clone()),
+        ("a member's session", Member { key: false }, acme.member.clone()),
+        ("a member's key", Member { key: true }, key_of(&acme.member)),
+        ("an admin's session", Admin { key: false }, acme.admin.clone()),
+        ("an admin's key", Admin { key: true }, key_of(&acme.admin)),
+        ("the owner's session", Admin { key: false }, acme.owner.clone()),
+        ("the owner's key", Admin { key: true }, acme.key.clone()),
+        ("the owner's key as a bearer", Admin { key: true }, {
+            nobody.with_bearer(acme.key.credential())
+        }),
+        ("a stranger's session", Stranger { key: false }, other.owner.about(&acme.slug)),
+        ("a stranger's key", Stranger { key: true }, other.key.about(&acme.slug)),
+    ];
+
+    // Somebody in both organizations, with a key for the other.
+    other.admit(Id::parse(&acme.owner_id));
+    let theirs = key_of(&acme.owner.about(&other.slug));
+    all.push(("the owner's key for elsewhere", Stranger { key: true }, theirs.about(&acme.slug)));
+
+    let (gone, gone_id) = running.person(acme, "gone", Role::Admin);
+    let gone_key = key_of(&gone);
+    let (low, low_id) = running.person(acme, "low", Role::Admin);
+    let low_key = key_of(&low);
+    acme.owner.delete(&format!("/organizations/members/{gone_id}")).ok();
+    acme.owner.patch(&format!("/organizations/members/{low_id}"), json!({"role": "member"})).ok();
+    all.push(("the session of somebody removed", Stranger { key: false }, gone));
+    all.push(("the key of somebody removed", Refused { key: true }, gone_key));
+    all.push(("the session of a demoted admin", Member { key: false }, low));
+    all.push(("the key of a demoted admin", Member { key: true }, low_key));
+
+    let revoked = acme.owner.post("/api-keys", json!({"name": "revoked"})).ok();
+    acme.owner.delete(&format!("/api-keys/{}", revoked["id"].as_str().unwrap())).ok();
+    let revoked = nobody.with_key(revoked["key"].as_str().unwrap());
+    all.push(("a revoked key", Refused { key: true }, revoked));
+    all.push(("a key that never was", Refused { key: true }, nobody.with_key(&key_text([9; 32]))));
+    let turned = acme.key.credential().to_uppercase();
+    all.push(("a key in capitals", Refused { key: true }, nobody.with_key(&turned)));
+    all.push(("no key at all", Refused { key: true }, nobody.with_key("")));
+    let basic = nobody.with_fields(&[("Authorization", "Basic YTpi")]);
+    all.push(("another scheme", Refused { key: true }, basic));
+
+    let ada = Id::parse(&acme.owner_id);
+    let ended = nobody.with_bearer(&running.session(ada));
+    ended.post("/auth/sign-out", json!({})).ok();
+    all.push(("an ended session", Refused { key: false }, ended));
+    let past = nobody.with_bearer(&running.session_for(ada, -1));
+    all.push(("a session that ran out", Refused { key: false }, past));
+    for (name, token) in forged(acme, &running.session(ada)) {
+        all.push((name, Refused { key: false }, nobody.with_bearer(&token)));
+    }
+
+    let (good, bad) = (acme.owner.credential(), key_text([9; 32]));
+    let mixed = |key: &str, bearer: &str| {
+        let bearer = format!("Bearer {bearer}");
+        nobody.with_fields(&[("Authorization", &bearer), ("X-API-Key", key)])
+    };
+    all.push(("a bad key before a good session", Refused { key: true }, mixed(&bad, good)));
+    let good = acme.key.credential();
+    all.push(("a good key before a bad bearer", Admin { key: true }, mixed(good, "nonsense")));
+    all
+}
+
+/// Tokens that are not ours, or not as we made them, of a session that is good.
+fn forged(acme: &World, token: &str) -> Vec<(&'static str, String)> {
+    let parts: Vec<_> = token.split('.').collect();
+    let [head, claims, signature] = parts[..] else { panic!("a token has three parts") };
+    let header = |text: &str| BASE64.encode(text);
+    let decoded = BASE64.decode(claims).unwrap();
+    let mut other: Value = serde_json::from_slice(&decoded).unwrap();
+    other["sub"] = json!(acme.member_id);
+    let other = BASE64.encode(other.to_string());
+    let none = header(r#"{"alg":"none","typ":"JWT"}"#);
+    let hs = header(r#"{"alg":"HS256","typ":"JWT"}"#);
+    let elsewhere = Tokens::new(&Keys::new([1; 32]));
+    let now = acme.store.moment().now();
+    let session = roadstead::auth::Session {
+        id: Id::parse(&unknown_id()),
+        user: Id::parse(&acme.owner_id),
+        created_at: now,
+        expires_at: now.plus_secs(60),
+    };
+    vec![
+        ("nonsense", "nonsense".into()),
+        ("a token without a signature", format!("{none}.{claims}.")),
+        ("a token that says it is not signed", format!("{none}.{claims}.{signature}")),
+        ("a token that names another algorithm", format!("{hs}.{claims}.{signature}")),
+        ("a token for somebody else", format!("{head}.{other}.{signature}")),
+        ("a token cut short", token[..token.len() - 4].into()),
+        ("a token of another installation", elsewhere.issue(&session).unwrap()),
+        ("a token of ours for no session", {
+            Tokens::new(acme.store.keys()).issue(&session).unwrap()
+        }),
+    ]
+}
+
+// ── Tests ────────────────────────────────────────────────────────────────────
+
+/// All routes; the one that ends the session it is asked in comes last.
+fn all_routes() -> Vec<Route> {
+    let mut routes = resources::routes();
+    routes.sort_by_key(|route| route.name == "session.sign_out");
+    routes
+}
+
+/// Records there are, save those that say when keys were used.
+fn records(running: &Running) -> u64 {
+    let mut tables = resources::tables();
+    tables.retain(|table| table.name != "api_keys.used");
+    running.store.check(&tables).unwrap().records
+}
+
+#[test]
+fn every_route_answers_every_caller_by_its_rule() {
+    // A server of its own, since what it keeps is counted.
+    let running = Running::start(config());
+    let acme = running.world();
+    let (callers, routes) = (callers(&running, &acme), all_routes());
+    let walk = |wanted: &dyn Fn(Expected) -> bool| {
+        let mut cells = 0;
+        for route in &routes {
+            for (who, kind, caller) in &callers {
+                let expected = expected(route, *kind);
+                if wanted(expected) {
+                    assert_answered(route, who, expected, &ask_sample(caller, route));
+                    cells += 1;
+                }
+            }
+        }
+        cells
+    };
+
+    // What is refused leaves nothing behind.
+    let before = records(&running);
+    let refused = walk(&|e| matches!(e, Expected::Refused(401 | 404, _)));
+    assert_eq!(records(&running), before);
+    // A refusal of permission leaves an entry in the audit log and nothing else.
+    let forbidden = walk(&|e| matches!(e, Expected::Refused(403, _)));
+    assert_eq!(records(&running), before + forbidden);
+    let rest = walk(&|e| matches!(e, Expected::LetIn | Expected::Anything));
+    assert_eq!(refused + forbidden + rest, (routes.len() * callers.len()) as u64);
+    assert!(refused > rest && forbidden > 0, "{refused} {forbidden} {rest}");
+}
+
+#[test]
+fn the_smallest_body_of_every_schema_is_taken() {
+    let acme = World::new();
+    for route in all_routes() {
+        let reply = ask_sample(&acme.owner, &route);
+        let told = format!("{}: {} {}", route.name, sample(&route), reply.text());
+        assert_ne!(reply.status, 400, "{told}");
+    }
+}
+
+#[test]
+fn routes_for_sessions_alone_tell_no_good_key_from_a_bad_one() {
+    let acme = World::new();
+    let keys = [acme.key.clone(), acme.nobody.with_key("nonsense"), key_of(&acme.member)];
+    let mut answers = BTreeSet::new();
+    for route in all_routes().iter().filter(|route| route.rule.session_only()) {
+        answers.extend(keys.iter().map(|key| ask_sample(key, route).likeness()));
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+}
+
+#[test]
+fn no_route_breaks_whatever_is_sent() {
+    let acme = World::new();
+    let long = "x".repeat(1000);
+    let values = [
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(1.5),
+        json!(1e300),
+        json!(u64::MAX),
+        json!(""),
+        json!("\u{0}"),
+        json!("{\"a\":1}"),
+        json!(long),
+        json!([]),
+        json!([null]),
+        json!([[{}]]),
+        json!({}),
+        json!({"": {"a": [1]}}),
+    ];
+    let parts = ["%00", "%FF%FE", "%2E%2E", "a%2Fb", "%F0%9F%98%80", &long, "0", "-1", "1e9"];
+    for route in all_routes() {
+        // Nothing but the id's own form is wrong.
+        for part in parts {
+            let ids = ["teamId", "agentId", "stableKey", "version", "name", "id"];
+            let ids = ids.iter().map(|id| (*id, part.to_string())).collect();
+            let reply = ask(&acme.admin, &route, &path_with(&route, &ids), &sample(&route));
+            assert!(reply.status < 500, "{} {part}: {}", route.name, reply.text());
+        }
+        for (name, _) in schema::inputs(&route) {
+            for value in values.iter().filter(|_| name != "orgSlug") {
+                let mut fields = sample(&route);
+                fields[&name] = value.clone();
+                let path = path_with(&route, &BTreeMap::new());
+                let reply = ask(&acme.admin, &route, &path, &fields);
+                assert!(reply.status < 500, "{} {name} {value}: {}", route.name, reply.text());
+                if reply.status >= 400 {
+                    reply.problem();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_body_of_junk_breaks_a_route() {
+    let acme = World::new();
+    for route in all_routes().iter().filter(|route| route.method.has_body()) {
+        let path = path_with(route, &BTreeMap::new());
+        for junk in ["[]", "null", "\"x\"", "{", "\u{0}", "{\"orgSlug\":{}}", "{\"orgSlug\":null}"]
+        {
+            let reply = acme.admin.ask(route.method.as_str(), &path).bytes(junk).send();
+            assert!(reply.status < 500, "{} {junk}: {}", route.name, reply.text());
+        }
+    }
+}
+
+// ── Ids from elsewhere ───────────────────────────────────────────────────────
+
+/// An organization with one of everything, and the ids of it by the names that paths and bodies
+/// give them.
+fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
+    let owner = &acme.owner;
+    let stable_key = format!("agent-{suffix}");
+    let mut ids = BTreeMap::new();
+    owner.post("/agents", json!({"stableKey": stable_key, "name": "A"})).ok();
+    owner.post(&format!("/agents/{stable_key}/versions"), json!({})).ok();
+    let slug = format!("slug-{suffix}");
+    let team = owner.post("/teams", json!({"slug": slug, "name": "T"})).id();
+    let post = |path: &str, body: Value| owner.post(&format!("/teams/{team}{path}"), body).id();
+    let agent = post("/agents", json!({"stableKey": stable_key, "role": "member"}));
+    let task = post("/tasks", json!({"title": "t"}));
+    let message = post("/inbox", json!({"fromAgentId": agent, "body": "b"}));
+    let memory = post(&format!("/agents/{agent}/memories"), json!({"content": "c"}));
+    let approval = post("/approvals", json!({"agentId": agent, "title": "t"}));
+    let tool = owner.post("/tools", json!({"name": "t", "type": "x"})).id();
+    let environment = json!({"slug": slug, "name": "E", "access": "restricted"});
+    let environment = owner.post("/environments", environment).id();
+    let variable = format!("/environments/{environment}/variables/V_{suffix}");
+    owner.put(&variable, json!({"value": "v"})).ok();
+    let grant = json!({
+        "userId": acme.member_id, "resourceType": "environment", "resourceId": environment,
+    });
+    let grant = owner.post("/access-grants", grant).id();
+    let domain = json!({"domain": format!("{}-{suffix}.example", acme.slug)});
+    let domain = owner.post("/organizations/domains", domain).id();
+    let invitation = json!({"email": format!("new-{suffix}@{}.test", acme.slug), "role": "member"});
+    let invitation = owner.post("/organizations/members", invitation).id();
+    let key = owner.post("/api-keys", json!({"name": "k"})).id();
+    ids.extend([
+        ("stableKey", stable_key),
+        ("teamId", team),
+        ("agentId", agent),
+        ("taskId", task),
+        ("messageId", message),
+        ("memoryId", memory),
+        ("approvalId", approval),
+        ("toolId", tool),
+        ("environmentId", environment),
+        ("name", format!("V_{suffix}")),
+        ("grantId", grant),
+        ("domainId", domain),
+        ("invitationId", invitation),
+        ("keyId", key),
+        ("userId", acme.member_id.clone()),
+        ("version", "1".into()),
+    ]);
+    ids
+}
+
+fn names_of(route: &Route) -> Vec<&'static str> {
+    route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect()
+}
+
+#[test]
+fn what_lies_in_another_organization_is_as_if_it_never_was() {
+    let (acme, other) = (World::new(), World::new());
+    let theirs = full(&other, "theirs");
+    let before = state_of(&other);
+    let mut answers = BTreeSet::new();
+    let mut walked = 0;
+    for route in all_routes() {
+        let names = names_of(&route);
+        if names.is_empty() {
+            continue;
+        }
+        for name in &names {
+            assert!(theirs.contains_key(name), "{}: say what {name} is in `full`", route.name);
+        }
+        let with = |ids| ask(&acme.owner, &route, &path_with(&route, ids), &sample(&route));
+        let (foreign, never) = (with(&theirs), with(&BTreeMap::new()));
+        assert_eq!(foreign.likeness(), never.likeness(), "{}", route.name);
+        assert_eq!(foreign.status, 404, "{}: {}", route.name, foreign.text());
+        answers.insert(foreign.likeness());
+        walked += 1;
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert!(walked > 40, "{walked}");
+    assert_eq!(state_of(&other), before);
+}
+
+/// What a member of an organization can list of it.
+fn state_of(world: &World) -> String {
+    let lists = all_routes().into_iter().filter(|route| {
+        route.method == Method::Get
+            && names_of(route).is_empty()
+            && !route.path.starts_with("/auth")
+    });
+    let read =
+        |route: Route| format!("{} {}\n", route.name, ask_sample(&world.owner, &route).text());
+    lists.map(read).collect()
+}
+
+#[test]
+fn ids_in_bodies_of_another_organization_are_as_if_they_never_were() {
+    let (acme, other) = (World::new(), World::new());
+    let (ours, theirs) = (full(&acme, "ours"), full(&other, "theirs"));
+    // What a field of a body names, where the path has another word for it.
+    let meaning = |field: &str| match field {
+        "assigneeAgentId" | "toAgentId" | "fromAgentId" => "agentId",
+        "supersedes" => "memoryId",
+        "resourceId" => "environmentId",
+        other => BTreeSet::from(["agentId", "taskId", "userId", "stableKey"])
+            .get(other)
+            .copied()
+            .unwrap_or_default(),
+    };
+    let mut tried = BTreeSet::new();
+    for route in all_routes().iter().filter(|route| route.method.has_body()) {
+        for (field, _) in schema::inputs(route) {
+            let Some(foreign) = theirs.get(meaning(&field)) else { continue };
+            if route.path == "/agents" {
+                continue; // It names a new one.
+            }
+            let with = |id: &str| {
+                let mut fields = sample(route);
+                for (name, value) in fields.as_object_mut().unwrap() {
+                    // Everything else that it names is ours.
+                    if let Some(own) = ours.get(meaning(name)) {
+                        *value = json!(own);
+                    }
+                }
+                if route.name == "grant.create" {
+                    fields["resourceType"] = json!("environment");
+                }
+                fields[&field] = json!(id);
+                ask(&acme.owner, route, &path_with(route, &ours), &fields)
+            };
+            let told = format!("{} {field}", route.name);
+            let reply = with(foreign);
+            assert_eq!(reply.status, 404, "{told}: {}", reply.text());
+            let unknown = if field == "stableKey" { "never-was".into() } else { unknown_id() };
+            assert_eq!(reply.likeness(), with(&unknown).likeness(), "{told}");
+            tried.insert(told);
+        }
+    }
+    assert!(tried.len() >= 15, "{tried:?}");
+}
+
+#[test]
+fn what_lies_below_another_parent_is_as_if_it_never_was() {
+    let acme = World::new();
+    let (here, there) = (full(&acme, "here"), full(&acme, "there"));
+    let mut walked = 0;
+    for route in all_routes() {
+        let names = names_of(&route);
+        // The last name is of something else, the ones before it are right.
+        let Some((last, parents)) = names.split_last().filter(|(_, parents)| !parents.is_empty())
+        else {
+            continue;
+        };
+        // Both agents have a version 1, and PUT makes what is not there.
+        if *last == "version" || route.method == Method::Put {
+            continue;
+        }
+        let mut mixed: BTreeMap<_, _> = parents.iter().map(|n| (*n, here[n].clone())).collect();
+        let never = ask(&acme.owner, &route, &path_with(&route, &mixed), &sample(&route));
+        mixed.insert(last, there[last].clone());
+        let reply = ask(&acme.owner, &route, &path_with(&route, &mixed), &sample(&route));
+        assert_eq!(reply.status, 404, "{}: {}", route.name, reply.text());
+        assert_eq!(reply.likeness(), never.likeness(), "{}", route.name);
+        walked += 1;
+    }
+    assert!(walked >= 18, "{walked}");
+}

@@ -1,0 +1,208 @@
+//! A world for tests: a real server on a port of its own, and organizations with people in it.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use roadstead::app::{Config, DataDir, Server};
+use roadstead::auth::{Membership, Role, Session, Tokens, User};
+use roadstead::base::{Email, Id, Name, Slug};
+use roadstead::resources::organizations::{self, Founding};
+use roadstead::store::{Org, Store};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::client::Caller;
+use crate::schema;
+
+/// A running server.
+pub struct Running {
+    pub address: std::net::SocketAddr,
+    pub store: Store,
+    server: Server,
+    runtime: Runtime,
+}
+
+/// Without a rate limit, trusting what this machine says about addresses (sign-ins are counted by
+/// address), and calling receivers on this machine.
+pub fn config() -> Config {
+    let here = "127.0.0.0/8".parse().unwrap();
+    Config {
+        rate_limit: 0,
+        trusted_proxies: vec![here],
+        allow_private: vec![here],
+        ..Config::default()
+    }
+}
+
+/// The server that all tests share which can: each in organizations of its own.
+static SHARED: LazyLock<Running> = LazyLock::new(|| Running::start(config()));
+
+impl Running {
+    /// A server of this test's own.
+    pub fn start(config: Config) -> Self {
+        Self::listen("127.0.0.1:0", config)
+    }
+
+    /// The same, listening somewhere else.
+    pub fn listen(at: &str, config: Config) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let store = DataDir::at(place.path()).make().unwrap();
+        // Its files are open and stay usable; nothing is left behind, however the test ends.
+        drop(place);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(at)).unwrap();
+        let server = {
+            let _within = runtime.enter();
+            Server::start(store.clone(), listener, config).unwrap()
+        };
+        let port = server.address.port();
+        Running { address: ([127, 0, 0, 1], port).into(), store, server, runtime }
+    }
+
+    /// Stops it as SIGTERM does.
+    pub fn stop(self) {
+        self.runtime.block_on(self.server.stop());
+    }
+
+    /// Somebody without a credential.
+    pub fn nobody(&self) -> Caller {
+        Caller::nobody(self.address, "nowhere")
+    }
+
+    /// A new organization with people in it.
+    pub fn world(&self) -> World {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let slug = format!("org-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let founding = Founding {
+            slug: Slug::parse(&*slug).unwrap(),
+            name: Name::parse("An organization").unwrap(),
+            email: Email::parse(format!("ada@{slug}.test")).unwrap(),
+            user_name: Name::parse("Ada").unwrap(),
+            password_hash: None,
+            api_key: Some(Name::parse("first").unwrap()),
+        };
+        let founding =
+            self.store.write_now(Id::NOTHING, move |tx| organizations::found(tx, &founding));
+        let founded = founding.unwrap();
+        let mut nobody = Caller::nobody(self.address, &slug);
+        nobody.check = schema::check;
+        let owner = nobody.with_bearer(&self.session(founded.user.id));
+        let key = nobody.with_key(&founded.key.unwrap().1);
+        let org = founded.organization.id;
+        let mut world = World {
+            address: self.address,
+            store: self.store.clone(),
+            slug,
+            org,
+            owner_id: founded.user.id.to_string(),
+            admin: nobody.clone(),
+            member: nobody.clone(),
+            member_id: String::new(),
+            nobody,
+            owner,
+            key,
+        };
+        world.admin = self.person(&world, "grace", Role::Admin).0;
+        (world.member, world.member_id) = self.person(&world, "ben", Role::Member);
+        world
+    }
+
+    /// Puts a new person into an organization: their session, and their id.
+    pub fn person(&self, world: &World, name: &str, role: Role) -> (Caller, String) {
+        let org = world.org;
+        let email = Email::parse(format!("{name}@{}.test", world.slug)).unwrap();
+        let name = Name::parse(name).unwrap();
+        let user = self.store.write_now(Id::NOTHING, move |tx| {
+            let user = User {
+                id: tx.new_id(),
+                email: email.clone(),
+                name: name.clone(),
+                image: None,
+                password: None,
+                created_at: tx.now(),
+            };
+            tx.insert(&user)?;
+            let joined_at = tx.now();
+            tx.insert(&Membership { user: user.id, org, role, email_verified: true, joined_at })?;
+            Ok(user.id)
+        });
+        let user = user.unwrap();
+        (world.nobody.with_bearer(&self.session(user)), user.to_string())
+    }
+
+    /// The token of a new session.
+    pub fn session(&self, user: Id<User>) -> String {
+        self.session_for(user, 3600)
+    }
+
+    /// The token of a session that ends after so many seconds.
+    pub fn session_for(&self, user: Id<User>, secs: i64) -> String {
+        let session = self.store.write_now(Id::NOTHING, move |tx| {
+            let (id, created_at) = (tx.new_id(), tx.now());
+            let expires_at = created_at.plus_secs(secs);
+            let session = Session { id, user, created_at, expires_at };
+            tx.insert(&session)?;
+            Ok(session)
+        });
+        Tokens::new(self.store.keys()).issue(&session.unwrap()).unwrap()
+    }
+}
+
+/// An organization with an owner, an admin and a member.
+pub struct World {
+    pub address: std::net::SocketAddr,
+    pub store: Store,
+    pub slug: String,
+    pub org: Id<Org>,
+    /// Without a credential.
+    pub nobody: Caller,
+    /// Ada, in a session.
+    pub owner: Caller,
+    pub owner_id: String,
+    /// Ada's API key.
+    pub key: Caller,
+    /// Grace, in a session.
+    pub admin: Caller,
+    /// Ben, in a session.
+    pub member: Caller,
+    pub member_id: String,
+}
+
+impl World {
+    /// A new organization on the server that all tests share.
+    pub fn new() -> Self {
+        SHARED.world()
+    }
+
+    /// Puts somebody into the organization as a member.
+    pub fn admit(&self, user: Id<User>) {
+        let org = self.org;
+        let joined = self.store.write_now(Id::NOTHING, move |tx| {
+            let joined_at = tx.now();
+            let role = Role::Member;
+            tx.insert(&Membership { user, org, role, email_verified: false, joined_at })
+        });
+        joined.unwrap();
+    }
+
+    /// Another person of the organization: their session, and their id.
+    pub fn person(&self, name: &str, role: Role) -> (Caller, String) {
+        SHARED.person(self, name, role)
+    }
+}
+
+/// A new API key of somebody in a session.
+#[track_caller]
+pub fn key_of(session: &Caller) -> Caller {
+    let made = session.post("/api-keys", json!({"name": "a key"})).ok();
+    session.with_key(made["key"].as_str().unwrap())
+}
+
+/// An id that was never given out.
+pub fn unknown_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
