@@ -3,6 +3,7 @@
 use bincode::{Decode, Encode};
 
 use super::check::{self, Findings};
+use super::codec;
 use super::engine::Reader;
 use super::key::Key;
 use crate::base::{Error, Id, Result};
@@ -134,6 +135,11 @@ pub struct TableInfo {
     pub indexes: fn() -> Vec<&'static str>,
     /// Reads every record and index entry and notes what is wrong.
     pub check: fn(&dyn Reader, &mut Findings) -> Result<()>,
+    /// The version in which its records are written now.
+    pub version: u8,
+    /// Reads a record of any version from its key and value, and gives its value as it is written
+    /// now: how records kept from past releases are proved to read still.
+    pub rewrite: fn(&[u8], &[u8]) -> Result<Vec<u8>>,
 }
 
 impl TableInfo {
@@ -143,6 +149,8 @@ impl TableInfo {
             name: R::TABLE,
             indexes: || R::INDEXES.iter().map(|index| index.name()).collect(),
             check: check::table::<R>,
+            version: R::VERSION,
+            rewrite: |key, value| codec::encode(&codec::decode::<R>(key, value)?, key),
         }
     }
 }

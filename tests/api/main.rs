@@ -8,6 +8,7 @@ mod world;
 mod conditions;
 mod lists;
 mod order;
+mod records;
 mod repeats;
 mod routes;
 mod wire;

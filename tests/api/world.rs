@@ -49,6 +49,11 @@ impl Running {
         let store = DataDir::at(place.path()).make().unwrap();
         // Its files are open and stay usable; nothing is left behind, however the test ends.
         drop(place);
+        Self::serve(store, at, config)
+    }
+
+    /// The same over a store that is there already.
+    pub fn serve(store: Store, at: &str, config: Config) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
