@@ -105,11 +105,15 @@ impl State {
 // ── On such a disk ───────────────────────────────────────────────────────────
 
 fn open(disk: &SimDisk) -> Result<Store> {
+    open_with(disk, 1 << 26)
+}
+
+fn open_with(disk: &SimDisk, cache_bytes: usize) -> Result<Store> {
     let disk = disk.clone();
     let open = move || {
-        Redb::builder()
-            .create_with_backend(disk.clone())
-            .map_err(|e| Error::internal(e.to_string()))
+        let mut builder = Redb::builder();
+        let opened = builder.set_cache_size(cache_bytes).create_with_backend(disk.clone());
+        opened.map_err(|error| Error::internal(error.to_string()))
     };
     Redb::open_by(Box::new(open), None, tables()).map(start)
 }
@@ -214,6 +218,85 @@ fn wherever_the_disk_fails_nothing_acknowledged_is_lost_and_writes_go_on() {
             assert_eq!(ran, Ok(()), "with {fault:?}");
         }
     }
+}
+
+fn task(id: u32, len: usize) -> Change {
+    let text = "x".repeat(len);
+    Change::Put(Task { id, slug: None, state: 0, assignee: Some(None), text })
+}
+
+#[test]
+fn a_read_that_fails_ends_neither_reads_nor_writes() {
+    let disk = SimDisk::new(empty(), 0);
+    let store = open(&disk).unwrap();
+    // More pages than redb keeps in hardly any memory.
+    write(&store, (0, (0..500).map(|id| task(id, 3000)).collect())).unwrap();
+    drop(store);
+    let store = open_with(&disk, 8192).unwrap();
+    disk.set_fault(Fault::FailsRead);
+    assert_eq!(State::of(&store).map(drop).unwrap_err().kind(), Kind::Internal);
+    // From now on redb refuses reads and writes, and would leave open how a commit ended.
+    write(&store, (0, vec![task(500, 0)])).unwrap();
+    assert_eq!(sound_state(&store).unwrap().tasks.len(), 501);
+}
+
+/// A small file system of its own, gone when dropped.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn mount() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"]).arg(dir.path());
+        assert!(mount.status().unwrap().success());
+        Small(dir)
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+#[ignore = "mounts a file system: run it as root, with --ignored"]
+fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
+    let small = Small::mount();
+    let (path, ballast) = (small.0.path().join("store.redb"), small.0.path().join("ballast"));
+    std::fs::write(&ballast, vec![1; 5 << 20]).unwrap();
+    let store = start(Redb::create(&path, tables()).unwrap());
+    let mut state = State::default();
+    let mut unknown = 0;
+    let mut refused = 0;
+    for id in 0.. {
+        let transaction = (0, vec![task(id, 9000)]);
+        let after = state.after(&transaction);
+        match write(&store, transaction) {
+            Ok(()) => state = after,
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Busy);
+                assert!(error.retry_after_secs().is_some());
+                unknown += usize::from(error.code() == "outcome_unknown");
+                refused += usize::from(error.code() == "read_only");
+                let seen = State::of(&store).unwrap();
+                assert!(seen == state || seen == after);
+                state = seen;
+            }
+        }
+        if unknown + refused == 60 {
+            break;
+        }
+    }
+    assert!(refused > 50, "{unknown} outcomes were unknown");
+    std::fs::remove_file(&ballast).unwrap();
+    let small = (0, vec![task(0, 1)]);
+    state = state.after(&small);
+    write(&store, small).unwrap();
+    assert_eq!(sound_state(&store), Ok(state.clone()));
+    drop(store);
+    let store = start(Redb::open(&path, tables()).unwrap());
+    assert_eq!(sound_state(&store), Ok(state));
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub enum Fault {
     Swallows {
         at: u64,
     },
+    /// The next read fails.
+    FailsRead,
     /// The power goes at the `at`-th operation.
     Cut {
         at: u64,
@@ -222,8 +224,12 @@ impl StorageBackend for SimDisk {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let state = self.state();
+        let mut state = self.state();
         state.on()?;
+        if state.fault == Fault::FailsRead {
+            state.fault = Fault::None;
+            return Err(io::Error::from_raw_os_error(5));
+        }
         let bytes = state.seen.get(offset as usize..offset as usize + out.len());
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())

@@ -110,7 +110,9 @@ impl<D: Disk> Writer<D> {
             match waiting.recv_timeout(LOOK_AFTER) {
                 Ok(first) => self.serve(first, waiting),
                 Err(RecvTimeoutError::Timeout) => {
-                    let _ = self.recover();
+                    if let Err(error) = self.recover() {
+                        tracing::warn!(%error, "the database cannot be opened again yet");
+                    }
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -198,7 +200,6 @@ impl<D: Disk> Writer<D> {
                 Ok(())
             }
             Err(error) => {
-                tracing::warn!(%error, "the database cannot be opened again yet");
                 Err(Error::busy("read_only", "writes are not possible now", 1).detail(error))
             }
         }
