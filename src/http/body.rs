@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderMap};
+use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};
 
 use crate::base::{Error, Issue, Kind, Result};
 
@@ -14,6 +14,11 @@ pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// Between two bytes of a body may be 30 s.
 const PAUSE: Duration = Duration::from_secs(30);
+
+/// How much of a body that nobody wants is read: sixteen times what anybody may send.
+const MAX_PASSED_OVER: u64 = 16 * 1024 * 1024;
+/// And for how long.
+const PASSING_OVER: Duration = Duration::from_secs(5);
 
 /// Refuses a body that says that it is not JSON. None that says nothing.
 ///
@@ -41,7 +46,7 @@ pub fn must_be_json(headers: &HeaderMap) -> Result<()> {
 ///
 /// # Errors
 /// 413 if it is too large, 408 if it pauses too long, 400 if it breaks off.
-pub async fn read(mut body: Incoming) -> Result<Bytes> {
+pub async fn read(body: &mut Incoming) -> Result<Bytes> {
     let too_large = || {
         Error::new(Kind::TooLarge, "body_too_large", "the body may have 1 MiB; send less at once")
     };
@@ -80,4 +85,29 @@ pub async fn read(mut body: Incoming) -> Result<Bytes> {
         }
     }
     Ok(first.unwrap_or_else(|| whole.freeze()))
+}
+
+/// Reads what is left of a body that was refused or not asked for, and says whether all was read.
+/// A connection that closes with bytes unread is reset, and the answer may be lost with it; a
+/// sender that keeps it would have its next request taken for the rest of this body.
+pub async fn pass_over(headers: &HeaderMap, body: &mut Incoming) -> bool {
+    if body.is_end_stream() {
+        return true;
+    }
+    // Who waits to be told to go on has sent nothing yet, and reading would tell them so.
+    if headers.contains_key(EXPECT) || body.size_hint().lower() > MAX_PASSED_OVER {
+        return false;
+    }
+    let all = async {
+        let mut passed = 0;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
+            passed += frame.data_ref().map_or(0, |data| data.len() as u64);
+            if passed > MAX_PASSED_OVER {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(PASSING_OVER, all).await.unwrap_or(false)
 }

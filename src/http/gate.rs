@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::header::{ALLOW, AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
-use hyper::{Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::router::{Found, Missing};
@@ -34,18 +35,18 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Answers a request whose path is below `/api`.
 pub(super) async fn pass(
     context: &Arc<Context>,
-    request: Request<Body>,
+    head: &Parts,
+    incoming: &mut Body,
     path: &str,
     address: IpAddr,
     request_id: &str,
 ) -> Result<Response<Reply>> {
     // 404, 405.
-    let Found { route, params, reading } = match context.router.find(request.method(), path) {
+    let Found { route, params, reading } = match context.router.find(&head.method, path) {
         Ok(found) => found,
         Err(Missing::Path) => return Err(no_such_path()),
         Err(Missing::Method(allowed)) => return Ok(method_not_allowed(&allowed, request_id)),
     };
-    let (head, incoming) = request.into_parts();
     let headers = &head.headers;
 
     // 401.

@@ -19,8 +19,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hyper::Response;
 use hyper::header::{HOST, HeaderMap};
-use hyper::{Request, Response};
+use hyper::http::request::Parts;
 use ipnet::IpNet;
 use tokio::sync::watch;
 
@@ -106,19 +107,19 @@ impl Context {
 /// Answers a request.
 pub(crate) async fn answer(
     context: &Arc<Context>,
-    request: Request<Body>,
+    head: &Parts,
+    body: &mut Body,
     peer: IpAddr,
     request_id: &str,
 ) -> Response<Reply> {
-    let path = request.uri().path().to_string();
-    let method = request.method().clone();
-    let address = context.address(peer, request.headers());
+    let (path, method) = (head.uri.path(), &head.method);
+    let address = context.address(peer, &head.headers);
     let answered = match path.strip_prefix("/api") {
-        Some("/openapi.json") => pages::document(context, &method, request_id),
+        Some("/openapi.json") => pages::document(context, method, request_id),
         Some(below) if below.starts_with('/') => {
-            api(context, request, below, address, request_id).await
+            api(context, head, body, below, address, request_id).await
         }
-        _ => pages::page(context, &method, &path, request_id),
+        _ => pages::page(context, method, path, request_id),
     };
     let response = answered.unwrap_or_else(|error| {
         if let Some(detail) = error.log_detail() {
@@ -136,7 +137,8 @@ pub(crate) async fn answer(
 
 async fn api(
     context: &Arc<Context>,
-    request: Request<Body>,
+    head: &Parts,
+    body: &mut Body,
     path: &str,
     address: IpAddr,
     request_id: &str,
@@ -148,7 +150,7 @@ async fn api(
             10,
         ));
     }
-    let answered = gate::pass(context, request, path, address, request_id).await;
+    let answered = gate::pass(context, head, body, path, address, request_id).await;
     if answered.is_ok() && path == "/setup" {
         context.setup_required.store(false, Ordering::Relaxed);
     }

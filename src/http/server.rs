@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -16,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::body;
 use super::wire::{self, Progress, Wire};
 use super::{Context, Reply, answer, problem};
 use crate::base::{Error, Issue, Kind};
@@ -28,8 +30,6 @@ pub type Body = Incoming;
 const MAX_CONNECTIONS: usize = 16_384;
 /// A head may have 64 KiB; hyper reads no further than this.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Path and query may have 16 KiB.
-const MAX_TARGET_BYTES: usize = 16 * 1024;
 /// When stopping, requests in flight get so long; SIGTERM to exit is at most 10 s.
 const GRACE: Duration = Duration::from_secs(8);
 
@@ -132,37 +132,38 @@ async fn request_of(
     progress: &Progress,
 ) -> Response<Reply> {
     progress.begin();
-    let id = request_id(request.headers(), context);
-    let mut response = match refuse(&request, progress) {
-        None => answer(context, request, peer, &id).await,
-        Some(error) => {
-            let mut response = problem::reply(&error, &id);
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            response
-        }
+    let (head, mut body) = request.into_parts();
+    let id = request_id(&head.headers, context);
+    let refused = refuse(&head, progress);
+    let mut last = refused.is_some();
+    let mut response = match refused {
+        None => answer(context, &head, &mut body, peer, &id).await,
+        Some(error) => problem::reply(&error, &id),
     };
+    last |= !body::pass_over(&head.headers, &mut body).await;
+    // Who streams keeps the connection to the end, and asks again on another.
     let endless = response.body().is_endless();
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if endless {
-        // Who streams keeps the connection to the end, and asks again on another.
+    if endless || last {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    } else {
+    }
+    if !endless {
         progress.end();
     }
     response
 }
 
 /// What no route should see.
-fn refuse(request: &Request<Incoming>, progress: &Progress) -> Option<Error> {
-    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    if target > MAX_TARGET_BYTES {
+fn refuse(head: &Parts, progress: &Progress) -> Option<Error> {
+    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    if target > wire::MAX_TARGET_BYTES {
         return Some(wire::target_too_long());
     }
-    if request.headers().contains_key(TRANSFER_ENCODING) && progress.sent_length() {
+    if head.headers.contains_key(TRANSFER_ENCODING) && progress.sent_length() {
         return Some(Error::invalid(vec![Issue::new(
             "",
             "a request has either Content-Length or Transfer-Encoding, not both",

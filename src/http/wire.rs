@@ -25,6 +25,9 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// proxies of the day keep theirs, so that it is they who close it.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Path and query may have 16 KiB.
+pub const MAX_TARGET_BYTES: usize = 16 * 1024;
+
 /// What is kept of a head: as much as a head may have.
 const MAX_KEPT: usize = 64 * 1024;
 
@@ -71,6 +74,12 @@ impl Progress {
         state.answering = false;
         state.idle_since = Instant::now();
         state.head.clear();
+    }
+
+    /// Whether the head that is awaited begins with a line that is too long to hold a target.
+    fn is_long_line(&self) -> bool {
+        let longest = MAX_TARGET_BYTES + "OPTIONS  HTTP/1.1".len();
+        !self.state().head.iter().take(longest + 1).any(|byte| *byte == b'\n')
     }
 
     /// Whether the head now being answered has a `Content-Length`, whatever hyper made of it.
@@ -144,13 +153,14 @@ impl Wire {
     }
 
     /// The answer to put in the place of `bytes`, if hyper made them by itself.
-    fn replacement(bytes: &[u8]) -> Option<Vec<u8>> {
+    fn replacement(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         // Every error of ours has a body.
         let empty = b"\r\ncontent-length: 0\r\n";
         if !bytes.starts_with(b"HTTP/1.1 4") || !bytes.windows(empty.len()).any(|w| w == empty) {
             return None;
         }
         Some(raw_answer(&match bytes.get(9..12)? {
+            b"431" if self.progress.is_long_line() => target_too_long(),
             b"431" => Error::new(
                 Kind::HeadTooLarge,
                 "head_too_large",
@@ -219,7 +229,7 @@ impl Write for Wire {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         if self.instead.is_empty() {
-            match Self::replacement(bytes) {
+            match self.replacement(bytes) {
                 Some(instead) => self.instead = instead,
                 None => return Pin::new(&mut self.stream).poll_write(cx, bytes),
             }
