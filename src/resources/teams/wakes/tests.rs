@@ -1,3 +1,5 @@
+//! What wakes do between their cause and their acknowledgement.
+
 use serde_json::{Value, json};
 
 use super::hand_out::{acknowledge, look};

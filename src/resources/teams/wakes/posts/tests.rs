@@ -1,3 +1,5 @@
+//! Posts, carried out as the runner does it, each call being answered here.
+
 use serde_json::{Value, json};
 
 use super::*;
