@@ -137,7 +137,7 @@ impl Input for NewTeamAgent {
     }
 }
 
-/// What may be changed about an agent in a team.
+/// What to change of an agent in a team.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamAgentPatch {
@@ -313,14 +313,14 @@ pub fn routes() -> Vec<Route> {
     const ONE: &str = "/teams/{teamId}/agents/{agentId}";
     vec![
         Route::list(ALL, Rule::Member, "team_agent.list", list).about("List a team's agents"),
-        Route::post(ALL, Rule::Member, "team_agent.hire", hire)
+        Route::post(ALL, Rule::Member, "team_agent.create", hire)
             .about("Take an agent into a team")
             .shows_secret(),
         Route::get(ONE, Rule::Member, "team_agent.show", show).about("Show an agent of a team"),
-        Route::patch(ONE, Rule::Member, "team_agent.change", change)
+        Route::patch(ONE, Rule::Member, "team_agent.update", change)
             .about("Change what an agent is in a team, what it can do or where it is woken")
             .shows_secret(),
-        Route::delete(ONE, Rule::Member, "team_agent.remove", remove)
+        Route::delete(ONE, Rule::Member, "team_agent.delete", remove)
             .about("Take an agent out of a team"),
     ]
 }

@@ -341,10 +341,10 @@ pub fn routes() -> Vec<Route> {
     const ONE: &str = "/teams/{teamId}/messages/{messageId}";
     vec![
         Route::list(ALL, Rule::Member, "message.list", list).about("List a team's messages"),
-        Route::post(ALL, Rule::Member, "message.send", send)
+        Route::post(ALL, Rule::Member, "message.create", send)
             .about("Write to an agent, or leave a note on a task"),
         Route::get(ONE, Rule::Member, "message.show", show).about("Show a message"),
-        Route::patch(ONE, Rule::Member, "message.open", open)
+        Route::patch(ONE, Rule::Member, "message.update", open)
             .about("Mark a message to the humans read; mail to agents stays as it is"),
         Route::post(
             "/teams/{teamId}/messages/{messageId}/consume",
@@ -353,13 +353,8 @@ pub fn routes() -> Vec<Route> {
             consume,
         )
         .about("Mark an agent's mail, or a note on its task, read by that agent"),
-        Route::post(
-            "/teams/{teamId}/inbox",
-            Rule::Member,
-            "message.send_to_humans",
-            send_to_humans,
-        )
-        .about("Write to the humans"),
+        Route::post("/teams/{teamId}/inbox", Rule::Member, "inbox_message.create", send_to_humans)
+            .about("Write to the humans"),
     ]
 }
 

@@ -173,7 +173,7 @@ pub struct NewTask {
 }
 impl Input for NewTask {}
 
-/// What may be changed about a task.
+/// What to change of a task.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskPatch {
@@ -371,7 +371,7 @@ pub fn routes() -> Vec<Route> {
         Route::post(ALL, Rule::Member, "task.create", create)
             .about("Make a task; without an assignee the whole team sees it as free"),
         Route::get(ONE, Rule::Member, "task.show", show).about("Show a task"),
-        Route::patch(ONE, Rule::Member, "task.change", change).about("Change a task"),
+        Route::patch(ONE, Rule::Member, "task.update", change).about("Change a task"),
         Route::post("/teams/{teamId}/tasks/{taskId}/claim", Rule::Member, "task.claim", claim)
             .about("Take a task for an agent; one of many that try gets it"),
     ]

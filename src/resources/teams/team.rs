@@ -206,8 +206,8 @@ pub fn routes() -> Vec<Route> {
         Route::list("/teams", Rule::Member, "team.list", list).about("List the teams"),
         Route::post("/teams", Rule::Member, "team.create", create).about("Make a team"),
         Route::get("/teams/{teamId}", Rule::Member, "team.show", show).about("Show a team"),
-        Route::patch("/teams/{teamId}", Rule::Member, "team.change", change).about("Change a team"),
-        Route::delete("/teams/{teamId}", Rule::Admin, "team.remove", remove)
+        Route::patch("/teams/{teamId}", Rule::Member, "team.update", change).about("Change a team"),
+        Route::delete("/teams/{teamId}", Rule::Admin, "team.delete", remove)
             .about("Delete a team with everything in it"),
     ]
 }

@@ -1,4 +1,4 @@
-//! Wakes: when they are written, joined, handed out, dropped and acknowledged.
+//! What wakes do between their cause and their acknowledgement.
 
 use serde_json::{Value, json};
 

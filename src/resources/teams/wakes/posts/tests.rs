@@ -1,4 +1,4 @@
-//! Wakes by post: when they go out, come back and are given up.
+//! Posts, carried out as the runner does it, each call being answered here.
 
 use serde_json::{Value, json};
 
