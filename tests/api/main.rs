@@ -1,5 +1,7 @@
 //! What a client sees: a real server, real sockets, requests and answers (contract, shapes).
 
+#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+
 #[path = "../client/mod.rs"]
 mod client;
 mod schema;
