@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::{Common, Failure, output};
 use crate::resources;
-use crate::store::Store;
 use crate::store::check::Findings;
 use crate::store::engine::integrity;
+use crate::store::{self, Store};
 
 /// Read every record and index entry and say what is wrong; the server must not be running
 #[derive(Args)]
@@ -94,11 +94,12 @@ fn file_is_whole(data: &str) -> Result<bool, Failure> {
 }
 
 /// Reads every table, saying on a terminal where it is.
-fn read_all(store: &Store, findings: &mut Findings) -> Result<(), Failure> {
-    let tables = resources::tables();
+fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
+    let mut tables = resources::tables();
+    tables.extend(store::TABLES);
     for (i, table) in tables.iter().enumerate() {
         output::progress(&format!("{} of {}: {}", i + 1, tables.len(), table.name));
-        findings.add(store.check(std::slice::from_ref(table))?);
+        findings.add(data.check(std::slice::from_ref(table))?);
     }
     output::progress("");
     Ok(())

@@ -17,6 +17,10 @@ use serde_json::json;
 use crate::client::eventually;
 use crate::world::{Running, config};
 
+fn tables() -> Vec<TableInfo> {
+    [resources::tables(), roadstead::store::TABLES.to_vec()].concat()
+}
+
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records")
 }
@@ -30,7 +34,7 @@ fn every_record_ever_released_still_reads() {
     if std::env::var_os("ROADSTEAD_UPDATE_GOLDEN").is_some() {
         write_missing();
     }
-    let tables = resources::tables();
+    let tables = tables();
     let mut read = 0;
     for file in std::fs::read_dir(golden()).unwrap().map(|file| file.unwrap().path()) {
         let name = file.file_name().unwrap().to_str().unwrap().to_string();
@@ -53,11 +57,8 @@ fn every_record_ever_released_still_reads() {
 
 #[test]
 fn every_kind_of_record_has_a_sample() {
-    let missing: Vec<_> = resources::tables()
-        .iter()
-        .filter(|table| !file_of(table).exists())
-        .map(|table| table.name)
-        .collect();
+    let missing: Vec<_> =
+        tables().iter().filter(|table| !file_of(table).exists()).map(|table| table.name).collect();
     assert_eq!(missing, Vec::<&str>::new(), "see the head of this file");
 }
 
@@ -83,7 +84,7 @@ fn write_missing() {
         // The server's threads let go of the file a moment after it stopped.
         let database = eventually("the database is free", || redb::Database::open(&path).ok());
         let reader = database.begin_read().unwrap();
-        for table in resources::tables() {
+        for table in tables() {
             let definition = redb::TableDefinition::<&[u8], &[u8]>::new(table.name);
             let opened = reader.open_table(definition).unwrap();
             if let Some((key, value)) = opened.first().unwrap()
