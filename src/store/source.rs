@@ -186,7 +186,8 @@ mod tests {
         let store = start(noon + 600_000);
         let (secs, _) = store.moment().new_id().get_timestamp().unwrap().to_unix();
         assert_eq!(secs, 1_800_000_600);
-        assert_eq!(store.check(TABLES).unwrap().wrong, 0);
+        let findings = store.check(TABLES).unwrap();
+        assert_eq!((findings.wrong, findings.records), (0, 20), "the clock is not counted");
     }
 
     #[test]
@@ -232,5 +233,14 @@ mod tests {
             attempt.settle(if kept { Ok(()) } else { Err(Error::internal("not kept")) });
             assert_eq!(store.moment().due().is_none(), kept);
         }
+    }
+
+    #[test]
+    fn a_clock_of_the_first_release_reads_for_ever() {
+        let body = [0x01, 0x01, 0x00, 0x50, 0x5c, 0x18, 0xa3, 0x01, 0x00, 0x00];
+        let checksum = [0x7a, 0xe0, 0x62, 0x11, 0xac, 0x17, 0x71, 0x74];
+        let stored = [body.as_slice(), &checksum].concat();
+        let clock = crate::store::codec::decode::<Clock>(b"", &stored).unwrap();
+        assert_eq!(clock, Clock { newest_millis: 1_800_000_000_000 });
     }
 }

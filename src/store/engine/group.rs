@@ -30,6 +30,9 @@ const MAX_GROUP_BYTES: usize = 8 * 1024 * 1024;
 /// How often to see whether the disk must be opened again, or can be after all.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
+/// A group that conflicts is run at most eight times: whoever loses that often waits better outside.
+const MAX_RUNS: usize = 8;
+
 /// A [`Disk`] with its queue and its writer thread.
 pub struct Group {
     newest: Newest,
@@ -146,7 +149,7 @@ impl<D: Disk> Writer<D> {
             let full = group.len() == MAX_GROUP || bytes >= MAX_GROUP_BYTES;
             next = if full { None } else { waiting.try_recv().ok() };
         }
-        let end = if writes.is_empty() { Ok(()) } else { self.commit(&writes) };
+        let end = self.commit_or_run_again(&mut group, &mut writes);
         if end.is_ok() {
             self.signals.fire(&writes.topics);
         }
@@ -166,20 +169,46 @@ impl<D: Disk> Writer<D> {
         .unwrap_or_else(|_| Err(Error::internal("the operation panicked")))
     }
 
-    fn commit(&mut self, writes: &Writes) -> Result<()> {
+    /// Makes what the group wrote durable. After a conflict its attempts are run again, on top of
+    /// what is there now.
+    fn commit_or_run_again(
+        &mut self,
+        group: &mut [(Box<dyn Attempt>, Result<()>)],
+        writes: &mut Writes,
+    ) -> Result<()> {
+        for _ in 0..MAX_RUNS {
+            if writes.is_empty() {
+                return Ok(());
+            }
+            match self.commit(writes) {
+                End::Known(end) => return end,
+                End::Conflict => {}
+            }
+            let base = self.newest.get();
+            *writes = Writes::default();
+            for (attempt, own) in group.iter_mut() {
+                let end = self.run_one(&mut **attempt, &Layer { base: &*base, writes });
+                *own = end.map(|new| writes.append(new));
+            }
+        }
+        Err(Error::busy("overloaded", "others keep changing the same things; try again", 1))
+    }
+
+    fn commit(&mut self, writes: &Writes) -> End {
         let end = catch_unwind(AssertUnwindSafe(|| self.disk.commit(writes)))
             .unwrap_or_else(|_| Commit::Unknown(Error::internal("the commit panicked")));
         match end {
             Commit::Done(reader) => {
                 self.newest.set(reader);
-                Ok(())
+                End::Known(Ok(()))
             }
-            Commit::Refused(error) => Err(error),
+            Commit::Refused(error) => End::Known(Err(error)),
+            Commit::Conflict => End::Conflict,
             Commit::Unknown(error) => {
                 tracing::error!(%error, "a commit failed; its outcome is unknown");
                 self.sound = false;
                 let _ = self.recover();
-                Err(unknown().detail(error))
+                End::Known(Err(unknown().detail(error)))
             }
         }
     }
@@ -204,6 +233,14 @@ impl<D: Disk> Writer<D> {
             }
         }
     }
+}
+
+/// How a commit ended, for those who wait.
+enum End {
+    /// So.
+    Known(Result<()>),
+    /// It is to be tried again.
+    Conflict,
 }
 
 fn unknown() -> Error {

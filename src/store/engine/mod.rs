@@ -176,6 +176,10 @@ pub enum Commit {
     Done(Arc<dyn Reader>),
     /// Nothing of it was kept.
     Refused(Error),
+    /// Nothing of it was kept: somebody else changed what it was based on. The attempts are run
+    /// again. A disk of one machine, with its one writer, never says so; an engine over several
+    /// machines does.
+    Conflict,
     /// It may or may not have been kept. Nobody may be told either; the disk is opened again.
     Unknown(Error),
 }

@@ -197,3 +197,52 @@ fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
     assert!(view.all(&BY_TAG, &"even".to_string()).is_err());
     assert_eq!(view.all(&BY_TAG, &"odd".to_string()).unwrap().len(), 5);
 }
+
+#[test]
+fn entries_of_an_index_are_walked_between_two_keys() {
+    let store = store();
+    keep(&store, &ten());
+    let walk = |view: &View, from: &str, to: &str, order, most: usize| {
+        let mut seen = Vec::new();
+        let each = |tag: String, id| {
+            seen.push((tag, id));
+            Ok(if seen.len() == most { Step::Enough } else { Step::More })
+        };
+        view.entries(&BY_TAG, &from.to_string(), &to.to_string(), order, each).unwrap();
+        seen.into_iter().map(|(tag, id)| (tag.len(), id)).collect::<Vec<_>>()
+    };
+    store
+        .write_now(org(1), move |tx| {
+            tx.remove(&ten()[0])?;
+            let view = tx.view();
+            let even: Vec<_> = [2, 4, 6, 8].map(|id| (4, id)).into();
+            assert_eq!(walk(&view, "even", "odd", Order::Ascending, 99), even);
+            assert_eq!(walk(&view, "even", "p", Order::Descending, 2), [(3, 9), (3, 7)]);
+            assert_eq!(walk(&view, "odd", "even", Order::Ascending, 99), []);
+            let mut names = Vec::new();
+            view.entries(
+                &BY_NAME,
+                &"name-7".to_string(),
+                &(),
+                Order::Ascending,
+                |name: String, id| {
+                    names.push((name, id));
+                    Ok(Step::More)
+                },
+            )?;
+            assert_eq!(names, [], "the end lies before the start");
+            view.entries(
+                &BY_NAME,
+                &(),
+                &"name-3".to_string(),
+                Order::Ascending,
+                |name: String, id| {
+                    names.push((name, id));
+                    Ok(Step::More)
+                },
+            )?;
+            assert_eq!(names, [1, 2].map(|id| (format!("name-{id}"), id)));
+            Ok(())
+        })
+        .unwrap();
+}

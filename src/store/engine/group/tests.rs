@@ -38,6 +38,7 @@ struct Told {
 enum Go {
     Kept,
     Refused,
+    Conflict,
     UnknownButKept,
     UnknownAndLost,
     Panics,
@@ -64,6 +65,7 @@ impl Disk for Told {
         self.log.add(format!("commit of {}", writes.len()));
         let kept = match how {
             Go::Refused => return Commit::Refused(Error::busy("full", "full", 1)),
+            Go::Conflict => return Commit::Conflict,
             Go::Panics => panic!("as told"),
             Go::UnknownAndLost => None,
             Go::Kept | Go::UnknownButKept => Some(self.memory.commit(writes)),
@@ -174,6 +176,17 @@ fn who_was_refused_because_of_a_change_that_did_not_last_is_not_told_so() {
     let (group, log) = told(&[Go::UnknownAndLost], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A]);
     assert_eq!(codes(ends), ["outcome_unknown", "outcome_unknown"]);
+    assert_eq!(keys(&*group.snapshot()), [""; 0]);
+}
+
+#[test]
+fn after_a_conflict_the_attempts_are_run_again_until_they_fit_or_are_told_to_come_back() {
+    let (group, log) = told(&[Go::Conflict, Go::Conflict], &[]);
+    let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A]);
+    assert_eq!(codes(ends), ["ok", "a_is_there"]);
+    assert_eq!(keys(&*group.snapshot()), ["a"]);
+    let (group, log) = told(&[Go::Conflict; MAX_RUNS], &[]);
+    assert_eq!(codes(together(&group, &log, &[WRITE_A])), ["overloaded"]);
     assert_eq!(keys(&*group.snapshot()), [""; 0]);
 }
 
