@@ -1,0 +1,134 @@
+//! Agents in a team: who may be in it, what is told, which secret is shown.
+
+use serde_json::Value;
+
+use super::*;
+use crate::outbox::EventType::{TeamAgentHired, TeamAgentSkillsGranted, TeamAgentTerminated};
+use crate::resources::teams::RESOURCE;
+use crate::resources::teams::testing::{agent, code, events, hire, team, told};
+use crate::resources::testing::World;
+
+fn try_hire(world: &World, team: Id<Team>, body: Value) -> Result<TeamAgentMade> {
+    world.write(super::hire, team, World::input(body)?)
+}
+
+fn patch(world: &World, team: Id<Team>, member: Id<Member>, body: Value) -> Result<TeamAgentMade> {
+    world.write(change, (team, member), World::input(body)?)
+}
+
+#[test]
+fn an_agent_is_in_a_team_once_and_a_team_has_one_scrum_master() {
+    let world = World::new();
+    let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+    for key in ["ann", "bob"] {
+        agent(&world, key);
+    }
+    let as_role = |key: &str, role: &str| json!({"stableKey": key, "role": role});
+    try_hire(&world, crew, as_role("ann", "scrum_master")).unwrap();
+
+    let again = try_hire(&world, crew, as_role("ann", "member"));
+    assert_eq!(code(again), "agent_in_team");
+    let second = try_hire(&world, crew, as_role("bob", "scrum_master"));
+    assert_eq!(code(second), "scrum_master_taken");
+    let bob = try_hire(&world, crew, as_role("bob", "member")).unwrap().agent.id;
+    let promoted = patch(&world, crew, bob, json!({"role": "scrum_master"}));
+    assert_eq!(code(promoted), "scrum_master_taken");
+    assert_eq!(code(try_hire(&world, crew, as_role("nobody", "member"))), "not_found");
+    try_hire(&world, other, as_role("ann", "scrum_master")).unwrap();
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_place_that_became_free_can_be_taken() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    patch(&world, crew, ann, json!({"role": "scrum_master"})).unwrap();
+    patch(&world, crew, ann, json!({"role": "member"})).unwrap();
+    patch(&world, crew, bob, json!({"role": "scrum_master"})).unwrap();
+    world.write(remove, (crew, bob), ()).unwrap();
+    let body = json!({"stableKey": "bob", "role": "scrum_master"});
+    assert_ne!(try_hire(&world, crew, body).unwrap().agent.id, bob);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    agent(&world, "ann");
+    let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
+    let made = try_hire(&world, crew, url).unwrap();
+    let secret = made.wake_secret.unwrap();
+    let bob = hire(&world, crew, "bob");
+
+    let moved = json!({"wakeUrl": "https://b.test/wake"});
+    assert!(patch(&world, crew, made.agent.id, moved.clone()).unwrap().wake_secret.is_none());
+    assert!(patch(&world, crew, bob, json!({"skills": []})).unwrap().wake_secret.is_none());
+    let first = patch(&world, crew, bob, moved.clone()).unwrap().wake_secret.unwrap();
+    assert_ne!(first, secret);
+    let cleared = patch(&world, crew, bob, json!({"wakeUrl": null})).unwrap();
+    assert!(cleared.wake_secret.is_none() && cleared.agent.wake_url.is_none());
+    assert!(patch(&world, crew, bob, moved).unwrap().wake_secret.is_none());
+
+    let key = world
+        .store
+        .read(world.org, |view| wake_key(view, &fetch_member(view, crew, made.agent.id)?));
+    assert_eq!(key.unwrap(), webhook::secret_key(&secret));
+}
+
+#[test]
+fn skills_that_are_new_are_told_and_others_are_not() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let ann = hire(&world, crew, "ann");
+    for skills in [json!(["rust", "sql"]), json!(["sql"]), json!(["sql", "go"])] {
+        patch(&world, crew, ann, json!({"skills": skills})).unwrap();
+    }
+    world.write(remove, (crew, ann), ()).unwrap();
+
+    let granted = [TeamAgentSkillsGranted, TeamAgentSkillsGranted];
+    let expected = [[TeamAgentHired].as_slice(), &granted, &[TeamAgentTerminated]].concat();
+    assert_eq!(told(&world), expected);
+    let events = events(&world);
+    assert_eq!(events[1].payload.0["skills"], json!(["rust", "sql"]));
+    assert_eq!(events[2].payload.0["skills"], json!(["go"]));
+    assert_eq!(events[2].payload.0["agentId"], json!(ann));
+}
+
+#[test]
+fn an_agent_is_shown_with_every_field_and_no_secret() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    agent(&world, "ann");
+    let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
+    let id = try_hire(&world, crew, url).unwrap().agent.id;
+    let shown = world.read(show, (crew, id), ()).unwrap();
+    let expected = json!({
+        "id": id, "teamId": crew, "stableKey": "ann", "name": "ann", "role": "member",
+        "skills": [], "wakeUrl": "https://a.test/wake", "hiredAt": "2026-01-15T12:00:00.000Z",
+    });
+    assert_eq!(serde_json::to_value(shown).unwrap(), expected);
+}
+
+#[test]
+fn what_is_not_in_the_team_is_not_found() {
+    let world = World::new();
+    let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+    let ann = hire(&world, crew, "ann");
+    for at in [(other, ann), (Id::NOTHING, ann), (crew, Id::NOTHING)] {
+        assert_eq!(code(world.read(show, at, ())), "not_found");
+        assert_eq!(code(patch(&world, at.0, at.1, json!({}))), "not_found");
+        assert_eq!(code(world.write(remove, at, ())), "not_found");
+    }
+    assert_eq!(code(world.read(list, Id::NOTHING, ())), "not_found");
+    assert_eq!(world.read(list, crew, ()).unwrap().items.len(), 1);
+}
+
+#[test]
+fn at_most_50_skills_are_taken() {
+    let skills = |n: usize| json!({"skills": vec!["x"; n]});
+    assert!(World::input::<TeamAgentPatch>(skills(50)).is_ok());
+    let error = World::input::<TeamAgentPatch>(skills(51)).err().unwrap();
+    assert_eq!(error.issues()[0].path, "skills");
+}
