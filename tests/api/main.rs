@@ -4,6 +4,7 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+mod receiver;
 mod schema;
 mod world;
 
@@ -13,4 +14,6 @@ mod order;
 mod records;
 mod repeats;
 mod routes;
+mod teams;
+mod waking;
 mod wire;
