@@ -8,12 +8,15 @@ mod receiver;
 mod schema;
 mod world;
 
+mod agents;
 mod conditions;
+mod environments;
 mod lists;
 mod order;
 mod records;
 mod repeats;
 mod routes;
 mod teams;
+mod tools;
 mod waking;
 mod wire;
