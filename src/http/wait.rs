@@ -135,9 +135,10 @@ fn stream(waiting: Waiting) -> Response<Reply> {
         loop {
             let beat = Instant::now() + BEAT_EVERY;
             let taken = tokio::select! {
-                taken = timeout_at(beat + BEAT_EVERY, waiting.take_until(beat)) => taken,
-                () = events.closed() => return,
+                biased; // Who stops says nothing more, not even that it is alive.
                 _ = stopping.wait_for(|stopping| *stopping) => return,
+                () = events.closed() => return,
+                taken = timeout_at(beat + BEAT_EVERY, waiting.take_until(beat)) => taken,
             };
             let frames = match taken {
                 Ok(Ok(taken)) if taken.is_empty() => vec![Bytes::from_static(b": alive\n\n")],
