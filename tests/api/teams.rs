@@ -209,15 +209,15 @@ fn tasks_are_found_by_what_they_are() {
     crew.patch(&format!("/tasks/{bobs}"), json!({"status": "done"})).ok();
     let find = |query: &str| {
         let items = crew.get(&format!("/tasks?{query}")).items();
-        ids(&items).iter().map(|id| id.to_string()).collect::<Vec<_>>()
+        Value::from_iter(ids(&items))
     };
-    assert_eq!(find(""), [bobs.clone(), anns.clone(), free.clone()]);
-    assert_eq!(find("status=open"), [anns.clone(), free.clone()]);
-    assert_eq!(find("unassigned=true"), [free]);
-    assert_eq!(find("unassigned=false"), [bobs.clone(), anns.clone()]);
-    assert_eq!(find(&format!("assigneeAgentId={ann}")), [anns]);
-    assert_eq!(find(&format!("assigneeAgentId={bob}&status=done")), [bobs]);
-    assert_eq!(find(&format!("assigneeAgentId={}", unknown_id())), Vec::<String>::new());
+    assert_eq!(find(""), json!([bobs, anns, free]));
+    assert_eq!(find("status=open"), json!([anns, free]));
+    assert_eq!(find("unassigned=true"), json!([free]));
+    assert_eq!(find("unassigned=false"), json!([bobs, anns]));
+    assert_eq!(find(&format!("assigneeAgentId={ann}")), json!([anns]));
+    assert_eq!(find(&format!("assigneeAgentId={bob}&status=done")), json!([bobs]));
+    assert_eq!(find(&format!("assigneeAgentId={}", unknown_id())), json!([]));
     crew.get("/tasks?status=closed").invalid(&["status"]);
 }
 
@@ -244,15 +244,15 @@ fn a_message_is_to_an_agent_or_a_note_on_a_task() {
 
     let find = |query: &str| {
         let items = crew.get(&format!("/messages?{query}")).items();
-        items.iter().map(|item| item["id"].clone()).collect::<Vec<_>>()
+        Value::from_iter(ids(&items))
     };
-    let [mail, note, inbox] = [&mail["id"], &note["id"], &inbox["id"]].map(Value::clone);
-    assert_eq!(find(""), [inbox.clone(), note.clone(), mail.clone()]);
-    assert_eq!(find("audience=human"), [inbox.clone()]);
-    assert_eq!(find(&format!("agentId={ann}")), [mail.clone()]);
-    assert_eq!(find(&format!("taskId={task}")), [note, mail]);
-    assert_eq!(find("unread=true&audience=human"), [inbox]);
-    assert_eq!(find("unread=false"), Vec::<Value>::new());
+    let [mail, note, inbox] = [&mail["id"], &note["id"], &inbox["id"]];
+    assert_eq!(find(""), json!([inbox, note, mail]));
+    assert_eq!(find("audience=human"), json!([inbox]));
+    assert_eq!(find(&format!("agentId={ann}")), json!([mail]));
+    assert_eq!(find(&format!("taskId={task}")), json!([note, mail]));
+    assert_eq!(find("unread=true&audience=human"), json!([inbox]));
+    assert_eq!(find("unread=false"), json!([]));
 }
 
 #[test]
@@ -308,12 +308,12 @@ fn an_agents_memories_are_recalled_until_they_are_superseded_or_deleted() {
     let second = keep(&ann, json!({"content": "the dog sleeps"})).id();
     let found = |query: &str| {
         let items = crew.get(&format!("{}?{query}", memories(&ann))).items();
-        ids(&items).iter().map(|id| id.to_string()).collect::<Vec<_>>()
+        Value::from_iter(ids(&items))
     };
-    assert_eq!(found(""), [second.clone(), first.clone()]);
-    assert_eq!(found("q=FOX%20red"), [first.clone()]);
-    assert_eq!(found("q=fox%20dog"), Vec::<String>::new());
-    assert_eq!(found("tag=red"), [first.clone()]);
+    assert_eq!(found(""), json!([second, first]));
+    assert_eq!(found("q=FOX%20red"), json!([first]));
+    assert_eq!(found("q=fox%20dog"), json!([]));
+    assert_eq!(found("tag=red"), json!([first]));
 
     keep(&bob, json!({"content": "x", "supersedes": first})).refused(404, "not_found");
     let third = keep(&ann, json!({"content": "x", "supersedes": first})).ok();
@@ -324,7 +324,7 @@ fn an_agents_memories_are_recalled_until_they_are_superseded_or_deleted() {
     forget(&bob, &second).refused(404, "not_found");
     forget(&ann, &second).ok();
     forget(&ann, &second).refused(404, "not_found");
-    assert_eq!(found(""), [third["id"].as_str().unwrap()]);
+    assert_eq!(found(""), json!([third["id"]]));
     // Of many who supersede the same memory at once, one does.
     let third = third["id"].as_str().unwrap();
     let at_once = at_once(8, |_| keep(&ann, json!({"content": "y", "supersedes": third})).status);
