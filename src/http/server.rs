@@ -1,7 +1,7 @@
 //! Accepting connections and ending them well.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,9 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// When stopping, requests in flight get so long; SIGTERM to exit is at most 10 s.
 const GRACE: Duration = Duration::from_secs(8);
 
+/// When stopping, what was sent but not read yet gets so long to be read.
+const UNREAD: Duration = Duration::from_millis(100);
+
 /// Whoever was too slow to ask gets this long to hear so.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -47,6 +50,7 @@ pub async fn serve(
 ) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
+    let (end, ending) = watch::channel(false);
     loop {
         let place = tokio::select! {
             place = places.clone().acquire_owned() => place.expect("it is never closed"),
@@ -58,9 +62,9 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let (context, stopping) = (context.clone(), stopping.clone());
+                let (context, ending) = (context.clone(), ending.clone());
                 connections.spawn(async move {
-                    connection(stream, peer.ip(), context, stopping).await;
+                    connection(stream, peer.ip(), context, ending).await;
                     drop(place);
                 });
             }
@@ -72,18 +76,34 @@ pub async fn serve(
         }
         while connections.try_join_next().is_some() {}
     }
-    drop(listener);
+    // Whoever has connected may have sent a request already, though we have not read it.
+    for (stream, peer) in waiting(listener) {
+        connections.spawn(connection(stream, peer.ip(), context.clone(), ending.clone()));
+    }
+    tokio::time::sleep(UNREAD).await;
+    end.send_replace(true);
     let all = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(GRACE, all).await.is_err() {
         tracing::warn!("some connections did not end in time and are cut off");
     }
 }
 
+/// Those who have connected and were not accepted yet. There will be no more.
+fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+    let Ok(listener) = listener.into_std() else { return Vec::new() };
+    let accepted = std::iter::from_fn(|| listener.accept().ok());
+    let ready = accepted.filter_map(|(stream, peer)| {
+        stream.set_nonblocking(true).ok()?;
+        Some((TcpStream::from_std(stream).ok()?, peer))
+    });
+    ready.take(MAX_CONNECTIONS).collect()
+}
+
 async fn connection(
     stream: TcpStream,
     peer: IpAddr,
     context: Arc<Context>,
-    mut stopping: watch::Receiver<bool>,
+    mut ending: watch::Receiver<bool>,
 ) {
     // Answers are small and whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
@@ -107,7 +127,7 @@ async fn connection(
                 return;
             }
             () = sleep_until(Instant::from_std(good_until)) => {}
-            _ = stopping.wait_for(|stopping| *stopping), if !asked_to_end => {
+            _ = ending.wait_for(|ending| *ending), if !asked_to_end => {
                 asked_to_end = true;
                 Pin::new(&mut connection).graceful_shutdown();
             }

@@ -131,15 +131,16 @@ fn stream(waiting: Waiting) -> Response<Reply> {
         unreachable!("only routes that wait get here")
     };
     tokio::spawn(async move {
-        let mut stopping = waiting.context.stopping.clone();
+        let stopping = waiting.context.stopping.clone();
         loop {
             let beat = Instant::now() + BEAT_EVERY;
+            // When the server stops it ends with what there is.
             let taken = tokio::select! {
                 taken = timeout_at(beat + BEAT_EVERY, waiting.take_until(beat)) => taken,
                 () = events.closed() => return,
-                _ = stopping.wait_for(|stopping| *stopping) => return,
             };
             let frames = match taken {
+                Ok(Ok(taken)) if taken.is_empty() && *stopping.borrow() => return,
                 Ok(Ok(taken)) if taken.is_empty() => vec![Bytes::from_static(b": alive\n\n")],
                 Ok(Ok(taken)) => taken.iter().map(|taken| event(name, taken)).collect(),
                 Ok(Err(error)) => {

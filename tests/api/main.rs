@@ -4,13 +4,21 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+mod receiver;
 mod schema;
 mod world;
 
+mod agents;
 mod conditions;
+mod environments;
 mod lists;
+mod notifications;
 mod order;
+mod people;
 mod records;
 mod repeats;
 mod routes;
+mod teams;
+mod tools;
+mod waking;
 mod wire;

@@ -407,6 +407,13 @@ impl Ask<'_> {
     }
 }
 
+/// The values of some fields, named with blanks between them, as a list.
+#[track_caller]
+pub fn pick(value: &Value, fields: &str) -> Value {
+    let field = |name| value.get(name).unwrap_or_else(|| panic!("no {name} in {value}")).clone();
+    fields.split(' ').map(field).collect()
+}
+
 // ── Waiting ──────────────────────────────────────────────────────────────────
 
 /// Looks again and again until there is something; fails after ten seconds.

@@ -1,0 +1,321 @@
+//! People: invitations, passwords, sessions, roles, keys, the domains an organization claims
+//! (contract §1 "Roles", §2 and §7).
+
+use roadstead::auth::Role;
+use serde_json::{Value, json};
+
+use crate::client::{Caller, eventually, pick};
+use crate::world::{World, key_of, unknown_id};
+
+const PASSWORD: &str = "correct horse battery";
+
+/// Somebody without a credential at this address: sign-ins are counted by address.
+fn at(acme: &World, address: &str) -> Caller {
+    acme.nobody.with_fields(&[("X-Forwarded-For", address)])
+}
+
+/// Invites somebody: the token.
+fn invite(acme: &World, email: &str, role: &str) -> String {
+    let made = acme.owner.post("/organizations/members", json!({"email": email, "role": role}));
+    made.ok()["token"].as_str().unwrap().into()
+}
+
+/// Somebody who was invited and has accepted with [`PASSWORD`]: their session, and their id.
+fn newcomer(acme: &World, email: &str, address: &str) -> (Caller, String) {
+    let body = json!({"token": invite(acme, email, "member"), "name": "New", "password": PASSWORD});
+    let session = at(acme, address).post("/auth/invitations/accept", body).ok();
+    let caller = acme.nobody.with_bearer(session["token"].as_str().unwrap());
+    (caller, session["user"]["id"].as_str().unwrap().into())
+}
+
+fn sign_in(caller: &Caller, email: &str, password: &str) -> crate::client::Reply {
+    caller.post("/auth/sign-in", json!({"email": email, "password": password}))
+}
+
+#[test]
+fn who_is_invited_becomes_a_member_once() {
+    let acme = World::new();
+    let email = format!("Dan@{}.Test", acme.slug);
+    let body = json!({"email": email, "role": "admin"});
+    let made = acme.owner.post("/organizations/members", body).ok();
+    let (lower, token) = (email.to_lowercase(), made["token"].as_str().unwrap());
+    assert_eq!(pick(&made, "email role"), json!([lower, "admin"]));
+    let url = made["invitationUrl"].as_str().unwrap();
+    assert!(url.ends_with(&format!("/invitations#{token}")), "{url}");
+    let listed = acme.admin.get("/organizations/invitations");
+    assert_eq!(listed.items().len(), 1);
+    assert!(!listed.text().contains(token));
+
+    let nobody = at(&acme, "203.0.113.1");
+    let accept = |body: Value| nobody.post("/auth/invitations/accept", body);
+    accept(json!({"token": "wrong"})).refused(404, "not_found");
+    accept(json!({"token": token})).invalid(&["name", "password"]);
+    let short = json!({"token": token, "name": "Dan", "password": "too short"});
+    accept(short).invalid(&["password"]);
+    let good = json!({"token": token, "name": "Dan", "password": PASSWORD});
+    let session = accept(good.clone()).ok();
+    accept(good).refused(404, "not_found");
+    let dan = nobody.with_bearer(session["token"].as_str().unwrap());
+    let current = dan.get("/auth/session").ok();
+    let membership = json!({"orgSlug": acme.slug, "orgName": "An organization", "role": "admin"});
+    assert_eq!(current["memberships"], json!([membership]));
+    assert_eq!(current["expiresAt"], session["expiresAt"]);
+    let members = acme.member.get("/organizations/members").items();
+    assert_eq!(pick(&members[0], "email emailVerified"), json!([lower, false]));
+    assert_eq!(acme.admin.get("/organizations/invitations").items().len(), 0);
+    let again =
+        acme.owner.post("/organizations/members", json!({"email": lower, "role": "member"}));
+    again.refused(409, "already_member");
+}
+
+#[test]
+fn who_has_an_account_accepts_in_a_session_of_their_own() {
+    let (acme, other) = (World::new(), World::new());
+    let token = invite(&acme, &format!("ada@{}.test", other.slug), "member");
+    let accept = |caller: &Caller| caller.post("/auth/invitations/accept", json!({"token": token}));
+    accept(&acme.nobody).refused(401, "unauthenticated");
+    accept(&acme.member).refused(401, "unauthenticated");
+    accept(&other.key).refused(401, "unauthenticated");
+    let session = accept(&other.owner).ok();
+    assert_eq!(session["user"]["id"], other.owner_id);
+    assert_eq!(other.owner.about(&acme.slug).get("/tools").status, 200);
+    assert_eq!(other.owner.get("/organizations").items().len(), 2);
+    // The key stays where it is.
+    other.key.about(&acme.slug).get("/tools").refused(404, "organization_not_found");
+}
+
+#[test]
+fn an_invitation_is_withdrawn_or_replaced() {
+    let acme = World::new();
+    let email = format!("dan@{}.test", acme.slug);
+    let (first, second) = (invite(&acme, &email, "member"), invite(&acme, &email, "member"));
+    let look = |token: &str| acme.nobody.post("/auth/invitations/accept", json!({"token": token}));
+    look(&first).refused(404, "not_found");
+    look(&second).invalid(&["name", "password"]);
+    let id = acme.owner.get("/organizations/invitations").items()[0]["id"].clone();
+    let path = format!("/organizations/invitations/{}", id.as_str().unwrap());
+    World::new().owner.delete(&path).refused(404, "not_found");
+    acme.owner.delete(&path).ok();
+    acme.owner.delete(&path).refused(404, "not_found");
+    look(&second).refused(404, "not_found");
+}
+
+#[test]
+fn a_wrong_password_and_a_wrong_address_get_one_answer() {
+    let acme = World::new();
+    let email = format!("dan@{}.test", acme.slug);
+    newcomer(&acme, &email, "203.0.113.2");
+    let here = at(&acme, "203.0.113.2");
+    let session = sign_in(&here, &email.to_uppercase(), PASSWORD).ok();
+    assert_eq!(session["user"]["email"], email);
+    let wrong = sign_in(&here, &email, "wrong");
+    wrong.refused(401, "unauthenticated");
+    let nobody = sign_in(&here, &format!("nobody@{}.test", acme.slug), "wrong");
+    assert_eq!(nobody.likeness(), wrong.likeness());
+    // Ada has no password: none opens her account.
+    for password in ["", "x", PASSWORD] {
+        let reply = sign_in(&here, &format!("ada@{}.test", acme.slug), password);
+        assert_eq!(reply.likeness(), wrong.likeness());
+    }
+    sign_in(&here, "no address", "x").invalid(&["email"]);
+}
+
+#[test]
+fn a_stranger_who_guesses_is_slowed_down_and_locks_nobody_out() {
+    let acme = World::new();
+    let email = format!("dan@{}.test", acme.slug);
+    newcomer(&acme, &email, "203.0.113.3");
+    let stranger = at(&acme, "203.0.113.4");
+    let tried = (0..12).map(|_| sign_in(&stranger, &email, "wrong").status).collect::<Vec<_>>();
+    assert_eq!(tried.iter().filter(|status| **status == 401).count(), 10, "{tried:?}");
+    let refused = sign_in(&stranger, &email, PASSWORD);
+    refused.refused(429, "rate_limited");
+    assert!(refused.header("retry-after").is_some());
+    // From elsewhere neither, as the address is used up too; who was here before is let in.
+    sign_in(&at(&acme, "203.0.113.5"), &email, PASSWORD).refused(429, "rate_limited");
+    sign_in(&at(&acme, "203.0.113.3"), &email, PASSWORD).ok();
+    // An address that nobody has is used up in the same way.
+    let nobody = format!("nobody@{}.test", acme.slug);
+    let elsewhere = at(&acme, "203.0.113.6");
+    let tried = (0..11).map(|_| sign_in(&elsewhere, &nobody, "wrong").status).collect::<Vec<_>>();
+    assert_eq!((tried[9], tried[10]), (401, 429));
+    // What a stranger says about where they are counts for nothing more than one address.
+    let many = at(&acme, "198.51.100.1, 203.0.113.6");
+    sign_in(&many, &nobody, "wrong").refused(429, "rate_limited");
+}
+
+#[test]
+fn a_new_password_ends_all_other_sessions_and_no_key() {
+    let acme = World::new();
+    let email = format!("dan@{}.test", acme.slug);
+    let (dan, _) = newcomer(&acme, &email, "203.0.113.7");
+    let here = at(&acme, "203.0.113.7");
+    let other = sign_in(&here, &email, PASSWORD).ok();
+    let other = acme.nobody.with_bearer(other["token"].as_str().unwrap());
+    let key = key_of(&dan);
+    let change = |caller: &Caller, old: &str, new: &str| {
+        caller.post("/auth/password", json!({"currentPassword": old, "newPassword": new}))
+    };
+    change(&dan, "wrong", "another horse battery").refused(403, "wrong_password");
+    change(&dan, PASSWORD, "short").invalid(&["newPassword"]);
+    change(&dan, PASSWORD, &"x".repeat(1025)).invalid(&["newPassword"]);
+    change(&key, PASSWORD, "another horse battery").refused(401, "session_required");
+    assert_eq!(change(&dan, PASSWORD, "another horse battery").ok(), json!({}));
+    assert_eq!([dan.get("/tools").status, key.get("/tools").status], [200, 200]);
+    other.get("/tools").refused(401, "unauthenticated");
+    sign_in(&here, &email, PASSWORD).refused(401, "unauthenticated");
+    sign_in(&here, &email, "another horse battery").ok();
+}
+
+#[test]
+fn signing_out_ends_a_session_at_once() {
+    let acme = World::new();
+    assert_eq!(acme.member.post("/auth/sign-out", json!({})).ok(), json!({}));
+    acme.member.get("/tools").refused(401, "unauthenticated");
+    acme.member.get("/auth/session").refused(401, "unauthenticated");
+    acme.member.post("/auth/sign-out", json!({})).refused(401, "unauthenticated");
+}
+
+#[test]
+fn people_change_their_own_name_and_picture() {
+    let acme = World::new();
+    let patch = |body: Value| acme.member.patch("/auth/user", body);
+    let changed = patch(json!({"name": "Benjamin", "image": "https://a.example/b.png"})).ok();
+    assert_eq!(pick(&changed, "id name"), json!([acme.member_id, "Benjamin"]));
+    assert_eq!(patch(json!({"image": null})).ok()["image"], Value::Null);
+    assert_eq!(patch(json!({})).ok()["name"], "Benjamin");
+    for bad in ["http://a.example/b.png", "javascript:alert(1)", "x", ""] {
+        patch(json!({"image": bad})).invalid(&["image"]);
+    }
+    // The next request of a key already bears the new name.
+    assert_eq!(key_of(&acme.member).get("/organizations/members").items()[0]["name"], "Benjamin");
+}
+
+#[test]
+fn a_demotion_and_a_removal_hold_on_the_next_request() {
+    let acme = World::new();
+    let (eve, eve_id) = acme.person("eve", Role::Admin);
+    let key = key_of(&eve);
+    let path = format!("/organizations/members/{eve_id}");
+    let make = |caller: &Caller, slug: &str| {
+        caller.post("/environments", json!({"slug": slug, "name": "E"})).status
+    };
+    for round in 0..5 {
+        assert_eq!(
+            [make(&eve, &format!("a{round}")), make(&key, &format!("b{round}"))],
+            [200, 200]
+        );
+        acme.owner.patch(&path, json!({"role": "member"})).ok();
+        assert_eq!([make(&eve, "no"), make(&key, "no")], [403, 403]);
+        acme.owner.patch(&path, json!({"role": "admin"})).ok();
+    }
+    acme.owner.delete(&path).ok();
+    eve.get("/tools").refused(404, "organization_not_found");
+    key.get("/tools").refused(401, "unauthenticated");
+    acme.owner.delete(&path).refused(404, "not_found");
+}
+
+#[test]
+fn only_owners_deal_with_owners_and_the_last_one_stays() {
+    let acme = World::new();
+    let member = |id: &str| format!("/organizations/members/{id}");
+    let (ada, ben) = (member(&acme.owner_id), member(&acme.member_id));
+    let role = |role: &str| json!({"role": role});
+    acme.owner.patch(&ada, role("admin")).refused(409, "last_owner");
+    acme.owner.delete(&ada).refused(409, "last_owner");
+    acme.admin.patch(&ada, role("member")).refused(403, "owner_required");
+    acme.admin.delete(&ada).refused(403, "owner_required");
+    acme.admin.patch(&ben, role("owner")).refused(403, "owner_required");
+    let invited = json!({"email": "x@y.test", "role": "owner"});
+    acme.admin.post("/organizations/members", invited).refused(403, "owner_required");
+    assert_eq!(acme.owner.patch(&ben, role("owner")).ok()["role"], "owner");
+    assert_eq!(acme.member.patch(&ada, role("member")).ok()["role"], "member");
+    acme.member.delete(&ben).refused(409, "last_owner");
+    // Anybody may leave, nobody without rights removes others.
+    acme.owner.delete(&ben).refused(403, "admin_required");
+    acme.owner.delete(&ada).ok();
+    acme.owner.get("/tools").refused(404, "organization_not_found");
+    acme.key.get("/tools").refused(401, "unauthenticated");
+    acme.member.patch(&ben, json!({"role": "king"})).invalid(&["role"]);
+    acme.member.patch(&member(&unknown_id()), role("admin")).refused(404, "not_found");
+}
+
+#[test]
+fn whoever_makes_an_organization_owns_it() {
+    let acme = World::new();
+    let slug = format!("{}-two", acme.slug);
+    let made = acme.member.post("/organizations", json!({"slug": slug, "name": "Two"})).ok();
+    assert_eq!(pick(&made, "slug name role"), json!([slug, "Two", "owner"]));
+    let own = acme.member.about(&slug);
+    own.post("/environments", json!({"slug": "e", "name": "E"})).ok();
+    assert_eq!(own.get("/organizations/members").items()[0]["emailVerified"], true);
+    let taken = acme.owner.post("/organizations", json!({"slug": slug, "name": "Mine"}));
+    taken.refused(409, "organization_slug_taken");
+    assert_eq!(own.patch("/organizations", json!({"name": "Three"})).ok()["name"], "Three");
+    acme.member.patch("/organizations", json!({"name": "x"})).refused(403, "admin_required");
+    acme.key
+        .post("/organizations", json!({"slug": "x", "name": "X"}))
+        .refused(401, "session_required");
+    let mine = acme.member.get("/organizations").items();
+    let mine: Vec<_> = mine.iter().map(|mine| pick(mine, "slug role")).collect();
+    assert_eq!(mine, [json!([slug, "owner"]), json!([acme.slug, "member"])]);
+}
+
+#[test]
+fn a_key_is_shown_once_and_revoked_at_once() {
+    let acme = World::new();
+    let made = acme.member.post("/api-keys", json!({"name": "ci", "expiresInDays": 30})).ok();
+    let (key, id) = (made["key"].as_str().unwrap(), made["id"].as_str().unwrap());
+    assert!(key.starts_with("rsk_") && key.len() == 4 + 43 + 6, "{key}");
+    let some = pick(&made, "start permissions createdBy lastUsedAt");
+    assert_eq!(some, json!([&key[..8], [], acme.member_id, null]));
+    let listed = acme.member.get("/api-keys");
+    assert!(!listed.text().contains(key));
+    assert_eq!(listed.items().len(), 1);
+    // Admins see all keys, members their own.
+    assert_eq!(acme.admin.get("/api-keys").items().len(), 2);
+
+    let caller = acme.nobody.with_key(key);
+    assert_eq!(caller.get("/tools").status, 200);
+    eventually("noting the use", || {
+        Some(()).filter(|()| acme.member.get("/api-keys").items()[0]["lastUsedAt"].is_string())
+    });
+    let theirs = acme.admin.post("/api-keys", json!({"name": "boss"})).id();
+    acme.member.delete(&format!("/api-keys/{theirs}")).refused(404, "not_found");
+    acme.member.delete(&format!("/api-keys/{id}")).ok();
+    caller.get("/tools").refused(401, "unauthenticated");
+    acme.member.delete(&format!("/api-keys/{id}")).refused(404, "not_found");
+    acme.owner.delete(&format!("/api-keys/{theirs}")).ok();
+
+    let make = |body: Value| acme.member.post("/api-keys", body);
+    make(json!({"name": "x", "allowApproveAs": true})).refused(403, "admin_required");
+    for days in [0, -1, 3651] {
+        make(json!({"name": "x", "expiresInDays": days})).invalid(&["expiresInDays"]);
+    }
+    make(json!({"name": ""})).invalid(&["name"]);
+    let approves = acme.admin.post("/api-keys", json!({"name": "x", "allowApproveAs": true})).ok();
+    assert_eq!(approves["permissions"], json!(["deployment:approve-as"]));
+}
+
+#[test]
+fn a_domain_is_claimed_unverified_and_once() {
+    let acme = World::new();
+    let claim = |domain: &str| acme.admin.post("/organizations/domains", json!({"domain": domain}));
+    let made = claim("Bücher.Example").ok();
+    let some = pick(&made, "domain state verifiedAt");
+    assert_eq!(some, json!(["xn--bcher-kva.example", "unverified", null]));
+    claim("xn--bcher-kva.EXAMPLE").refused(409, "domain_taken");
+    World::new().owner.post("/organizations/domains", json!({"domain": "bücher.example"})).ok();
+    for bad in ["localhost", "1.2.3.4", "[::1]", "a.example:80", "a.example/x", "*.a.example", ""] {
+        claim(bad).invalid(&["domain"]);
+    }
+    let path = format!("/organizations/domains/{}", made["id"].as_str().unwrap());
+    assert_eq!(acme.member.get(&path).ok(), made);
+    assert_eq!(acme.member.get("/organizations/domains").items(), [made]);
+    acme.member
+        .post("/organizations/domains", json!({"domain": "b.example"}))
+        .refused(403, "admin_required");
+    acme.admin.delete(&path).ok();
+    acme.member.get(&path).refused(404, "not_found");
+    claim("bücher.example").ok();
+}

@@ -1,0 +1,100 @@
+//! Somebody outside who is called: a real listener that notes what it was sent.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver as Channel, channel};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::Value;
+
+/// What it was sent.
+pub struct Sent {
+    /// Method, path and header fields, in lower case.
+    pub head: String,
+    pub body: String,
+}
+
+impl Sent {
+    pub fn field(&self, name: &str) -> &str {
+        let line = self.head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        line.unwrap_or_else(|| panic!("no {name} in {}", self.head))
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("it is JSON")
+    }
+
+    /// Whether it is signed with a `whsec_…` secret as Standard Webhooks has it.
+    pub fn is_signed_with(&self, secret: &str) -> bool {
+        let key = BASE64.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
+        let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &key);
+        let (id, at) = (self.field("webhook-id"), self.field("webhook-timestamp"));
+        let content = format!("{id}.{at}.{}", self.body);
+        // The head was put into lower case, and base64 with it.
+        let expected = BASE64.encode(aws_lc_rs::hmac::sign(&key, content.as_bytes()));
+        self.field("webhook-signature") == format!("v1,{expected}").to_lowercase()
+    }
+}
+
+/// A listener on this machine.
+pub struct Receiver {
+    pub url: String,
+    sent: Channel<Sent>,
+}
+
+impl Receiver {
+    /// One that answers with these statuses in turn, and with the last one ever after.
+    pub fn answering(statuses: &'static [u16]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let (note, sent) = channel();
+        // The thread ends with the process, or when nobody listens to it any more.
+        std::thread::spawn(move || {
+            for n in 0.. {
+                let Ok((mut stream, _)) = listener.accept() else { return };
+                let Some(read) = read(&mut stream) else { continue };
+                let status = statuses[n.min(statuses.len() - 1)];
+                let _ = stream.write_all(
+                    format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").as_bytes(),
+                );
+                if note.send(read).is_err() {
+                    return;
+                }
+            }
+        });
+        Receiver { url, sent }
+    }
+
+    /// What is sent next.
+    #[track_caller]
+    pub fn next(&self) -> Sent {
+        self.sent.recv_timeout(Duration::from_secs(10)).expect("it is called in time")
+    }
+
+    /// Whether nothing more has been sent until now.
+    pub fn is_idle(&self) -> bool {
+        self.sent.try_recv().is_err()
+    }
+}
+
+fn read(stream: &mut std::net::TcpStream) -> Option<Sent> {
+    let mut bytes = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let head = head.to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
+            if body.len() >= length {
+                return Some(Sent { head, body: body.into() });
+            }
+        }
+        match stream.read(&mut part) {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => bytes.extend_from_slice(&part[..read]),
+        }
+    }
+}
