@@ -21,7 +21,7 @@ const MAX_WAITING: usize = 1024;
 
 /// At most 512 attempts share a commit, so that the first of them does not wait for a thousand
 /// others to be run.
-const MAX_GROUP: usize = 512;
+pub(super) const MAX_GROUP: usize = 512;
 
 /// A commit takes no further attempts once it has 8 MiB to write: it would hold all of them in
 /// memory, and the first would wait for the last one's megabyte.
@@ -146,7 +146,7 @@ impl<D: Disk> Writer<D> {
                     writes.append(new);
                 }),
             ));
-            let full = group.len() == MAX_GROUP || bytes >= MAX_GROUP_BYTES;
+            let full = group.len() >= self.disk.max_group() || bytes >= MAX_GROUP_BYTES;
             next = if full { None } else { waiting.try_recv().ok() };
         }
         let end = self.commit_or_run_again(&mut group, &mut writes);

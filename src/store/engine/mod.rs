@@ -218,6 +218,10 @@ pub trait Disk: Send + 'static {
     /// # Errors
     /// If that is not possible yet; it is tried again soon.
     fn reopen(&mut self) -> Result<Arc<dyn Reader>>;
+    /// How many attempts at most share a commit.
+    fn max_group(&self) -> usize {
+        group::MAX_GROUP
+    }
     /// How often an attempt is run before the run that counts: 0, except in tests that prove that
     /// attempts may run again.
     fn rehearsals(&mut self) -> usize {

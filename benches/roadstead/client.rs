@@ -1,0 +1,129 @@
+//! The load generator: HTTP/1.1 over kept connections on the thread that calls it. It parses no
+//! more of an answer than where it ends, so that it takes little of the processors it shares with
+//! what it measures.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::processor;
+
+/// A kept connection.
+pub struct Connection {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// An answer, until the next one comes.
+pub struct Answer<'a> {
+    /// The status line and the header fields.
+    pub head: &'a [u8],
+    /// The body.
+    pub body: &'a [u8],
+}
+
+impl Connection {
+    /// Connects.
+    pub async fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("the server listens");
+        stream.set_nodelay(true).expect("it is a TCP connection");
+        Connection { stream, received: Vec::with_capacity(16 * 1024) }
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Panics
+    /// If that is not 200: a measurement of errors is none.
+    pub async fn ask(&mut self, request: &[u8]) -> Answer<'_> {
+        self.stream.write_all(request).await.expect("the server reads");
+        self.received.clear();
+        let (head, whole) = loop {
+            let read = self.stream.read_buf(&mut self.received).await.expect("the server answers");
+            assert!(read > 0, "the server hung up");
+            if let Some((head, body)) = lengths(&self.received) {
+                break (head, head + body);
+            }
+        };
+        while self.received.len() < whole {
+            let read = self.stream.read_buf(&mut self.received).await.expect("the server answers");
+            assert!(read > 0, "the server hung up");
+        }
+        let (head, body) = self.received.split_at(head);
+        assert!(
+            head.starts_with(b"HTTP/1.1 200 "),
+            "{}{}",
+            String::from_utf8_lossy(head),
+            String::from_utf8_lossy(body)
+        );
+        Answer { head, body }
+    }
+}
+
+/// How long head and body of an answer are, once its head is there.
+fn lengths(received: &[u8]) -> Option<(usize, usize)> {
+    let head = received.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
+    let name = b"\ncontent-length: ";
+    let at = received[..head].windows(name.len()).position(|start| start == name)? + name.len();
+    let digits = received[at..].iter().take_while(|byte| byte.is_ascii_digit());
+    Some((head, digits.fold(0, |length, digit| 10 * length + usize::from(digit - b'0'))))
+}
+
+/// What came of some load.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Answers a second.
+    pub rate: f64,
+    /// Processor time of everything but the load generator, for each answer.
+    pub processor: Duration,
+}
+
+/// Keeps `connections` connections busy for `time`: each sends the next of `requests` when it has
+/// the answer to the one before.
+pub fn load(
+    address: SocketAddr,
+    connections: usize,
+    time: Duration,
+    requests: &[Vec<u8>],
+) -> Outcome {
+    let requests: std::sync::Arc<[Vec<u8>]> = requests.into();
+    let runtime = runtime();
+    runtime.block_on(async {
+        let mut open = Vec::new();
+        for _ in 0..connections {
+            open.push(Connection::open(address).await);
+        }
+        let before = processor::others();
+        let start = Instant::now();
+        let end = start + time;
+        let mut busy = JoinSet::new();
+        for (nth, mut connection) in open.into_iter().enumerate() {
+            let requests = requests.clone();
+            busy.spawn(async move {
+                let mut answers = 0;
+                let mut next = nth * requests.len() / connections;
+                while Instant::now() < end {
+                    connection.ask(&requests[next % requests.len()]).await;
+                    answers += 1;
+                    next += 1;
+                }
+                answers
+            });
+        }
+        let answers: u32 = busy.join_all().await.iter().sum();
+        Outcome {
+            rate: f64::from(answers) / start.elapsed().as_secs_f64(),
+            processor: (processor::others() - before) / answers.max(1),
+        }
+    })
+}
+
+/// The load generator's own runtime, on one thread.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the system gives a runtime")
+}

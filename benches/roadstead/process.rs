@@ -1,0 +1,117 @@
+//! The binary itself: how soon it answers after its start, and how much memory it takes idle.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::rounds::median;
+use crate::table::{Row, Wanted, time};
+use crate::world::{file, place};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_roadstead");
+
+const STARTS: usize = 10;
+const START_LIMIT: Duration = Duration::from_millis(100);
+
+const MEMORY_LIMIT_MB: f64 = 30.0;
+
+/// What is done once after the start is done by then.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// The rows of the process.
+pub fn rows() -> Vec<Row> {
+    let place = place();
+    let data = file(&place, "data");
+    init(&data);
+    let starts = (0..STARTS).map(|_| Served::start(&data).took.as_secs_f64());
+    let start = Duration::from_secs_f64(median(starts));
+    let served = Served::start(&data);
+    std::thread::sleep(SETTLE);
+    let memory = served.memory_mb();
+    vec![
+        Row {
+            what: format!("first answer after the start, median of {STARTS}"),
+            ours: time(start),
+            beside: format!("limit {}", time(START_LIMIT)),
+            ratio: start.as_secs_f64() / START_LIMIT.as_secs_f64(),
+            wanted: Wanted::AtMost(1.0),
+        },
+        Row {
+            what: "memory of an idle server".into(),
+            ours: format!("{memory:.1} MB"),
+            beside: format!("limit {MEMORY_LIMIT_MB:.1} MB"),
+            ratio: memory / MEMORY_LIMIT_MB,
+            wanted: Wanted::AtMost(1.0),
+        },
+    ]
+}
+
+fn init(data: &Path) {
+    let made = Command::new(BINARY)
+        .args(["init", "--org", "acme", "--org-name", "Acme", "--name", "Ada"])
+        .args(["--email", "ada@acme.test", "--data"])
+        .arg(data)
+        .stdout(Stdio::null())
+        .status()
+        .expect("the binary can be run");
+    assert!(made.success(), "the data directory was not made");
+}
+
+/// The binary, serving.
+struct Served {
+    child: Child,
+    /// From its start to its first answer.
+    took: Duration,
+}
+
+impl Served {
+    fn start(data: &Path) -> Self {
+        let address = free_address();
+        let start = Instant::now();
+        let child = Command::new(BINARY)
+            .arg("serve")
+            .arg("--data")
+            .arg(data)
+            .args(["--listen", &address.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary can be run");
+        while !is_healthy(address) {
+            assert!(start.elapsed() < Duration::from_secs(30), "the server does not answer");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Served { child, took: start.elapsed() }
+    }
+
+    fn memory_mb(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it runs");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|kib| kib.split_whitespace().next()?.parse::<f64>().ok());
+        kib.expect("Linux tells the memory") * 1024.0 / 1e6
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
+    listener.local_addr().expect("it is bound")
+}
+
+fn is_healthy(address: SocketAddr) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let request = format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    let mut answer = [0; 12];
+    stream.write_all(request.as_bytes()).is_ok()
+        && stream.read_exact(&mut answer).is_ok()
+        && answer == *b"HTTP/1.1 200"
+}

@@ -1,0 +1,94 @@
+//! Reading one task, beside a bare hyper server that answers the same bytes from memory.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+use crate::client::{self, Connection, load};
+use crate::rounds::{self, TIME, figure, ratio};
+use crate::table::{Row, Wanted};
+use crate::world::{Commits, World, id, server_runtime};
+
+const CONNECTIONS: usize = 32;
+
+/// The row of reads.
+pub fn rows() -> Vec<Row> {
+    let world = World::new(Commits::Shared, 1);
+    let task = id(&world.ask(&world.post_task()));
+    let request = [world.get(&format!("/teams/{}/tasks/{task}", world.team))];
+    let bare = Bare::start(world.address, &request[0]);
+    let outcomes = rounds::run(&mut [
+        &mut || load(world.address, CONNECTIONS, TIME, &request),
+        &mut || load(bare.address, CONNECTIONS, TIME, &request),
+    ]);
+    vec![Row {
+        what: format!("GET of a task, {CONNECTIONS} connections"),
+        ours: figure(&outcomes[0]),
+        beside: format!("bare hyper {}", figure(&outcomes[1])),
+        ratio: ratio(&outcomes[0], &outcomes[1]),
+        wanted: Wanted::AtLeast(0.75),
+    }]
+}
+
+/// A server that knows one answer.
+struct Bare {
+    address: SocketAddr,
+    _runtime: Runtime,
+}
+
+impl Bare {
+    /// One that answers whatever it is asked as `original` answers `request`.
+    fn start(original: SocketAddr, request: &[u8]) -> Self {
+        let (headers, body) = answer(original, request);
+        let runtime = server_runtime();
+        let listener = runtime
+            .block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+            .expect("there is a free port");
+        let address = listener.local_addr().expect("it is bound");
+        runtime.spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.expect("connections come");
+                stream.set_nodelay(true).expect("it is a TCP connection");
+                let (headers, body) = (headers.clone(), body.clone());
+                let service = service_fn(move |_: Request<hyper::body::Incoming>| {
+                    let mut response = Response::new(Full::new(body.clone()));
+                    *response.headers_mut() = headers.clone();
+                    async { Ok::<_, Infallible>(response) }
+                });
+                tokio::spawn(
+                    http1::Builder::new()
+                        .header_read_timeout(None)
+                        .serve_connection(TokioIo::new(stream), service),
+                );
+            }
+        });
+        Bare { address, _runtime: runtime }
+    }
+}
+
+/// The header fields of an answer, without those that hyper adds by itself, and its body.
+fn answer(address: SocketAddr, request: &[u8]) -> (HeaderMap, Bytes) {
+    client::runtime().block_on(async {
+        let mut connection = Connection::open(address).await;
+        let answer = connection.ask(request).await;
+        let head = std::str::from_utf8(answer.head).expect("heads are ASCII");
+        let mut headers = HeaderMap::new();
+        for line in head.lines().skip(1) {
+            let Some((name, value)) = line.split_once(": ") else { continue };
+            let name: HeaderName = name.parse().expect("it is a name");
+            if name != DATE && name != CONTENT_LENGTH {
+                headers.insert(name, HeaderValue::from_str(value).expect("it is a value"));
+            }
+        }
+        (headers, Bytes::copy_from_slice(answer.body))
+    })
+}

@@ -1,0 +1,221 @@
+//! A server to measure, in this process: the real one, on a file, with an organization that has a
+//! team of agents.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use roadstead::app::{Config, Server};
+use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
+use roadstead::resources::organizations::{self, Founded, Founding};
+use roadstead::store::engine::{Commit, Disk, Reader, Redb, Writes};
+use roadstead::store::{Moment, Store, table_names};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+use crate::client::{self, Connection};
+
+/// How many attempts may share a commit.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Commits {
+    /// As many as the engine lets.
+    Shared,
+    /// One.
+    Single,
+}
+
+/// A running server and what is in it.
+pub struct World {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its store.
+    pub store: Store,
+    /// The organization with its owner and a key.
+    pub founded: Founded,
+    /// The id of the team.
+    pub team: String,
+    /// The ids of its agents.
+    pub agents: Vec<String>,
+    /// The batches that were committed, when they are kept.
+    pub batches: Batches,
+    key: String,
+    // Fields are dropped in this order: first what uses the file.
+    _server: Server,
+    _runtime: Runtime,
+    _place: TempDir,
+}
+
+/// Batches as they came to the disk; nothing is kept while it is `None`.
+pub type Batches = Arc<Mutex<Option<Vec<Writes>>>>;
+
+impl World {
+    /// A server with a team of `agents` agents.
+    pub fn new(commits: Commits, agents: usize) -> Self {
+        let place = place();
+        let batches = Batches::default();
+        let tables = table_names(&roadstead::resources::tables());
+        let redb = Redb::create(&place.path().join("bench.redb"), tables).expect("a new file");
+        let disk = Watched { redb, commits, batches: batches.clone() };
+        let store =
+            Store::start(disk, Moment::system(), Keys::new([7; 32])).expect("the disk is good");
+        let founded = found(&store);
+        let runtime = server_runtime();
+        let server = runtime.block_on(async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+            let config = Config { rate_limit: 0, ..Config::default() };
+            Server::start(store.clone(), listener, config).expect("the configuration is good")
+        });
+        let (_, key) = founded.key.clone().expect("a key was asked for");
+        let mut world = World {
+            address: server.address,
+            store,
+            founded,
+            team: String::new(),
+            agents: Vec::new(),
+            batches,
+            key,
+            _server: server,
+            _runtime: runtime,
+            _place: place,
+        };
+        let team = world.ask(&world.post("/teams", json!({"slug": "crew", "name": "Crew"})));
+        world.team = id(&team);
+        for nth in 0..agents {
+            let key = format!("agent-{nth}");
+            world.ask(&world.post("/agents", json!({"stableKey": key, "name": "Agent"})));
+            let path = format!("/teams/{}/agents", world.team);
+            let hired = world.post(&path, json!({"stableKey": key, "role": "member"}));
+            world.agents.push(id(&world.ask(&hired)));
+        }
+        world
+    }
+
+    /// The bytes of a GET in the organization.
+    pub fn get(&self, path: &str) -> Vec<u8> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        format!(
+            "GET /api{path}{separator}orgSlug=acme HTTP/1.1\r\nhost: {}\r\nx-api-key: {}\r\n\r\n",
+            self.address, self.key
+        )
+        .into_bytes()
+    }
+
+    /// The bytes of a POST in the organization.
+    pub fn post(&self, path: &str, mut body: Value) -> Vec<u8> {
+        body["orgSlug"] = "acme".into();
+        let body = body.to_string();
+        format!(
+            "POST /api{path} HTTP/1.1\r\nhost: {}\r\nx-api-key: {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.address,
+            self.key,
+            body.len()
+        )
+        .into_bytes()
+    }
+
+    /// The POST of a task.
+    pub fn post_task(&self) -> Vec<u8> {
+        let task = json!({
+            "title": "Find out why the nightly import takes twice as long since Tuesday",
+            "description": "It took 40 minutes before. The logs are in the bucket of the import; \
+                            the largest customers are read first.",
+        });
+        self.post(&format!("/teams/{}/tasks", self.team), task)
+    }
+
+    /// The POST of a message to each agent, one after another.
+    pub fn post_messages(&self) -> Vec<Vec<u8>> {
+        let path = format!("/teams/{}/messages", self.team);
+        let to = |agent: &String| {
+            let message = json!({
+                "toAgentId": agent,
+                "subject": "The nightly import",
+                "body": "The import waits for a lock that the report holds. Could you move the \
+                         report to four in the morning and tell me when it has run once?",
+            });
+            self.post(&path, message)
+        };
+        self.agents.iter().map(to).collect()
+    }
+
+    /// Sends one request and reads the JSON of its answer.
+    pub fn ask(&self, request: &[u8]) -> Value {
+        client::runtime().block_on(async {
+            let mut connection = Connection::open(self.address).await;
+            let answer = connection.ask(request).await;
+            serde_json::from_slice(answer.body).expect("answers are JSON")
+        })
+    }
+}
+
+/// The id of something that was answered.
+pub fn id(answer: &Value) -> String {
+    answer["id"].as_str().expect("it has an id").to_string()
+}
+
+/// A directory on the disk that is built on: a file system in memory would make syncs free.
+pub fn place() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory can be written")
+}
+
+/// A runtime as the binary has it.
+pub fn server_runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("the system gives a runtime")
+}
+
+fn found(store: &Store) -> Founded {
+    let name = |text: &str| Name::parse(text).expect("it is a name");
+    let founding = Founding {
+        slug: Slug::parse("acme").expect("it is a slug"),
+        name: name("Acme"),
+        email: Email::parse("ada@acme.test").expect("it is an address"),
+        user_name: name("Ada"),
+        password_hash: None,
+        api_key: Some(name("bench")),
+    };
+    store
+        .write_now(Id::NOTHING, move |tx| organizations::found(tx, &founding))
+        .expect("the store is empty")
+}
+
+/// The real disk, which can be told to share no commit and to keep what it is given.
+struct Watched {
+    redb: Redb,
+    commits: Commits,
+    batches: Batches,
+}
+
+impl Disk for Watched {
+    fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
+        self.redb.snapshot()
+    }
+    fn commit(&mut self, writes: &Writes) -> Commit {
+        if let Some(batches) = self.batches.lock().expect("nobody panics holding it").as_mut() {
+            batches.push(writes.clone());
+        }
+        self.redb.commit(writes)
+    }
+    fn failed(&self) -> bool {
+        self.redb.failed()
+    }
+    fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
+        self.redb.reopen()
+    }
+    fn max_group(&self) -> usize {
+        match self.commits {
+            Commits::Shared => self.redb.max_group(),
+            Commits::Single => 1,
+        }
+    }
+}
+
+/// Where a file of the benchmark lies in `place`.
+pub fn file(place: &TempDir, name: &str) -> std::path::PathBuf {
+    Path::join(place.path(), name)
+}

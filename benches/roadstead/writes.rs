@@ -1,0 +1,141 @@
+//! Writing messages: in shared commits, beside the same server that commits each by itself, and
+//! beside the same rows put into redb without any server.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use redb::{Database, Durability, TableDefinition};
+use roadstead::store::engine::Op;
+use tempfile::TempDir;
+
+use crate::client::{Outcome, load};
+use crate::processor;
+use crate::rounds::{self, TIME, figure, ratio};
+use crate::table::{Row, Wanted};
+use crate::world::{Commits, World, file, place};
+
+/// Messages go to so many agents in turn.
+const AGENTS: usize = 16;
+
+/// The pages that the store keeps in memory.
+const CACHE_BYTES: usize = 64 * 1024 * 1024;
+
+/// The rows of writes.
+pub fn rows() -> Vec<Row> {
+    let shared = World::new(Commits::Shared, AGENTS);
+    let single = World::new(Commits::Single, AGENTS);
+    let mut rows = Vec::new();
+    for (connections, wanted) in [(64, 5.0), (256, 7.0)] {
+        let mut raw = Raw::new(&shared, connections);
+        let outcomes = rounds::run(&mut [
+            &mut || load(shared.address, connections, TIME, &shared.post_messages()),
+            &mut || load(single.address, connections, TIME, &single.post_messages()),
+            &mut || raw.run(TIME),
+        ]);
+        let row = |beside, other: &[Outcome], wanted| Row {
+            what: format!("POST of a message, {connections} connections"),
+            ours: figure(&outcomes[0]),
+            beside: format!("{beside} {}", figure(other)),
+            ratio: ratio(&outcomes[0], other),
+            wanted: Wanted::AtLeast(wanted),
+        };
+        rows.push(row("a commit each", &outcomes[1], wanted));
+        rows.push(row("raw redb", &outcomes[2], 0.85));
+    }
+    rows
+}
+
+/// redb with nothing around it.
+struct Raw {
+    database: Database,
+    /// What each of several requests writes, as the server wrote it.
+    requests: Vec<Vec<Change>>,
+    /// How many requests share a commit.
+    group: usize,
+    /// How many requests and how many keys were written.
+    written: (usize, u64),
+    _place: TempDir,
+}
+
+struct Change {
+    table: &'static str,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Raw {
+    /// An empty file, and what a message to each agent of `world` writes.
+    fn new(world: &World, group: usize) -> Self {
+        let place = place();
+        let database = Database::builder()
+            .set_cache_size(CACHE_BYTES)
+            .create(file(&place, "raw.redb"))
+            .expect("the disk is good");
+        let requests = world.post_messages().iter().map(|request| changes(world, request)).collect();
+        Raw { database, requests, group, written: (0, 0), _place: place }
+    }
+
+    fn run(&mut self, time: Duration) -> Outcome {
+        let (start, before) = (Instant::now(), processor::own());
+        let mut requests = 0;
+        while start.elapsed() < time {
+            self.commit();
+            requests += self.group as u32;
+        }
+        Outcome {
+            rate: f64::from(requests) / start.elapsed().as_secs_f64(),
+            processor: (processor::own() - before) / requests,
+        }
+    }
+
+    /// Writes a group of requests as the store does: in one commit of two phases with quick repair,
+    /// in the order of tables and keys.
+    fn commit(&mut self) {
+        let mut tables: BTreeMap<&str, BTreeMap<Vec<u8>, &[u8]>> = BTreeMap::new();
+        for _ in 0..self.group {
+            let request = &self.requests[self.written.0 % self.requests.len()];
+            self.written.0 += 1;
+            for change in request {
+                // Everything that a message writes has a new id, which stands last in its key.
+                self.written.1 += 1;
+                let mut key = change.key.clone();
+                let id = key.len() - 16;
+                key[id + 8..].copy_from_slice(&self.written.1.to_be_bytes());
+                tables.entry(change.table).or_default().insert(key, &change.value);
+            }
+        }
+        let mut write = self.database.begin_write().expect("the disk is good");
+        write.set_durability(Durability::Immediate).expect("no savepoint is open");
+        write.set_two_phase_commit(true);
+        write.set_quick_repair(true);
+        for (name, changes) in tables {
+            let table = TableDefinition::<&[u8], &[u8]>::new(name);
+            let mut table = write.open_table(table).expect("the disk is good");
+            for (key, value) in changes {
+                let before = table.insert(key.as_slice(), value).expect("the disk is good");
+                assert!(before.is_none(), "every key is new");
+            }
+        }
+        write.commit().expect("the disk is good");
+    }
+}
+
+/// What one request writes.
+fn changes(world: &World, request: &[u8]) -> Vec<Change> {
+    *world.batches.lock().expect("nobody panics holding it") = Some(Vec::new());
+    world.ask(request);
+    let batches = world.batches.lock().expect("nobody panics holding it").take();
+    // The server may have had something to write of its own meanwhile.
+    let batch = batches
+        .into_iter()
+        .flatten()
+        .find(|batch| batch.tables.contains_key("messages"))
+        .expect("a message was written");
+    let changes = batch.tables.into_iter().flat_map(|(table, changes)| {
+        changes.into_iter().map(move |(key, op)| match op {
+            Op::Insert(value) => Change { table, key, value },
+            _ => panic!("{table}: a message only adds"),
+        })
+    });
+    changes.collect()
+}
