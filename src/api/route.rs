@@ -395,7 +395,7 @@ impl Route {
                 true => (read::parse_body(raw.body)?, Mode::Body),
                 false => (read::parse_query(raw.query), Mode::Query),
             };
-            let mut issues = Vec::new();
+            let mut issues = P::problems(&raw.params);
             let mut note = |error: Error| issues.extend_from_slice(error.issues());
             let org_slug = match raw.org {
                 OrgSlug::Ignored => Ok(None),
