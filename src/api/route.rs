@@ -180,8 +180,9 @@ pub struct Route {
     pub scope: Scope,
     /// What kind of operation it has.
     pub shape: Shape,
-    /// Whether its answer shows a secret that is never shown again, so that no copy may be kept.
-    pub shows_secret: bool,
+    /// The field of its answer that may hold a secret which is never shown again, so that no copy
+    /// of such an answer may be kept.
+    pub secret: Option<&'static str>,
     /// The schemas of its path parameters.
     pub params: Vec<Schema>,
     /// The schema of its body or query.
@@ -367,9 +368,9 @@ impl Route {
         self
     }
 
-    /// Its answer shows a secret that is never shown again.
-    pub fn shows_secret(mut self) -> Self {
-        self.shows_secret = true;
+    /// Its answer shows a secret that is never shown again in this field, unless it is null.
+    pub fn shows_secret(mut self, field: &'static str) -> Self {
+        self.secret = Some(field);
         self
     }
 
@@ -448,7 +449,7 @@ impl Route {
             about: "",
             scope: Scope::Organization,
             shape,
-            shows_secret: false,
+            secret: None,
             params: P::schemas(),
             input: |generator| generator.subschema_for::<I>(),
             output: |generator| generator.subschema_for::<O>(),

@@ -163,7 +163,7 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
     if route.shape == Shape::One {
         headers.push(("ETag", "ETag"));
     }
-    if is_idempotent(route) && !route.shows_secret {
+    if is_idempotent(route) && route.secret.is_none() {
         headers.push(("Idempotency-Replayed", "IdempotencyReplayed"));
     }
     let header = |key| json!({"$ref": format!("#/components/headers/{key}")});

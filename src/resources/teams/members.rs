@@ -315,11 +315,11 @@ pub fn routes() -> Vec<Route> {
         Route::list(ALL, Rule::Member, "team_agent.list", list).about("List a team's agents"),
         Route::post(ALL, Rule::Member, "team_agent.create", hire)
             .about("Take an agent into a team")
-            .shows_secret(),
+            .shows_secret("wakeSecret"),
         Route::get(ONE, Rule::Member, "team_agent.show", show).about("Show an agent of a team"),
         Route::patch(ONE, Rule::Member, "team_agent.update", change)
             .about("Change what an agent is in a team, what it can do or where it is woken")
-            .shows_secret(),
+            .shows_secret("wakeSecret"),
         Route::delete(ONE, Rule::Member, "team_agent.delete", remove)
             .about("Take an agent out of a team"),
     ]
