@@ -83,7 +83,9 @@ fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
     };
     match route.shape {
         Shape::List => shared.extend([("limit", "Limit"), ("cursor", "Cursor")]),
-        Shape::Wait(_) => shared.push(("wait", "Wait")),
+        Shape::Wait(_) => {
+            shared.extend([("limit", "Limit"), ("cursor", "Cursor"), ("wait", "Wait")]);
+        }
         Shape::One | Shape::Change => {}
     }
     shared
