@@ -93,6 +93,11 @@ pub fn name(view: &View, member: &Member) -> Result<Name> {
     Ok(view.fetch::<Agent>(&member.agent)?.name)
 }
 
+/// The name as it is now of the member with this id; none if it has left.
+pub fn name_if_there(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Option<Name>> {
+    view.get(&(team, id))?.map(|member| name(view, &member)).transpose()
+}
+
 /// The key that a member's wakes are signed with; none if it never had a `wakeUrl`.
 pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
     let Some(sealed) = &member.wake_secret else { return Ok(None) };
@@ -113,6 +118,7 @@ pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
         tx.page(Source::TABLE, &team, Order::Ascending, &part, |_| true)?.items;
     for member in &members {
         tx.remove(member)?;
+        tx.signal(member.id.uuid());
         agents::left_team(tx, member.agent)?;
         tx.insert(&LeftMember { team, member: member.id })?;
     }
@@ -270,6 +276,7 @@ pub fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Removed>
     let member = fetch_member(&tx.view(), team.id, id)?;
     tell(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
     tx.remove(&member)?;
+    tx.signal(member.id.uuid()); // Who waits for its wakes waits in vain.
     agents::left_team(tx, member.agent)?;
     leftovers::clear_member(tx, team.id, member.id)?;
     Ok(Removed::new(member.id))
