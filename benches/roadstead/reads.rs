@@ -26,10 +26,10 @@ pub fn rows() -> Vec<Row> {
     let task = id(&world.ask(&world.post_task()));
     let request = [world.get(&format!("/teams/{}/tasks/{task}", world.team))];
     let bare = Bare::start(world.address, &request[0]);
-    let outcomes = rounds::run(&mut [
-        &mut || load(world.address, CONNECTIONS, TIME, &request),
-        &mut || load(bare.address, CONNECTIONS, TIME, &request),
-    ]);
+    let outcomes =
+        rounds::run(&mut [&mut || load(world.address, CONNECTIONS, TIME, &request), &mut || {
+            load(bare.address, CONNECTIONS, TIME, &request)
+        }]);
     vec![Row {
         what: format!("GET of a task, {CONNECTIONS} connections"),
         ours: figure(&outcomes[0]),

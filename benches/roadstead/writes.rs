@@ -71,7 +71,8 @@ impl Raw {
             .set_cache_size(CACHE_BYTES)
             .create(file(&place, "raw.redb"))
             .expect("the disk is good");
-        let requests = world.post_messages().iter().map(|request| changes(world, request)).collect();
+        let requests =
+            world.post_messages().iter().map(|request| changes(world, request)).collect();
         Raw { database, requests, group, written: (0, 0), _place: place }
     }
 

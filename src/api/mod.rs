@@ -10,7 +10,8 @@ mod route;
 pub use read::Input;
 pub use request::{At, Empty, OrgSlug, Parts, PathPart, Raw, Removed, Req, Who};
 pub use route::{
-    Action, Answer, Bound, HashAction, Look, Method, Route, Scope, Shape, Taken, WaitAction, Work,
+    Action, Answer, Bound, HashAction, Look, Method, Route, Scope, Shape, Taken, TakenPart,
+    WaitAction, Work,
 };
 
 use crate::outbox::{Job, Sweep};

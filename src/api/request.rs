@@ -8,7 +8,7 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::auth::{Caller, Identity};
-use crate::base::Id;
+use crate::base::{Id, Issue, VariableName};
 use crate::store::Part;
 
 /// A request as it came in: what its route makes a [`Req`] of.
@@ -116,6 +116,11 @@ pub trait PathPart: Send + Sync + 'static {
     fn part(text: &str) -> Self;
     /// Its JSON Schema.
     fn schema() -> Schema;
+    /// What is wrong with it, where what cannot be one is refused after all: a name that is to be
+    /// given to something.
+    fn problem(_text: &str) -> Option<Issue> {
+        None
+    }
 }
 
 impl<T: ?Sized + 'static> PathPart for Id<T> {
@@ -149,16 +154,34 @@ impl PathPart for u32 {
     }
 }
 
+/// The name of what a PUT sets (contract §1, "Text").
+impl PathPart for VariableName {
+    fn part(text: &str) -> Self {
+        VariableName::stored(text.into())
+    }
+    fn schema() -> Schema {
+        <VariableName as JsonSchema>::json_schema(&mut SchemaGenerator::default())
+    }
+    fn problem(text: &str) -> Option<Issue> {
+        VariableName::parse(text).err().map(|message| Issue::new("name", message))
+    }
+}
+
 /// All parameters of a path, in its order.
 pub trait At: Send + Sync + 'static {
-    /// Reads them.
+    /// Reads them, once there are no [`problems`](At::problems).
     fn bind(params: &[String]) -> Self;
+    /// What is wrong with them.
+    fn problems(params: &[String]) -> Vec<Issue>;
     /// Their schemas.
     fn schemas() -> Vec<Schema>;
 }
 
 impl At for () {
     fn bind(_: &[String]) -> Self {}
+    fn problems(_: &[String]) -> Vec<Issue> {
+        vec![]
+    }
     fn schemas() -> Vec<Schema> {
         vec![]
     }
@@ -168,9 +191,16 @@ fn part<P: PathPart>(params: &[String], index: usize) -> P {
     P::part(params.get(index).map_or("", String::as_str))
 }
 
+fn problem<P: PathPart>(params: &[String], index: usize) -> Option<Issue> {
+    P::problem(params.get(index).map_or("", String::as_str))
+}
+
 impl<P: PathPart> At for P {
     fn bind(params: &[String]) -> Self {
         part(params, 0)
+    }
+    fn problems(params: &[String]) -> Vec<Issue> {
+        problem::<P>(params, 0).into_iter().collect()
     }
     fn schemas() -> Vec<Schema> {
         vec![P::schema()]
@@ -181,6 +211,9 @@ impl<A: PathPart, B: PathPart> At for (A, B) {
     fn bind(params: &[String]) -> Self {
         (part(params, 0), part(params, 1))
     }
+    fn problems(params: &[String]) -> Vec<Issue> {
+        [problem::<A>(params, 0), problem::<B>(params, 1)].into_iter().flatten().collect()
+    }
     fn schemas() -> Vec<Schema> {
         vec![A::schema(), B::schema()]
     }
@@ -189,6 +222,12 @@ impl<A: PathPart, B: PathPart> At for (A, B) {
 impl<A: PathPart, B: PathPart, C: PathPart> At for (A, B, C) {
     fn bind(params: &[String]) -> Self {
         (part(params, 0), part(params, 1), part(params, 2))
+    }
+    fn problems(params: &[String]) -> Vec<Issue> {
+        [problem::<A>(params, 0), problem::<B>(params, 1), problem::<C>(params, 2)]
+            .into_iter()
+            .flatten()
+            .collect()
     }
     fn schemas() -> Vec<Schema> {
         vec![A::schema(), B::schema(), C::schema()]

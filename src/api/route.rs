@@ -136,12 +136,20 @@ pub struct Taken {
     pub json: Value,
 }
 
+/// What was taken at once.
+pub struct TakenPart {
+    /// The things.
+    pub items: Vec<Taken>,
+    /// Where to go on, if more follows.
+    pub next_cursor: Option<String>,
+}
+
 /// A bound operation that waits.
 pub trait WaitAction: Send + Sync {
     /// Looks whether there is something.
     fn look(&self, view: &View, who: &Who) -> Result<Look>;
     /// Takes it.
-    fn take(&self, tx: &mut Tx, who: &Who) -> Result<Vec<Taken>>;
+    fn take(&self, tx: &mut Tx, who: &Who) -> Result<TakenPart>;
     /// How long to wait, in seconds, when there is nothing.
     fn wait_secs(&self) -> u64;
 }
@@ -180,8 +188,9 @@ pub struct Route {
     pub scope: Scope,
     /// What kind of operation it has.
     pub shape: Shape,
-    /// Whether its answer shows a secret that is never shown again, so that no copy may be kept.
-    pub shows_secret: bool,
+    /// The field of its answer that may hold a secret which is never shown again, so that no copy
+    /// of such an answer may be kept.
+    pub secret: Option<&'static str>,
     /// The schemas of its path parameters.
     pub params: Vec<Schema>,
     /// The schema of its body or query.
@@ -315,7 +324,8 @@ impl Route {
             .scope(Scope::Installation)
     }
 
-    /// A GET that waits (`wait`, 0 to 60 seconds) until `look` finds something and then takes it.
+    /// A GET that waits (`wait`, 0 to 60 seconds) until `look` finds something and then takes a part
+    /// of it, as a list is read.
     /// With `Accept: text/event-stream` it goes on, each thing being an event named `event`.
     pub fn wait<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
         path: &'static str,
@@ -323,34 +333,37 @@ impl Route {
         name: &'static str,
         event: &'static str,
         look: fn(&View, &Req<P, I>) -> Result<Look>,
-        take: fn(&mut Tx, &Req<P, I>) -> Result<Vec<O>>,
+        take: fn(&mut Tx, &Req<P, I>) -> Result<Page<O>>,
     ) -> Self {
         struct Both<P, I, O> {
             parts: Parts<P, I>,
             secs: u64,
+            list: [u8; 32],
             look: fn(&View, &Req<P, I>) -> Result<Look>,
-            take: fn(&mut Tx, &Req<P, I>) -> Result<Vec<O>>,
+            take: fn(&mut Tx, &Req<P, I>) -> Result<Page<O>>,
         }
         impl<P: At, I: Input, O: Serialize> WaitAction for Both<P, I, O> {
             fn look(&self, view: &View, who: &Who) -> Result<Look> {
                 (self.look)(view, &Req::new(&self.parts, who))
             }
-            fn take(&self, tx: &mut Tx, who: &Who) -> Result<Vec<Taken>> {
-                let taken = (self.take)(tx, &Req::new(&self.parts, who))?;
-                let taken = taken.iter().map(|thing| {
+            fn take(&self, tx: &mut Tx, who: &Who) -> Result<TakenPart> {
+                let page = (self.take)(tx, &Req::new(&self.parts, who))?;
+                let taken = page.items.iter().map(|thing| {
                     let json = serde_json::to_value(thing)
                         .map_err(|e| Error::internal(format!("cannot be written: {e}")))?;
                     let id = json.get("id").and_then(Value::as_str).unwrap_or_default().into();
                     Ok(Taken { id, json })
                 });
-                taken.collect()
+                let next_cursor = page.next.map(|position| cursor(&self.list, &position));
+                Ok(TakenPart { items: taken.collect::<Result<_>>()?, next_cursor })
             }
             fn wait_secs(&self) -> u64 {
                 self.secs
             }
         }
         let bind = move |parts: Parts<P, I>, extra: &Extra| {
-            Ok(Action::Wait(Arc::new(Both { parts, secs: extra.wait_secs, look, take })))
+            let Extra { wait_secs: secs, list, .. } = *extra;
+            Ok(Action::Wait(Arc::new(Both { parts, secs, list, look, take })))
         };
         Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::Wait(event), bind)
     }
@@ -367,9 +380,9 @@ impl Route {
         self
     }
 
-    /// Its answer shows a secret that is never shown again.
-    pub fn shows_secret(mut self) -> Self {
-        self.shows_secret = true;
+    /// Its answer shows a secret that is never shown again in this field, unless it is null.
+    pub fn shows_secret(mut self, field: &'static str) -> Self {
+        self.secret = Some(field);
         self
     }
 
@@ -395,7 +408,7 @@ impl Route {
                 true => (read::parse_body(raw.body)?, Mode::Body),
                 false => (read::parse_query(raw.query), Mode::Query),
             };
-            let mut issues = Vec::new();
+            let mut issues = P::problems(&raw.params);
             let mut note = |error: Error| issues.extend_from_slice(error.issues());
             let org_slug = match raw.org {
                 OrgSlug::Ignored => Ok(None),
@@ -411,7 +424,7 @@ impl Route {
                 None
             });
             let mut extra = Extra::none();
-            if shape == Shape::List {
+            if matches!(shape, Shape::List | Shape::Wait(_)) {
                 match read::read_input(&value, mode) {
                     Ok(LimitQuery { limit }) => extra.set_limit(limit),
                     Err(error) => note(error),
@@ -448,7 +461,7 @@ impl Route {
             about: "",
             scope: Scope::Organization,
             shape,
-            shows_secret: false,
+            secret: None,
             params: P::schemas(),
             input: |generator| generator.subschema_for::<I>(),
             output: |generator| generator.subschema_for::<O>(),

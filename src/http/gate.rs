@@ -86,7 +86,7 @@ pub(super) async fn pass(
         address,
         link_base: &context.link_base(headers),
         list: match route.shape {
-            Shape::List => list_key(context, path, query),
+            Shape::List | Shape::Wait(_) => list_key(context, path, query),
             _ => [0; 32],
         },
     };
@@ -280,10 +280,11 @@ pub(super) fn names(list: &[u8], tag: &str, weakly: bool) -> bool {
     })
 }
 
-/// The key that cursors of a list are signed with: path and filters make the list.
+/// The key that cursors of a list are signed with: path and filters make the list; how much of it
+/// is wanted, and how long to wait for it, do not.
 fn list_key(context: &Context, path: &str, query: &str) -> [u8; 32] {
     let mut filters: Vec<_> = form_urlencoded::parse(query.as_bytes())
-        .filter(|(name, _)| name != "limit" && name != "cursor")
+        .filter(|(name, _)| !matches!(name.as_ref(), "limit" | "cursor" | "wait"))
         .collect();
     filters.sort();
     let mut list = path.as_bytes().to_vec();

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::Response;
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::gate::{Passing, admit};
 use super::{Context, Reply, json_bytes};
-use crate::api::{Look, Route, Shape, Taken, WaitAction};
+use crate::api::{Look, Route, Shape, Taken, TakenPart, WaitAction};
 use crate::auth::Presented;
 use crate::base::{Error, Id, Result};
 
@@ -55,9 +55,9 @@ pub(super) async fn wait(
         waiting.look()?;
         return Ok(stream(waiting));
     }
-    let taken = waiting.take_until(until).await?;
-    let items: Vec<_> = taken.into_iter().map(|taken| taken.json).collect();
-    Ok(json_bytes(json!({"items": items, "nextCursor": null}).to_string().into_bytes()))
+    let TakenPart { items, next_cursor } = waiting.take_until(until, &mut Vec::new()).await?;
+    let items: Vec<_> = items.into_iter().map(|taken| taken.json).collect();
+    Ok(json_bytes(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes()))
 }
 
 impl Waiting {
@@ -76,7 +76,7 @@ impl Waiting {
         })
     }
 
-    async fn take(&self) -> Result<Vec<Taken>> {
+    async fn take(&self) -> Result<TakenPart> {
         let (context, route) = (self.context.clone(), self.route.clone());
         let (presented, params) = (self.presented.clone(), self.params.clone());
         let (org_slug, operation) = (self.org_slug.clone(), self.operation.clone());
@@ -93,22 +93,25 @@ impl Waiting {
         taken.await
     }
 
-    /// Takes what there is, waiting for it until `until` or until the server stops.
-    async fn take_until(&self, until: Instant) -> Result<Vec<Taken>> {
+    /// Takes what there is, waiting for it until `until` or until the server stops. What was
+    /// `shown` the last time, and is the same still, is there to be looked at (`peek`): who waits
+    /// gets it once.
+    async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPart> {
         let mut stopping = self.context.stopping.clone();
         // Listening begins before looking, so that nothing is missed between the two.
         let mut listener = self.context.store.signals().listen(self.look()?.topic);
         loop {
             let look = self.look()?;
             if look.ready {
-                let taken = self.take().await?;
-                if !taken.is_empty() {
+                let mut taken = self.take().await?;
+                leave_out(&mut taken.items, shown);
+                if !taken.items.is_empty() {
                     return Ok(taken);
                 }
             }
             let now = Instant::now();
             if now >= until || *stopping.borrow() {
-                return Ok(Vec::new());
+                return Ok(TakenPart { items: Vec::new(), next_cursor: None });
             }
             let mut next = until.min(now + LOOK_EVERY);
             if let Some(again_at) = look.again_at {
@@ -125,6 +128,13 @@ impl Waiting {
     }
 }
 
+/// Leaves out what was `shown` the last time and is the same still; `shown` is then what there is.
+fn leave_out(taken: &mut Vec<Taken>, shown: &mut Vec<Value>) {
+    let there = taken.iter().map(|taken| taken.json.clone()).collect();
+    taken.retain(|taken| !shown.contains(&taken.json));
+    *shown = there;
+}
+
 fn stream(waiting: Waiting) -> Response<Reply> {
     let (events, body) = mpsc::channel(MAX_UNREAD);
     let Shape::Wait(name) = waiting.route.shape else {
@@ -132,17 +142,20 @@ fn stream(waiting: Waiting) -> Response<Reply> {
     };
     tokio::spawn(async move {
         let stopping = waiting.context.stopping.clone();
+        let mut shown = Vec::new();
         loop {
             let beat = Instant::now() + BEAT_EVERY;
             // When the server stops it ends with what there is.
             let taken = tokio::select! {
-                taken = timeout_at(beat + BEAT_EVERY, waiting.take_until(beat)) => taken,
+                taken = timeout_at(beat + BEAT_EVERY, waiting.take_until(beat, &mut shown)) => taken,
                 () = events.closed() => return,
             };
             let frames = match taken {
-                Ok(Ok(taken)) if taken.is_empty() && *stopping.borrow() => return,
-                Ok(Ok(taken)) if taken.is_empty() => vec![Bytes::from_static(b": alive\n\n")],
-                Ok(Ok(taken)) => taken.iter().map(|taken| event(name, taken)).collect(),
+                Ok(Ok(taken)) if taken.items.is_empty() && *stopping.borrow() => return,
+                Ok(Ok(taken)) if taken.items.is_empty() => {
+                    vec![Bytes::from_static(b": alive\n\n")]
+                }
+                Ok(Ok(taken)) => taken.items.iter().map(|taken| event(name, taken)).collect(),
                 Ok(Err(error)) => {
                     end(&events, &error).await;
                     return;
@@ -171,4 +184,32 @@ fn event(name: &str, taken: &Taken) -> Bytes {
 async fn end(events: &mpsc::Sender<Bytes>, error: &Error) {
     let data = json!({"code": error.code(), "message": error.message()});
     let _ = events.send(Bytes::from(format!("event: error\ndata: {data}\n\n"))).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there(things: &[(&str, u32)]) -> Vec<Taken> {
+        let taken = |(id, attempts): &(&str, u32)| Taken {
+            id: id.to_string(),
+            json: json!({"id": id, "attempts": attempts}),
+        };
+        things.iter().map(taken).collect()
+    }
+
+    #[test]
+    fn what_stays_there_is_shown_once_and_what_comes_back_again() {
+        let mut shown = Vec::new();
+        let mut looks = |things: &[(&str, u32)]| -> Vec<String> {
+            let mut taken = there(things);
+            leave_out(&mut taken, &mut shown);
+            taken.into_iter().map(|taken| taken.id).collect()
+        };
+        assert_eq!(looks(&[("a", 0), ("b", 0)]), ["a", "b"]);
+        assert!(looks(&[("a", 0), ("b", 0)]).is_empty());
+        assert_eq!(looks(&[("a", 0), ("c", 0)]), ["c"]);
+        assert_eq!(looks(&[("a", 1), ("b", 0)]), ["a", "b"]);
+        assert!(looks(&[]).is_empty());
+    }
 }

@@ -68,7 +68,8 @@ pub(super) async fn write(
         let subject = subject(&answer.body).or_else(|| params.last().cloned());
         audit_everywhere(tx, &who, route.name, subject, &request_id)?;
         if let Some(repeatable) = &repeatable {
-            keep(tx, repeatable, (!route.shows_secret).then_some(&answer.body))?;
+            let shows_secret = route.secret.is_some_and(|field| has(&answer.body, field));
+            keep(tx, repeatable, (!shows_secret).then_some(&answer.body))?;
         }
         Ok(Done::Now(answer))
     });
@@ -164,6 +165,12 @@ fn keep(tx: &mut Tx, repeatable: &Repeatable, answer: Option<&Vec<u8>>) -> Resul
     })
 }
 
+/// Whether an answer has something in this field.
+fn has(body: &[u8], field: &str) -> bool {
+    let answer: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    answer.is_none_or(|answer| !answer[field].is_null())
+}
+
 /// The id of what an answer is about. Every resource has it as its first field (shapes).
 fn subject(body: &[u8]) -> Option<String> {
     let rest = body.strip_prefix(b"{\"id\":\"")?;
@@ -219,5 +226,16 @@ pub(super) async fn refused(passing: &Passing<'_>, org_slug: Option<String>) {
     });
     if let Err(error) = written.await {
         tracing::warn!(%error, "a refusal could not be written to the audit log");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_its_secret_may_be_kept() {
+        assert!(has(br#"{"id":"x","wakeSecret":"whsec_"}"#, "wakeSecret"));
+        assert!(!has(br#"{"id":"x","wakeSecret":null}"#, "wakeSecret"));
     }
 }

@@ -83,7 +83,9 @@ fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
     };
     match route.shape {
         Shape::List => shared.extend([("limit", "Limit"), ("cursor", "Cursor")]),
-        Shape::Wait(_) => shared.push(("wait", "Wait")),
+        Shape::Wait(_) => {
+            shared.extend([("limit", "Limit"), ("cursor", "Cursor"), ("wait", "Wait")]);
+        }
         Shape::One | Shape::Change => {}
     }
     shared
@@ -163,7 +165,7 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
     if route.shape == Shape::One {
         headers.push(("ETag", "ETag"));
     }
-    if is_idempotent(route) && !route.shows_secret {
+    if is_idempotent(route) && route.secret.is_none() {
         headers.push(("Idempotency-Replayed", "IdempotencyReplayed"));
     }
     let header = |key| json!({"$ref": format!("#/components/headers/{key}")});

@@ -121,7 +121,7 @@ fn routes() -> Vec<Route> {
             write,
         )
         .about("Lay down a boat")
-        .shows_secret(),
+        .shows_secret("secret"),
         Route::get::<Boats, (), Boat>(
             "/fleets/{fleetId}/boats/{boatId}",
             Rule::Member,

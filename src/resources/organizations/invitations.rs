@@ -230,7 +230,7 @@ fn accept(tx: &mut Tx, req: &Req<(), Accept>, hashed: &Hashed) -> Result<(Sessio
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/organizations/members", Rule::SessionAdmin, "invitation.create", invite)
-            .shows_secret()
+            .shows_secret("token")
             .about("Invite somebody; an older invitation of the same address is good no more"),
         Route::list("/organizations/invitations", Rule::SessionAdmin, "invitation.list", list)
             .about("List the open invitations"),

@@ -222,7 +222,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::list("/api-keys", Rule::SessionMember, "api_key.list", list)
             .about("List the active keys: one's own, for admins all"),
         Route::post("/api-keys", Rule::SessionMember, "api_key.create", create)
-            .shows_secret()
+            .shows_secret("key")
             .about("Make a key; its text is shown once"),
         Route::delete("/api-keys/{keyId}", Rule::SessionMember, "api_key.delete", revoke)
             .about("Revoke a key at once and for good"),

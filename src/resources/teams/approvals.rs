@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::leftovers::remove_first;
-use super::members::{Member, fetch_member};
+use super::members::{self, Member, fetch_member};
 use super::tasks::{Task, fetch_task};
 use super::team::{Team, fetch_team};
 use crate::api::{Input, Req, Resource, Route};
@@ -156,7 +156,8 @@ fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Result<TeamAppro
         created_at: tx.now(),
     };
     tx.insert(&approval)?;
-    publish(tx, EventType::TeamApprovalRequested, told(&team, &approval))?;
+    let told = told(&tx.view(), &team, &approval)?;
+    publish(tx, EventType::TeamApprovalRequested, told)?;
     Ok(approval)
 }
 
@@ -184,18 +185,21 @@ fn decide(
         ..pending.clone()
     };
     tx.replace(&pending, &decided)?;
-    publish(tx, EventType::TeamApprovalDecided, told(&team, &decided))?;
+    let told = told(&tx.view(), &team, &decided)?;
+    publish(tx, EventType::TeamApprovalDecided, told)?;
     Ok(decided)
 }
 
 /// What the log is told.
-fn told(team: &Team, approval: &TeamApproval) -> Value {
-    json!({
+fn told(view: &View, team: &Team, approval: &TeamApproval) -> Result<Value> {
+    Ok(json!({
         "teamId": team.id, "teamName": team.name,
         "approvalId": approval.id, "title": approval.title,
-        "agentId": approval.agent_id, "taskId": approval.task_id,
+        "agentId": approval.agent_id,
+        "agentName": members::name_if_there(view, team.id, approval.agent_id)?,
+        "taskId": approval.task_id,
         "decision": approval.decision, "decidedBy": approval.decided_by,
-    })
+    }))
 }
 
 /// Removes some of a deleted team's approvals; says how many.

@@ -93,6 +93,11 @@ pub fn name(view: &View, member: &Member) -> Result<Name> {
     Ok(view.fetch::<Agent>(&member.agent)?.name)
 }
 
+/// The name as it is now of the member with this id; none if it has left.
+pub fn name_if_there(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Option<Name>> {
+    view.get(&(team, id))?.map(|member| name(view, &member)).transpose()
+}
+
 /// The key that a member's wakes are signed with; none if it never had a `wakeUrl`.
 pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
     let Some(sealed) = &member.wake_secret else { return Ok(None) };
@@ -113,6 +118,7 @@ pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
         tx.page(Source::TABLE, &team, Order::Ascending, &part, |_| true)?.items;
     for member in &members {
         tx.remove(member)?;
+        tx.signal(member.id.uuid());
         agents::left_team(tx, member.agent)?;
         tx.insert(&LeftMember { team, member: member.id })?;
     }
@@ -270,6 +276,7 @@ pub fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Removed>
     let member = fetch_member(&tx.view(), team.id, id)?;
     tell(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
     tx.remove(&member)?;
+    tx.signal(member.id.uuid()); // Who waits for its wakes waits in vain.
     agents::left_team(tx, member.agent)?;
     leftovers::clear_member(tx, team.id, member.id)?;
     Ok(Removed::new(member.id))
@@ -315,11 +322,11 @@ pub fn routes() -> Vec<Route> {
         Route::list(ALL, Rule::Member, "team_agent.list", list).about("List a team's agents"),
         Route::post(ALL, Rule::Member, "team_agent.create", hire)
             .about("Take an agent into a team")
-            .shows_secret(),
+            .shows_secret("wakeSecret"),
         Route::get(ONE, Rule::Member, "team_agent.show", show).about("Show an agent of a team"),
         Route::patch(ONE, Rule::Member, "team_agent.update", change)
             .about("Change what an agent is in a team, what it can do or where it is woken")
-            .shows_secret(),
+            .shows_secret("wakeSecret"),
         Route::delete(ONE, Rule::Member, "team_agent.delete", remove)
             .about("Take an agent out of a team"),
     ]

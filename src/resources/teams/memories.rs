@@ -183,7 +183,7 @@ pub fn clear_of_member(
 
 /// Removes for good what was deleted or superseded long enough ago (`--memory-retention`).
 const FORGET: Sweep =
-    Sweep { name: "forget retired memories", every_secs: 600, run: forget, installation: false };
+    Sweep { name: "forget retired memories", every_secs: 60, run: forget, installation: false };
 
 fn forget(tx: &mut Tx, settings: &Settings) -> Result<Swept> {
     let end = tx.now().minus_secs(settings.memory_retention_secs);

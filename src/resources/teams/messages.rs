@@ -230,7 +230,7 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     };
     tx.insert(&message)?;
     match (to, task) {
-        (Some(to), _) => wake_unless_own(tx, &to, &message, &Cause::DirectMessage(message.id))?,
+        (Some(to), _) => wake_unless_own(tx, &to, &message, &Cause::DirectMessage(&message))?,
         (None, Some(task)) => {
             if let Some(agent) = tasks::responsible(&tx.view(), &task)? {
                 wake_unless_own(tx, &agent, &message, &Cause::TaskNote(&task, message.id))?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::leftovers::remove_first;
-use super::members::{Member, fetch_member};
+use super::members::{self, Member, fetch_member};
 use super::tasks::{Task, fetch_task};
 use super::team::{Spending, Team, fetch_team};
 use crate::api::{Input, Req, Resource, Route};
@@ -116,6 +116,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run>
         let payload = json!({
             "teamId": team.id, "teamName": team.name,
             "agentId": member.id, "stableKey": member.stable_key,
+            "agentName": members::name(&tx.view(), &member)?,
             "runId": run.id, "taskId": run.task_id,
         });
         publish(tx, EventType::TeamRunFailed, payload)?;

@@ -121,16 +121,25 @@ pub fn fetch_task(view: &View, team: Id<Team>, id: Id<Task>) -> Result<Task> {
 }
 
 /// The agent whose business a task is: its assignee, or the Scrum Master when it has none
-/// (interface §1.3). An assignee who has left counts as none.
+/// (interface §1.3).
 pub fn responsible(view: &View, task: &Task) -> Result<Option<Member>> {
-    let assignee = match task.assignee_agent_id {
-        Some(id) => view.get(&(task.team_id, id))?,
-        None => None,
-    };
-    match assignee {
+    match assignee(view, task)? {
         Some(assignee) => Ok(Some(assignee)),
         None => scrum_master(view, task.team_id),
     }
+}
+
+/// The agent that has a task. One that has left the team counts as none: closed tasks keep their
+/// assignee, and open ones for as long as it takes to clear after an agent.
+fn assignee(view: &View, task: &Task) -> Result<Option<Member>> {
+    match task.assignee_agent_id {
+        Some(id) => view.get(&(task.team_id, id)),
+        None => Ok(None),
+    }
+}
+
+fn still_there(view: &View, task: &Task) -> Result<Option<Id<Member>>> {
+    Ok(assignee(view, task)?.map(|assignee| assignee.id))
 }
 
 /// Takes open tasks from an agent that leaves its team, at most so many; says how many.
@@ -285,7 +294,7 @@ pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     let assignee = fetch_if_named(&tx.view(), team, patch.assignee_agent_id.value().copied())?;
     let acting = fetch_if_named(&tx.view(), team, patch.from_agent_id)?;
 
-    let mut task = Task { updated_at: tx.now(), ..old.clone() };
+    let mut task = old.clone();
     if let Some(title) = &patch.title {
         task.title = title.clone();
     }
@@ -298,7 +307,13 @@ pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     patch.description.clone().apply(&mut task.description);
     patch.assignee_agent_id.clone().apply(&mut task.assignee_agent_id);
     patch.project_id.clone().apply(&mut task.project_id);
-    tx.replace(&old, &task)?;
+    if old.is_closed() && !task.is_closed() {
+        task.assignee_agent_id = still_there(&tx.view(), &task)?;
+    }
+    if task != old {
+        task.updated_at = tx.now();
+        tx.replace(&old, &task)?;
+    }
     if task.assignee_agent_id != old.assignee_agent_id {
         wake_assignee(tx, &task, assignee, acting)?;
     }
@@ -314,7 +329,7 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task
     if old.is_closed() {
         return Err(Error::conflict("task_closed", "the task is closed; there is nothing to do"));
     }
-    if old.assignee_agent_id.is_some_and(|assignee| assignee != agent) {
+    if still_there(&tx.view(), &old)?.is_some_and(|assignee| assignee != agent) {
         return Err(Error::conflict("task_claimed", "another agent has the task"));
     }
     let status = match old.status {

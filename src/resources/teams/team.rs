@@ -13,7 +13,7 @@ use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
 // ── Records ──────────────────────────────────────────────────────────────────
 
 /// A team.
-#[derive(Clone, Debug, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Team {
     /// Its id.
     pub id: Id<Team>,
@@ -176,7 +176,7 @@ fn show(view: &View, req: &Req<Id<Team>>) -> Result<TeamInfo> {
 fn change(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
     let old = fetch_team(&tx.view(), req.at)?;
     let patch = &req.input;
-    let mut team = Team { updated_at: tx.now(), ..old.clone() };
+    let mut team = old.clone();
     if let Some(name) = &patch.name {
         team.name = name.clone();
     }
@@ -186,7 +186,10 @@ fn change(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
         Field::Clear => team.monthly_usd = None,
         Field::Set(budget) => team.monthly_usd = Some(budget.monthly_usd.get()),
     }
-    tx.replace(&old, &team)?;
+    if team != old {
+        team.updated_at = tx.now();
+        tx.replace(&old, &team)?;
+    }
     info(&tx.view(), team)
 }
 
@@ -263,6 +266,10 @@ mod tests {
         assert_eq!(cleared.name.as_str(), "New");
         assert!(cleared.description.is_none() && cleared.budget.is_none());
         assert_eq!(patch(json!({"budget": {"monthlyUsd": 5}})).budget.unwrap().monthly_usd, 5.0);
+
+        let changed_at = cleared.updated_at;
+        world.pass_secs(1);
+        assert_eq!(patch(json!({"name": "New", "orgSlug": "acme"})).updated_at, changed_at);
     }
 
     #[test]

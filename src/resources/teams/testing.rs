@@ -104,7 +104,7 @@ pub fn repeat<P, I, O>(
 
 /// The wakes that an agent gets when it asks.
 pub fn take(world: &World, team: Id<Team>, agent: Id<Member>) -> Vec<Wake> {
-    world.write(wakes::take, (team, agent), World::input(json!({})).unwrap()).unwrap()
+    world.write(wakes::take, (team, agent), World::input(json!({})).unwrap()).unwrap().items
 }
 
 /// What happened, oldest first.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::leftovers::remove_first;
-use super::members::{Member, fetch_member};
+use super::members::{self, Member, fetch_member};
 use super::team::{Team, fetch_team};
 use crate::api::{Input, Req, Resource, Route};
 use crate::auth::{Rule, User};
@@ -126,9 +126,13 @@ fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<Timelin
 /// Tells something.
 fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<TimelineEntry> {
     let team = fetch_team(&tx.view(), req.at)?;
-    if let Some(agent) = req.input.agent_id {
-        fetch_member(&tx.view(), team.id, agent)?;
-    }
+    let agent_name = match req.input.agent_id {
+        Some(agent) => {
+            let member = fetch_member(&tx.view(), team.id, agent)?;
+            Some(members::name(&tx.view(), &member)?)
+        }
+        None => None,
+    };
     let entry = TimelineEntry {
         id: tx.new_id(),
         team_id: team.id,
@@ -143,7 +147,7 @@ fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<Timeline
     let payload = json!({
         "teamId": team.id, "teamName": team.name,
         "entryId": entry.id, "title": entry.title,
-        "agentId": entry.agent_id,
+        "agentId": entry.agent_id, "agentName": agent_name,
     });
     publish(tx, entry.kind.event_type(), payload)?;
     Ok(entry)

@@ -51,7 +51,9 @@ fn direct_mail_has_every_field_and_wakes_its_recipient_alone() {
         "audience": "agent", "readAt": null, "createdAt": "2026-01-15T12:00:00.000Z",
     });
     assert_eq!(serde_json::to_value(&mail).unwrap(), expected);
-    assert_eq!(woken(&world, crew, ann), [(WakeReason::DirectMessage, mail.id)]);
+    let wake = &take(&world, crew, ann)[0];
+    assert_eq!((wake.reason, wake.message_id), (WakeReason::DirectMessage, Some(mail.id)));
+    assert_eq!(wake.task_id, Some(bobs.id));
     assert!(woken(&world, crew, bob).is_empty());
     assert_eq!(told(&world).len(), 2, "nothing but that two were hired");
     world.assert_sound(RESOURCE.tables);

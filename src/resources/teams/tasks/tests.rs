@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::resources::teams::RESOURCE;
 use crate::resources::teams::testing::{code, hire, hire_scrum_master, take, task, team};
 use crate::resources::teams::wakes::WakeReason;
+use crate::resources::teams::{RESOURCE, members};
 use crate::resources::testing::World;
 
 fn patch(world: &World, task: &Task, body: Value) -> Result<Task> {
@@ -41,6 +41,35 @@ fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_ga
     assert_eq!(code(world.write(create, crew, World::input(refused).unwrap())), "not_found");
     assert_eq!(task(&world, crew, json!({"title": "two"})).number, 2);
     assert_eq!(task(&world, other, json!({"title": "one"})).number, 1);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_patch_that_changes_nothing_leaves_the_task_as_it_was() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let made = task(&world, crew, json!({"title": "one", "description": "x"}));
+    world.pass_secs(5);
+    assert_eq!(patch(&world, &made, json!({})).unwrap(), made);
+    assert_eq!(patch(&world, &made, json!({"description": "x", "status": "open"})).unwrap(), made);
+    let changed = patch(&world, &made, json!({"description": null})).unwrap();
+    assert!(changed.updated_at > made.updated_at);
+}
+
+#[test]
+fn a_task_that_is_opened_again_is_free_if_its_agent_has_left() {
+    let world = World::new();
+    let crew = team(&world, "crew", None);
+    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let anns = task(&world, crew, json!({"title": "one", "assigneeAgentId": ann}));
+    patch(&world, &anns, json!({"status": "done"})).unwrap();
+    world.write(members::remove, (crew, ann), ()).unwrap();
+    let done = world.read(show, (crew, anns.id), ()).unwrap();
+    assert_eq!(done.assignee_agent_id, Some(ann), "it is known who did it");
+
+    let free = patch(&world, &anns, json!({"status": "open"})).unwrap();
+    assert_eq!(free.assignee_agent_id, None);
+    assert_eq!(claim_for(&world, &free, bob).unwrap().assignee_agent_id, Some(bob));
     world.assert_sound(RESOURCE.tables);
 }
 

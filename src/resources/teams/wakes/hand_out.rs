@@ -10,18 +10,15 @@ use crate::resources::teams::members::{Member, fetch_member};
 use crate::resources::teams::messages;
 use crate::resources::teams::tasks::{self, Task};
 use crate::resources::teams::team::{Team, fetch_team};
-use crate::store::{Order, Part, Source, Step, Tx, View};
+use crate::store::{Key, Order, Page, Part, Record, Source, Step, Tx, View};
 
 /// How long a wake is in the hands of whoever took it (contract §6).
 const LEASE_SECS: i64 = 60;
 
-/// So many are handed out at once: an agent hardly does more within their leases.
-const AT_ONCE: usize = 50;
-
 /// So many are looked at in one transaction, though all of them be dropped.
 pub const LOOKED_AT: usize = 1000;
 
-/// Many times as many as are handed out at once.
+/// Several times as many as are handed out at once.
 const MAX_ACKED: usize = 1000;
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -74,30 +71,39 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 }
 
 /// Hands out an agent's wakes, oldest first.
-pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Vec<Wake>> {
+pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Page<Wake>> {
     let agent = fetch_agent(&tx.view(), req.at)?;
     let lease = req.input.peek != Some(true);
-    let mut handed = Vec::new();
-    let mut after = None;
+    let limit = req.part.limit;
+    let mut handed: Vec<Wake> = Vec::new();
+    let mut after = req.part.after.clone();
     let mut looked_at = 0;
     loop {
-        let part = Part { limit: AT_ONCE - handed.len(), after };
+        // One more than is wanted, so that it is known whether anything follows.
+        let wanted = limit - handed.len() + 1;
+        let part = Part { limit: wanted.min(LOOKED_AT - looked_at), after };
         let now = tx.now();
         let free = |wake: &Wake| !wake.is_leased(now);
-        let page = tx.page(Source::TABLE, &agent, Order::Ascending, &part, free)?;
-        looked_at += page.items.len();
-        for wake in &page.items {
-            handed.extend(offer(tx, wake, lease)?);
+        let rows = tx.page(Source::TABLE, &agent, Order::Ascending, &part, free)?;
+        looked_at += rows.items.len();
+        for wake in &rows.items {
+            let is_enough = handed.len() == limit;
+            let Some(wake) = offer(tx, wake, lease && !is_enough)? else { continue };
+            if is_enough {
+                let next = handed.last().map(|last| last.key().to_bytes());
+                return Ok(Page { items: handed, next });
+            }
+            handed.push(wake);
         }
-        if page.next.is_none() || handed.len() == AT_ONCE {
-            return Ok(handed);
+        if rows.next.is_none() {
+            return Ok(Page { items: handed, next: None });
         }
-        if looked_at >= LOOKED_AT {
+        if looked_at == LOOKED_AT {
             // Whoever waits shall look again at once.
             tx.signal(agent.uuid());
-            return Ok(handed);
+            return Ok(Page { items: handed, next: rows.next });
         }
-        after = page.next;
+        after = rows.next;
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Wake {
     pub id: Id<Wake>,
     /// Why.
     pub reason: WakeReason,
-    /// The task it is about.
+    /// The task it is about, or that the mail is about.
     pub task_id: Option<Id<Task>>,
     /// The message that caused it; the newest where several did.
     pub message_id: Option<Id<Message>>,
@@ -142,7 +142,7 @@ pub enum Cause<'a> {
     /// This task was assigned to it.
     TaskAssigned(&'a Task),
     /// This message is to it.
-    DirectMessage(Id<Message>),
+    DirectMessage(&'a Message),
     /// This message is a note on this task, which is its business.
     TaskNote(&'a Task, Id<Message>),
     /// This peer was let in.
@@ -190,7 +190,8 @@ fn new(tx: &Tx, agent: &Member, cause: &Cause) -> Wake {
         }
         Cause::DirectMessage(message) => {
             wake.reason = WakeReason::DirectMessage;
-            wake.message_id = Some(message);
+            wake.message_id = Some(message.id);
+            wake.task_id = message.task_id;
         }
         Cause::TaskNote(task, message) => {
             wake.reason = WakeReason::TaskNote;

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::hand_out::{acknowledge, look};
 use super::*;
-use crate::api::Look;
+use crate::api::{Look, Req};
 use crate::resources::teams::testing::{
     code, hire, hire_scrum_master, message, repeat, take, task, team,
 };
 use crate::resources::teams::{RESOURCE, members, messages, tasks};
-use crate::resources::testing::{NOON, World};
-use crate::store::Source;
+use crate::resources::testing::{NOON, World, parts};
+use crate::store::{Part, Source};
 
 /// A team with ann in it.
 fn crew(world: &World) -> (Id<Team>, Id<Member>) {
@@ -20,7 +20,7 @@ fn crew(world: &World) -> (Id<Team>, Id<Member>) {
 
 fn peek(world: &World, (team, agent): (Id<Team>, Id<Member>)) -> Vec<Wake> {
     let peek = World::input(json!({"peek": true})).unwrap();
-    world.write(hand_out::take, (team, agent), peek).unwrap()
+    world.write(hand_out::take, (team, agent), peek).unwrap().items
 }
 
 fn looks(world: &World, at: (Id<Team>, Id<Member>)) -> Look {
@@ -158,6 +158,35 @@ fn wakes_of_what_is_not_in_the_team_are_not_found() {
         let body = World::input(json!({"wakeIds": []})).unwrap();
         assert_eq!(code(world.write(acknowledge, at, body)), "not_found");
     }
+}
+
+#[test]
+fn wakes_are_read_in_parts_as_a_list_is() {
+    let world = World::new();
+    let (crew, ann) = crew(&world);
+    let sent: Vec<_> =
+        (0..5).map(|_| message(&world, crew, json!({"body": "x", "toAgentId": ann}))).collect();
+    let wakes = ids(&peek(&world, (crew, ann)));
+    let part = |peek: bool, limit: usize, after: Option<Vec<u8>>| {
+        let mut parts = parts((crew, ann), World::input(json!({"peek": peek})).unwrap());
+        parts.part = Part { limit, after };
+        let who = world.member.clone();
+        let take = move |tx: &mut Tx| hand_out::take(tx, &Req::new(&parts, &who));
+        world.store.write_now(world.org, take).unwrap()
+    };
+    let first = part(true, 2, None);
+    let second = part(true, 3, first.next.clone());
+    assert_eq!((ids(&first.items), ids(&second.items)), (wakes[..2].into(), wakes[2..].into()));
+    assert!(first.next.is_some() && second.next.is_none());
+
+    // What is dropped does not follow.
+    consume(&world, &sent[4], ann);
+    let handed = part(false, 2, None);
+    assert_eq!((ids(&handed.items), handed.items[0].attempts), (wakes[..2].into(), 1));
+    assert!(handed.next.is_some());
+    let last = part(false, 2, handed.next);
+    assert_eq!((ids(&last.items), last.next), (wakes[2..4].into(), None));
+    world.assert_sound(RESOURCE.tables);
 }
 
 #[test]
@@ -404,9 +433,14 @@ fn a_removed_agents_wakes_go_with_it() {
     let (crew, ann) = crew(&world);
     task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
     message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    let mut listener = world.store.signals().listen(ann.uuid());
     world.write(members::remove, (crew, ann), ()).unwrap();
     let left = world.store.read(world.org, |view| view.count(Source::<Wake>::TABLE, &(), 10));
     assert_eq!(left.unwrap(), 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let heard =
+        async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
+    assert!(runtime.block_on(heard).is_ok(), "whoever waits for its wakes is told");
     world.assert_sound(RESOURCE.tables);
 }
 
@@ -414,11 +448,14 @@ fn a_removed_agents_wakes_go_with_it() {
 fn a_wake_behind_more_dropped_ones_than_are_looked_at_at_once_is_not_forgotten() {
     let world = World::new();
     let (crew, ann) = crew(&world);
+    let mail = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    take(&world, crew, ann);
     let woken = world.store.write_now(world.org, move |tx| {
         let agent = members::fetch_member(&tx.view(), crew, ann)?;
         for _ in 0..hand_out::LOOKED_AT + 10 {
             // Nobody has to read what is not there.
-            wake(tx, &agent, &Cause::DirectMessage(tx.new_id()))?;
+            let missing = Message { id: tx.new_id(), ..mail.clone() };
+            wake(tx, &agent, &Cause::DirectMessage(&missing))?;
         }
         Ok(())
     });
