@@ -17,7 +17,7 @@ use crate::api::openapi;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Gatekeeper, Tokens};
 use crate::base::{Error, Id, Result};
-use crate::http::{self, Context, KeyUses, Limits, Router};
+use crate::http::{self, Context, KeyUses, Limits, Metrics, Router};
 use crate::outbox::Settings;
 use crate::outbox::runner::Runner;
 use crate::outside::{self, Outside};
@@ -91,6 +91,11 @@ impl Server {
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
             document: document.to_string().into_bytes(),
+            metrics: Metrics::new(vec![(
+                "wakes_dropped",
+                "Wakes dropped because their reason had gone away",
+                dropped_wakes,
+            )]),
             setup_required: AtomicBool::new(!anybody && !address.ip().is_loopback()),
             stopping: stopping.clone(),
             store: store.clone(),
@@ -129,6 +134,12 @@ impl Server {
             tracing::warn!("some jobs did not end in time; they will be done again");
         }
     }
+}
+
+/// How many wakes were dropped, in all organizations.
+fn dropped_wakes(store: &Store) -> Result<u64> {
+    let organizations = store.read(Id::NOTHING, organizations::all)?;
+    organizations.into_iter().map(|org| store.read(org, resources::dropped_wakes)).sum()
 }
 
 /// Writes down now and then when keys were used, and forgets idle buckets.

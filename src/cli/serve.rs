@@ -61,6 +61,15 @@ pub struct Serve {
     #[arg(long, value_name = "PEM", env = "ROADSTEAD_CA_FILE")]
     ca_file: Option<std::path::PathBuf>,
 
+    /// Flags of what comes later, taken so that a service file that has them starts: how long an
+    /// agent may be silent, and how mail is sent.
+    #[arg(long, env = "ROADSTEAD_STALE_AFTER", hide = true, value_parser = values::duration_secs)]
+    stale_after: Option<i64>,
+    #[arg(long, env = "ROADSTEAD_SMTP_URL", hide = true)]
+    smtp_url: Option<String>,
+    #[arg(long, env = "ROADSTEAD_MAIL_FROM", hide = true)]
+    mail_from: Option<String>,
+
     #[command(flatten)]
     common: Common,
 }

@@ -50,10 +50,7 @@ pub(super) async fn pass(
     let headers = &head.headers;
 
     // 401.
-    let presented = Presented::from_headers(
-        headers.get(API_KEY).map(HeaderValue::as_bytes),
-        headers.get(AUTHORIZATION).map(HeaderValue::as_bytes),
-    );
+    let presented = presented(headers);
     let identity = identify(context, route, &presented)?;
     if let Some(identity) = &identity
         && let Through::Key { id, .. } = identity.through
@@ -119,6 +116,14 @@ pub(super) async fn pass(
         write::refused(&passing, org_slug).await;
     }
     answered
+}
+
+/// The credential that counts among those sent.
+pub(super) fn presented(headers: &HeaderMap) -> Presented {
+    Presented::from_headers(
+        headers.get(API_KEY).map(HeaderValue::as_bytes),
+        headers.get(AUTHORIZATION).map(HeaderValue::as_bytes),
+    )
 }
 
 /// Who calls, as far as the route wants to know. On a route for sessions alone every other

@@ -5,6 +5,7 @@
 mod body;
 mod gate;
 mod limits;
+mod metrics;
 mod pages;
 mod problem;
 mod reply;
@@ -26,6 +27,7 @@ use ipnet::IpNet;
 use tokio::sync::watch;
 
 pub use limits::Limits;
+pub use metrics::{Counted, Metrics};
 pub use reply::{Reply, json, json_bytes};
 pub use router::Router;
 pub use server::{Body, serve};
@@ -58,6 +60,8 @@ pub struct Context {
     pub document: Vec<u8>,
     /// Whether only setting up is possible: listening beyond this machine without any user.
     pub setup_required: AtomicBool,
+    /// What is counted.
+    pub metrics: Metrics,
     /// Whether the server stops.
     pub stopping: watch::Receiver<bool>,
 }
@@ -119,6 +123,9 @@ pub(crate) async fn answer(
         Some(below) if below.starts_with('/') => {
             api(context, head, body, below, address, request_id).await
         }
+        None if path == "/metrics" && *method == hyper::Method::GET => {
+            metrics::page(context, address, &head.headers)
+        }
         _ => pages::page(context, method, path, request_id),
     };
     let response = answered.unwrap_or_else(|error| {
@@ -131,6 +138,7 @@ pub(crate) async fn answer(
         }
         response
     });
+    context.metrics.answered(response.status().as_u16());
     tracing::debug!(request_id, %method, path, status = response.status().as_u16(), "answered");
     response
 }

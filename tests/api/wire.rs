@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{Connection, Reply, raw};
-use crate::world::{Running, World, config};
+use crate::client::{Caller, Connection, Reply, raw};
+use crate::world::{Running, World, config, key_of};
 
 fn post(acme: &World, body: impl Into<Vec<u8>>) -> Reply {
     acme.owner.ask("POST", "/tools").bytes(body).send()
@@ -342,4 +342,25 @@ fn a_head_that_never_ends_does_not_keep_others_waiting() {
     let begun = Instant::now();
     acme.owner.get("/tools").ok();
     assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn metrics_are_for_this_machine_or_an_admins_key() {
+    let acme = World::new();
+    let scrape = |fields: &str| {
+        let head = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
+        raw(acme.address, head.as_bytes())
+    };
+    let from_afar = |caller: &Caller| {
+        let (name, value) = &caller.fields[0];
+        scrape(&format!("X-Forwarded-For: 192.0.2.1\r\n{name}: {value}\r\n"))
+    };
+    let here = scrape("");
+    assert_eq!(here.status, 200);
+    assert!(here.text().contains("roadstead_http_requests_total{status="));
+    assert!(here.text().contains("roadstead_wakes_dropped "));
+    scrape("X-Forwarded-For: 192.0.2.1\r\n").refused(401, "unauthenticated");
+    from_afar(&acme.owner).refused(403, "admin_required");
+    from_afar(&key_of(&acme.member)).refused(403, "admin_required");
+    assert_eq!(from_afar(&acme.key).status, 200);
 }
