@@ -2,7 +2,8 @@
 //!
 //! The mark is written last. A directory without it never finished being made, so nothing was ever
 //! acknowledged in it and it is made anew; a directory with it whose database is missing has lost
-//! something, and is refused rather than begun again in silence.
+//! something, and is refused rather than begun again in silence. What lies in a directory without
+//! the mark is moved aside, not removed: the mark itself may be what was lost.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write as _;
@@ -127,13 +128,17 @@ impl DataDir {
         };
         // Everybody's mail and the hashes of their passwords lie in it: its owner's business alone.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
-        for leftover in [DATABASE, KEY] {
-            let leftover = self.0.join(leftover);
+        let moment = Moment::system();
+        let aside = format!("unfinished-{}", moment.now().millis());
+        for name in [DATABASE, KEY] {
+            let leftover = self.0.join(name);
             if leftover.exists() {
-                fs::remove_file(leftover).map_err(failed)?;
+                let aside = self.0.join(format!("{name}.{aside}"));
+                tracing::warn!(moved_to = %aside.display(), "what was left here is moved aside");
+                fs::rename(leftover, aside).map_err(failed)?;
             }
         }
-        let master: [u8; 32] = Moment::system().random();
+        let master: [u8; 32] = moment.random();
         write_private(&self.0.join(KEY), format!("{}\n", codec::hex(&master)).as_bytes())
             .map_err(failed)?;
         let tables = table_names(&crate::resources::tables());
@@ -233,6 +238,11 @@ mod tests {
         fs::write(dir.database(), "half").unwrap();
         fs::write(place.path().join(KEY), "half").unwrap();
         assert!(dir.open_or_make().is_ok());
+        // Nothing of it is gone, in case the mark alone was lost.
+        let aside = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
+        let aside = aside.filter(|path| path.to_string_lossy().contains(".unfinished-"));
+        let aside: Vec<_> = aside.map(|path| fs::read_to_string(path).unwrap()).collect();
+        assert_eq!(aside, ["half", "half"]);
     }
 
     #[test]

@@ -42,8 +42,9 @@ impl Rule {
     }
 }
 
-/// The credential that counts among those sent (interface §5.1: `X-API-Key` wins).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// The credential that counts among those sent (interface §5.1: `X-API-Key` wins). There is no
+/// `Debug`: a session token stays out of logs.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Presented {
     /// None.
     Nothing,

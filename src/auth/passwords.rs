@@ -3,6 +3,7 @@
 //! Hashing takes 20 ms of a core and 19 MiB, so it happens on threads of its own, two at a time,
 //! never in a transaction.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
@@ -15,7 +16,8 @@ use crate::base::{Error, Result, Text};
 pub type Password = Text<12, 1024>;
 
 /// What is to be done with passwords for a request.
-#[derive(Clone, Debug, Default)]
+/// There is no `Debug`: passwords stay out of logs.
+#[derive(Clone, Default)]
 pub struct Hashing {
     /// A password to compare with a hash; without a hash (nobody has that address) the same work
     /// is done on one that fits nothing, so that the time tells nothing.
@@ -25,7 +27,7 @@ pub struct Hashing {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Hashed {
     /// The hash that the password compared fits; none if it was wrong, or there was none. Who
     /// writes makes sure that it still is the stored one.
@@ -36,7 +38,7 @@ pub struct Hashed {
 
 /// Where passwords are hashed.
 pub struct Passwords {
-    places: Semaphore,
+    places: Arc<Semaphore>,
 }
 
 /// Two hashings at a time: on a small machine more would starve everybody else.
@@ -46,7 +48,7 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 
 impl Default for Passwords {
     fn default() -> Self {
-        Passwords { places: Semaphore::new(MAX_AT_ONCE) }
+        Passwords { places: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
     }
 }
 
@@ -59,13 +61,16 @@ impl Passwords {
         if hashing.verify.is_none() && hashing.make.is_none() {
             return Ok(Hashed::default());
         }
-        let place = tokio::time::timeout(MAX_WAIT, self.places.acquire()).await;
-        let Ok(Ok(_place)) = place else {
+        let place = tokio::time::timeout(MAX_WAIT, self.places.clone().acquire_owned()).await;
+        let Ok(Ok(place)) = place else {
             return Err(Error::busy("overloaded", "too many are signing in; try again", 5));
         };
-        tokio::task::spawn_blocking(move || work(&hashing))
-            .await
-            .map_err(|e| Error::internal(format!("hashing failed: {e}")))?
+        let hashed = tokio::task::spawn_blocking(move || {
+            // Hashing cannot be broken off: who hangs up meanwhile makes no room for another.
+            let _place = place;
+            work(&hashing)
+        });
+        hashed.await.map_err(|e| Error::internal(format!("hashing failed: {e}")))?
     }
 }
 
@@ -104,6 +109,19 @@ fn hash(password: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn who_hangs_up_makes_no_room_before_the_hashing_ends() {
+        let passwords = Passwords::default();
+        let all = passwords.places.clone().acquire_many_owned(MAX_AT_ONCE as u32 - 1).await;
+        let make = Some("a".repeat(1_000_000)); // Longer than the next line takes.
+        let work = Box::pin(passwords.work(Hashing { verify: None, make }));
+        assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err());
+        assert_eq!(passwords.places.available_permits(), 0);
+        drop(all);
+        let every = passwords.places.acquire_many(MAX_AT_ONCE as u32).await;
+        assert!(every.is_ok(), "the place comes back when it has ended");
+    }
 
     #[test]
     fn only_the_right_password_verifies_and_only_then_a_new_one_is_made() {

@@ -7,7 +7,7 @@ use super::checked::checked;
 use bincode::{Decode, Encode};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
 /// A point in time: milliseconds since 1970, UTC. Written `2026-11-21T18:23:03.120Z`; read from any
 /// RFC 3339 date-time, what is finer than a millisecond being cut off.
@@ -51,10 +51,12 @@ impl Time {
         Time(date.midnight().assume_utc().unix_timestamp() * 1000)
     }
 
-    /// Reads an RFC 3339 date-time.
+    /// Reads an RFC 3339 date-time. In UTC, too, its year must be one of four digits, so that it
+    /// can be written.
     pub fn parse(text: &str) -> Option<Self> {
-        let nanos = OffsetDateTime::parse(text, &Rfc3339).ok()?.unix_timestamp_nanos();
-        Some(Time(nanos.div_euclid(1_000_000) as i64))
+        let utc = OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC)?;
+        let nanos = utc.unix_timestamp_nanos();
+        (utc.year() >= 0).then(|| Time(nanos.div_euclid(1_000_000) as i64))
     }
 
     fn as_datetime(self) -> OffsetDateTime {
@@ -121,6 +123,13 @@ mod tests {
         }
         assert!(Time::parse("2026-01-31").is_none());
         assert!(Time::parse("2026-02-30T00:00:00Z").is_none());
+        for (inside, outside) in [
+            ("0000-01-01T00:00:00Z", "0000-01-01T00:00:00+00:01"),
+            ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59-00:01"),
+        ] {
+            assert_eq!(Time::parse(inside).unwrap().to_string()[..19], inside[..19]);
+            assert!(Time::parse(outside).is_none(), "{outside}");
+        }
     }
 
     #[test]

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::tasks::{BY_DUE, Job, Next, Settings, Step, Sweep, Swept, Task, WRITTEN};
-use crate::base::{Id, Result};
+use super::tasks::{BY_DUE, Job, Next, Settings, Step, Sweep, Swept, Task, WRITTEN, retry_at};
+use crate::base::{Error, Id, Result};
 use crate::outside::Outside;
-use crate::store::{Order, Org, Step as Go, Store};
+use crate::store::{Order, Org, Step as Go, Store, Tx};
 
 /// A lease lasts a minute: longer than the longest call, short enough to come back soon after a
 /// crash.
@@ -103,31 +103,39 @@ impl Runner {
     }
 
     async fn carry_out(&self, task: Task) {
-        if let Err(error) = self.try_task(&task).await {
+        let Err(error) = self.try_task(&task).await else { return };
+        tracing::error!(%error, kind = task.kind, task = %task.id, "a task failed");
+        let put_off = self.store.write(Id::NOTHING, move |tx| put_off(tx, &task));
+        if let Err(error) = put_off.await {
             // It becomes due again when its lease ends.
-            tracing::error!(%error, kind = task.kind, task = %task.id, "a task failed");
+            tracing::error!(%error, "a task that failed cannot be put off");
         }
     }
 
     async fn try_task(&self, task: &Task) -> Result<()> {
         let Some(job) = self.jobs.iter().copied().find(|job| job.kind == task.kind) else {
-            return Err(crate::base::Error::internal(format!("no job does {}", task.kind)));
+            return Err(Error::internal(format!("no job does {}", task.kind)));
         };
         let own = task.clone();
-        let step = self.store.write(task.org, move |tx| (job.prepare)(tx, &own)).await?;
-        let next = match step {
-            Step::Done => Next::Done,
-            Step::Later(at) => Next::Again(at),
-            Step::Call(call) => {
+        let step = self.store.write(task.org, move |tx| match leased(tx, &own)? {
+            Some(_) => (job.prepare)(tx, &own).map(Some),
+            None => Ok(None),
+        });
+        let next = match step.await? {
+            None => return Ok(()),
+            Some(Step::Done) => Next::Done,
+            Some(Step::Later(at)) => Next::Again(at),
+            Some(Step::Call(call)) => {
                 let answer = Arc::new(self.outside.send(*call).await);
                 let own = task.clone();
-                return self
-                    .store
-                    .write(task.org, move |tx| {
-                        let next = (job.settle)(tx, &own, &answer)?;
-                        finish(tx, &own, &next)
-                    })
-                    .await;
+                let settled = self.store.write(task.org, move |tx| {
+                    if leased(tx, &own)?.is_none() {
+                        return Ok(());
+                    }
+                    let next = (job.settle)(tx, &own, &answer)?;
+                    finish(tx, &own, &next)
+                });
+                return settled.await;
             }
         };
         let own = task.clone();
@@ -152,27 +160,171 @@ impl Runner {
             false => (self.organizations)(&self.store)?,
         };
         for org in organizations {
+            // What is wrong with one organization must not keep the others from their turn.
+            if let Err(error) = self.sweep_one(sweep, org, stop).await {
+                tracing::error!(%error, sweep = sweep.name, %org, "a sweep failed");
+            }
+        }
+        Ok(())
+    }
+
+    async fn sweep_one(
+        &self,
+        sweep: &'static Sweep,
+        org: Id<Org>,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<()> {
+        while !*stop.borrow() {
             let settings = self.settings.clone();
-            while !*stop.borrow() {
-                let settings = settings.clone();
-                let swept = self.store.write(org, move |tx| (sweep.run)(tx, &settings)).await?;
-                if swept == Swept::Clean {
-                    break;
-                }
+            let swept = self.store.write(org, move |tx| (sweep.run)(tx, &settings)).await?;
+            if swept == Swept::Clean {
+                break;
             }
         }
         Ok(())
     }
 }
 
-/// Removes a task or puts it off, unless its lease ran out and somebody else has it.
-fn finish(tx: &mut crate::store::Tx, task: &Task, next: &Next) -> Result<()> {
-    let Some(now) = tx.get::<Task>(&task.id)? else { return Ok(()) };
-    if now.attempts != task.attempts {
-        return Ok(());
-    }
+/// The task as it is now, unless its lease ran out and somebody else has it, or did it.
+fn leased(tx: &Tx, task: &Task) -> Result<Option<Task>> {
+    Ok(tx.get::<Task>(&task.id)?.filter(|now| now.attempts == task.attempts))
+}
+
+/// Removes a task that was done, or sees that it is due again.
+fn finish(tx: &mut Tx, task: &Task, next: &Next) -> Result<()> {
+    let Some(now) = leased(tx, task)? else { return Ok(()) };
     match next {
         Next::Done => tx.remove(&now),
-        Next::Again(at) => tx.replace(&now, &Task { due_at: *at, ..now.clone() }),
+        Next::Again(at) => {
+            let again = Task { due_at: *at, failing_since: None, failures: 0, ..now.clone() };
+            tx.replace(&now, &again)
+        }
+    }
+}
+
+/// Puts off a task that could not be carried out, or gives it up.
+fn put_off(tx: &mut Tx, task: &Task) -> Result<()> {
+    let Some(now) = leased(tx, task)? else { return Ok(()) };
+    let since = now.failing_since.unwrap_or(tx.now());
+    let failures = now.failures + 1;
+    let again = retry_at(tx.now(), since, failures);
+    let failed = Task {
+        due_at: again.unwrap_or(now.due_at),
+        failing_since: Some(since),
+        failures,
+        dead: again.is_none(),
+        ..now.clone()
+    };
+    tx.replace(&now, &failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Time;
+    use crate::outbox::{EventType, LogEntry, TABLES, enqueue, publish};
+    use crate::outside;
+    use crate::store::{Moment, Source};
+    use serde_json::json;
+
+    const NOON: Time = Time::from_millis(1_800_000_000_000);
+
+    /// Leaves one event each time it is done.
+    const DONE: Job = Job {
+        kind: "test.done",
+        prepare: |tx, _| publish(tx, EventType::AgentError, json!({})).map(|()| Step::Done),
+        settle: |_, _, _| Ok(Next::Done),
+    };
+    /// Cannot be done.
+    const BROKEN: Job = Job {
+        kind: "test.broken",
+        prepare: |_, _| Err(Error::internal("it cannot be done")),
+        settle: |_, _, _| Ok(Next::Done),
+    };
+
+    fn org(number: u128) -> Id<Org> {
+        Id::new(uuid::Uuid::from_u128(number))
+    }
+
+    fn runner() -> Runner {
+        Runner {
+            store: Store::in_memory(Moment::at(NOON)),
+            outside: outside::Outside::new(outside::Config::default()).unwrap(),
+            jobs: vec![&DONE, &BROKEN],
+            sweeps: vec![],
+            settings: Settings { memory_retention_secs: 0, log_retention_secs: 0 },
+            organizations: |_| Ok(vec![org(1), org(2)]),
+        }
+    }
+
+    async fn write_task(runner: &Runner, job: &'static Job) {
+        let now = runner.store.moment().now();
+        let write = move |tx: &mut Tx| enqueue(tx, job, Id::NOTHING, None, now);
+        runner.store.write(org(1), write).await.unwrap();
+    }
+
+    fn tasks(runner: &Runner) -> Vec<Task> {
+        assert_eq!(runner.store.check(TABLES).unwrap().messages, Vec::<String>::new());
+        runner.store.read(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
+    }
+
+    fn events(runner: &Runner, org: Id<Org>) -> usize {
+        runner.store.read(org, |view| view.count::<LogEntry>(Source::TABLE, &(), 9)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_task_that_cannot_be_done_is_tried_ever_more_seldom_and_then_dead() {
+        for job in [&BROKEN, &Job { kind: "test.nobody_knows_it", ..BROKEN }] {
+            let runner = runner();
+            write_task(&runner, job).await;
+            let mut waited = vec![];
+            while let Some(task) = runner.lease().await {
+                runner.carry_out(task).await;
+                let secs = tasks(&runner)[0].due_at.secs() - runner.store.moment().now().secs();
+                waited.push(secs);
+                runner.store.moment().advance_secs(secs);
+            }
+            let delays = [5, 300, 1800, 7200, 18_000, 18_000, 18_000, 18_000];
+            assert_eq!(waited[..delays.len()], delays);
+            assert_eq!(waited.len(), delays.len() + 1, "the last attempt is not followed by any");
+            assert!(tasks(&runner)[0].dead);
+            // One that can be done is not held up by it.
+            write_task(&runner, &DONE).await;
+            runner.carry_out(runner.lease().await.unwrap()).await;
+            assert_eq!((events(&runner, org(1)), tasks(&runner).len()), (1, 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_comes_back_late_changes_nothing() {
+        let runner = runner();
+        write_task(&runner, &DONE).await;
+        let late = runner.lease().await.unwrap();
+        assert!(runner.lease().await.is_none());
+        runner.store.moment().advance_secs(LEASE_SECS);
+        let own = runner.lease().await.unwrap();
+        runner.carry_out(late).await;
+        assert_eq!((events(&runner, org(1)), tasks(&runner).len()), (0, 1));
+        runner.carry_out(own).await;
+        assert_eq!((events(&runner, org(1)), tasks(&runner).len()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_sweep_that_fails_in_one_organization_goes_on_to_the_next() {
+        const SWEEP: Sweep = Sweep {
+            name: "test",
+            every_secs: 1,
+            run: |tx, _| {
+                if tx.org() == org(1) {
+                    return Err(Error::internal("it cannot be swept"));
+                }
+                publish(tx, EventType::AgentError, json!({})).map(|()| Swept::Clean)
+            },
+            installation: false,
+        };
+        let runner = runner();
+        let (_stop, stopping) = watch::channel(false);
+        runner.sweep_once(&SWEEP, &stopping).await.unwrap();
+        assert_eq!([1, 2].map(|n| events(&runner, org(n))), [0, 1]);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A row is leased by moving its due time to the end of the lease and counting the attempt; if the
 //! process dies, it becomes due again. An attempt that comes back late finds another count and
-//! changes nothing.
+//! changes nothing. One that cannot be carried out at all (its job fails, or is not known) is tried
+//! again with growing delays and, after a day of that, is dead: kept to be looked at, never due.
 
 use bincode::{Decode, Encode};
 use uuid::Uuid;
@@ -30,13 +31,20 @@ pub struct Task {
     pub attempts: u32,
     /// When it was written.
     pub created_at: Time,
+    /// Since when it cannot be carried out; none while it can.
+    pub failing_since: Option<Time>,
+    /// How often that was tried since then.
+    pub failures: u32,
+    /// Whether it was given up.
+    pub dead: bool,
 }
 
 /// What a task is about: a record of its job's resource.
 pub enum Subject {}
 
-/// Tasks by due time.
-pub static BY_DUE: Index<Task, Time> = Index::many("outbox.by_due", |task| Some(task.due_at));
+/// Tasks by due time; dead ones are never due.
+pub static BY_DUE: Index<Task, Time> =
+    Index::many("outbox.by_due", |task| (!task.dead).then_some(task.due_at));
 
 impl Record for Task {
     const TABLE: &'static str = "outbox";
@@ -68,6 +76,9 @@ pub fn enqueue(
         due_at,
         attempts: 0,
         created_at: tx.now(),
+        failing_since: None,
+        failures: 0,
+        dead: false,
     };
     tx.signal(WRITTEN);
     tx.insert(&task)
