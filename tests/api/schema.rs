@@ -190,3 +190,16 @@ fn validator(name: &'static str, operation: &'static Value) -> Arc<Validator> {
     });
     validator.clone()
 }
+
+#[test]
+fn an_answer_that_is_not_as_promised_is_noticed() {
+    let noticed = |status: u16, body: Value| {
+        let headers = vec![("content-type".to_string(), "application/json".to_string())];
+        let reply = Reply { status, headers, body: body.to_string().into_bytes() };
+        std::panic::catch_unwind(|| check("GET", "/api/tools?limit=1", &reply)).is_err()
+    };
+    assert!(!noticed(200, json!({"items": [], "nextCursor": null})));
+    assert!(noticed(200, json!({"items": []})));
+    assert!(noticed(200, json!({"items": [{"id": 1}], "nextCursor": null})));
+    assert!(noticed(418, json!({})));
+}

@@ -195,12 +195,14 @@ impl Connection {
 
     fn fill(&mut self) -> io::Result<()> {
         let mut bytes = [0; 16 * 1024];
-        match self.stream.read(&mut bytes)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            read => {
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
                 self.read.extend_from_slice(&bytes[..read]);
                 Ok(())
             }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }

@@ -1,0 +1,188 @@
+//! Commands that do one thing and end.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::process::{Place, Serving, command, run};
+
+#[test]
+fn init_makes_an_organization_its_owner_and_a_key_that_is_printed_once() {
+    let place = Place::new();
+    let made = place.init(&["--json"], None).succeeds();
+    assert_eq!(made["organization"]["slug"], "acme");
+    assert_eq!(made["user"]["email"], "ada@acme.test");
+    assert_eq!(made["apiKey"]["permissions"], json!(["deployment:approve-as"]));
+    let expected = [
+        ("organization", vec!["id", "slug", "name"]),
+        ("user", vec!["id", "email", "name"]),
+        ("apiKey", vec!["id", "name", "key", "permissions"]),
+    ];
+    for (part, fields) in expected {
+        let there: Vec<_> = made[part].as_object().unwrap().keys().collect();
+        assert_eq!(there, fields, "{part}");
+    }
+    let key = made["apiKey"]["key"].as_str().unwrap();
+    for file in fs::read_dir(place.data()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(key.len()).any(|window| window == key.as_bytes()));
+    }
+    let serving = Serving::start(&place, &[]);
+    assert_eq!(serving.announced["setupLink"], json!(null));
+    let members = serving.caller(key).get("/organizations/members").items();
+    assert_eq!(members[0]["role"], "owner");
+    assert_eq!(members[0]["emailVerified"], true);
+}
+
+#[test]
+fn init_for_people_says_what_to_do_next() {
+    let place = Place::new();
+    let ended = place.init(&[], None);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for part in ["rsk_", "acme", "ada@acme.test", "roadstead serve --data"] {
+        assert!(ended.stdout.contains(part), "{ended:?}");
+    }
+}
+
+#[test]
+fn the_password_is_the_first_line_without_its_end() {
+    for stdin in
+        ["correct horse battery\r\nsecond", "correct horse battery\n", "correct horse battery"]
+    {
+        let place = Place::new();
+        place.init(&["--json", "--password-stdin"], Some(stdin)).succeeds();
+        let serving = Serving::start(&place, &[]);
+        let sign_in = json!({"email": "ada@acme.test", "password": "correct horse battery"});
+        serving.caller("x").with_fields(&[]).post("/auth/sign-in", sign_in).ok();
+    }
+    let place = Place::new();
+    place.init(&["--password-stdin"], Some("short\n")).fails(2, "at least 12 characters");
+    assert!(!place.data().exists());
+}
+
+#[test]
+fn a_second_init_changes_nothing() {
+    let (place, key) = Place::founded();
+    place.init(&["--json"], None).fails(1, "already");
+    let other = ["init", "--org", "b", "--org-name", "B", "--email", "b@b.test", "--name", "B"];
+    place.run(&other).fails(1, "already");
+    let serving = Serving::start(&place, &[]);
+    assert_eq!(serving.caller(&key).get("/organizations/members").items().len(), 1);
+}
+
+#[test]
+fn wrong_usage_is_told_and_makes_nothing() {
+    let place = Place::new();
+    let init = |org: &str, email: &str| {
+        let args = ["init", "--org", org, "--org-name", "A", "--email", email, "--name", "A"];
+        place.run(&args)
+    };
+    place.run(&["init", "--org", "acme"]).fails(2, "--org-name");
+    init("No Slug", "a@b.test").fails(2, "--org");
+    init("acme", "nobody").fails(2, "--email");
+    place.run(&["serve", "--no-such-flag"]).fails(2, "--no-such-flag");
+    place.run(&["serve", "--memory-retention", "soon"]).fails(2, "--memory-retention");
+    place.run(&["serve", "--trusted-proxy", "example.com"]).fails(2, "--trusted-proxy");
+    place.run(&["serve", "--ca-file", "/does/not/exist"]).fails(2, "--ca-file");
+    place.run(&["nothing"]).fails(2, "nothing");
+    assert!(!place.data().exists());
+}
+
+#[test]
+fn a_flag_wins_over_its_variable() {
+    let place = Place::new();
+    let mut by_variables = command(&["init"], &place.data());
+    by_variables.env("ROADSTEAD_ORG", "acme").env("ROADSTEAD_ORG_NAME", "Acme");
+    by_variables.env("ROADSTEAD_EMAIL", "ada@acme.test").env("ROADSTEAD_NAME", "Ada");
+    by_variables.env("ROADSTEAD_JSON", "true").args(["--org", "flag"]);
+    assert_eq!(run(by_variables, None).succeeds()["organization"]["slug"], "flag");
+}
+
+#[test]
+fn a_directory_that_cannot_be_opened_is_told_with_the_reason() {
+    let (place, _) = Place::founded();
+    let serving = Serving::start(&place, &[]);
+    for args in [&["serve", "--listen", "127.0.0.1:0"][..], &["check"]] {
+        place.run(args).fails(2, "another process");
+    }
+    place.init(&[], None).fails(2, "another process");
+    drop(serving);
+
+    let (key, mark) = (place.file("installation.key"), place.file("format"));
+    let right = fs::read(&key).unwrap();
+    let all = [&["serve", "--listen", "127.0.0.1:0"][..], &["check"]];
+    for (content, reason) in [("00".repeat(32), "is not the key"), ("x".into(), "damaged")] {
+        fs::write(&key, content).unwrap();
+        all.iter().for_each(|args| place.run(args).fails(2, reason));
+    }
+    fs::remove_file(&key).unwrap();
+    all.iter().for_each(|args| place.run(args).fails(2, "installation.key"));
+    fs::write(&key, right).unwrap();
+    let good = fs::read(&mark).unwrap();
+    fs::write(&mark, "999\n").unwrap();
+    all.iter().for_each(|args| place.run(args).fails(2, "newer"));
+    fs::write(&mark, good).unwrap();
+    assert_eq!(place.run(&["check"]).code, Some(0));
+    let nowhere = Place::new();
+    nowhere.run(&["check"]).fails(2, "roadstead init");
+    assert!(!nowhere.data().exists());
+}
+
+#[test]
+fn check_tells_sound_from_damaged() {
+    let (place, _) = Place::founded();
+    let sound = place.run(&["check", "--json"]).succeeds();
+    assert_eq!((&sound["sound"], &sound["wrong"]), (&json!(true), &json!(0)));
+    assert!(sound["records"].as_u64().unwrap() >= 4, "{sound}");
+
+    // A bit in a record of the user, wherever the file has copies of it.
+    let file = place.file("roadstead.redb");
+    let mut bytes = fs::read(&file).unwrap();
+    let name = b"Ada Lovelace";
+    let places: Vec<_> =
+        (0..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name)).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at] ^= 1;
+    }
+    fs::write(&file, &bytes).unwrap();
+    let ended = place.run(&["check", "--json"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let found: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(found["sound"], false);
+    assert!(!found["findings"].as_array().unwrap().is_empty());
+
+    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let ended = place.run(&["check"]);
+    assert!(matches!(ended.code, Some(1 | 2)), "{ended:?}");
+    fs::write(&file, "").unwrap();
+    assert!(matches!(place.run(&["check"]).code, Some(1 | 2)));
+    // What was lost is not begun again in silence.
+    assert_eq!(place.run(&["serve", "--listen", "127.0.0.1:0"]).code, Some(2));
+}
+
+#[test]
+fn version_routes_and_document_are_printed_without_any_data() {
+    let place = Place::new();
+    let version = place.run(&["version", "--json"]).succeeds();
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    let text = place.run(&["version"]).stdout;
+    assert!(text.contains(env!("CARGO_PKG_VERSION")));
+
+    let routes = place.run(&["routes", "--json"]).succeeds();
+    let routes = routes["routes"].as_array().unwrap();
+    let table = place.run(&["routes"]);
+    assert_eq!(table.code, Some(0));
+    for route in routes {
+        let path = route["path"].as_str().unwrap();
+        assert!(path.starts_with("/api/"), "{path}");
+        assert!(table.stdout.contains(path.strip_prefix("/api").unwrap()), "{path}");
+    }
+    assert!(routes.len() > 80);
+
+    let document = place.run(&["openapi", "--json"]).succeeds();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
+    let pretty: serde_json::Value = serde_json::from_str(&place.run(&["openapi"]).stdout).unwrap();
+    assert_eq!(pretty, document);
+    assert!(!place.data().exists());
+}

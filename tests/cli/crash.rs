@@ -1,0 +1,231 @@
+//! Killed under load, again and again: what was acknowledged is there with its value, nothing is
+//! there in part, and what was not acknowledged is done once when it is sent again.
+//!
+//! `ROADSTEAD_TEST_CYCLES` says how often (5), `ROADSTEAD_TEST_SEED` repeats what a failure prints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::client::Caller;
+use crate::process::{Place, Serving};
+
+const WRITERS: usize = 8;
+
+/// Numbers that only look random (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// What one writer knows. Each has an agent, and things, of its own.
+#[derive(Default)]
+struct Writer {
+    stable_key: String,
+    agent: String,
+    team: String,
+    /// What a path must answer: one of these, the last one most likely.
+    things: BTreeMap<String, Vec<Value>>,
+    /// Those of them that were written since all was verified.
+    fresh: BTreeSet<String>,
+    /// Whether a memory must be recalled; `None` where the answer to its deletion never came.
+    memories: BTreeMap<String, Option<bool>>,
+    /// Tasks made, and versions.
+    tasks: Vec<String>,
+    versions: u64,
+    requests: u64,
+    /// A request with an `Idempotency-Key` whose answer never came.
+    unanswered: Option<(String, String, Value)>,
+}
+
+impl Writer {
+    /// Writes until nobody answers any more.
+    fn work(&mut self, caller: &Caller, mut dice: Dice) {
+        while self.write(caller, &mut dice).is_some() {}
+    }
+
+    /// Writes something, if it is answered.
+    fn write(&mut self, caller: &Caller, dice: &mut Dice) -> Option<()> {
+        let title = format!("{} {}", self.stable_key, dice.below(u64::MAX));
+        let memories = format!("/teams/{}/agents/{}/memories", self.team, self.agent);
+        match dice.below(8) {
+            0..=2 => {
+                let tasks = format!("/teams/{}/tasks", self.team);
+                let made = self.post(caller, &tasks, json!({"title": title}))?;
+                self.know_task(&made);
+            }
+            3..=4 if !self.tasks.is_empty() => {
+                let task = &self.tasks[dice.below(self.tasks.len() as u64) as usize];
+                self.fresh.insert(task.clone());
+                let before = self.things[task].last().unwrap().clone();
+                let ask = caller.ask("PATCH", task).org_json(json!({"title": title}));
+                let Ok(reply) = ask.try_send() else {
+                    // Either as it was, or with the new title.
+                    self.things
+                        .get_mut(task)?
+                        .push(json!({"number": before["number"], "title": title}));
+                    return None;
+                };
+                self.things.insert(task.clone(), vec![reply.ok()]);
+            }
+            5 => {
+                let versions = format!("/agents/{}/versions", self.stable_key);
+                let made = self.post(caller, &versions, json!({}))?;
+                self.know_version(&made);
+            }
+            6 => {
+                let made = self.post(caller, &memories, json!({"content": title}))?;
+                self.memories.insert(made["id"].as_str()?.into(), Some(true));
+            }
+            _ => {
+                let live = self.memories.iter().find(|(_, live)| **live == Some(true));
+                let Some(id) = live.map(|(id, _)| id.clone()) else { return Some(()) };
+                self.memories.insert(id.clone(), None);
+                let path = caller.in_org(&format!("{memories}/{id}"));
+                caller.ask("DELETE", &path).try_send().ok()?.ok();
+                self.memories.insert(id, Some(false));
+            }
+        }
+        Some(())
+    }
+
+    fn post(&mut self, caller: &Caller, path: &str, body: Value) -> Option<Value> {
+        self.requests += 1;
+        let key = format!("{} {}", self.stable_key, self.requests);
+        self.unanswered = Some((path.into(), key.clone(), body.clone()));
+        let ask = caller.ask("POST", path).with("Idempotency-Key", &key).org_json(body);
+        let made = ask.try_send().ok()?.ok();
+        self.unanswered = None;
+        Some(made)
+    }
+
+    /// Sends again what was not answered. It is done now, or was before.
+    fn repeat(&mut self, caller: &Caller) {
+        let Some((path, key, body)) = self.unanswered.take() else { return };
+        let ask = caller.ask("POST", &path).with("Idempotency-Key", &key).org_json(body);
+        let made = ask.send().ok();
+        match path.rsplit('/').next() {
+            Some("tasks") => self.know_task(&made),
+            Some("versions") => self.know_version(&made),
+            _ => {
+                self.memories.insert(made["id"].as_str().unwrap().into(), Some(true));
+            }
+        }
+    }
+
+    fn know_task(&mut self, task: &Value) {
+        let path = format!("/teams/{}/tasks/{}", self.team, task["id"].as_str().unwrap());
+        self.tasks.push(path.clone());
+        self.fresh.insert(path.clone());
+        self.things.insert(path, vec![task.clone()]);
+    }
+
+    fn know_version(&mut self, version: &Value) {
+        self.versions += 1;
+        // Nobody else makes versions of this agent.
+        assert_eq!(version["version"], self.versions);
+        let path = format!("/agents/{}/versions/{}", self.stable_key, self.versions);
+        self.fresh.insert(path.clone());
+        self.things.insert(path, vec![version.clone()]);
+    }
+
+    /// Fails unless everything that was written is as it was acknowledged.
+    fn verify(&mut self, caller: &Caller) {
+        for path in std::mem::take(&mut self.fresh) {
+            let expected = self.things.get_mut(&path).unwrap();
+            let found = caller.get(&path).ok();
+            let fits = |expected: &Value| {
+                let fields = expected.as_object().unwrap();
+                fields.iter().all(|(name, value)| found[name] == *value)
+            };
+            assert!(expected.iter().any(fits), "{path}: {found} is none of {expected:?}");
+            *expected = vec![found];
+        }
+        let path = format!("/teams/{}/agents/{}/memories", self.team, self.agent);
+        let recalled = caller.walk(&path, 200);
+        let recalled: BTreeSet<_> = recalled.iter().map(|m| m["id"].as_str().unwrap()).collect();
+        for (id, live) in &mut self.memories {
+            let found = recalled.contains(id.as_str());
+            assert!(live.is_none_or(|live| live == found), "the memory {id}: {found}");
+            *live = Some(found);
+        }
+        // None that nobody knows of.
+        assert!(recalled.iter().all(|id| self.memories.contains_key(*id)));
+        let made = caller.get(&format!("/agents/{}", self.stable_key)).ok();
+        assert_eq!(made["latestVersion"].as_u64().unwrap_or(0), self.versions);
+    }
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn what_was_acknowledged_survives_being_killed() {
+    let cycles = from_environment("ROADSTEAD_TEST_CYCLES").unwrap_or(5);
+    let seed = from_environment("ROADSTEAD_TEST_SEED").unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.unwrap().as_nanos() as u64 | 1
+    });
+    println!("ROADSTEAD_TEST_SEED={seed}");
+    let mut dice = Dice(seed);
+    let (place, key) = Place::founded();
+    let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
+    let ada = serving.caller(&key);
+    let team = ada.post("/teams", json!({"slug": "crew", "name": "Crew"})).id();
+    let mut writers: Vec<_> = (0..WRITERS)
+        .map(|n| {
+            let stable_key = format!("agent-{n}");
+            ada.post("/agents", json!({"stableKey": stable_key, "name": "A"})).ok();
+            let body = json!({"stableKey": stable_key, "role": "member"});
+            let agent = ada.post(&format!("/teams/{team}/agents"), body).id();
+            Writer { stable_key, agent, team: team.clone(), ..Writer::default() }
+        })
+        .collect();
+
+    for cycle in 0..cycles {
+        let after = Duration::from_millis(20 + dice.below(480));
+        println!("cycle {cycle}: killed after {after:?}");
+        let callers: Vec<_> = writers.iter().map(|_| serving.caller(&key)).collect();
+        std::thread::scope(|scope| {
+            for (writer, caller) in writers.iter_mut().zip(callers) {
+                let dice = Dice(dice.below(u64::MAX) | 1);
+                scope.spawn(move || writer.work(&caller, dice));
+            }
+            // When it dies is the only thing that time decides here.
+            std::thread::sleep(after);
+            serving.kill();
+        });
+
+        let checked = place.run(&["check", "--json"]);
+        assert_eq!(checked.code, Some(0), "{checked:?}");
+        serving = Serving::start(&place, &["--rate-limit", "0"]);
+        let ada = serving.caller(&key);
+        for writer in &mut writers {
+            writer.repeat(&ada);
+            writer.verify(&ada);
+        }
+        // No task is there that nobody made, and no number is missing.
+        let tasks = ada.walk(&format!("/teams/{team}/tasks"), 200);
+        let numbers: BTreeSet<_> = tasks.iter().map(|t| t["number"].as_u64().unwrap()).collect();
+        let made: usize = writers.iter().map(|writer| writer.tasks.len()).sum();
+        assert_eq!((tasks.len(), numbers.len()), (made, made));
+        assert_eq!(numbers.last().copied().unwrap_or(0), made as u64);
+    }
+    // What was written long ago has not changed since.
+    let ada = serving.caller(&key);
+    for writer in &mut writers {
+        writer.fresh = writer.things.keys().cloned().collect();
+        writer.verify(&ada);
+    }
+    let written: usize = writers.iter().map(|writer| writer.things.len()).sum();
+    assert!(written > WRITERS, "they hardly wrote anything");
+    println!("{written} things were written");
+}

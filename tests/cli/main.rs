@@ -1,0 +1,11 @@
+//! The binary itself: its commands, what it prints, how it ends, and what is left after it was
+//! killed (contract §2).
+#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+
+#[path = "../client/mod.rs"]
+mod client;
+mod process;
+
+mod commands;
+mod crash;
+mod serving;

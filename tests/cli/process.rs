@@ -1,0 +1,167 @@
+//! Running the binary.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::client::{Caller, eventually};
+
+/// A data directory of a test's own.
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    /// Where the data lies, whether or not there are any.
+    pub fn data(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.data().join(name)
+    }
+
+    /// A place with the organization `acme`: its owner's key.
+    pub fn founded() -> (Self, String) {
+        let place = Place::new();
+        let made = place.init(&["--json"], None).succeeds();
+        (place, made["apiKey"]["key"].as_str().unwrap().into())
+    }
+
+    /// Runs `init` for the organization `acme`.
+    pub fn init(&self, more: &[&str], stdin: Option<&str>) -> Ended {
+        let about = ["--org", "acme", "--org-name", "Acme", "--email", "ada@acme.test"];
+        let args = [&["init"][..], &about, &["--name", "Ada Lovelace"], more].concat();
+        run(command(&args, &self.data()), stdin)
+    }
+
+    /// Runs a command.
+    pub fn run(&self, args: &[&str]) -> Ended {
+        run(command(args, &self.data()), None)
+    }
+}
+
+/// The binary, which no variable of whoever runs the tests reaches.
+pub fn command(args: &[&str], data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
+    command.args(args).arg("--data").arg(data);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ROADSTEAD_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// What a command prints with `--json`: one object and nothing else.
+    #[track_caller]
+    pub fn succeeds(&self) -> Value {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        assert_eq!(self.stdout.trim_end().lines().count(), 1, "{self:?}");
+        let value: Value = serde_json::from_str(&self.stdout).expect("it is JSON");
+        assert!(value.is_object(), "{self:?}");
+        value
+    }
+
+    /// Fails unless it ended with this code and says so, on stderr alone.
+    #[track_caller]
+    pub fn fails(&self, code: i32, with: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.stderr.contains(with), "{self:?}");
+        assert_eq!(self.stdout, "", "{self:?}");
+    }
+}
+
+/// Runs a command to its end.
+pub fn run(mut command: Command, stdin: Option<&str>) -> Ended {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // A command that does not read it may be gone by now.
+    let _ = input.write_all(stdin.unwrap_or_default().as_bytes());
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// A process that serves. It is killed when dropped.
+pub struct Serving {
+    child: Child,
+    pub address: SocketAddr,
+    /// What it printed when it was ready.
+    pub announced: Value,
+    stdout: BufReader<ChildStdout>,
+    stderr: Option<ChildStderr>,
+}
+
+impl Serving {
+    /// Serves a place at a free port.
+    pub fn start(place: &Place, more: &[&str]) -> Self {
+        let args = [&["serve", "--listen", "127.0.0.1:0", "--json"][..], more].concat();
+        let mut command = command(&args, &place.data());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let Ok(announced) = serde_json::from_str::<Value>(&line) else {
+            let ended = child.wait_with_output().unwrap();
+            panic!("it does not serve: {}", String::from_utf8_lossy(&ended.stderr))
+        };
+        let url = announced["listening"].as_str().unwrap();
+        let address = url.strip_prefix("http://").unwrap().parse().unwrap();
+        let stderr = child.stderr.take();
+        Serving { child, address, announced, stdout, stderr }
+    }
+
+    /// Somebody with an API key of `acme`.
+    pub fn caller(&self, key: &str) -> Caller {
+        Caller::nobody(self.address, "acme").with_key(key)
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Kills it as a power cut would, save for what the disk was told.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until it has ended: its exit code, and what it printed after it was ready.
+    pub fn ends(&mut self) -> (Option<i32>, String, String) {
+        let status = eventually("its end", || self.child.try_wait().unwrap());
+        let (mut out, mut log) = (String::new(), String::new());
+        std::io::Read::read_to_string(&mut self.stdout, &mut out).unwrap();
+        if let Some(mut stderr) = self.stderr.take() {
+            std::io::Read::read_to_string(&mut stderr, &mut log).unwrap();
+        }
+        (status.code(), out, log)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,147 @@
+//! `serve`: how it begins, how it is set up, how it ends.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::client::{Caller, Connection, eventually};
+use crate::process::{Place, Serving, command};
+
+#[test]
+fn an_empty_directory_is_set_up_once_by_the_link_that_is_printed() {
+    let place = Place::new();
+    fs::create_dir(place.data()).unwrap();
+    place.run(&["setup-link"]).fails(1, "setup link");
+    let serving = Serving::start(&place, &[]);
+    let link = serving.announced["setupLink"].as_str().unwrap();
+    let (page, token) = link.split_once('#').unwrap();
+    assert_eq!(page, format!("http://{}/setup", serving.address));
+    assert_eq!(place.run(&["setup-link", "--json"]).succeeds(), json!({"setupLink": link}));
+    assert_eq!(place.run(&["setup-link"]).stdout.trim(), link);
+    let mode = fs::metadata(place.file("setup-link")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let nobody = Caller::nobody(serving.address, "acme");
+    let set_up = |token: &str| {
+        let body = json!({
+            "token": token,
+            "organization": {"slug": "acme", "name": "Acme"},
+            "user": {"name": "Ada", "email": "Ada@Acme.test", "password": "correct horse battery"},
+        });
+        nobody.ask("POST", "/setup").json(&body).send()
+    };
+    set_up("wrong").refused(401, "unauthenticated");
+    let session = set_up(token).ok();
+    assert_eq!(session["user"]["email"], "ada@acme.test");
+    assert_eq!(set_up(token).status, 404);
+    let ada = nobody.with_bearer(session["token"].as_str().unwrap());
+    assert_eq!(ada.get("/organizations/members").items()[0]["emailVerified"], true);
+    eventually("removing the link", || Some(()).filter(|()| !place.file("setup-link").exists()));
+    place.run(&["setup-link"]).fails(1, "setup link");
+    drop(serving);
+    let again = Serving::start(&place, &[]);
+    assert_eq!(again.announced["setupLink"], json!(null));
+}
+
+#[test]
+fn it_says_where_it_listens_to_people_too() {
+    use std::io::{BufRead as _, BufReader};
+    let (place, _) = Place::founded();
+    let mut command = command(&["serve", "--listen", "127.0.0.1:0"], &place.data());
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.starts_with("Roadstead") && line.contains("http://127.0.0.1:"), "{line}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_told() {
+    let (place, _) = Place::founded();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    place.run(&["serve", "--listen", &at]).fails(2, "--listen");
+    place.run(&["serve", "--listen", "nonsense"]).fails(2, "--listen");
+}
+
+#[test]
+fn the_public_url_is_where_links_lead() {
+    let place = Place::new();
+    let serving = Serving::start(&place, &["--public-url", "https://fleet.example/"]);
+    let link = serving.announced["setupLink"].as_str().unwrap();
+    assert!(link.starts_with("https://fleet.example/setup#"), "{link}");
+}
+
+#[test]
+fn a_request_to_stop_answers_who_waits_and_ends_soon() {
+    let (place, key) = Place::founded();
+    for signal in ["TERM", "INT"] {
+        let mut serving = Serving::start(&place, &[]);
+        let ada = serving.caller(&key);
+        let slug = signal.to_lowercase();
+        let team = ada.post("/teams", json!({"slug": slug, "name": "T"})).id();
+        ada.post("/agents", json!({"stableKey": slug, "name": "A"})).ok();
+        let body = json!({"stableKey": slug, "role": "member"});
+        let agent = ada.post(&format!("/teams/{team}/agents"), body).id();
+        let path = ada.in_org(&format!("/teams/{team}/agents/{agent}/wakes?wait=60"));
+        let mut waiting: Vec<_> = (0..10)
+            .map(|_| {
+                let mut connection = Connection::open(serving.address).unwrap();
+                connection.write(&ada.ask("GET", &path).to_bytes()).unwrap();
+                connection
+            })
+            .collect();
+        // A connection on which nothing is asked keeps nobody from ending.
+        let _idle = Connection::open(serving.address).unwrap();
+        let begun = Instant::now();
+        serving.signal(signal);
+        for connection in &mut waiting {
+            let reply = connection.reply(false).unwrap();
+            assert_eq!(reply.ok(), json!({"items": [], "nextCursor": null}));
+        }
+        let (code, out, log) = serving.ends();
+        assert_eq!((code, out.as_str()), (Some(0), ""), "{log}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
+    }
+    assert_eq!(place.run(&["check"]).code, Some(0));
+}
+
+#[test]
+fn the_log_is_on_stderr_and_holds_no_secret() {
+    let (place, key) = Place::founded();
+    let mut serving = Serving::start(&place, &["--log-level", "trace", "--log-format", "json"]);
+    let ada = serving.caller(&key);
+    ada.get("/tools").ok();
+    ada.with_fields(&[]).with_bearer(&key).get("/tools").ok();
+    let body = json!({"email": "ada@acme.test", "password": "a secret of Ada's"});
+    ada.with_fields(&[]).post("/auth/sign-in", body).refused(401, "unauthenticated");
+    let asked = ada.ask("GET", "/nothing").with("X-Request-Id", "find-me").send();
+    assert_eq!(asked.status, 404);
+    serving.signal("TERM");
+    let (code, out, log) = serving.ends();
+    assert_eq!((code, out.as_str()), (Some(0), ""));
+    for line in log.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+    assert!(log.contains("find-me"), "{log}");
+    assert!(!log.contains(&key) && !log.contains("a secret of Ada's"), "{log}");
+}
+
+#[test]
+fn a_rate_limit_is_kept() {
+    let (place, key) = Place::founded();
+    let serving = Serving::start(&place, &["--rate-limit", "2"]);
+    let ada = serving.caller(&key);
+    let replies: Vec<_> = (0..20).map(|_| ada.get("/tools")).collect();
+    let refused: Vec<_> = replies.iter().filter(|reply| reply.status != 200).collect();
+    assert!((10..=16).contains(&refused.len()), "{}", refused.len());
+    for reply in refused {
+        reply.refused(429, "rate_limited");
+        assert!(reply.header("retry-after").is_some());
+    }
+}
