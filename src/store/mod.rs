@@ -102,17 +102,9 @@ impl Store {
         T: Send + 'static,
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let shared = self.shared.clone();
-        self.engine.submit(Box::new(Pending {
-            shared,
-            org,
-            write,
-            out: None,
-            clock: None,
-            reply,
-        }))?;
-        answer.await.unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
+        self.submit(org, write)?
+            .await
+            .unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
     }
 
     /// The same from a thread that may wait.
@@ -121,17 +113,21 @@ impl Store {
         T: Send + 'static,
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
+        let answer = self.submit(org, write)?;
+        answer.blocking_recv().unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
+    }
+
+    /// Hands a transaction in; where its answer will come.
+    fn submit<T, F>(&self, org: Id<Org>, write: F) -> Result<oneshot::Receiver<Result<T>>>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         let shared = self.shared.clone();
-        self.engine.submit(Box::new(Pending {
-            shared,
-            org,
-            write,
-            out: None,
-            clock: None,
-            reply,
-        }))?;
-        answer.blocking_recv().unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
+        let pending = Pending { shared, org, write, out: None, clock: None, reply };
+        self.engine.submit(Box::new(pending))?;
+        Ok(answer)
     }
 
     /// Reads everything in these tables and says what is wrong.
