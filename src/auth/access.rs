@@ -445,7 +445,7 @@ mod tests {
             (presented(&[], &[&one]), Presented::Malformed),
         ];
         for (n, (presented, expected)) in table.into_iter().enumerate() {
-            assert_eq!(presented, expected, "row {n}");
+            assert!(presented == expected, "row {n}");
         }
     }
 }

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::{ALLOW, AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use xxhash_rust::xxh3::xxh3_128;
@@ -101,7 +103,7 @@ pub(super) async fn pass(
             })
             .map(|answer| passing.conditional(answer.body)),
         Action::Write(operation) => {
-            let kept = idempotency_key.map(|key| passing.kept(key, path, &sent));
+            let kept = idempotency_key.map(|key| passing.kept(key, path, query, &sent));
             let current = passing.current(reading, &raw)?;
             write::write(&passing, operation, bound.org_slug, raw.params, kept, current).await
         }
@@ -177,13 +179,11 @@ impl Passing<'_> {
             .get_all(IF_NONE_MATCH)
             .iter()
             .any(|value| names(value.as_bytes(), &tag, true));
-        let mut response = if unchanged {
-            let mut response = Response::new(Reply::default());
+        let mut response = json_bytes(if unchanged { Vec::new() } else { body });
+        if unchanged {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
-            response
-        } else {
-            json_bytes(body)
-        };
+            response.headers_mut().remove(CONTENT_TYPE);
+        }
         if let Ok(tag) = HeaderValue::from_str(&tag) {
             response.headers_mut().insert(ETAG, tag);
         }
@@ -216,17 +216,19 @@ impl Passing<'_> {
         }
     }
 
-    /// What identifies a request with an `Idempotency-Key`, and its body.
-    fn kept(&self, key: &[u8], path: &str, body: &[u8]) -> write::Repeatable {
+    /// What identifies a request with an `Idempotency-Key`, and what it sends: its body, and its
+    /// query where something stands in it.
+    fn kept(&self, key: &[u8], path: &str, query: &str, body: &[u8]) -> write::Repeatable {
         let keys = self.context.store.keys();
         let who = match &self.identity {
             Some(identity) => crate::auth::credential_bytes(&identity.through),
             None => Vec::new(),
         };
         let request = [&who, path.as_bytes(), &[0], key].concat();
+        let sent = [&(query.len() as u64).to_be_bytes(), query.as_bytes(), body].concat();
         write::Repeatable {
             request: keys.hash("roadstead 2026 idempotency request", &request),
-            body: keys.hash("roadstead 2026 idempotency body", body),
+            body: keys.hash("roadstead 2026 idempotency body", &sent),
         }
     }
 }

@@ -11,7 +11,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Kind, Limit, Result};
 
 type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 
@@ -61,8 +61,10 @@ impl Limits {
             None => take(self.addresses.as_ref(), &address),
         }
         .map_err(|secs| {
+            let limit = Limit { name: "default", quota: self.rate, window_secs: 1 };
             Error::new(Kind::Limited, "rate_limited", "too many requests; wait as Retry-After says")
                 .retry_after(secs)
+                .limit(limit)
         })
     }
 
@@ -78,12 +80,15 @@ impl Limits {
                 false => take(Some(&self.sign_ins.emails), &email.to_string()),
             })
             .map_err(|secs| {
+                let limit =
+                    Limit { name: "sign-in", quota: SIGN_INS_A_MINUTE.get(), window_secs: 60 };
                 Error::new(
                     Kind::Limited,
-                    "sign_in_limited",
+                    "rate_limited",
                     "too many sign-in attempts; wait as Retry-After says",
                 )
                 .retry_after(secs)
+                .limit(limit)
             })
     }
 
@@ -101,12 +106,9 @@ impl Limits {
     }
 }
 
-/// Adds to a 429 what its bucket is (`RateLimit`, `RateLimit-Policy`).
-pub(super) fn tell(limits: &Limits, error: &Error, headers: &mut HeaderMap) {
-    let (name, quota, window_secs) = match error.code() {
-        "sign_in_limited" => ("sign-in", SIGN_INS_A_MINUTE.get(), 60),
-        _ => ("default", limits.rate, 1),
-    };
+/// Adds to an answer which limit was reached, if one was (`RateLimit`, `RateLimit-Policy`).
+pub(super) fn tell(error: &Error, headers: &mut HeaderMap) {
+    let Some(Limit { name, quota, window_secs }) = error.reached() else { return };
     let reset_secs = error.retry_after_secs().unwrap_or(1);
     let told = [
         ("ratelimit-policy", format!("\"{name}\";q={quota};w={window_secs}")),
@@ -153,7 +155,7 @@ mod tests {
         let limits = Limits::new(1);
         let policy = |refused: Error| {
             let mut headers = HeaderMap::new();
-            tell(&limits, &refused, &mut headers);
+            tell(&refused, &mut headers);
             ["ratelimit-policy", "ratelimit"]
                 .map(|name| headers[name].to_str().unwrap().to_string())
         };

@@ -138,10 +138,7 @@ pub(crate) async fn answer(
         Some(below) if below.starts_with('/') => {
             gate::pass(context, head, body, below, address, request_id).await
         }
-        None if path == "/metrics" && *method == hyper::Method::GET => {
-            metrics::page(context, address, &head.headers)
-        }
-        _ => pages::page(context, method, path, request_id),
+        _ => pages::page(context, head, address, request_id),
     };
     if path == "/api/setup" && answered.as_ref().is_ok_and(|answer| answer.status().is_success()) {
         context.setup_required.store(false, Ordering::Relaxed);
@@ -151,9 +148,7 @@ pub(crate) async fn answer(
             tracing::error!(request_id, code = error.code(), detail, "a request failed");
         }
         let mut response = problem::reply(&error, request_id);
-        if error.kind() == crate::base::Kind::Limited {
-            limits::tell(&context.limits, &error, response.headers_mut());
-        }
+        limits::tell(&error, response.headers_mut());
         response
     });
     context.metrics.answered(response.status().as_u16());

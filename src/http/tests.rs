@@ -4,32 +4,49 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::*;
-use crate::api::{Empty, Req, Route, Scope};
+use crate::api::{Empty, Input, Req, Route, Scope};
 use crate::auth::{Rule, Tokens};
 use crate::base::Result;
-use crate::store::{Moment, Tx};
+use crate::store::{Moment, Page, Tx, View};
 
 fn nothing(_: &mut Tx, _: &Req) -> Result<Empty> {
     Ok(Empty {})
 }
 
-/// A server with a route that anybody may call; it serves as long as the runtime lives.
+#[derive(Deserialize, JsonSchema)]
+struct Filter {
+    kind: Option<String>,
+}
+impl Input for Filter {}
+
+/// Two parts with nothing in them.
+fn parts(_: &View, req: &Req<(), Filter>) -> Result<Page<String>> {
+    let next = req.part.after.is_none().then(|| b"position".to_vec());
+    Ok(Page { items: req.input.kind.clone().into_iter().collect(), next })
+}
+
+/// A server with routes that anybody may call; it serves as long as the runtime lives.
 async fn serving(setup_required: bool) -> SocketAddr {
     let store = Store::in_memory(Moment::system());
     let route =
         |path| Route::post(path, Rule::Anyone, "nothing.do", nothing).scope(Scope::Installation);
+    let list = Route::list("/parts", Rule::Anyone, "part.list", parts).scope(Scope::Installation);
     let (stop, stopping) = watch::channel(false);
     let context = Context {
         gatekeeper: Gatekeeper::new(Tokens::new(store.keys())),
         passwords: Passwords::default(),
         limits: Limits::new(0),
-        router: Router::new(vec![route("/setup"), route("/nothing")]).unwrap(),
+        router: Router::new(vec![route("/setup"), route("/nothing"), list]).unwrap(),
         uses: KeyUses::default(),
+        metrics: Metrics::default(),
         public_url: None,
         trusted_proxies: Vec::new(),
         document: b"{}".to_vec(),
@@ -93,6 +110,25 @@ async fn until_somebody_sets_up_nothing_else_answers() {
     assert_eq!(ask(address, "GET", "/").await.0, "503");
     assert_eq!(ask(address, "POST", "/api/setup").await.0, "200");
     assert_eq!(ask(address, "GET", "/").await.0, "200");
+}
+
+#[tokio::test]
+async fn a_cursor_is_good_for_the_list_that_its_filters_make_whatever_else_is_sent() {
+    let address = serving(false).await;
+    let (_, body) = ask(address, "GET", "/api/parts?kind=a&kinds=b&limit=1").await;
+    let part: Value = serde_json::from_str(&body).unwrap();
+    let cursor = part["nextCursor"].as_str().unwrap();
+    for (query, status) in [
+        ("kind=a", "200"),
+        ("limit=7&kind=%61&_=1795292078", "200"),
+        ("kind=a&kinds=c&orgslug=x", "200"),
+        ("kind=b", "400"),
+        ("kinds=b", "400"),
+        ("kind=a&kind[x]=b", "400"),
+    ] {
+        let answer = ask(address, "GET", &format!("/api/parts?{query}&cursor={cursor}")).await;
+        assert_eq!(answer.0, status, "{query}: {}", answer.1);
+    }
 }
 
 #[test]
