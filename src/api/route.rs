@@ -191,6 +191,8 @@ pub struct Route {
     /// The field of its answer that may hold a secret which is never shown again, so that no copy
     /// of such an answer may be kept.
     pub secret: Option<&'static str>,
+    /// The parameters of the query that say which list it gives.
+    pub filters: Vec<String>,
     /// The schemas of its path parameters.
     pub params: Vec<Schema>,
     /// The schema of its body or query.
@@ -462,12 +464,23 @@ impl Route {
             scope: Scope::Organization,
             shape,
             secret: None,
+            filters: match shape {
+                Shape::List | Shape::Wait(_) => names_of::<I>(),
+                _ => Vec::new(),
+            },
             params: P::schemas(),
             input: |generator| generator.subschema_for::<I>(),
             output: |generator| generator.subschema_for::<O>(),
             bind,
         }
     }
+}
+
+/// The names of what an input is made of.
+fn names_of<I: JsonSchema>() -> Vec<String> {
+    let schema = I::json_schema(&mut SchemaGenerator::default());
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
 }
 
 #[derive(Serialize)]

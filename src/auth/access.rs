@@ -57,14 +57,25 @@ pub enum Presented {
 }
 
 impl Presented {
-    /// From the values of `X-API-Key` and `Authorization`.
-    pub fn from_headers(key: Option<&[u8]>, authorization: Option<&[u8]>) -> Self {
+    /// From the values of all headers `X-API-Key` and of all headers `Authorization`. One that is
+    /// there twice is none of ours: whoever stands before us may have looked at the other.
+    pub fn from_headers<'a>(
+        mut keys: impl Iterator<Item = &'a [u8]>,
+        mut authorizations: impl Iterator<Item = &'a [u8]>,
+    ) -> Self {
         let as_key = |text: &str| key_hash(text).map_or(Presented::Malformed, Presented::Key);
-        if let Some(key) = key {
-            return std::str::from_utf8(key).map_or(Presented::Malformed, as_key);
+        let (value, another, is_key) = match (keys.next(), authorizations.next()) {
+            (Some(key), _) => (key, keys.next(), true),
+            (None, Some(authorization)) => (authorization, authorizations.next(), false),
+            (None, None) => return Presented::Nothing,
+        };
+        if another.is_some() {
+            return Presented::Malformed;
         }
-        let Some(authorization) = authorization else { return Presented::Nothing };
-        let Ok(text) = std::str::from_utf8(authorization) else { return Presented::Malformed };
+        let Ok(text) = std::str::from_utf8(value) else { return Presented::Malformed };
+        if is_key {
+            return as_key(text);
+        }
         match text.split_once(' ') {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
                 if token.starts_with(KEY_PREFIX) {
@@ -399,4 +410,42 @@ pub fn in_session(tx: &Tx, user: Id<User>) -> Result<Arc<Identity>> {
     let name = tx.fetch::<User>(&user)?.name.into_string();
     let through = Through::Session(Id::NOTHING);
     Ok(Arc::new(Identity { user, name, through, expires_at: None }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::key_text;
+
+    #[test]
+    fn the_credential_that_counts_is_the_key_and_none_that_is_there_twice() {
+        let (one, other) = (key_text([1; 32]), key_text([2; 32]));
+        let presented = |keys: &[&str], authorizations: &[&str]| {
+            let bytes = |text: &&str| text.as_bytes().to_vec();
+            let keys: Vec<_> = keys.iter().map(bytes).collect();
+            let authorizations: Vec<_> = authorizations.iter().map(bytes).collect();
+            Presented::from_headers(
+                keys.iter().map(Vec::as_slice),
+                authorizations.iter().map(Vec::as_slice),
+            )
+        };
+        let key = |text: &str| Presented::Key(key_hash(text).unwrap());
+        let bearer = format!("bearer {other}");
+        let table = [
+            (presented(&[], &[]), Presented::Nothing),
+            (presented(&[&one], &[]), key(&one)),
+            (presented(&[], &[&bearer]), key(&other)),
+            (presented(&[], &["Bearer x.y.z"]), Presented::Token("x.y.z".into())),
+            (presented(&[&one], &[&bearer, "Basic x"]), key(&one)),
+            (presented(&[""], &[&bearer]), Presented::Malformed),
+            (presented(&[&one, &one], &[]), Presented::Malformed),
+            (presented(&[&one, "x"], &[&bearer]), Presented::Malformed),
+            (presented(&[], &[&bearer, &bearer]), Presented::Malformed),
+            (presented(&[], &["Basic x"]), Presented::Malformed),
+            (presented(&[], &[&one]), Presented::Malformed),
+        ];
+        for (n, (presented, expected)) in table.into_iter().enumerate() {
+            assert!(presented == expected, "row {n}");
+        }
+    }
 }

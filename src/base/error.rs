@@ -61,6 +61,17 @@ impl Issue {
     }
 }
 
+/// A limit on how often something may be done, as a 429 tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Its name.
+    pub name: &'static str,
+    /// How often in the time below.
+    pub quota: u32,
+    /// That time, in seconds.
+    pub window_secs: u32,
+}
+
 /// A failure that reaches a caller.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Parts>);
@@ -73,6 +84,7 @@ struct Parts {
     issues: Vec<Issue>,
     detail: Option<String>,
     retry_after_secs: Option<u32>,
+    limit: Option<Limit>,
 }
 
 impl Error {
@@ -86,6 +98,7 @@ impl Error {
             issues: Vec::new(),
             detail: None,
             retry_after_secs: None,
+            limit: None,
         }))
     }
 
@@ -154,6 +167,12 @@ impl Error {
         self
     }
 
+    /// Adds the limit that was reached.
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.0.limit = Some(limit);
+        self
+    }
+
     /// The kind.
     pub fn kind(&self) -> Kind {
         self.0.kind
@@ -177,6 +196,11 @@ impl Error {
     /// What only the log sees.
     pub fn log_detail(&self) -> Option<&str> {
         self.0.detail.as_deref()
+    }
+
+    /// The limit that was reached.
+    pub fn reached(&self) -> Option<Limit> {
+        self.0.limit
     }
 
     /// Seconds for `Retry-After`.

@@ -11,7 +11,7 @@ mod text;
 mod time;
 
 pub use checked::checked;
-pub use error::{Error, Issue, Kind, Result};
+pub use error::{Error, Issue, Kind, Limit, Result};
 pub use field::Field;
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap, canonical};

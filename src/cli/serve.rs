@@ -8,7 +8,7 @@ use clap::Args;
 use ipnet::IpNet;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Common, Failure, output, values};
 use crate::app::{Config, DataDir, Server};
@@ -81,7 +81,8 @@ impl Serve {
         let dir = self.common.data_dir();
         let json = self.common.json;
         run(async move {
-            // First, so that a port that is taken leaves no directory behind.
+            let stop = Stop::listen()?;
+            // Before the rest, so that a port that is taken leaves no directory behind.
             let listener = listen_at(&self.listen).await?;
             let address = listener.local_addr()?;
             let store = dir.open_or_make()?;
@@ -93,7 +94,7 @@ impl Serve {
             if link.is_some() {
                 tokio::spawn(renew(store, dir, link_base));
             }
-            until_told_to_stop(server, std::future::pending()).await
+            stop.serve(server, std::future::pending()).await
         })
     }
 
@@ -197,23 +198,43 @@ async fn renew(store: Store, dir: DataDir, link_base: String) {
     }
 }
 
-/// Serves until SIGTERM or Ctrl-C, and does `meanwhile` until then. A second signal ends the
-/// process at once.
-pub(super) async fn until_told_to_stop(
-    server: Server,
-    meanwhile: impl Future<Output = Infallible>,
-) -> Result<(), Failure> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        never = meanwhile => match never {},
+/// The signals that end a server. Listened to before anybody is told that it is there: one that
+/// came earlier would end the process on the spot.
+pub(super) struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    pub(super) fn listen() -> Result<Self, Failure> {
+        Ok(Stop {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
-    tracing::info!("stopping: what is in flight is answered first");
-    tokio::select! {
-        () = server.stop() => Ok(()),
-        _ = terminate.recv() => Err(Failure::Failed("stopped at once".into())),
-        _ = interrupt.recv() => Err(Failure::Failed("stopped at once".into())),
+
+    /// Serves until SIGTERM or Ctrl-C, and does `meanwhile` until then. A second signal ends the
+    /// process at once.
+    pub(super) async fn serve(
+        mut self,
+        server: Server,
+        meanwhile: impl Future<Output = Infallible>,
+    ) -> Result<(), Failure> {
+        tokio::select! {
+            () = self.told() => {}
+            never = meanwhile => match never {},
+        }
+        tracing::info!("stopping: what is in flight is answered first");
+        tokio::select! {
+            () = server.stop() => Ok(()),
+            () = self.told() => Err(Failure::Failed("stopped at once".into())),
+        }
+    }
+
+    async fn told(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
     }
 }

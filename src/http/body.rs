@@ -15,10 +15,12 @@ pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// Between two bytes of a body may be 30 s.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// How much of a body that nobody wants is read: sixteen times what anybody may send.
-const MAX_PASSED_OVER: u64 = 16 * 1024 * 1024;
+/// How much of a body that nobody wants is read: more than anybody sends by mistake.
+const MAX_PASSED_OVER: u64 = 64 * 1024 * 1024;
 /// And for how long.
 const PASSING_OVER: Duration = Duration::from_secs(5);
+/// The answer waits for it, so it ends as well when nothing comes for so long.
+const PASSING_OVER_PAUSE: Duration = Duration::from_secs(1);
 
 /// Refuses a body that says that it is not JSON. None that says nothing.
 ///
@@ -100,14 +102,17 @@ pub async fn pass_over(headers: &HeaderMap, body: &mut Incoming) -> bool {
     }
     let all = async {
         let mut passed = 0;
-        while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else { return false };
+        loop {
+            let frame = match tokio::time::timeout(PASSING_OVER_PAUSE, body.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(None) => return true,
+                Ok(Some(Err(_))) | Err(_) => return false,
+            };
             passed += frame.data_ref().map_or(0, |data| data.len() as u64);
             if passed > MAX_PASSED_OVER {
                 return false;
             }
         }
-        true
     };
     tokio::time::timeout(PASSING_OVER, all).await.unwrap_or(false)
 }

@@ -5,16 +5,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::{ALLOW, AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::router::{Found, Missing};
-use super::{Body, Context, Reply, body, json_bytes, problem, wait, write};
-use crate::api::{Action, OrgSlug, Raw, Route, Scope, Shape, Who};
+use super::{Body, Context, Reply, body, json_bytes, link_base, problem, wait, write};
+use crate::api::{Action, Method, OrgSlug, Raw, Route, Scope, Shape, Who};
 use crate::auth::{Identity, Presented, Rule, Through, org_of_key};
-use crate::base::{Error, Id, Issue, Kind, Result};
+use crate::base::{Error, Id, Kind, Result};
 use crate::store::View;
 
 /// A request past its head, on its way through the gate.
@@ -81,9 +83,9 @@ pub(super) async fn pass(
             Scope::Installation => OrgSlug::Ignored,
         },
         address,
-        link_base: &context.link_base(headers),
+        link_base: &link_base(context.public_url.as_deref(), headers),
         list: match route.shape {
-            Shape::List | Shape::Wait(_) => list_key(context, path, query),
+            Shape::List | Shape::Wait(_) => list_key(context, route, path, query),
             _ => [0; 32],
         },
     };
@@ -101,7 +103,7 @@ pub(super) async fn pass(
             })
             .map(|answer| passing.conditional(answer.body)),
         Action::Write(operation) => {
-            let kept = idempotency_key.map(|key| passing.kept(key, path, &sent));
+            let kept = idempotency_key.map(|key| passing.kept(key, path, query, &sent));
             let current = passing.current(reading, &raw)?;
             write::write(&passing, operation, bound.org_slug, raw.params, kept, current).await
         }
@@ -121,8 +123,8 @@ pub(super) async fn pass(
 /// The credential that counts among those sent.
 pub(super) fn presented(headers: &HeaderMap) -> Presented {
     Presented::from_headers(
-        headers.get(API_KEY).map(HeaderValue::as_bytes),
-        headers.get(AUTHORIZATION).map(HeaderValue::as_bytes),
+        headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes),
+        headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes),
     )
 }
 
@@ -177,13 +179,11 @@ impl Passing<'_> {
             .get_all(IF_NONE_MATCH)
             .iter()
             .any(|value| names(value.as_bytes(), &tag, true));
-        let mut response = if unchanged {
-            let mut response = Response::new(Reply::default());
+        let mut response = json_bytes(if unchanged { Vec::new() } else { body });
+        if unchanged {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
-            response
-        } else {
-            json_bytes(body)
-        };
+            response.headers_mut().remove(CONTENT_TYPE);
+        }
         if let Ok(tag) = HeaderValue::from_str(&tag) {
             response.headers_mut().insert(ETAG, tag);
         }
@@ -192,10 +192,9 @@ impl Passing<'_> {
 
     /// What `If-Match` asks for, if it was sent: the reading of the same path, and the tags.
     fn current(&self, reading: Option<&Arc<Route>>, raw: &Raw) -> Result<Option<write::Expected>> {
-        use crate::api::Method::{Delete, Patch};
         let tags: Vec<_> =
             self.headers.get_all(IF_MATCH).iter().map(|v| v.as_bytes().to_vec()).collect();
-        if tags.is_empty() || !matches!(self.route.method, Patch | Delete) {
+        if tags.is_empty() || !matches!(self.route.method, Method::Patch | Method::Delete) {
             return Ok(None);
         }
         let Some(reading) = reading.filter(|reading| reading.shape == Shape::One) else {
@@ -204,7 +203,7 @@ impl Passing<'_> {
         };
         let raw = Raw {
             params: raw.params.clone(),
-            query: "",
+            query: raw.query,
             body: &[],
             org: OrgSlug::Ignored,
             address: raw.address,
@@ -217,17 +216,19 @@ impl Passing<'_> {
         }
     }
 
-    /// What identifies a request with an `Idempotency-Key`, and its body.
-    fn kept(&self, key: &[u8], path: &str, body: &[u8]) -> write::Repeatable {
+    /// What identifies a request with an `Idempotency-Key`, and what it sends: its body, and its
+    /// query where something stands in it.
+    fn kept(&self, key: &[u8], path: &str, query: &str, body: &[u8]) -> write::Repeatable {
         let keys = self.context.store.keys();
         let who = match &self.identity {
             Some(identity) => crate::auth::credential_bytes(&identity.through),
             None => Vec::new(),
         };
         let request = [&who, path.as_bytes(), &[0], key].concat();
+        let sent = [&(query.len() as u64).to_be_bytes(), query.as_bytes(), body].concat();
         write::Repeatable {
             request: keys.hash("roadstead 2026 idempotency request", &request),
-            body: keys.hash("roadstead 2026 idempotency body", body),
+            body: keys.hash("roadstead 2026 idempotency body", &sent),
         }
     }
 }
@@ -286,11 +287,14 @@ pub(super) fn names(list: &[u8], tag: &str, weakly: bool) -> bool {
 }
 
 /// The key that cursors of a list are signed with: path and filters make the list; how much of it
-/// is wanted, and how long to wait for it, do not.
-fn list_key(context: &Context, path: &str, query: &str) -> [u8; 32] {
-    let mut filters: Vec<_> = form_urlencoded::parse(query.as_bytes())
-        .filter(|(name, _)| !matches!(name.as_ref(), "limit" | "cursor" | "wait"))
-        .collect();
+/// is wanted, how long to wait for it, and parameters that the route does not take, do not.
+fn list_key(context: &Context, route: &Route, path: &str, query: &str) -> [u8; 32] {
+    let is_filter = |name: &str| {
+        let name = name.split(['[', '.']).next().unwrap_or_default();
+        name == "orgSlug" || route.filters.iter().any(|filter| filter == name)
+    };
+    let mut filters: Vec<_> =
+        form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| is_filter(name)).collect();
     filters.sort();
     let mut list = path.as_bytes().to_vec();
     for (name, value) in filters {
@@ -300,19 +304,17 @@ fn list_key(context: &Context, path: &str, query: &str) -> [u8; 32] {
 }
 
 fn idempotency_key<'a>(headers: &'a HeaderMap, route: &Route) -> Result<Option<&'a [u8]>> {
-    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    if route.method != crate::api::Method::Post {
-        return Ok(None);
-    }
-    let key = key.as_bytes();
-    match (1..=255).contains(&key.len()) && key.iter().all(|byte| (0x20..0x7F).contains(byte)) {
+    let mut sent = headers.get_all(IDEMPOTENCY_KEY).iter().map(HeaderValue::as_bytes);
+    let (Some(key), true) = (sent.next(), route.method == Method::Post) else { return Ok(None) };
+    let good = (1..=255).contains(&key.len()) && key.iter().all(|byte| (0x20..0x7F).contains(byte));
+    match good && sent.next().is_none() {
         // Routes under these keep nothing: their answers are sessions.
         true if route.path.starts_with("/auth/") || route.path == "/setup" => Ok(None),
         true => Ok(Some(key)),
-        false => Err(Error::invalid(vec![Issue::new(
+        false => Err(Error::invalid_at(
             "Idempotency-Key",
-            "must be 1 to 255 printable ASCII characters",
-        )])),
+            "must be 1 to 255 printable ASCII characters, given once",
+        )),
     }
 }
 

@@ -11,7 +11,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Kind, Limit, Result};
 
 type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 
@@ -60,6 +60,12 @@ impl Limits {
             Some(credential) => take(self.credentials.as_ref(), &credential),
             None => take(self.addresses.as_ref(), &address),
         }
+        .map_err(|secs| {
+            let limit = Limit { name: "default", quota: self.rate, window_secs: 1 };
+            Error::new(Kind::Limited, "rate_limited", "too many requests; wait as Retry-After says")
+                .retry_after(secs)
+                .limit(limit)
+        })
     }
 
     /// Takes a sign-in attempt: the address's, and the e-mail's, of which an address that has
@@ -68,16 +74,22 @@ impl Limits {
     /// # Errors
     /// 429.
     pub fn sign_in(&self, email: &str, known: bool, address: IpAddr) -> Result<()> {
-        take(Some(&self.sign_ins.addresses), &address)?;
-        match known {
-            true => take(Some(&self.sign_ins.known), &(email.to_string(), address)),
-            false => take(Some(&self.sign_ins.emails), &email.to_string()),
-        }
-    }
-
-    /// What `RateLimit-Policy` says.
-    fn policy(&self) -> String {
-        format!("\"default\";q={};w=1", self.rate)
+        take(Some(&self.sign_ins.addresses), &address)
+            .and_then(|()| match known {
+                true => take(Some(&self.sign_ins.known), &(email.to_string(), address)),
+                false => take(Some(&self.sign_ins.emails), &email.to_string()),
+            })
+            .map_err(|secs| {
+                let limit =
+                    Limit { name: "sign-in", quota: SIGN_INS_A_MINUTE.get(), window_secs: 60 };
+                Error::new(
+                    Kind::Limited,
+                    "rate_limited",
+                    "too many sign-in attempts; wait as Retry-After says",
+                )
+                .retry_after(secs)
+                .limit(limit)
+            })
     }
 
     /// Forgets buckets that are full again, so that memory does not grow with every address.
@@ -94,12 +106,13 @@ impl Limits {
     }
 }
 
-/// Adds to a 429 what its buckets are (`RateLimit`, `RateLimit-Policy`).
-pub(super) fn tell(limits: &Limits, error: &Error, headers: &mut HeaderMap) {
-    let reset = error.retry_after_secs().unwrap_or(1);
+/// Adds to an answer which limit was reached, if one was (`RateLimit`, `RateLimit-Policy`).
+pub(super) fn tell(error: &Error, headers: &mut HeaderMap) {
+    let Some(Limit { name, quota, window_secs }) = error.reached() else { return };
+    let reset_secs = error.retry_after_secs().unwrap_or(1);
     let told = [
-        ("ratelimit-policy", limits.policy()),
-        ("ratelimit", format!("\"default\";r=0;t={reset}")),
+        ("ratelimit-policy", format!("\"{name}\";q={quota};w={window_secs}")),
+        ("ratelimit", format!("\"{name}\";r=0;t={reset_secs}")),
     ];
     for (name, value) in told {
         if let Ok(value) = HeaderValue::from_str(&value) {
@@ -108,13 +121,13 @@ pub(super) fn tell(limits: &Limits, error: &Error, headers: &mut HeaderMap) {
     }
 }
 
-fn take<K: Hash + Eq + Clone>(bucket: Option<&Keyed<K>>, key: &K) -> Result<()> {
+/// Takes from a bucket; the error is in how many seconds there will be something in it.
+fn take<K: Hash + Eq + Clone>(bucket: Option<&Keyed<K>>, key: &K) -> Result<(), u32> {
     let Some(bucket) = bucket else { return Ok(()) };
     bucket.check_key(key).map_err(|until| {
         let wait = until.wait_time_from(DefaultClock::default().now());
         let secs = wait.saturating_add(Duration::from_millis(999)).as_secs().max(1);
-        Error::new(Kind::Limited, "rate_limited", "too many requests; wait as Retry-After says")
-            .retry_after(u32::try_from(secs).unwrap_or(u32::MAX))
+        u32::try_from(secs).unwrap_or(u32::MAX)
     })
 }
 
@@ -135,6 +148,22 @@ mod tests {
         assert!(limits.request(None, HERE).is_ok());
         let refused = limits.request(Some([1; 32]), HERE).unwrap_err();
         assert_eq!((refused.kind(), refused.retry_after_secs()), (Kind::Limited, Some(1)));
+    }
+
+    #[test]
+    fn a_429_names_the_limit_that_was_reached() {
+        let limits = Limits::new(1);
+        let policy = |refused: Error| {
+            let mut headers = HeaderMap::new();
+            tell(&refused, &mut headers);
+            ["ratelimit-policy", "ratelimit"]
+                .map(|name| headers[name].to_str().unwrap().to_string())
+        };
+        let refused = |ask: &dyn Fn() -> Result<()>| (0..20).find_map(|_| ask().err()).unwrap();
+        let usual = refused(&|| limits.request(None, HERE));
+        assert_eq!(policy(usual), ["\"default\";q=1;w=1", "\"default\";r=0;t=1"]);
+        let sign_in = refused(&|| limits.sign_in("ada@acme.test", false, HERE));
+        assert_eq!(policy(sign_in), ["\"sign-in\";q=10;w=60", "\"sign-in\";r=0;t=6"]);
     }
 
     #[test]

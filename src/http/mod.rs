@@ -3,6 +3,7 @@
 //! This room knows no resource: it is handed a list of routes.
 
 mod body;
+mod framing;
 mod gate;
 mod limits;
 mod metrics;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hyper::Response;
 use hyper::header::{HOST, HeaderMap};
 use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use ipnet::IpNet;
 use tokio::sync::watch;
 
@@ -35,7 +37,7 @@ pub use uses::{FLUSH_EVERY_SECS, KeyUses};
 
 use crate::auth::Gatekeeper;
 use crate::auth::passwords::Passwords;
-use crate::base::{Error, Result};
+use crate::base::Error;
 use crate::store::Store;
 
 /// What every request is answered with.
@@ -67,22 +69,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// What links to this server begin with: `--public-url`, or the Host header when it names this
-    /// machine; else nothing, and links are paths (contract §2).
-    fn link_base(&self, headers: &HeaderMap) -> String {
-        if let Some(url) = &self.public_url {
-            return url.clone();
-        }
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let name = match host.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or_default(),
-            None => host.split(':').next().unwrap_or_default(),
-        };
-        let here = name.eq_ignore_ascii_case("localhost")
-            || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        if here { format!("http://{host}") } else { String::new() }
-    }
-
     /// Where a request comes from: the peer, or, behind trusted proxies, the last address in
     /// `X-Forwarded-For` that is none of theirs.
     fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
@@ -108,6 +94,28 @@ impl Context {
     }
 }
 
+/// What links to this server begin with: `--public-url`, or the Host header when it names this
+/// machine; else nothing, and links are paths (contract §2).
+fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String {
+    if let Some(url) = public_url {
+        return url.into();
+    }
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let Ok(host) = host.parse::<Authority>() else { return String::new() };
+    let name = host.host();
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    let here = name.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    match (here, host.port_u16()) {
+        (true, Some(port)) => format!("http://{name}:{port}"),
+        (true, None) => format!("http://{name}"),
+        (false, _) => String::new(),
+    }
+}
+
+/// What answers while nobody has set up a server that listens beyond this machine (contract §2).
+const ONCE_EMPTY: [&str; 4] = ["/api/setup", "/setup", "/healthz", "/readyz"];
+
 /// Answers a request.
 pub(crate) async fn answer(
     context: &Arc<Context>,
@@ -119,23 +127,28 @@ pub(crate) async fn answer(
     let (path, method) = (head.uri.path(), &head.method);
     let address = context.address(peer, &head.headers);
     let answered = match path.strip_prefix("/api") {
+        _ if context.setup_required.load(Ordering::Relaxed) && !ONCE_EMPTY.contains(&path) => {
+            Err(Error::busy(
+                "setup_required",
+                "nobody has set this server up yet; open the setup link that it printed",
+                10,
+            ))
+        }
         Some("/openapi.json") => pages::document(context, method, request_id),
         Some(below) if below.starts_with('/') => {
-            api(context, head, body, below, address, request_id).await
+            gate::pass(context, head, body, below, address, request_id).await
         }
-        None if path == "/metrics" && *method == hyper::Method::GET => {
-            metrics::page(context, address, &head.headers)
-        }
-        _ => pages::page(context, method, path, request_id),
+        _ => pages::page(context, head, address, request_id),
     };
+    if path == "/api/setup" && answered.as_ref().is_ok_and(|answer| answer.status().is_success()) {
+        context.setup_required.store(false, Ordering::Relaxed);
+    }
     let response = answered.unwrap_or_else(|error| {
         if let Some(detail) = error.log_detail() {
             tracing::error!(request_id, code = error.code(), detail, "a request failed");
         }
         let mut response = problem::reply(&error, request_id);
-        if error.kind() == crate::base::Kind::Limited {
-            limits::tell(&context.limits, &error, response.headers_mut());
-        }
+        limits::tell(&error, response.headers_mut());
         response
     });
     context.metrics.answered(response.status().as_u16());
@@ -143,24 +156,5 @@ pub(crate) async fn answer(
     response
 }
 
-async fn api(
-    context: &Arc<Context>,
-    head: &Parts,
-    body: &mut Body,
-    path: &str,
-    address: IpAddr,
-    request_id: &str,
-) -> Result<Response<Reply>> {
-    if context.setup_required.load(Ordering::Relaxed) && path != "/setup" {
-        return Err(Error::busy(
-            "setup_required",
-            "nobody has set this server up yet; open the setup link that it printed",
-            10,
-        ));
-    }
-    let answered = gate::pass(context, head, body, path, address, request_id).await;
-    if answered.is_ok() && path == "/setup" {
-        context.setup_required.store(false, Ordering::Relaxed);
-    }
-    answered
-}
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,15 @@
 //! What is outside `/api` (routes, last section), and the document of the API.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
-use super::{Context, Reply, json};
+use super::{Context, Reply, json, metrics};
 use crate::base::{Error, Id, Kind, Result};
 
 /// The page that says where one is.
@@ -18,18 +20,28 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 /// A page, or 404.
 pub(super) fn page(
     context: &Arc<Context>,
-    method: &Method,
-    path: &str,
+    head: &Parts,
+    address: IpAddr,
     id: &str,
 ) -> Result<Response<Reply>> {
-    match path {
+    let (method, headers) = (&head.method, &head.headers);
+    match head.uri.path() {
         "/" | "/setup" | "/invitations" => reading(method, id, home),
         "/healthz" => reading(method, id, || json(Full::from("{\"status\":\"ok\"}"))),
+        "/metrics" => {
+            let page = metrics::page(context, address, headers)?;
+            reading(method, id, || page)
+        }
         "/readyz" => {
             // Ready is who can read what it acknowledged.
-            context.store.read(Id::NOTHING, |view| {
-                view.count::<crate::auth::Organization>(crate::store::Source::TABLE, &(), 1)
-            })?;
+            context
+                .store
+                .read(Id::NOTHING, |view| {
+                    view.count::<crate::auth::Organization>(crate::store::Source::TABLE, &(), 1)
+                })
+                .map_err(|error| {
+                    Error::busy("not_ready", "the database cannot be read", 5).detail(error)
+                })?;
             if *context.stopping.borrow() {
                 return Err(Error::busy("stopping", "the server is stopping", 5));
             }

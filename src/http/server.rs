@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -18,9 +18,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::body;
+use super::framing::Head;
 use super::wire::{self, Progress, Wire};
 use super::{Context, Reply, answer, problem};
-use crate::base::{Error, Issue, Kind};
+use crate::base::{Error, Kind};
 
 /// The body of a request.
 pub type Body = Incoming;
@@ -151,16 +152,18 @@ async fn request_of(
     peer: IpAddr,
     progress: &Progress,
 ) -> Response<Reply> {
-    progress.begin();
+    let known = progress.begin();
     let (head, mut body) = request.into_parts();
     let id = request_id(&head.headers, context);
-    let refused = refuse(&head, progress);
+    let refused = refuse(&head, known);
     let mut last = refused.is_some();
     let mut response = match refused {
         None => answer(context, &head, &mut body, peer, &id).await,
         Some(error) => problem::reply(&error, &id),
     };
-    last |= !body::pass_over(&head.headers, &mut body).await;
+    // Whoever was too slow is not waited for again.
+    last |= response.status() == StatusCode::REQUEST_TIMEOUT
+        || !body::pass_over(&head.headers, &mut body).await;
     // Who streams keeps the connection to the end, and asks again on another.
     let endless = response.body().is_endless();
     let headers = response.headers_mut();
@@ -178,18 +181,19 @@ async fn request_of(
 }
 
 /// What no route should see.
-fn refuse(head: &Parts, progress: &Progress) -> Option<Error> {
+fn refuse(head: &Parts, known: Head) -> Option<Error> {
     let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target > wire::MAX_TARGET_BYTES {
         return Some(wire::target_too_long());
     }
-    if head.headers.contains_key(TRANSFER_ENCODING) && progress.sent_length() {
-        return Some(Error::invalid(vec![Issue::new(
+    match known {
+        Head::Good => None,
+        Head::TooLarge => Some(wire::head_too_large()),
+        Head::BothLengths => Some(Error::invalid_at(
             "",
             "a request has either Content-Length or Transfer-Encoding, not both",
-        )]));
+        )),
     }
-    None
 }
 
 /// The id that was sent, or a new one (contract §1, "Request id").

@@ -15,6 +15,7 @@ use super::{Context, Reply, json_bytes};
 use crate::api::{Look, Route, Shape, Taken, TakenPart, WaitAction};
 use crate::auth::Presented;
 use crate::base::{Error, Id, Result};
+use crate::store::ACCESS;
 
 /// Whoever waits looks at least this often, signal or not.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -99,7 +100,9 @@ impl Waiting {
     async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPart> {
         let mut stopping = self.context.stopping.clone();
         // Listening begins before looking, so that nothing is missed between the two.
-        let mut listener = self.context.store.signals().listen(self.look()?.topic);
+        let signals = self.context.store.signals();
+        let mut access = signals.listen(ACCESS);
+        let mut listener = signals.listen(self.look()?.topic);
         loop {
             let look = self.look()?;
             if look.ready {
@@ -121,6 +124,7 @@ impl Waiting {
             }
             tokio::select! {
                 () = listener.heard() => {}
+                () = access.heard() => {}
                 () = sleep_until(next) => {}
                 _ = stopping.wait_for(|stopping| *stopping) => {}
             }

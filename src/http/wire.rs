@@ -1,11 +1,10 @@
 //! The connection below hyper: what hyper leaves to whoever uses it.
 //!
-//! It times request heads (hyper's own timer would also end idle connections), keeps the bytes of
-//! the head so that a request with both `Content-Length` and `Transfer-Encoding` can be refused
-//! (hyper takes the first away before anybody sees it), and puts a JSON body where hyper answers a
-//! malformed head by itself with none.
+//! It times request heads (hyper's own timer would also end idle connections), follows where they
+//! begin and end, and puts a JSON body where hyper answers a malformed head by itself with none.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -15,6 +14,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use super::framing::{Framing, Head};
 use super::problem;
 use crate::base::{Error, Kind};
 
@@ -28,8 +28,8 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Path and query may have 16 KiB.
 pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 
-/// What is kept of a head: as much as a head may have.
-const MAX_KEPT: usize = 64 * 1024;
+/// Bytes read at once: most requests are smaller.
+const READ_BYTES: usize = 16 * 1024;
 
 /// What is known about a connection, shared by its bytes and its requests.
 #[derive(Clone)]
@@ -42,8 +42,8 @@ struct State {
     head_since: Option<Instant>,
     /// Since when nothing happens.
     idle_since: Instant,
-    /// The bytes read since the last request ended.
-    head: Vec<u8>,
+    /// What the bytes read so far are.
+    framing: Framing,
 }
 
 impl Progress {
@@ -53,7 +53,7 @@ impl Progress {
             answering: false,
             head_since: Some(now),
             idle_since: now,
-            head: Vec::new(),
+            framing: Framing::default(),
         })))
     }
 
@@ -61,34 +61,38 @@ impl Progress {
         self.0.lock().expect("nobody panics holding it")
     }
 
-    /// A head has been read: its request is being answered from now on.
-    pub fn begin(&self) {
+    /// A head has been read: its request is being answered from now on. What is known of it.
+    pub fn begin(&self) -> Head {
         let mut state = self.state();
         state.answering = true;
         state.head_since = None;
+        state.framing.next()
     }
 
-    /// The answer is complete, as far as we can tell: the next head may come.
+    /// The answer is complete, as far as we can tell: the next head may come, or has.
     pub fn end(&self) {
         let mut state = self.state();
+        let now = Instant::now();
         state.answering = false;
-        state.idle_since = Instant::now();
-        state.head.clear();
+        state.idle_since = now;
+        state.head_since = (!state.framing.head().is_empty()).then_some(now);
+    }
+
+    /// These bytes have come.
+    fn read(&self, bytes: &[u8]) {
+        let mut state = self.state();
+        state.framing.follow(bytes);
+        if !state.answering && !bytes.is_empty() {
+            state.head_since.get_or_insert_with(Instant::now);
+        }
     }
 
     /// Whether the head that is awaited begins with a line that is too long to hold a target.
     fn is_long_line(&self) -> bool {
         let longest = MAX_TARGET_BYTES + "OPTIONS  HTTP/1.1".len();
-        !self.state().head.iter().take(longest + 1).any(|byte| *byte == b'\n')
-    }
-
-    /// Whether the head now being answered has a `Content-Length`, whatever hyper made of it.
-    pub fn sent_length(&self) -> bool {
-        let name = b"\ncontent-length:";
         let state = self.state();
-        let end = state.head.windows(4).position(|window| window == b"\r\n\r\n");
-        let head = &state.head[..end.unwrap_or(state.head.len())];
-        head.windows(name.len()).any(|window| window.eq_ignore_ascii_case(name))
+        let line = state.framing.head().get(..=longest);
+        line.is_some_and(|line| !line.contains(&b'\n'))
     }
 
     /// When to look again whether this connection has overstayed; `None` if it has.
@@ -108,7 +112,7 @@ impl Progress {
     /// Whether a head has begun but not ended.
     pub fn in_head(&self) -> bool {
         let state = self.state();
-        state.head_since.is_some() && !state.head.is_empty()
+        state.head_since.is_some() && !state.framing.head().is_empty()
     }
 }
 
@@ -161,11 +165,7 @@ impl Wire {
         }
         Some(raw_answer(&match bytes.get(9..12)? {
             b"431" if self.progress.is_long_line() => target_too_long(),
-            b"431" => Error::new(
-                Kind::HeadTooLarge,
-                "head_too_large",
-                "the head may have 100 fields and 64 KiB",
-            ),
+            b"431" => head_too_large(),
             b"414" => target_too_long(),
             _ => {
                 Error::new(Kind::Invalid, "malformed_request", "this is not a request of HTTP/1.1")
@@ -177,6 +177,11 @@ impl Wire {
 /// 414.
 pub fn target_too_long() -> Error {
     Error::new(Kind::TargetTooLong, "target_too_long", "path and query may have 16 KiB together")
+}
+
+/// 431.
+pub fn head_too_large() -> Error {
+    Error::new(Kind::HeadTooLarge, "head_too_large", "the head may have 100 fields and 64 KiB")
 }
 
 /// The bytes of an answer after which the connection closes.
@@ -198,22 +203,13 @@ impl Read for Wire {
         cx: &mut Context<'_>,
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        // A request being answered: its body passes through.
-        if self.progress.state().answering {
-            return Pin::new(&mut self.stream).poll_read(cx, buf);
-        }
-        let mut bytes = [0; 8 * 1024];
+        let mut bytes = [const { MaybeUninit::uninit() }; READ_BYTES];
         let room = buf.remaining().min(bytes.len());
-        let mut part = hyper::rt::ReadBuf::new(&mut bytes[..room]);
+        let mut part = hyper::rt::ReadBuf::uninit(&mut bytes[..room]);
         match Pin::new(&mut self.stream).poll_read(cx, part.unfilled()) {
             Poll::Ready(Ok(())) => {
                 let read = part.filled();
-                if !read.is_empty() {
-                    let mut state = self.progress.state();
-                    state.head_since.get_or_insert_with(Instant::now);
-                    let room = MAX_KEPT.saturating_sub(state.head.len()).min(read.len());
-                    state.head.extend_from_slice(&read[..room]);
-                }
+                self.progress.read(read);
                 buf.put_slice(read);
                 Poll::Ready(Ok(()))
             }

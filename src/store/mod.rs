@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 pub use engine::{Order, Step};
 pub use key::Key;
 pub use record::{AnyIndex, Index, Org, Record, TableInfo};
-pub use signals::{Listener, Signals, Topic};
+pub use signals::{ACCESS, Listener, Signals, Topic};
 use source::Clock;
 pub use source::Moment;
 pub use tx::{MAX_WRITES, Tx};

@@ -12,6 +12,10 @@ use uuid::Uuid;
 /// What can be waited for: the id of the thing that changes.
 pub type Topic = Uuid;
 
+/// Changes whenever a record that decides access does, so that whoever waits without the right to
+/// hears so at once.
+pub const ACCESS: Topic = Uuid::nil();
+
 /// Everybody who waits.
 #[derive(Default)]
 pub struct Signals {

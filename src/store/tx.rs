@@ -4,7 +4,7 @@ use super::codec;
 use super::engine::{Layer, Op, Order, Reader, Writes};
 use super::key::{Key, MAX_KEY_BYTES};
 use super::record::{Index, Org, Record, entry, owner};
-use super::signals::Topic;
+use super::signals::{ACCESS, Topic};
 use super::source::Moment;
 use super::view::{Page, Part, Source, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Time};
@@ -248,7 +248,10 @@ impl<'a> Tx<'a> {
         };
         changes.push((R::TABLE, key, op));
         self.write(changes)?;
-        self.writes.decide_access |= R::DECIDES_ACCESS;
+        if R::DECIDES_ACCESS {
+            self.writes.decide_access = true;
+            self.signal(ACCESS);
+        }
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::serve::{listen_at, run, until_told_to_stop};
+use super::serve::{Stop, listen_at, run};
 use super::{Common, Failure, output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::auth::passwords::{self, Hashing};
@@ -60,7 +60,8 @@ impl Demo {
     }
 
     async fn serve(&self, dir: &DataDir) -> Result<(), Failure> {
-        // First, so that a port that is taken leaves no directory behind.
+        let stop = Stop::listen()?;
+        // Before the rest, so that a port that is taken leaves no directory behind.
         let listener = listen_at(&self.listen).await?;
         let store = dir.make()?;
         let password = codec::hex(&Moment::system().random::<8>());
@@ -69,7 +70,7 @@ impl Demo {
         let client = Client::new(server.address, key.clone())?;
         let sample = sample::fill(&client).await?;
         self.announce(&client, &sample, &key, &password)?;
-        until_told_to_stop(server, agent::play(&client, &sample)).await
+        stop.serve(server, agent::play(&client, &sample)).await
     }
 
     fn announce(

@@ -237,7 +237,7 @@ mod tests {
     use crate::base::Kind;
     use crate::outbox::LogEntry;
     use crate::resources::testing::World;
-    use crate::store::Source;
+    use crate::store::{ACCESS, Source};
     use serde_json::Value;
 
     fn make(world: &World, who: &Who, body: Value) -> Result<ApiKeyMade> {
@@ -246,7 +246,7 @@ mod tests {
 
     fn works(world: &World, key: &ApiKeyMade) -> bool {
         let gatekeeper = Gatekeeper::new(Tokens::new(world.store.keys()));
-        let presented = Presented::from_headers(Some(key.key.as_bytes()), None);
+        let presented = Presented::from_headers([key.key.as_bytes()].into_iter(), [].into_iter());
         world.store.read(Id::NOTHING, |view| gatekeeper.identify(view, &presented)).is_ok()
     }
 
@@ -280,6 +280,19 @@ mod tests {
         let again = world.write(revoke, made.about.id, ()).err().unwrap();
         assert_eq!(again.kind(), Kind::NotFound);
         world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn whoever_waits_hears_at_once_that_a_key_was_revoked() {
+        let world = World::new();
+        let made = make(&world, &world.member, json!({"name": "ci"})).unwrap();
+        let mut waiting = world.store.signals().listen(ACCESS);
+        world.write(revoke, made.about.id, ()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let heard = async {
+            tokio::time::timeout(std::time::Duration::from_secs(5), waiting.heard()).await
+        };
+        assert!(runtime.block_on(heard).is_ok());
     }
 
     #[test]

@@ -1,0 +1,238 @@
+//! Where heads and bodies begin and end in the bytes that a connection receives.
+//!
+//! hyper takes the `Content-Length` of a request that also has a `Transfer-Encoding` away before
+//! anybody sees it, and reads ahead into requests that were sent before they were asked for. So
+//! that every request with both can be refused, the bytes are followed here as well. What is not
+//! HTTP is not refused here: hyper does, and the connection ends.
+
+use std::collections::VecDeque;
+
+/// What is kept of a head: as much as a head may have.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// How far a connection's bytes have come.
+#[derive(Default)]
+pub struct Framing {
+    part: Part,
+    /// The head that has begun but not ended.
+    head: Vec<u8>,
+    /// What is known of each head that has ended and was not asked about.
+    ended: VecDeque<Head>,
+}
+
+/// What is known of a head.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Head {
+    /// Nothing is wrong with it here.
+    Good,
+    /// It gave both a `Content-Length` and a `Transfer-Encoding`.
+    BothLengths,
+    /// It had more bytes than a head may have; hyper counts them roughly.
+    TooLarge,
+}
+
+/// What the next byte belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Part {
+    #[default]
+    Head,
+    /// A body of which so many bytes are to come.
+    Body(u64),
+    /// The line that gives a chunk's size: the size so far, and whether its digits go on.
+    Size { size: u64, digits: bool },
+    /// A chunk of which so many bytes are to come, with the line end after it.
+    Chunk(u64),
+    /// What follows the last chunk: lines up to an empty one.
+    Trailers { line_is_empty: bool },
+    /// This is not HTTP.
+    Lost,
+}
+
+impl Framing {
+    /// Follows `bytes`.
+    pub fn follow(&mut self, mut bytes: &[u8]) {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            bytes = match self.part {
+                Part::Head => self.follow_head(bytes),
+                Part::Body(left) => {
+                    let (rest, left) = pass(bytes, left);
+                    self.part = if left == 0 { Part::Head } else { Part::Body(left) };
+                    rest
+                }
+                Part::Chunk(left) => {
+                    let (rest, left) = pass(bytes, left);
+                    self.part = match left {
+                        0 => Part::Size { size: 0, digits: true },
+                        left => Part::Chunk(left),
+                    };
+                    rest
+                }
+                Part::Size { size, digits } => {
+                    self.part = after_size_byte(size, digits, byte);
+                    rest
+                }
+                Part::Trailers { line_is_empty } => {
+                    self.part = match byte {
+                        b'\n' if line_is_empty => Part::Head,
+                        b'\n' => Part::Trailers { line_is_empty: true },
+                        b'\r' => Part::Trailers { line_is_empty },
+                        _ => Part::Trailers { line_is_empty: false },
+                    };
+                    rest
+                }
+                Part::Lost => return,
+            }
+        }
+    }
+
+    /// The head that has begun but not ended.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// What is known of the next head that hyper has read. One that was not followed may have given
+    /// both lengths.
+    pub fn next(&mut self) -> Head {
+        self.ended.pop_front().unwrap_or(Head::BothLengths)
+    }
+
+    fn follow_head<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        // Line ends before a request are passed over.
+        if self.head.is_empty() && matches!(bytes[0], b'\r' | b'\n') {
+            return &bytes[1..];
+        }
+        let line = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
+        let (line, rest) = bytes.split_at(line);
+        if self.head.len() + line.len() > MAX_HEAD_BYTES {
+            let room = MAX_HEAD_BYTES - self.head.len();
+            self.head.extend_from_slice(&line[..room]);
+            self.ended.push_back(Head::TooLarge);
+            self.part = Part::Lost;
+            return &[];
+        }
+        self.head.extend_from_slice(line);
+        if self.head.ends_with(b"\n\n") || self.head.ends_with(b"\n\r\n") {
+            let lengths = Lengths::of(&self.head);
+            self.head.clear();
+            self.ended.push_back(match lengths {
+                Lengths { chunked: true, length: Some(_) } => Head::BothLengths,
+                _ => Head::Good,
+            });
+            self.part = match lengths {
+                Lengths { chunked: true, .. } => Part::Size { size: 0, digits: true },
+                Lengths { length: Some(length), .. } if length > 0 => Part::Body(length),
+                _ => Part::Head,
+            };
+        }
+        rest
+    }
+}
+
+/// What a head says about the length of its body.
+struct Lengths {
+    chunked: bool,
+    length: Option<u64>,
+}
+
+impl Lengths {
+    fn of(head: &[u8]) -> Self {
+        let mut lengths = Lengths { chunked: false, length: None };
+        for line in head.split(|byte| *byte == b'\n').skip(1) {
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+            let (name, value) = (&line[..colon], &line[colon + 1..]);
+            if name.eq_ignore_ascii_case(b"transfer-encoding") {
+                lengths.chunked = true;
+            } else if name.eq_ignore_ascii_case(b"content-length") {
+                let value = std::str::from_utf8(value).unwrap_or_default();
+                // One that is no number is refused by hyper.
+                let number = value.split(',').next().unwrap_or_default().trim().parse();
+                lengths.length = Some(number.unwrap_or(0));
+            }
+        }
+        lengths
+    }
+}
+
+/// What is left of `bytes`, and of `left`, when as many as there are have passed.
+fn pass(bytes: &[u8], left: u64) -> (&[u8], u64) {
+    let passed = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+    (&bytes[passed..], left - passed as u64)
+}
+
+/// A chunk's size is hexadecimal; what stands after its digits says nothing to us.
+fn after_size_byte(size: u64, digits: bool, byte: u8) -> Part {
+    match (byte, char::from(byte).to_digit(16)) {
+        (b'\n', _) if size == 0 => Part::Trailers { line_is_empty: true },
+        // The line end after the chunk is passed over with it.
+        (b'\n', _) => size.checked_add(2).map_or(Part::Lost, Part::Chunk),
+        (_, Some(digit)) if digits => match size.checked_mul(16) {
+            Some(size) => Part::Size { size: size + u64::from(digit), digits: true },
+            None => Part::Lost,
+        },
+        _ => Part::Size { size, digits: false },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    const LENGTH: &str = "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nGET /";
+    const CHUNKED: &str = "POST / HTTP/1.1\r\ntransfer-encoding:chunked\r\n\r\n\
+                           A;x=\"y\"\r\nPOST / HTT\r\n05 \r\n\r\n\r\n\r\r\n0\r\nX: y\r\n\r\n";
+    const BOTH: &str = "\r\nPOST / HTTP/1.1\r\nCONTENT-LENGTH: 4\r\nTransfer-Encoding: chunked\r\n\
+                        X: y\r\n\r\n0\r\n\r\n";
+
+    fn followed(bytes: &str, at_once: usize) -> Vec<Head> {
+        let mut framing = Framing::default();
+        bytes.as_bytes().chunks(at_once).for_each(|bytes| framing.follow(bytes));
+        assert_eq!((framing.part, framing.head()), (Part::Head, &b""[..]), "{bytes:?}");
+        framing.ended.into()
+    }
+
+    #[test]
+    fn a_request_with_both_lengths_is_found_whatever_came_before_it_and_in_whatever_parts() {
+        for before in [GET, LENGTH, CHUNKED, BOTH, "GET / HTTP/1.1\nHost: a\n\n"] {
+            for at_once in [1, 2, 3, 7, 1000] {
+                let first = if before == BOTH { Head::BothLengths } else { Head::Good };
+                let found = followed(&[before, BOTH, GET].concat(), at_once);
+                assert_eq!(found, [first, Head::BothLengths, Head::Good], "{before:?} {at_once}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_nobody_followed_may_have_given_both() {
+        let mut framing = Framing::default();
+        assert_eq!(framing.next(), Head::BothLengths);
+        framing.follow(GET.as_bytes());
+        assert_eq!(framing.next(), Head::Good);
+        assert_eq!(framing.next(), Head::BothLengths);
+    }
+
+    #[test]
+    fn a_head_has_at_most_64_kib_and_no_more_is_kept() {
+        for (bytes, expected) in
+            [(MAX_HEAD_BYTES, Head::Good), (MAX_HEAD_BYTES + 1, Head::TooLarge)]
+        {
+            let (begin, end) = ("GET / HTTP/1.1\r\nX: ", "\r\n\r\n");
+            let value = "x".repeat(bytes - begin.len() - end.len());
+            let mut framing = Framing::default();
+            framing.follow([begin, &value, end].concat().as_bytes());
+            framing.follow(GET.as_bytes());
+            assert_eq!(framing.next(), expected);
+            assert!(framing.head().len() <= MAX_HEAD_BYTES);
+        }
+    }
+
+    #[test]
+    fn sizes_that_no_chunk_has_end_it() {
+        for size in ["fffffffffffffffff", "ffffffffffffffff"] {
+            let mut framing = Framing::default();
+            framing.follow(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+            framing.follow(format!("{size}\r\n").as_bytes());
+            assert_eq!(framing.part, Part::Lost, "{size}");
+        }
+    }
+}
