@@ -1,22 +1,29 @@
 //! The runner: leases due tasks, makes their calls, settles them; runs the sweeps in their turn.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::{self, JoinSet};
 
-use super::tasks::{BY_DUE, Job, Next, Settings, Step, Sweep, Swept, Task, WRITTEN, retry_at};
-use crate::base::{Error, Id, Result};
+use super::tasks::{
+    BY_DUE, Job, Next, Settings, Step, Subject, Sweep, Swept, Task, WRITTEN, retry_at,
+};
+use crate::base::{Error, Id, Result, Time};
 use crate::outside::Outside;
-use crate::store::{Order, Org, Step as Go, Store, Tx};
+use crate::store::{Order, Org, Step as Go, Store, Tx, View};
 
 /// A lease lasts a minute: longer than the longest call, short enough to come back soon after a
 /// crash.
 const LEASE_SECS: i64 = 60;
 
-/// At most 32 tasks at once: each may hold a connection.
-const MAX_AT_ONCE: usize = 32;
+/// At most 128 tasks at once: each may hold a connection.
+const MAX_AT_ONCE: usize = 128;
+
+/// At most 4 of them are of what lies in one place: an address that does not answer must not hold
+/// up the others, and there have to be 32 such addresses until they do.
+const MAX_WITHIN_ONE: usize = 4;
 
 /// Looks at least this often, signal or not.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -41,53 +48,47 @@ impl Runner {
     /// Runs until `stop` says so, then lets what is under way end.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let runner = Arc::new(self);
-        let places = Arc::new(Semaphore::new(MAX_AT_ONCE));
-        let mut under_way = JoinSet::new();
+        let mut sweeps = JoinSet::new();
         for sweep in runner.sweeps.iter().copied() {
-            under_way.spawn(runner.clone().sweep(sweep, stop.clone()));
+            sweeps.spawn(runner.clone().sweep(sweep, stop.clone()));
         }
+        let mut tasks = JoinSet::new();
+        let mut under_way = UnderWay::new();
         let mut written = runner.store.signals().listen(WRITTEN);
         while !*stop.borrow() {
-            loop {
-                let Ok(place) = places.clone().try_acquire_owned() else { break };
-                let Some(task) = runner.lease().await else { break };
-                let runner = runner.clone();
-                under_way.spawn(async move {
-                    runner.carry_out(task).await;
-                    drop(place);
-                });
+            while under_way.len() < MAX_AT_ONCE {
+                let Some(task) = runner.lease(&under_way).await else { break };
+                let (runner, within) = (runner.clone(), task.within);
+                let handle = tasks.spawn(async move { runner.carry_out(task).await });
+                under_way.insert(handle.id(), within);
             }
             tokio::select! {
                 () = written.heard() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                _ = under_way.join_next(), if under_way.len() > runner.sweeps.len() => {}
+                Some(ended) = tasks.join_next_with_id() => {
+                    under_way.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
+                }
                 _ = stop.changed() => break,
             }
         }
-        while under_way.join_next().await.is_some() {}
+        while tasks.join_next().await.is_some() {}
+        while sweeps.join_next().await.is_some() {}
     }
 
-    /// The task that has been due longest, now leased.
-    async fn lease(&self) -> Option<Task> {
-        let due = self.store.read(Id::NOTHING, |view| {
-            Ok(view.first(&BY_DUE, &(), Order::Ascending)?.filter(|task| task.due_at <= view.now()))
-        });
-        match due {
-            Ok(None) => return None,
-            Ok(Some(_)) => {}
+    /// The task that has been due longest of those whose turn it can be, now leased.
+    async fn lease(&self, under_way: &UnderWay) -> Option<Task> {
+        let due = match self.store.read(Id::NOTHING, |view| first_due(view, under_way)) {
+            Ok(due) => due?,
             Err(error) => {
                 tracing::error!(%error, "due tasks cannot be read");
                 return None;
             }
-        }
-        let leased = self.store.write(Id::NOTHING, |tx| {
+        };
+        let leased = self.store.write(Id::NOTHING, move |tx| {
             let now = tx.now();
-            let mut due = None;
-            tx.view().each(&BY_DUE, &(), Order::Ascending, |task: Task| {
-                due = (task.due_at <= now).then_some(task);
-                Ok(Go::Enough)
-            })?;
-            let Some(old) = due else { return Ok(None) };
+            let Some(old) = tx.get::<Task>(&due)?.filter(|task| task.due_at <= now) else {
+                return Ok(None);
+            };
             let task = Task {
                 due_at: now.plus_secs(LEASE_SECS),
                 attempts: old.attempts + 1,
@@ -185,6 +186,29 @@ impl Runner {
     }
 }
 
+/// What is being carried out, and what it lies in.
+type UnderWay = HashMap<task::Id, Option<Id<Subject>>>;
+
+/// The task that has been due longest, of what lies in nothing that is busy enough.
+fn first_due(view: &View, under_way: &UnderWay) -> Result<Option<Id<Task>>> {
+    let mut busy: HashMap<Id<Subject>, usize> = HashMap::new();
+    for within in under_way.values().flatten() {
+        *busy.entry(*within).or_default() += 1;
+    }
+    let is_busy = |within: Id<Subject>| busy.get(&within).is_some_and(|n| *n >= MAX_WITHIN_ONE);
+    let start = Time::from_millis(i64::MIN);
+    let end = view.now().plus_millis(1);
+    let mut first = None;
+    view.entries(&BY_DUE, &start, &end, Order::Ascending, |(_, within), task| {
+        if within.is_some_and(is_busy) {
+            return Ok(Go::More);
+        }
+        first = Some(task);
+        Ok(Go::Enough)
+    })?;
+    Ok(first)
+}
+
 /// The task as it is now, unless its lease ran out and somebody else has it, or did it.
 fn leased(tx: &Tx, task: &Task) -> Result<Option<Task>> {
     Ok(tx.get::<Task>(&task.id)?.filter(|now| now.attempts == task.attempts))
@@ -221,7 +245,6 @@ fn put_off(tx: &mut Tx, task: &Task) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Time;
     use crate::outbox::{EventType, LogEntry, TABLES, enqueue, publish};
     use crate::outside;
     use crate::store::{Moment, Source};
@@ -258,8 +281,12 @@ mod tests {
     }
 
     async fn write_task(runner: &Runner, job: &'static Job) {
+        write_task_within(runner, job, None).await;
+    }
+
+    async fn write_task_within(runner: &Runner, job: &'static Job, within: Option<Id<Subject>>) {
         let now = runner.store.moment().now();
-        let write = move |tx: &mut Tx| enqueue(tx, job, Id::NOTHING, None, now);
+        let write = move |tx: &mut Tx| enqueue(tx, job, Id::NOTHING, within, now);
         runner.store.write(org(1), write).await.unwrap();
     }
 
@@ -278,7 +305,7 @@ mod tests {
             let runner = runner();
             write_task(&runner, job).await;
             let mut waited = vec![];
-            while let Some(task) = runner.lease().await {
+            while let Some(task) = runner.lease(&UnderWay::new()).await {
                 runner.carry_out(task).await;
                 let secs = tasks(&runner)[0].due_at.secs() - runner.store.moment().now().secs();
                 waited.push(secs);
@@ -290,7 +317,7 @@ mod tests {
             assert!(tasks(&runner)[0].dead);
             // One that can be done is not held up by it.
             write_task(&runner, &DONE).await;
-            runner.carry_out(runner.lease().await.unwrap()).await;
+            runner.carry_out(runner.lease(&UnderWay::new()).await.unwrap()).await;
             assert_eq!((events(&runner, org(1)), tasks(&runner).len()), (1, 1));
         }
     }
@@ -299,14 +326,34 @@ mod tests {
     async fn an_attempt_that_comes_back_late_changes_nothing() {
         let runner = runner();
         write_task(&runner, &DONE).await;
-        let late = runner.lease().await.unwrap();
-        assert!(runner.lease().await.is_none());
+        let late = runner.lease(&UnderWay::new()).await.unwrap();
+        assert!(runner.lease(&UnderWay::new()).await.is_none());
         runner.store.moment().advance_secs(LEASE_SECS);
-        let own = runner.lease().await.unwrap();
+        let own = runner.lease(&UnderWay::new()).await.unwrap();
         runner.carry_out(late).await;
         assert_eq!((events(&runner, org(1)), tasks(&runner).len()), (0, 1));
         runner.carry_out(own).await;
         assert_eq!((events(&runner, org(1)), tasks(&runner).len()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn what_lies_in_a_busy_place_lets_the_others_go_first() {
+        let runner = runner();
+        let [busy, other] = [1, 2].map(|n| Some(Id::new(uuid::Uuid::from_u128(n))));
+        for within in [busy, busy, other, None] {
+            write_task_within(&runner, &DONE, within).await;
+            runner.store.moment().advance_secs(1);
+        }
+        let first = |places: &[_]| {
+            let task = || tokio::spawn(async {}).id();
+            let under_way = places.iter().map(|within| (task(), *within)).collect();
+            let due = runner.store.read(Id::NOTHING, |view| first_due(view, &under_way)).unwrap();
+            tasks(&runner).iter().position(|task| Some(task.id) == due)
+        };
+        assert_eq!(first(&[]), Some(0));
+        assert_eq!(first(&[busy; MAX_WITHIN_ONE - 1]), Some(0));
+        assert_eq!(first(&[busy; MAX_WITHIN_ONE]), Some(2));
+        assert_eq!(first(&[[busy; MAX_WITHIN_ONE], [other; MAX_WITHIN_ONE]].concat()), Some(3));
     }
 
     #[tokio::test]

@@ -23,7 +23,8 @@ pub struct Task {
     pub kind: String,
     /// What it is about: the id of a record of that job's resource.
     pub subject: Id<Subject>,
-    /// What else the job needs to find it.
+    /// What the subject lies in (an agent, a channel): the job needs it to find the subject, and
+    /// what lies in the same takes turns, so that others are not held up.
     pub within: Option<Id<Subject>>,
     /// When it is due; while it is being done, when its lease ends.
     pub due_at: Time,
@@ -42,9 +43,10 @@ pub struct Task {
 /// What a task is about: a record of its job's resource.
 pub enum Subject {}
 
-/// Tasks by due time; dead ones are never due.
-pub static BY_DUE: Index<Task, Time> =
-    Index::many("outbox.by_due", |task| (!task.dead).then_some(task.due_at));
+/// Tasks by due time; dead ones are never due. What they lie in stands beside it, so that some can
+/// be passed over unread.
+pub static BY_DUE: Index<Task, (Time, Option<Id<Subject>>)> =
+    Index::many("outbox.by_due", |task| (!task.dead).then_some((task.due_at, task.within)));
 
 impl Record for Task {
     const TABLE: &'static str = "outbox";
