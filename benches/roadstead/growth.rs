@@ -35,10 +35,10 @@ pub fn rows(quick: bool) -> Vec<Row> {
     let (few, many) = (World::new(Commits::Shared, 1), World::new(Commits::Shared, 1));
     let few_tasks = fill(&few, FEW);
     let many_tasks = fill(&many, most);
-    let reads = rounds::run(&mut [
-        &mut || load(many.address, CONNECTIONS, TIME, &many_tasks),
-        &mut || load(few.address, CONNECTIONS, TIME, &few_tasks),
-    ]);
+    let reads =
+        rounds::run(&mut [&mut || load(many.address, CONNECTIONS, TIME, &many_tasks), &mut || {
+            load(few.address, CONNECTIONS, TIME, &few_tasks)
+        }]);
     let writes = rounds::run(&mut [
         &mut || load(many.address, CONNECTIONS, WRITING, &[many.post_task()]),
         &mut || load(few.address, CONNECTIONS, WRITING, &[few.post_task()]),

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::client::{Outcome, load};
 use crate::processor;
-use crate::rounds::{self, TIME, figure, ratio};
+use crate::rounds::{self, PROFILE, TIME, figure, ratio};
 use crate::table::{Row, Wanted};
 use crate::world::{Commits, World, file, place};
 
@@ -45,6 +45,13 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
+/// Writes for a profiler.
+pub fn profile() -> Vec<Row> {
+    let world = World::new(Commits::Shared, AGENTS);
+    eprintln!("{:?}", load(world.address, 64, PROFILE, &world.post_messages()));
+    vec![]
+}
+
 /// redb with nothing around it.
 struct Raw {
     database: Database,
@@ -71,7 +78,8 @@ impl Raw {
             .set_cache_size(CACHE_BYTES)
             .create(file(&place, "raw.redb"))
             .expect("the disk is good");
-        let requests = world.post_messages().iter().map(|request| changes(world, request)).collect();
+        let requests =
+            world.post_messages().iter().map(|request| changes(world, request)).collect();
         Raw { database, requests, group, written: (0, 0), _place: place }
     }
 
