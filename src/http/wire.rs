@@ -5,10 +5,11 @@
 //! (hyper takes the first away before anybody sees it), and puts a JSON body where hyper answers a
 //! malformed head by itself with none.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -112,6 +113,12 @@ impl Progress {
     }
 }
 
+thread_local! {
+    /// Where bytes of a head pass through. hyper does not show what is read into its own buffer,
+    /// and a new one would have to be filled with zeros for each read.
+    static PASSING: RefCell<[u8; 8 * 1024]> = const { RefCell::new([0; 8 * 1024]) };
+}
+
 /// The bytes of a connection.
 pub struct Wire {
     stream: TokioIo<TcpStream>,
@@ -202,23 +209,20 @@ impl Read for Wire {
         if self.progress.state().answering {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
-        let mut bytes = [0; 8 * 1024];
-        let room = buf.remaining().min(bytes.len());
-        let mut part = hyper::rt::ReadBuf::new(&mut bytes[..room]);
-        match Pin::new(&mut self.stream).poll_read(cx, part.unfilled()) {
-            Poll::Ready(Ok(())) => {
-                let read = part.filled();
-                if !read.is_empty() {
-                    let mut state = self.progress.state();
-                    state.head_since.get_or_insert_with(Instant::now);
-                    let room = MAX_KEPT.saturating_sub(state.head.len()).min(read.len());
-                    state.head.extend_from_slice(&read[..room]);
-                }
-                buf.put_slice(read);
-                Poll::Ready(Ok(()))
+        PASSING.with_borrow_mut(|bytes| {
+            let room = buf.remaining().min(bytes.len());
+            let mut part = hyper::rt::ReadBuf::new(&mut bytes[..room]);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, part.unfilled()))?;
+            let read = part.filled();
+            if !read.is_empty() {
+                let mut state = self.progress.state();
+                state.head_since.get_or_insert_with(Instant::now);
+                let room = MAX_KEPT.saturating_sub(state.head.len()).min(read.len());
+                state.head.extend_from_slice(&read[..room]);
             }
-            other => other,
-        }
+            buf.put_slice(read);
+            Poll::Ready(Ok(()))
+        })
     }
 }
 
