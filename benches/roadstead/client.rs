@@ -64,11 +64,18 @@ impl Connection {
 
 /// How long head and body of an answer are, once its head is there.
 fn lengths(received: &[u8]) -> Option<(usize, usize)> {
-    let head = received.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
-    let name = b"\ncontent-length: ";
-    let at = received[..head].windows(name.len()).position(|start| start == name)? + name.len();
-    let digits = received[at..].iter().take_while(|byte| byte.is_ascii_digit());
-    Some((head, digits.fold(0, |length, digit| 10 * length + usize::from(digit - b'0'))))
+    let (mut head, mut body) = (0, 0);
+    for line in received.split_inclusive(|byte| *byte == b'\n') {
+        head += line.len();
+        if line == b"\r\n" {
+            return Some((head, body));
+        }
+        if let Some(length) = line.strip_prefix(b"content-length: ") {
+            let digits = length.iter().take_while(|byte| byte.is_ascii_digit());
+            body = digits.fold(0, |length, digit| 10 * length + usize::from(digit - b'0'));
+        }
+    }
+    None
 }
 
 /// What came of some load.

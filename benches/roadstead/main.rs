@@ -6,6 +6,9 @@
 //! `cargo bench -- reads` measures only the reads; there are also `writes`, `wakes`, `growth` and
 //! `process`. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks where otherwise there
 //! are a million.
+//!
+//! `cargo bench -- profile-reads` and `profile-writes` measure nothing: they keep Roadstead alone
+//! busy for ten seconds, under a profiler.
 
 mod client;
 mod growth;
@@ -28,19 +31,24 @@ fn main() {
     let chosen: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 5] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 7] = [
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
         ("growth", &|| growth::rows(quick)),
         ("process", &process::rows),
+        ("profile-reads", &reads::profile),
+        ("profile-writes", &writes::profile),
     ];
     let mut rows = Vec::new();
     for (name, measure) in parts {
-        if chosen.is_empty() || chosen.iter().any(|chosen| *chosen == name) {
+        let all = chosen.is_empty() && !name.starts_with("profile");
+        if all || chosen.iter().any(|chosen| *chosen == name) {
             eprintln!("measuring {name} …");
             rows.extend(measure());
         }
     }
-    table::print(&rows);
+    if !rows.is_empty() {
+        table::print(&rows);
+    }
 }

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use crate::client::{self, Connection, load};
-use crate::rounds::{self, TIME, figure, ratio};
+use crate::rounds::{self, PROFILE, TIME, figure, ratio};
 use crate::table::{Row, Wanted};
 use crate::world::{Commits, World, id, server_runtime};
 
@@ -22,9 +22,7 @@ const CONNECTIONS: usize = 32;
 
 /// The row of reads.
 pub fn rows() -> Vec<Row> {
-    let world = World::new(Commits::Shared, 1);
-    let task = id(&world.ask(&world.post_task()));
-    let request = [world.get(&format!("/teams/{}/tasks/{task}", world.team))];
+    let (world, request) = world();
     let bare = Bare::start(world.address, &request[0]);
     let outcomes =
         rounds::run(&mut [&mut || load(world.address, CONNECTIONS, TIME, &request), &mut || {
@@ -39,6 +37,21 @@ pub fn rows() -> Vec<Row> {
     }]
 }
 
+/// Reads for a profiler.
+pub fn profile() -> Vec<Row> {
+    let (world, request) = world();
+    eprintln!("{:?}", load(world.address, CONNECTIONS, PROFILE, &request));
+    vec![]
+}
+
+/// A server with a task, and the request that reads it.
+fn world() -> (World, [Vec<u8>; 1]) {
+    let world = World::new(Commits::Shared, 1);
+    let task = id(&world.ask(&world.post_task()));
+    let request = world.get(&format!("/teams/{}/tasks/{task}", world.team));
+    (world, [request])
+}
+
 /// A server that knows one answer.
 struct Bare {
     address: SocketAddr,
@@ -49,7 +62,7 @@ impl Bare {
     /// One that answers whatever it is asked as `original` answers `request`.
     fn start(original: SocketAddr, request: &[u8]) -> Self {
         let (headers, body) = answer(original, request);
-        let runtime = server_runtime();
+        let runtime = server_runtime("bare");
         let listener = runtime
             .block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
             .expect("there is a free port");

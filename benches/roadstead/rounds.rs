@@ -11,6 +11,9 @@ pub const ROUNDS: usize = 7;
 /// How long.
 pub const TIME: Duration = Duration::from_secs(1);
 
+/// How long a profiler gets.
+pub const PROFILE: Duration = Duration::from_secs(10);
+
 /// One side.
 pub type Side<'a> = &'a mut dyn FnMut() -> Outcome;
 

@@ -61,7 +61,7 @@ impl World {
         let store =
             Store::start(disk, Moment::system(), Keys::new([7; 32])).expect("the disk is good");
         let founded = found(&store);
-        let runtime = server_runtime();
+        let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
             let config = Config { rate_limit: 0, ..Config::default() };
@@ -161,10 +161,11 @@ pub fn place() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory can be written")
 }
 
-/// A runtime as the binary has it.
-pub fn server_runtime() -> Runtime {
+/// A runtime as the binary has it. `name` tells its threads apart for a profiler.
+pub fn server_runtime(name: &str) -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_name(name)
         .build()
         .expect("the system gives a runtime")
 }

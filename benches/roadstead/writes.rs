@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::client::{Outcome, load};
 use crate::processor;
-use crate::rounds::{self, TIME, figure, ratio};
+use crate::rounds::{self, PROFILE, TIME, figure, ratio};
 use crate::table::{Row, Wanted};
 use crate::world::{Commits, World, file, place};
 
@@ -43,6 +43,13 @@ pub fn rows() -> Vec<Row> {
         rows.push(row("raw redb", &outcomes[2], 0.85));
     }
     rows
+}
+
+/// Writes for a profiler.
+pub fn profile() -> Vec<Row> {
+    let world = World::new(Commits::Shared, AGENTS);
+    eprintln!("{:?}", load(world.address, 64, PROFILE, &world.post_messages()));
+    vec![]
 }
 
 /// redb with nothing around it.

@@ -70,7 +70,9 @@ pub struct Answer {
 
 impl Answer {
     fn of(value: &impl Serialize) -> Result<Self> {
-        let body = serde_json::to_vec(value)
+        // Most answers fit, and a body that grows is copied each time.
+        let mut body = Vec::with_capacity(1024);
+        serde_json::to_writer(&mut body, value)
             .map_err(|e| Error::internal(format!("an answer cannot be written: {e}")))?;
         Ok(Answer { body })
     }

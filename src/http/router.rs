@@ -60,11 +60,11 @@ impl Router {
             let allowed: Vec<_> = methods.keys().map(|method| method.as_str()).collect();
             Missing::Method(allowed.join(", "))
         })?;
-        let params = matched
-            .params
-            .iter()
-            .map(|(_, value)| percent_decode_str(value).decode_utf8_lossy().into_owned())
-            .collect();
+        let decoded = |value: &str| match value.contains('%') {
+            true => percent_decode_str(value).decode_utf8_lossy().into_owned(),
+            false => value.to_string(),
+        };
+        let params = matched.params.iter().map(|(_, value)| decoded(value)).collect();
         Ok(Found { route, params, reading: methods.get(&Method::Get) })
     }
 }

@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use uuid::Uuid;
 
 use super::body;
 use super::framing::Head;
@@ -203,6 +204,9 @@ fn request_id(headers: &HeaderMap, context: &Context) -> String {
     });
     match sent.and_then(|id| std::str::from_utf8(id).ok()) {
         Some(id) => id.into(),
-        None => context.store.moment().new_id().to_string(),
+        None => {
+            let id = context.store.moment().new_id();
+            id.as_hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_string()
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::base::Time;
 pub struct Moment {
     /// In tests, the milliseconds it is; the system's clock otherwise.
     fixed: Option<AtomicI64>,
-    last: Mutex<Last>,
+    ids: Mutex<Ids>,
     /// The newest [`Clock`] that is durable.
     kept_millis: AtomicI64,
 }
@@ -41,6 +41,23 @@ impl Record for Clock {
     fn key(&self) {}
 }
 
+/// What the next id is made of.
+#[derive(Default)]
+struct Ids {
+    last: Last,
+    /// Random numbers, fetched many at once: one by one they would be most of what an id costs.
+    random: Vec<[u8; 16]>,
+}
+
+impl Ids {
+    fn random(&mut self) -> u128 {
+        if self.random.is_empty() {
+            self.random.extend_from_slice(random::<512>().as_chunks().0);
+        }
+        u128::from_be_bytes(self.random.pop().expect("some were just fetched"))
+    }
+}
+
 /// The last id given out, so that the next is larger even if the clock went back.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Last {
@@ -61,7 +78,7 @@ const COUNTER_BITS: u32 = 74;
 impl Moment {
     /// The system's clock.
     pub fn system() -> Self {
-        Moment { fixed: None, last: Mutex::default(), kept_millis: AtomicI64::new(0) }
+        Moment { fixed: None, ids: Mutex::default(), kept_millis: AtomicI64::new(0) }
     }
 
     /// A clock that stands still until it is moved, for tests.
@@ -89,8 +106,9 @@ impl Moment {
     /// A new UUIDv7, larger than all before it.
     pub fn new_id(&self) -> Uuid {
         let now = self.now().millis();
-        let random = u128::from_be_bytes(self.random());
-        let mut last = self.last.lock().expect("nobody panics holding it");
+        let mut ids = self.ids.lock().expect("nobody panics holding it");
+        let random = ids.random();
+        let last = &mut ids.last;
         *last = match *last {
             Last { millis, .. } if now > millis => Last::new(now, random),
             Last { millis, counter } => match counter + u128::from(random as u32) + 1 {
@@ -107,7 +125,7 @@ impl Moment {
 
     /// What to store with the ids given out so far, if it is time to.
     pub(super) fn due(&self) -> Option<Clock> {
-        let newest_millis = self.last.lock().expect("nobody panics holding it").millis;
+        let newest_millis = self.ids.lock().expect("nobody panics holding it").last.millis;
         let kept = self.kept_millis.load(Ordering::SeqCst);
         (newest_millis - kept >= AHEAD_MILLIS).then_some(Clock { newest_millis })
     }
@@ -119,18 +137,23 @@ impl Moment {
 
     /// Continues after all ids that were stored when this was the newest clock.
     pub(super) fn go_on_after(&self, clock: Clock) {
-        let random = u128::from_be_bytes(self.random());
-        let mut last = self.last.lock().expect("nobody panics holding it");
+        let mut ids = self.ids.lock().expect("nobody panics holding it");
+        let random = ids.random();
+        let last = &mut ids.last;
         *last = (*last).max(Last::new(clock.newest_millis + AHEAD_MILLIS, random));
         self.kept(clock);
     }
 
     /// Random bytes that nobody can guess.
     pub fn random<const N: usize>(&self) -> [u8; N] {
-        let mut bytes = [0; N];
-        rand::fill(&mut bytes).expect("the system gives random bytes");
-        bytes
+        random()
     }
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    rand::fill(&mut bytes).expect("the system gives random bytes");
+    bytes
 }
 
 #[cfg(test)]

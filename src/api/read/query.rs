@@ -3,7 +3,10 @@
 //! Nothing is refused here, since a parameter that nobody reads must do no harm. A text that cannot
 //! be decoded is `null` in the tree, which nothing else is, and whoever reads it complains.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode;
+use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
 
 /// Reads the part of a target after `?`, an object (contract §1, "Object query parameters" and
@@ -20,7 +23,7 @@ pub fn parse_query(query: &str) -> Value {
         let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
         let Some(name) = decode(name) else { continue };
         let Some(name) = Name::parse(&name) else { continue };
-        let value = decode(text).map_or(Value::Null, Value::String);
+        let value = decode(text).map_or(Value::Null, |text| Value::String(text.into_owned()));
         add(&mut parameters, name, value);
     }
     Value::Object(parameters)
@@ -60,9 +63,12 @@ fn add(parameters: &mut Map<String, Value>, name: Name, value: Value) {
 
 /// Puts `value` at `key`; with what stands there already it makes a list.
 fn join(values: &mut Map<String, Value>, key: &str, value: Value) {
-    let Some(old) = values.get_mut(key) else {
-        values.insert(key.into(), value);
-        return;
+    let old = match values.entry(key) {
+        Entry::Occupied(old) => old.into_mut(),
+        Entry::Vacant(place) => {
+            place.insert(value);
+            return;
+        }
     };
     if !old.is_array() {
         *old = json!([old.take()]);
@@ -74,14 +80,17 @@ fn join(values: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// Decodes `%XX` and `+`; `None` where an escape is malformed or what comes out is not UTF-8.
-fn decode(text: &str) -> Option<String> {
+/// Decodes `%XX` and `+`, if there are any; `None` where an escape is malformed or what comes out is not UTF-8.
+fn decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains(['%', '+']) {
+        return Some(text.into());
+    }
     let is_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     if !text.split('%').skip(1).all(is_escape) {
         return None;
     }
     let blanks = text.replace('+', " ");
-    Some(percent_decode(blanks.as_bytes()).decode_utf8().ok()?.into_owned())
+    Some(percent_decode(blanks.as_bytes()).decode_utf8().ok()?.into_owned().into())
 }
 
 #[cfg(test)]
