@@ -155,9 +155,11 @@ async fn keep_uses(context: Arc<Context>, mut stopping: watch::Receiver<bool>) {
         if due.is_empty() {
             continue;
         }
+        let uses = due.clone();
         let written =
-            context.store.write(Id::NOTHING, move |tx| organizations::note_uses(tx, &due));
+            context.store.write(Id::NOTHING, move |tx| organizations::note_uses(tx, &uses));
         if let Err(error) = written.await {
+            context.uses.unwritten(&due);
             tracing::warn!(%error, "when keys were used could not be written down");
         }
     }

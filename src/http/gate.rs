@@ -251,15 +251,18 @@ pub(super) fn admit<'v>(
         }
         (Scope::Wherever(is_there), None) => {
             let identity = gatekeeper.identify(view, presented)?;
-            let org = match org_of_key(&identity) {
-                Some(org) => {
-                    Some(org).filter(|org| is_there(&view.of(*org), params).unwrap_or(false))
-                }
-                None => crate::auth::organizations_of(view, identity.user)?
-                    .into_iter()
-                    .find(|org| is_there(&view.of(*org), params).unwrap_or(false)),
+            let organizations = match org_of_key(&identity) {
+                Some(org) => vec![org],
+                None => crate::auth::organizations_of(view, identity.user)?,
             };
-            gatekeeper.admit_to(view, presented, org.ok_or_else(Error::not_found)?)?
+            let mut found = None;
+            for org in organizations {
+                if is_there(&view.of(org), params)? {
+                    found = Some(org);
+                    break;
+                }
+            }
+            gatekeeper.admit_to(view, presented, found.ok_or_else(Error::not_found)?)?
         }
         (_, slug) => gatekeeper.admit(view, presented, slug.unwrap_or_default())?,
     };

@@ -37,7 +37,7 @@ pub use uses::{FLUSH_EVERY_SECS, KeyUses};
 
 use crate::auth::Gatekeeper;
 use crate::auth::passwords::Passwords;
-use crate::base::Error;
+use crate::base::{Error, Kind};
 use crate::store::Store;
 
 /// What every request is answered with.
@@ -145,7 +145,13 @@ pub(crate) async fn answer(
     }
     let response = answered.unwrap_or_else(|error| {
         if let Some(detail) = error.log_detail() {
-            tracing::error!(request_id, code = error.code(), detail, "a request failed");
+            match error.kind() {
+                Kind::Internal | Kind::Upstream | Kind::Busy => {
+                    tracing::error!(request_id, code = error.code(), detail, "a request failed");
+                }
+                // Clients can make as many of these as they like.
+                _ => tracing::debug!(request_id, code = error.code(), detail, "a request failed"),
+            }
         }
         let mut response = problem::reply(&error, request_id);
         limits::tell(&error, response.headers_mut());

@@ -24,6 +24,10 @@ const BEAT_EVERY: Duration = Duration::from_secs(15);
 /// Events that a slow reader has not taken yet: few, since each is leased while it waits here.
 const MAX_UNREAD: usize = 4;
 
+/// Who takes nothing for so long has gone without saying so: what is handed out to them is others'
+/// again the sooner.
+const MAX_STALL: Duration = Duration::from_secs(5);
+
 /// One who waits, with all that is needed to look again.
 struct Waiting {
     context: Arc<Context>,
@@ -167,7 +171,7 @@ fn stream(waiting: Waiting) -> Response<Reply> {
                 Err(_elapsed) => continue,
             };
             for frame in frames {
-                if events.send(frame).await.is_err() {
+                if events.send_timeout(frame, MAX_STALL).await.is_err() {
                     return;
                 }
             }
