@@ -8,4 +8,5 @@ mod process;
 
 mod commands;
 mod crash;
+mod demo;
 mod serving;

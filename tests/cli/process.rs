@@ -112,7 +112,12 @@ pub struct Serving {
 impl Serving {
     /// Serves a place at a free port.
     pub fn start(place: &Place, more: &[&str]) -> Self {
-        let args = [&["serve", "--listen", "127.0.0.1:0", "--json"][..], more].concat();
+        Self::by("serve", place, more)
+    }
+
+    /// The same by another command that serves.
+    pub fn by(command_name: &str, place: &Place, more: &[&str]) -> Self {
+        let args = [&[command_name, "--listen", "127.0.0.1:0", "--json"][..], more].concat();
         let mut command = command(&args, &place.data());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

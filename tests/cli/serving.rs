@@ -66,6 +66,11 @@ fn a_port_that_is_taken_is_told() {
     let at = taken.local_addr().unwrap().to_string();
     place.run(&["serve", "--listen", &at]).fails(2, "--listen");
     place.run(&["serve", "--listen", "nonsense"]).fails(2, "--listen");
+    let nothing = Place::new();
+    for command in ["serve", "demo"] {
+        nothing.run(&[command, "--listen", &at]).fails(2, "--listen");
+        assert!(!nothing.data().exists(), "{command} left a directory behind");
+    }
 }
 
 #[test]

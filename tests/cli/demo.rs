@@ -1,0 +1,44 @@
+//! `demo`: what it prints works, and its agent is woken and does its work.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::client::{Caller, eventually};
+use crate::process::{Place, Serving};
+
+/// Runs a line as the demo printed it.
+fn run(line: &Value) -> Value {
+    let done = Command::new("sh").args(["-c", line.as_str().unwrap()]).output().unwrap();
+    assert!(done.status.success(), "{line}");
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+#[test]
+fn the_lines_it_prints_wake_an_agent_which_tells_the_humans_and_remembers() {
+    let place = Place::new();
+    let mut demo = Serving::by("demo", &place, &[]);
+    let printed = demo.announced.clone();
+    let [task, inbox, memories] = [0, 1, 2].map(|i| &printed["curl"][i]);
+    let title = run(task)["title"].as_str().unwrap().to_string();
+    eventually("the agent's word to the humans", || {
+        let mail = run(inbox);
+        mail["items"][0]["body"].as_str().filter(|body| body.contains(&title)).map(|_| ())
+    });
+    let remembered = run(memories);
+    assert!(remembered["items"][0]["content"].as_str().unwrap().contains(&title));
+
+    let session = Caller::nobody(demo.address, "acme")
+        .ask("POST", "/auth/sign-in")
+        .json(&json!({
+            "email": printed["signIn"]["email"], "password": printed["signIn"]["password"],
+        }))
+        .send();
+    assert_eq!(session.ok()["user"]["name"], "Ada");
+
+    demo.signal("TERM");
+    let (code, _, log) = demo.ends();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("[scribe] woken: task_assigned"), "{log}");
+    assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
+}
