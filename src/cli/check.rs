@@ -1,5 +1,6 @@
 //! `roadstead check`
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 
 use clap::Args;
@@ -99,8 +100,58 @@ fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
     tables.extend(store::TABLES);
     for (i, table) in tables.iter().enumerate() {
         output::progress(&format!("{} of {}: {}", i + 1, tables.len(), table.name));
-        findings.add(data.check(std::slice::from_ref(table))?);
+        // The database library panics at some pages that are broken.
+        match catch_unwind(AssertUnwindSafe(|| data.check(std::slice::from_ref(table)))) {
+            Ok(found) => findings.add(found?),
+            Err(_) => findings.note(format!("{}: cannot be read; restore a backup", table.name)),
+        }
     }
     output::progress("");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Keys, Result};
+    use crate::store::Moment;
+    use crate::store::engine::{Commit, Disk, Each, Order, Reader, Span, Writes};
+    use std::sync::Arc;
+
+    /// Panics as the database library does at a broken page.
+    struct Broken;
+
+    impl Reader for Broken {
+        fn get(&self, _: &str, _: &[u8], _: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+            Ok(false)
+        }
+        fn scan(&self, _: &str, _: Span<'_>, _: Order, _: &mut Each<'_>) -> Result<()> {
+            panic!("a page is broken")
+        }
+        fn access_stamp(&self) -> Option<u64> {
+            None
+        }
+    }
+
+    impl Disk for Broken {
+        fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
+            Ok(Arc::new(Broken))
+        }
+        fn commit(&mut self, _: &Writes) -> Commit {
+            Commit::Done(Arc::new(Broken))
+        }
+        fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
+            self.snapshot()
+        }
+    }
+
+    #[test]
+    fn a_table_at_which_the_library_panics_is_a_finding_and_the_others_are_read() {
+        let store = Store::start(Broken, Moment::system(), Keys::new([0; 32])).unwrap();
+        let mut findings = Findings::default();
+        assert!(read_all(&store, &mut findings).is_ok());
+        let tables = resources::tables().len() + store::TABLES.len();
+        assert_eq!(findings.wrong, tables as u64);
+        assert!(findings.messages.contains(&"tools: cannot be read; restore a backup".to_string()));
+    }
 }
