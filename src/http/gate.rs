@@ -15,9 +15,9 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::router::{Found, Missing};
 use super::{Body, Context, Reply, body, json_bytes, link_base, problem, wait, write};
 use crate::api::{Action, Method, OrgSlug, Raw, Route, Scope, Shape, Who};
-use crate::auth::{Identity, Presented, Rule, Through, org_of_key};
+use crate::auth::{Identity, Presented, Rule, Through, org_of_key, organizations_of};
 use crate::base::{Error, Id, Kind, Result};
-use crate::store::View;
+use crate::store::{Org, View};
 
 /// A request past its head, on its way through the gate.
 pub(super) struct Passing<'a> {
@@ -93,7 +93,7 @@ pub(super) async fn pass(
     let bound = route.bind(&raw)?;
 
     let passing = Passing { context, route, presented, identity, headers, address, request_id };
-    let org_slug = bound.org_slug.clone();
+    let (org_slug, params) = (bound.org_slug.clone(), raw.params.clone());
     let answered = match bound.action {
         Action::Read(operation) => context
             .store
@@ -115,7 +115,7 @@ pub(super) async fn pass(
     if let Err(error) = &answered
         && error.kind() == Kind::Forbidden
     {
-        write::refused(&passing, org_slug).await;
+        write::refused(&passing, org_slug, params).await;
     }
     answered
 }
@@ -251,18 +251,8 @@ pub(super) fn admit<'v>(
         }
         (Scope::Wherever(is_there), None) => {
             let identity = gatekeeper.identify(view, presented)?;
-            let organizations = match org_of_key(&identity) {
-                Some(org) => vec![org],
-                None => crate::auth::organizations_of(view, identity.user)?,
-            };
-            let mut found = None;
-            for org in organizations {
-                if is_there(&view.of(org), params)? {
-                    found = Some(org);
-                    break;
-                }
-            }
-            gatekeeper.admit_to(view, presented, found.ok_or_else(Error::not_found)?)?
+            let org = org_with(view, &identity, is_there, params)?;
+            gatekeeper.admit_to(view, presented, org.ok_or_else(Error::not_found)?)?
         }
         (_, slug) => gatekeeper.admit(view, presented, slug.unwrap_or_default())?,
     };
@@ -274,6 +264,25 @@ pub(super) fn admit<'v>(
     }
     let view = view.of(caller.org);
     Ok((Who::Caller(caller), view))
+}
+
+/// The organization of the caller's in which the thing named by the path is.
+pub(super) fn org_with(
+    view: &View,
+    identity: &Identity,
+    is_there: fn(&View, &[String]) -> Result<bool>,
+    params: &[String],
+) -> Result<Option<Id<Org>>> {
+    let organizations = match org_of_key(identity) {
+        Some(org) => vec![org],
+        None => organizations_of(view, identity.user)?,
+    };
+    for org in organizations {
+        if is_there(&view.of(org), params)? {
+            return Ok(Some(org));
+        }
+    }
+    Ok(None)
 }
 
 /// The strong tag of an answer.

@@ -4,10 +4,10 @@
 use hyper::Response;
 use hyper::header::HeaderValue;
 
-use super::gate::{Passing, admit, etag, names};
+use super::gate::{Passing, admit, etag, names, org_with};
 use super::{Reply, json_bytes};
 use crate::api::ledger::{self, KEPT_SECS, Kept, Outcome};
-use crate::api::{Answer, HashAction, Who};
+use crate::api::{Answer, HashAction, Scope, Who};
 use crate::auth::{self, Identity, Presented};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::Tx;
@@ -206,17 +206,21 @@ fn audit_everywhere(
 
 /// Writes down that somebody was not allowed to do something: in a transaction of its own, since
 /// theirs left nothing.
-pub(super) async fn refused(passing: &Passing<'_>, org_slug: Option<String>) {
+pub(super) async fn refused(passing: &Passing<'_>, org_slug: Option<String>, params: Vec<String>) {
     let Some(identity) = passing.identity.clone() else { return };
     let context = passing.context.clone();
     let presented = passing.presented.clone();
-    let name = passing.route.name;
+    let (name, scope) = (passing.route.name, passing.route.scope);
     let request_id = passing.request_id.to_string();
     let written = passing.context.store.write(Id::NOTHING, move |tx| {
-        let organizations = match (&org_slug, auth::org_of_key(&identity)) {
-            (Some(slug), _) => vec![context.gatekeeper.admit(&tx.view(), &presented, slug)?.org],
-            (None, Some(org)) => vec![org],
-            (None, None) => auth::organizations_of(&tx.view(), identity.user)?,
+        let view = tx.view();
+        let organizations = match (&org_slug, scope, auth::org_of_key(&identity)) {
+            (Some(slug), ..) => vec![context.gatekeeper.admit(&view, &presented, slug)?.org],
+            (None, Scope::Wherever(is_there), _) => {
+                org_with(&view, &identity, is_there, &params)?.into_iter().collect()
+            }
+            (None, _, Some(org)) => vec![org],
+            (None, _, None) => auth::organizations_of(&view, identity.user)?,
         };
         for org in organizations {
             tx.enter(org);

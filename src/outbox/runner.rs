@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::{self, JoinSet};
+use tokio::task::{self, JoinError, JoinSet};
 
 use super::tasks::{
     BY_DUE, Job, Next, Settings, Step, Subject, Sweep, Swept, Task, WRITTEN, retry_at,
@@ -56,6 +56,9 @@ impl Runner {
         let mut under_way = UnderWay::new();
         let mut written = runner.store.signals().listen(WRITTEN);
         while !*stop.borrow() {
+            while let Some(ended) = tasks.try_join_next_with_id() {
+                under_way.remove(&id_of(ended));
+            }
             while under_way.len() < MAX_AT_ONCE {
                 let Some(task) = runner.lease(&under_way).await else { break };
                 let (runner, within) = (runner.clone(), task.within);
@@ -66,7 +69,7 @@ impl Runner {
                 () = written.heard() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
                 Some(ended) = tasks.join_next_with_id() => {
-                    under_way.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
+                    under_way.remove(&id_of(ended));
                 }
                 _ = stop.changed() => break,
             }
@@ -188,6 +191,10 @@ impl Runner {
 
 /// What is being carried out, and what it lies in.
 type UnderWay = HashMap<task::Id, Option<Id<Subject>>>;
+
+fn id_of(ended: Result<(task::Id, ()), JoinError>) -> task::Id {
+    ended.map_or_else(|error| error.id(), |(id, ())| id)
+}
 
 /// The task that has been due longest, of what lies in nothing that is busy enough.
 fn first_due(view: &View, under_way: &UnderWay) -> Result<Option<Id<Task>>> {
