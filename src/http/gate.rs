@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::{ALLOW, AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use xxhash_rust::xxh3::xxh3_128;
@@ -29,8 +31,8 @@ pub(super) struct Passing<'a> {
 }
 
 /// The headers of which a name of ours is asked for.
-const API_KEY: &str = "x-api-key";
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Answers a request whose path is below `/api`.
 pub(super) async fn pass(

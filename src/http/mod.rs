@@ -76,7 +76,7 @@ impl Context {
         };
         let here = name.eq_ignore_ascii_case("localhost")
             || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        if here { format!("http://{host}") } else { String::new() }
+        if here { ["http://", host].concat() } else { String::new() }
     }
 
     /// Where a request comes from: the peer, or, behind trusted proxies, the last address in
