@@ -129,6 +129,16 @@ pub struct Identity {
     pub expires_at: Option<Time>,
 }
 
+impl Identity {
+    /// 401 when it has ended.
+    fn must_last(&self, view: &View) -> Result<()> {
+        match self.expires_at {
+            Some(end) if end <= view.now() => Err(bad_credential()),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Somebody in an organization.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -214,7 +224,7 @@ pub enum Access {
     Restricted,
 }
 
-/// At most 4,096 conclusions are remembered; then all are forgotten and drawn anew.
+/// At most 4,096 credentials are remembered; then all are forgotten and looked up anew.
 const MAX_REMEMBERED: usize = 4096;
 
 /// Works out who calls, remembering what it concluded for as long as no record that decides access
@@ -223,41 +233,59 @@ const MAX_REMEMBERED: usize = 4096;
 pub struct Gatekeeper {
     /// Makes and reads session tokens.
     pub tokens: Tokens,
-    identities: Mutex<Remembered<[u8; 32], Identity>>,
-    callers: Mutex<Remembered<([u8; 32], String), Caller>>,
+    remembered: Mutex<Remembered>,
 }
 
-struct Remembered<K, V> {
+/// What was concluded under one stamp, by the fingerprints of credentials.
+#[derive(Default)]
+struct Remembered {
     stamp: u64,
-    values: HashMap<K, Arc<V>>,
+    known: HashMap<[u8; 32], Known>,
 }
 
-impl<K: std::hash::Hash + Eq, V> Remembered<K, V> {
-    fn new() -> Mutex<Self> {
-        Mutex::new(Remembered { stamp: 0, values: HashMap::new() })
-    }
-
-    fn get(&self, stamp: Option<u64>, key: &K) -> Option<Arc<V>> {
-        (stamp == Some(self.stamp)).then(|| self.values.get(key).cloned()).flatten()
-    }
-
-    fn keep(&mut self, stamp: Option<u64>, key: K, value: Arc<V>) {
-        let Some(stamp) = stamp else { return };
-        if stamp < self.stamp {
-            return;
-        }
-        if stamp > self.stamp || self.values.len() >= MAX_REMEMBERED {
-            self.values.clear();
-            self.stamp = stamp;
-        }
-        self.values.insert(key, value);
-    }
+/// What is known of a credential.
+struct Known {
+    identity: Arc<Identity>,
+    /// Who it is in each organization it was used for: in one, if it is a key.
+    callers: Vec<Arc<Caller>>,
 }
 
 impl Gatekeeper {
     /// A gatekeeper that reads `tokens`.
     pub fn new(tokens: Tokens) -> Self {
-        Gatekeeper { tokens, identities: Remembered::new(), callers: Remembered::new() }
+        Gatekeeper { tokens, remembered: Mutex::default() }
+    }
+
+    fn recall<T>(
+        &self,
+        view: &View,
+        presented: &Presented,
+        what: impl FnOnce(&Known) -> Option<T>,
+    ) -> Option<T> {
+        let remembered = self.remembered.lock().expect("nobody panics holding it");
+        if view.access_stamp() != Some(remembered.stamp) {
+            return None;
+        }
+        remembered.known.get(&presented.fingerprint()).and_then(what)
+    }
+
+    fn remember(
+        &self,
+        view: &View,
+        presented: &Presented,
+        identity: &Arc<Identity>,
+        caller: Option<&Arc<Caller>>,
+    ) {
+        let mut remembered = self.remembered.lock().expect("nobody panics holding it");
+        let Some(stamp) = view.access_stamp().filter(|stamp| *stamp >= remembered.stamp) else {
+            return;
+        };
+        if stamp > remembered.stamp || remembered.known.len() >= MAX_REMEMBERED {
+            *remembered = Remembered { stamp, known: HashMap::new() };
+        }
+        let new = || Known { identity: identity.clone(), callers: Vec::new() };
+        let known = remembered.known.entry(presented.fingerprint()).or_insert_with(new);
+        known.callers.extend(caller.cloned());
     }
 
     /// Whose credential this is.
@@ -265,22 +293,17 @@ impl Gatekeeper {
     /// # Errors
     /// 401 if it is none, unknown, revoked or expired.
     pub fn identify(&self, view: &View, presented: &Presented) -> Result<Arc<Identity>> {
-        let stamp = view.access_stamp();
-        let key = presented.fingerprint();
-        let known = self.identities.lock().expect("nobody panics holding it").get(stamp, &key);
+        let known = self.recall(view, presented, |known| Some(known.identity.clone()));
         let identity = match known {
             Some(identity) => identity,
             None => {
                 let identity = Arc::new(self.look_up(view, presented)?);
-                let mut known = self.identities.lock().expect("nobody panics holding it");
-                known.keep(stamp, key, identity.clone());
+                self.remember(view, presented, &identity, None);
                 identity
             }
         };
-        match identity.expires_at {
-            Some(end) if end <= view.now() => Err(bad_credential()),
-            _ => Ok(identity),
-        }
+        identity.must_last(view)?;
+        Ok(identity)
     }
 
     fn look_up(&self, view: &View, presented: &Presented) -> Result<Identity> {
@@ -324,20 +347,20 @@ impl Gatekeeper {
     /// 401 as [`Gatekeeper::identify`]; the same 404 for an organization that does not exist, one
     /// the user is not in and one the key is not for.
     pub fn admit(&self, view: &View, presented: &Presented, slug: &str) -> Result<Arc<Caller>> {
-        let identity = self.identify(view, presented)?;
-        let stamp = view.access_stamp();
-        let key = (presented.fingerprint(), slug.to_string());
-        if let Some(caller) =
-            self.callers.lock().expect("nobody panics holding it").get(stamp, &key)
-        {
+        let is_there = |caller: &&Arc<Caller>| &*caller.org_slug == slug;
+        let known =
+            self.recall(view, presented, |known| known.callers.iter().find(is_there).cloned());
+        if let Some(caller) = known {
+            caller.identity.must_last(view)?;
             return Ok(caller);
         }
+        let identity = self.identify(view, presented)?;
         let organization = match Slug::parse(slug) {
             Ok(slug) => view.find(&BY_SLUG, &slug)?,
             Err(_) => None,
         };
         let caller = Arc::new(self.enter(view, &identity, organization)?);
-        self.callers.lock().expect("nobody panics holding it").keep(stamp, key, caller.clone());
+        self.remember(view, presented, &identity, Some(&caller));
         Ok(caller)
     }
 

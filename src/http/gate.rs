@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+    ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
+    IF_NONE_MATCH,
 };
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
@@ -31,8 +32,8 @@ pub(super) struct Passing<'a> {
 }
 
 /// The headers of which a name of ours is asked for.
-const API_KEY: &str = "x-api-key";
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Answers a request whose path is below `/api`.
 pub(super) async fn pass(

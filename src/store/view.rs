@@ -119,6 +119,13 @@ impl<'a> View<'a> {
         self.get_raw(&bytes)
     }
 
+    /// Whether there is a record with this key, without reading what is in it.
+    pub fn has<R: Record>(&self, key: &R::Key) -> Result<bool> {
+        let mut bytes = owner::<R>(self.org);
+        key.write(&mut bytes);
+        self.raw_get(R::TABLE, &bytes, &mut |_| Ok(()))
+    }
+
     /// The record with this key, or 404.
     pub fn fetch<R: Record>(&self, key: &R::Key) -> Result<R> {
         self.get(key)?.ok_or_else(Error::not_found)

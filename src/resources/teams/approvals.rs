@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::leftovers::remove_first;
 use super::members::{self, Member, fetch_member};
 use super::tasks::{Task, fetch_task};
-use super::team::{Team, fetch_team};
+use super::team::{Team, fetch_team, must_exist};
 use crate::api::{Input, Req, Resource, Route};
 use crate::auth::{Rule, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
@@ -127,7 +127,7 @@ pub enum YesOrNo {
 
 /// A team's approvals, newest first.
 fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<TeamApproval>> {
-    let team = fetch_team(view, req.at)?.id;
+    let team = must_exist(view, req.at)?;
     let (order, part) = (Order::Descending, &req.part);
     match req.input.decision {
         None => view.page(Source::TABLE, &team, order, part, |_| true),

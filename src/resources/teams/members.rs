@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::leftovers::{self, LeftMember};
-use super::team::{Team, fetch_team};
+use super::team::{Team, fetch_team, must_exist};
 use super::wakes;
 use crate::api::{Input, Removed, Req, Route};
 use crate::auth::Rule;
@@ -204,7 +204,7 @@ fn info(view: &View, member: Member) -> Result<TeamAgent> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
-    fetch_team(view, req.at)?;
+    must_exist(view, req.at)?;
     view.page(Source::TABLE, &req.at, Order::Descending, &req.part, |_| true)?
         .try_map(|member| info(view, member))
 }
@@ -234,7 +234,7 @@ pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentM
 
 fn show(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
     let (team, id) = req.at;
-    fetch_team(view, team)?;
+    must_exist(view, team)?;
     info(view, fetch_member(view, team, id)?)
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::leftovers::remove_first;
 use super::members::{Member, fetch_member};
-use super::team::{Team, fetch_team};
+use super::team::{Team, must_exist};
 use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::Rule;
 use crate::base::{Body, Error, Id, Issue, Result, Skill, Time};
@@ -105,7 +105,7 @@ impl Input for Recall {}
 /// Recalls live memories, newest first.
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<Memory>> {
     let (team, agent) = req.at;
-    fetch_team(view, team)?;
+    must_exist(view, team)?;
     fetch_member(view, team, agent)?;
     let q = req.input.q.as_deref().unwrap_or_default().to_lowercase();
     let words: Vec<&str> = q.split_whitespace().collect();
@@ -127,7 +127,7 @@ fn has_words(text: &str, words: &[&str]) -> bool {
 /// Remembers something, in the place of what it supersedes.
 fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<Memory> {
     let (team, agent) = req.at;
-    fetch_team(&tx.view(), team)?;
+    must_exist(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
     if let Some(older) = req.input.supersedes {
         retire(tx, (team, agent, older))?;
@@ -150,7 +150,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<M
 /// (interface §3).
 fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Removed> {
     let (team, agent, memory) = req.at;
-    fetch_team(&tx.view(), team)?;
+    must_exist(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
     retire(tx, req.at)?;
     Ok(Removed::new(memory))

@@ -11,7 +11,7 @@ use super::leftovers;
 use super::lists::merged;
 use super::members::{self, Member, fetch_member};
 use super::tasks::{self, Claim, Task, fetch_if_named, fetch_task};
-use super::team::{Team, fetch_team};
+use super::team::{Team, fetch_team, must_exist};
 use super::wakes::{self, Cause};
 use crate::api::{Input, Req, Route};
 use crate::auth::Rule;
@@ -175,7 +175,7 @@ impl Input for MessageFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>> {
-    let team = fetch_team(view, req.at)?.id;
+    let team = must_exist(view, req.at)?;
     let MessageFilter { audience, agent_id, task_id, unread } = &req.input;
     let keep = |message: &Message| {
         audience.is_none_or(|audience| message.audience == audience)
@@ -204,7 +204,7 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
 pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     let new = &req.input;
     let view = tx.view();
-    let team = fetch_team(&view, req.at)?.id;
+    let team = must_exist(&view, req.at)?;
     let to = fetch_if_named(&view, team, new.to_agent_id)?;
     let task = new.task_id.map(|id| fetch_task(&view, team, id)).transpose()?;
     let from = match new.from_agent_id {
@@ -277,14 +277,14 @@ fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) -> Result<M
 }
 
 fn show(view: &View, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
-    fetch_team(view, req.at.0)?;
+    must_exist(view, req.at.0)?;
     view.fetch(&req.at)
 }
 
 /// Marks human mail read, when a human opens it; agents read theirs by [`consume`] (interface
 /// §1.8).
 fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
-    fetch_team(&tx.view(), req.at.0)?;
+    must_exist(&tx.view(), req.at.0)?;
     let message: Message = tx.fetch(&req.at)?;
     match message.audience {
         Audience::Human => mark_read(tx, message),
@@ -295,7 +295,7 @@ fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
 /// An agent's own reading of its mail and of the notes that are its business.
 pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), Claim>) -> Result<Message> {
     let view = tx.view();
-    let team = fetch_team(&view, req.at.0)?.id;
+    let team = must_exist(&view, req.at.0)?;
     let agent = fetch_member(&view, team, req.input.agent_id)?.id;
     let message: Message = view.fetch(&req.at)?;
     let reader = match (message.audience, message.to_agent_id, message.task_id) {

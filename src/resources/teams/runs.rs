@@ -9,7 +9,7 @@ use serde_json::json;
 use super::leftovers::remove_first;
 use super::members::{self, Member, fetch_member};
 use super::tasks::{Task, fetch_task};
-use super::team::{Spending, Team, fetch_team};
+use super::team::{Spending, Team, fetch_team, must_exist};
 use crate::api::{Input, Req, Resource, Route};
 use crate::auth::Rule;
 use crate::base::{Description, Id, Result, Time, Usd};
@@ -88,7 +88,7 @@ impl Input for NewRun {}
 /// An agent's runs, newest first.
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
     let (team, agent) = req.at;
-    fetch_team(view, team)?;
+    must_exist(view, team)?;
     fetch_member(view, team, agent)?;
     view.page(Source::TABLE, &req.at, Order::Descending, &req.part, |_| true)
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::leftovers;
 use super::lists::merged;
 use super::members::{Member, fetch_member, scrum_master};
-use super::team::{Team, fetch_team};
+use super::team::{Team, must_exist};
 use super::wakes::{self, Cause};
 use crate::api::{Input, Req, Route};
 use crate::auth::{Rule, User};
@@ -220,7 +220,7 @@ impl Input for TaskFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
-    let team = fetch_team(view, req.at)?.id;
+    let team = must_exist(view, req.at)?;
     let TaskFilter { status, assignee_agent_id, unassigned } = &req.input;
     let assignee = match (assignee_agent_id, unassigned) {
         (Some(_), Some(true)) => return Ok(Page::whole(vec![])),
@@ -257,7 +257,7 @@ pub fn make(
     new: &NewTask,
     created_by: Option<Id<User>>,
 ) -> Result<Task> {
-    let team = fetch_team(&tx.view(), team)?.id;
+    let team = must_exist(&tx.view(), team)?;
     let assignee = fetch_if_named(&tx.view(), team, new.assignee_agent_id)?;
     let acting = fetch_if_named(&tx.view(), team, new.from_agent_id)?;
     let task = Task {
@@ -281,14 +281,14 @@ pub fn make(
 
 fn show(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
     let (team, id) = req.at;
-    fetch_team(view, team)?;
+    must_exist(view, team)?;
     fetch_task(view, team, id)
 }
 
 /// Changes a task.
 pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
     let (team, id) = req.at;
-    fetch_team(&tx.view(), team)?;
+    must_exist(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
     let patch = &req.input;
     let assignee = fetch_if_named(&tx.view(), team, patch.assignee_agent_id.value().copied())?;
@@ -323,7 +323,7 @@ pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
 /// Takes a task for an agent.
 pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task> {
     let (team, id) = req.at;
-    fetch_team(&tx.view(), team)?;
+    must_exist(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
     let agent = fetch_member(&tx.view(), team, req.input.agent_id)?.id;
     if old.is_closed() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::leftovers;
 use crate::api::{Input, Removed, Req, Route};
 use crate::auth::Rule;
-use crate::base::{Description, Field, Id, Name, Result, Slug, Time, Usd};
+use crate::base::{Description, Error, Field, Id, Name, Result, Slug, Time, Usd};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
 
 // ── Records ──────────────────────────────────────────────────────────────────
@@ -73,6 +73,14 @@ impl Record for Spending {
 /// The team with this id, or 404.
 pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
     view.fetch(&id)
+}
+
+/// The id of the team with this id, or 404.
+pub fn must_exist(view: &View, id: Id<Team>) -> Result<Id<Team>> {
+    match view.has::<Team>(&id)? {
+        true => Ok(id),
+        false => Err(Error::not_found()),
+    }
 }
 
 /// Removes what a team has spent, at most so many months; says how many.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::leftovers::remove_first;
 use super::members::{self, Member, fetch_member};
-use super::team::{Team, fetch_team};
+use super::team::{Team, fetch_team, must_exist};
 use crate::api::{Input, Req, Resource, Route};
 use crate::auth::{Rule, User};
 use crate::base::{Id, Result, Text, Time, Title};
@@ -115,7 +115,7 @@ impl Input for TimelineFilter {}
 
 /// A team's timeline, newest first.
 fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<TimelineEntry>> {
-    let team = fetch_team(view, req.at)?.id;
+    let team = must_exist(view, req.at)?;
     let (order, part) = (Order::Descending, &req.part);
     match req.input.kind {
         None => view.page(Source::TABLE, &team, order, part, |_| true),

@@ -9,7 +9,7 @@ use crate::base::{Id, Issue, Result};
 use crate::resources::teams::members::{Member, fetch_member};
 use crate::resources::teams::messages;
 use crate::resources::teams::tasks::{self, Task};
-use crate::resources::teams::team::{Team, fetch_team};
+use crate::resources::teams::team::{Team, must_exist};
 use crate::store::{Key, Order, Page, Part, Record, Source, Step, Tx, View};
 
 /// How long a wake is in the hands of whoever took it (contract §6).
@@ -121,7 +121,7 @@ pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), Ack>) -> Resul
 }
 
 fn fetch_agent(view: &View, (team, agent): (Id<Team>, Id<Member>)) -> Result<Id<Member>> {
-    fetch_team(view, team)?;
+    must_exist(view, team)?;
     Ok(fetch_member(view, team, agent)?.id)
 }
 
