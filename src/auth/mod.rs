@@ -14,8 +14,9 @@ pub use access::{
 };
 pub use records::{
     ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted,
-    KEYS_BY_NOTICE, KEYS_BY_ORG, KNOWN_BY_TIME, KNOWN_SECS, KeyHash, KeyUse, KnownAddress,
-    Membership, Organization, ResourceType, Role, SESSIONS_BY_END, SESSIONS_BY_USER, Session, User,
+    KEYS_BY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KNOWN_BY_TIME, KNOWN_SECS, KeyHash, KeyUse,
+    KnownAddress, Membership, Organization, ResourceType, Role, SESSIONS_BY_END, SESSIONS_BY_USER,
+    Session, User,
 };
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 

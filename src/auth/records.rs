@@ -165,6 +165,10 @@ pub struct ApiKey {
 pub static KEYS_BY_ORG: Index<ApiKey, (Id<Org>, Id<ApiKey>)> =
     Index::many("api_keys.by_org", |key| Some((key.org, key.id)));
 
+/// Keys of a user in an organization.
+pub static KEYS_BY_USER: Index<ApiKey, (Id<Org>, Id<User>)> =
+    Index::many("api_keys.by_user", |key| Some((key.org, key.user)));
+
 /// Keys by when the next event about their end is due.
 pub static KEYS_BY_NOTICE: Index<ApiKey, Time> =
     Index::many("api_keys.by_notice", |key| key.next_notice_at);
@@ -173,7 +177,8 @@ impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
     const OWNED: bool = false;
     const DECIDES_ACCESS: bool = true;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KEYS_BY_ORG, &KEYS_BY_NOTICE];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&KEYS_BY_ORG, &KEYS_BY_USER, &KEYS_BY_NOTICE];
     type Key = KeyHash;
     fn key(&self) -> Self::Key {
         self.hash

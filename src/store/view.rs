@@ -46,12 +46,23 @@ impl<R: Record, K: Key> From<&'static Index<R, K>> for Source<R> {
     }
 }
 
+/// A page ends once its records would have more than 8 MiB together as they are stored: 200 of the
+/// largest would be 400 MiB in memory, and more as JSON.
+const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
+
+/// A page ends when so many records were looked at, whether they are in it or left out by a filter:
+/// a request that finds little shall not read a whole table. Looking at them takes some 50 ms.
+const MAX_LOOKED_AT: usize = 20_000;
+
+/// The same in bytes as they are stored: 20,000 large records are gigabytes.
+const MAX_LOOKED_AT_BYTES: usize = 64 * 1024 * 1024;
+
 /// Part of a list: some records and where the next part begins, if there is one.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
     /// The records.
     pub items: Vec<T>,
-    /// The position of the last one, when something follows.
+    /// The position of the last record that was looked at, when something follows.
     pub next: Option<Vec<u8>>,
 }
 
@@ -148,11 +159,16 @@ impl<'a> View<'a> {
             record_key = Some([owner.as_slice(), value].concat());
             Ok(())
         })?;
-        record_key.map(|record_key| self.indexed(index, &own, &record_key)).transpose()
+        let found =
+            record_key.map(|record_key| self.indexed(index, &own, &record_key)).transpose()?;
+        Ok(found.map(|(_, record)| record))
     }
 
     /// One part of the records whose key in `source` begins with `prefix`, those that `keep` keeps.
     /// `keep` reads what it leaves out: for more than a handful, there should be an index.
+    ///
+    /// A part may have fewer records than its limit, even none, and still name a next: it ends at
+    /// 8 MiB of records, and after 20,000 records or 64 MiB looked at.
     pub fn page<R: Record>(
         &self,
         source: impl Into<Source<R>>,
@@ -162,18 +178,29 @@ impl<'a> View<'a> {
         keep: impl Fn(&R) -> bool,
     ) -> Result<Page<R>> {
         let mut items = Vec::new();
-        let mut last = None;
+        let mut items_bytes = 0;
+        let mut looked_at = 0;
+        let mut looked_at_bytes = 0;
+        let mut last: Vec<u8> = Vec::new();
         let mut next = None;
-        self.walk(source.into(), prefix, order, part.after.as_deref(), &mut |position, record| {
-            if !keep(&record) {
-                return Ok(Step::More);
-            }
-            if items.len() == part.limit {
-                next = last.take();
+        let after = part.after.as_deref();
+        self.walk(source.into(), prefix, order, after, &mut |position, bytes, record| {
+            let is_kept = keep(&record);
+            let is_full = items.len() == part.limit
+                || (!items.is_empty() && items_bytes + bytes > MAX_PAGE_BYTES);
+            let is_long = looked_at == MAX_LOOKED_AT || looked_at_bytes >= MAX_LOOKED_AT_BYTES;
+            if is_long || (is_kept && is_full) {
+                next = Some(std::mem::take(&mut last));
                 return Ok(Step::Enough);
             }
-            last = Some(position.to_vec());
-            items.push(record);
+            looked_at += 1;
+            looked_at_bytes += bytes;
+            last.clear();
+            last.extend_from_slice(position);
+            if is_kept {
+                items_bytes += bytes;
+                items.push(record);
+            }
             Ok(Step::More)
         })?;
         Ok(Page { items, next })
@@ -187,7 +214,7 @@ impl<'a> View<'a> {
         order: Order,
         mut each: impl FnMut(R) -> Result<Step>,
     ) -> Result<()> {
-        self.walk(source.into(), prefix, order, None, &mut |_, record| each(record))
+        self.walk(source.into(), prefix, order, None, &mut |_, _, record| each(record))
     }
 
     /// All of them, smallest key first. For lists that a limit keeps short.
@@ -279,14 +306,15 @@ impl<'a> View<'a> {
         bytes
     }
 
-    /// Walks a source. Positions are the keys without their owner: what a cursor carries.
+    /// Walks a source: shows the position of each record, its bytes as it is stored, and itself.
+    /// Positions are the keys without their owner: what a cursor carries.
     fn walk<R: Record>(
         &self,
         source: Source<R>,
         prefix: &impl Key,
         order: Order,
         after: Option<&[u8]>,
-        each: &mut dyn FnMut(&[u8], R) -> Result<Step>,
+        each: &mut dyn FnMut(&[u8], usize, R) -> Result<Step>,
     ) -> Result<()> {
         let mut from = self.prefixed::<R>(prefix);
         let mut to = after_prefix(&from);
@@ -308,7 +336,7 @@ impl<'a> View<'a> {
         let span = Span { from: &from, to: to.as_deref() };
         let Source(Some(index)) = source else {
             return self.scan(R::TABLE, span, order, &mut |key, value| {
-                each(&key[owner.len()..], codec::decode(key, value)?)
+                each(&key[owner.len()..], value.len(), codec::decode(key, value)?)
             });
         };
         self.scan(index.name(), span, order, &mut |key, value| {
@@ -320,26 +348,37 @@ impl<'a> View<'a> {
                     entry.split_at(own)
                 }
             };
-            each(entry, self.indexed(index, own, &[owner.as_slice(), record_key].concat())?)
+            let record_key = [owner.as_slice(), record_key].concat();
+            let (bytes, record) = self.indexed(index, own, &record_key)?;
+            each(entry, bytes, record)
         })
     }
 
-    /// The record an index entry points to. Entries carry no checksum as records do; what the
+    /// The record an index entry points to, and its bytes as it is stored. Entries carry no checksum as records do; what the
     /// record says of itself shows whether the entry is right.
-    fn indexed<R: Record>(&self, index: &dyn AnyIndex<R>, own: &[u8], key: &[u8]) -> Result<R> {
-        match self.get_raw::<R>(key)? {
-            Some(record) if index.key_of(&record).as_deref() == Some(own) => Ok(record),
+    fn indexed<R: Record>(
+        &self,
+        index: &dyn AnyIndex<R>,
+        own: &[u8],
+        key: &[u8],
+    ) -> Result<(usize, R)> {
+        match self.get_sized::<R>(key)? {
+            Some(found) if index.key_of(&found.1).as_deref() == Some(own) => Ok(found),
             _ => Err(dangling(index.name(), key)),
         }
     }
 
     pub(super) fn get_raw<R: Record>(&self, key: &[u8]) -> Result<Option<R>> {
-        let mut record = None;
+        Ok(self.get_sized(key)?.map(|(_, record)| record))
+    }
+
+    fn get_sized<R: Record>(&self, key: &[u8]) -> Result<Option<(usize, R)>> {
+        let mut found = None;
         self.raw_get(R::TABLE, key, &mut |value| {
-            record = Some(codec::decode(key, value)?);
+            found = Some((value.len(), codec::decode(key, value)?));
             Ok(())
         })?;
-        Ok(record)
+        Ok(found)
     }
 
     fn raw_get(

@@ -9,13 +9,19 @@ use serde_json::json;
 
 use super::{due, more_if};
 use crate::api::{Input, Removed, Req, Route};
-use crate::auth::{ApiKey, KEYS_BY_NOTICE, KEYS_BY_ORG, KeyUse, Rule, User, key_hash, key_text};
+use crate::auth::{
+    ApiKey, KEYS_BY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, Rule, User, key_hash, key_text,
+};
 use crate::base::{Error, Id, Int, Name, Result, Time};
 use crate::outbox::{EventType, SWEEP_ROWS, Settings, Sweep, Swept, publish};
 use crate::store::{Order, Org, Page, Tx, View};
 
 /// A key's end is announced a week before, so that there is time to replace it.
 const NOTICE_SECS: i64 = 7 * 24 * 3600;
+
+/// A user has at most so many keys in an organization: more than one for every program they run,
+/// and few enough to be removed in one transaction when the user leaves.
+const MAX_KEYS: usize = 1000;
 
 /// So much of a key is shown afterwards: enough to tell keys apart, useless to a thief.
 const START_CHARS: usize = 8;
@@ -132,13 +138,8 @@ fn remove(tx: &mut Tx, key: &ApiKey) -> Result<()> {
 
 /// Removes the keys of somebody who leaves the organization.
 pub(super) fn remove_all_of(tx: &mut Tx, user: Id<User>) -> Result<()> {
-    for key in tx.all(&KEYS_BY_ORG, &tx.org())? {
-        let key: ApiKey = key;
-        if key.user == user {
-            remove(tx, &key)?;
-        }
-    }
-    Ok(())
+    let keys = tx.all(&KEYS_BY_USER, &(tx.org(), user))?;
+    keys.iter().try_for_each(|key| remove(tx, key))
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -158,6 +159,14 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyMade> {
         return Err(Error::forbidden(
             "admin_required",
             "only an owner or admin of the organization may allow a key to approve as others",
+        ));
+    }
+    // One that ended and is not removed yet counts for the minute at most that it is there.
+    let keys = tx.view().count(&KEYS_BY_USER, &(tx.org(), caller.user()), MAX_KEYS)?;
+    if keys == MAX_KEYS {
+        return Err(Error::conflict(
+            "too_many_api_keys",
+            format!("you have {MAX_KEYS} API keys in this organization; revoke one first"),
         ));
     }
     let expires_at = input.expires_in_days.map(|days| tx.now().plus_secs(days.get() * 24 * 3600));
@@ -341,6 +350,29 @@ mod tests {
         assert_eq!(gone.kind(), Kind::NotFound);
         assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
         assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
+        world.assert_sound(auth::TABLES);
+    }
+
+    #[test]
+    fn a_user_has_a_thousand_keys_at_most_and_others_may_still_make_theirs() {
+        let world = World::new();
+        let made = make(&world, &world.member, json!({"name": "first"})).unwrap();
+        let user = made.about.created_by;
+        world
+            .store
+            .write_now(world.org, move |tx| {
+                let name = Name::parse("more").unwrap();
+                for _ in 1..MAX_KEYS {
+                    mint(tx, tx.org(), user, &name, false, None)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        let refused = make(&world, &world.member, json!({"name": "ci"})).err().unwrap();
+        assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "too_many_api_keys"));
+        assert!(make(&world, &world.owner, json!({"name": "ci"})).is_ok());
+        world.write_as(&world.member, revoke, made.about.id, ()).unwrap();
+        assert!(make(&world, &world.member, json!({"name": "ci"})).is_ok());
         world.assert_sound(auth::TABLES);
     }
 

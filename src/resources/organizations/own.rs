@@ -7,8 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Input, Req, Route, Scope};
 use crate::auth::{Membership, Organization, Role, Rule, User};
-use crate::base::{Id, Name, Result, Slug, Time};
-use crate::store::{Order, Org, Page, Source, Tx, View};
+use crate::base::{Error, Id, Name, Result, Slug, Time};
+use crate::store::{Order, Org, Page, Source, Step, Tx, View};
+
+/// Whoever owns so many organizations makes no more: every sweep goes through all of them, and one
+/// person could otherwise make as many as they like.
+const MAX_OWNED: usize = 100;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -91,8 +95,25 @@ fn list(view: &View, req: &Req) -> Result<Page<OrganizationOfMine>> {
 
 fn create(tx: &mut Tx, req: &Req<(), NewOrganization>) -> Result<OrganizationOfMine> {
     let NewOrganization { slug, name } = &req.input;
-    let organization = found(tx, slug, name, req.identity().user)?;
+    let user = req.identity().user;
+    refuse_too_many(&tx.view(), user)?;
+    let organization = found(tx, slug, name, user)?;
     Ok(OrganizationOfMine::of(organization, Role::Owner))
+}
+
+fn refuse_too_many(view: &View, user: Id<User>) -> Result<()> {
+    let mut owned = 0;
+    view.each(Source::TABLE, &user, Order::Ascending, |membership: Membership| {
+        owned += usize::from(membership.role == Role::Owner);
+        Ok(if owned == MAX_OWNED { Step::Enough } else { Step::More })
+    })?;
+    if owned < MAX_OWNED {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        "too_many_organizations",
+        format!("you own {MAX_OWNED} organizations; leave one to another owner first"),
+    ))
 }
 
 fn rename(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OrganizationOfMine> {
@@ -122,6 +143,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Who;
     use crate::auth::BY_ORG;
     use crate::base::Kind;
     use crate::resources::testing::World;
@@ -142,6 +164,22 @@ mod tests {
             world.store.read(Id::NOTHING, |view| view.all(&BY_ORG, &made.id)).unwrap();
         assert!(members.len() == 1 && members[0].email_verified);
         world.assert_sound(crate::auth::TABLES);
+    }
+
+    #[test]
+    fn whoever_owns_a_hundred_organizations_makes_no_more_and_others_do() {
+        let world = World::new();
+        let make = |who: &Who, slug: String| {
+            let body = World::input(json!({"slug": slug, "name": "Globex"})).unwrap();
+            world.write_as(who, create, (), body)
+        };
+        // The one they are a member of does not count.
+        for n in 0..MAX_OWNED {
+            make(&world.member, format!("globex-{n}")).unwrap();
+        }
+        let refused = make(&world.member, "one-more".into()).err().unwrap();
+        assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "too_many_organizations"));
+        assert!(make(&world.owner, "one-more".into()).is_ok());
     }
 
     #[test]

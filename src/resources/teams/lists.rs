@@ -9,6 +9,9 @@ use crate::store::{Index, Key, Order, Page, Part, Record, View};
 /// One part of a list, newest first, whose records stand under several keys of an index: those of
 /// one agent's tasks under each status, say. An index entry for each of the two ways to list them
 /// would have to be written for every record; reading from a few places costs a list little.
+///
+/// A part is bounded as [`View::page`] bounds it, in each of the places; no more of it is given
+/// than the place that was looked through least allows.
 pub fn merged<R, K>(
     view: &View,
     index: &'static Index<R, K>,
@@ -21,21 +24,26 @@ where
     R: Record<Key = (Id<Team>, Id<R>)>,
     K: Key + Copy,
 {
-    let mut items = Vec::new();
-    let mut more = false;
+    let mut items: Vec<R> = Vec::new();
+    // How far back every place was looked at: some end before the others.
+    let mut seen_to: Option<Vec<u8>> = None;
     for key in keys {
         let prefix = (*key, team);
         // The position is an id: what the places have in common.
         let after = part.after.as_ref().map(|id| [prefix.to_bytes().as_slice(), id].concat());
         let part = Part { limit: part.limit, after };
         let page = view.page(index, &prefix, Order::Descending, &part, &keep)?;
-        more |= page.next.is_some();
+        let next = page.next.map(|next| next[prefix.to_bytes().len()..].to_vec());
+        seen_to = seen_to.max(next);
         items.extend(page.items);
     }
+    items.retain(|record| seen_to.as_ref().is_none_or(|to| record.key().1.to_bytes() >= *to));
     items.sort_by_key(|record| Reverse(record.key().1));
-    more |= items.len() > part.limit;
+    if items.len() <= part.limit {
+        return Ok(Page { items, next: seen_to });
+    }
     items.truncate(part.limit);
-    let next = items.last().filter(|_| more).map(|record| record.key().1.to_bytes());
+    let next = items.last().map(|record| record.key().1.to_bytes());
     Ok(Page { items, next })
 }
 
@@ -45,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::resources::testing::World;
-    use crate::store::{AnyIndex, TableInfo};
+    use crate::store::{AnyIndex, TableInfo, Tx};
 
     #[derive(Clone, Debug, Encode, Decode)]
     struct Thing {
@@ -68,6 +76,42 @@ mod tests {
     fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &Part) -> Page<Thing> {
         let keep = |thing: &Thing| !thing.id.bytes()[15].is_multiple_of(8);
         world.store.read(world.org, |view| merged(view, &BY_KIND, kinds, team, part, keep)).unwrap()
+    }
+
+    #[test]
+    fn where_one_place_was_not_looked_through_the_others_wait_for_it() {
+        let world = World::new();
+        let team = Id::new(world.store.moment().new_id());
+        let add = |kinds: Vec<u8>| -> Vec<Id<Thing>> {
+            let add = move |tx: &mut Tx| {
+                let add = |kind| {
+                    let thing = Thing { team, id: tx.new_id(), kind };
+                    tx.insert(&thing).map(|()| thing.id)
+                };
+                kinds.iter().copied().map(add).collect::<Result<_>>()
+            };
+            world.store.write_now(world.org, add).unwrap()
+        };
+        let mut wanted = add(vec![1, 0, 1]);
+        // More than one page looks at stand between those wanted of this kind.
+        (0..5).for_each(|_| drop(add(vec![0; 4001])));
+        wanted.extend(add(vec![1, 0]));
+        wanted.reverse();
+        for limit in [1, 2, 3, 9] {
+            let mut found = Vec::new();
+            let mut part = Part { limit, after: None };
+            loop {
+                let keep = |thing: &Thing| wanted.contains(&thing.id);
+                let page = |view: &View| merged(view, &BY_KIND, &[0, 1], team, &part, keep);
+                let Page { items, next } = world.store.read(world.org, page).unwrap();
+                found.extend(items.iter().map(|thing| thing.id));
+                match next {
+                    Some(next) => part.after = Some(next),
+                    None => break,
+                }
+            }
+            assert_eq!(found, wanted, "in parts of {limit}");
+        }
     }
 
     #[test]

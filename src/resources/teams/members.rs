@@ -14,7 +14,7 @@ use crate::base::{Error, Field, HttpUrl, Id, Issue, Name, Result, Skill, StableK
 use crate::outbox::{EventType, publish};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
-use crate::store::{AnyIndex, Index, Order, Page, Part, Record, Source, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
 
 /// Contract §1, "Text".
 const MAX_SKILLS: usize = 50;
@@ -113,9 +113,7 @@ fn secret_place(id: Id<Member>) -> Vec<u8> {
 
 /// Takes agents out of a team that is being deleted, at most so many; says how many.
 pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
-    let part = Part { limit: at_most, after: None };
-    let members: Vec<Member> =
-        tx.page(Source::TABLE, &team, Order::Ascending, &part, |_| true)?.items;
+    let members: Vec<Member> = leftovers::first(&tx.view(), &team, at_most)?;
     for member in &members {
         tx.remove(member)?;
         tx.signal(member.id.uuid());

@@ -146,13 +146,21 @@ fn still_there(view: &View, task: &Task) -> Result<Option<Id<Member>>> {
 pub fn unassign(tx: &mut Tx, team: Id<Team>, member: Id<Member>, at_most: usize) -> Result<usize> {
     let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_closed());
     let places: Vec<_> = open.map(|status| (Some(member), status as u8)).collect();
-    let part = Part { limit: at_most, after: None };
-    let tasks = merged(&tx.view(), &BY_ASSIGNEE, &places, team, &part, |_| true)?.items;
-    for old in &tasks {
-        let task = Task { assignee_agent_id: None, updated_at: tx.now(), ..old.clone() };
-        tx.replace(old, &task)?;
+    let mut cleared = 0;
+    while cleared < at_most {
+        let part = Part { limit: at_most - cleared, after: None };
+        let page = merged(&tx.view(), &BY_ASSIGNEE, &places, team, &part, |_| true)?;
+        for old in &page.items {
+            let task = Task { assignee_agent_id: None, updated_at: tx.now(), ..old.clone() };
+            tx.replace(old, &task)?;
+        }
+        cleared += page.items.len();
+        // A page may end early; what was cleared is no longer in these places.
+        if page.next.is_none() {
+            break;
+        }
     }
-    Ok(tasks.len())
+    Ok(cleared)
 }
 
 /// Removes the tasks of a team that was deleted, at most so many; says how many.

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::{Attempt, Commit, Disk, Engine, Layer, Reader, Writes};
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
 
 /// At most 1,024 attempts wait: at 10,000 a second the last of them waits a tenth of a second.
@@ -111,7 +111,7 @@ impl<D: Disk> Writer<D> {
     fn run(&mut self, waiting: &Receiver<Box<dyn Attempt>>) {
         loop {
             match waiting.recv_timeout(LOOK_AFTER) {
-                Ok(first) => self.serve(first, waiting),
+                Ok(first) => self.serve(first, &mut waiting.try_iter()),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(error) = self.recover() {
                         tracing::warn!(%error, "the database cannot be opened again yet");
@@ -123,10 +123,14 @@ impl<D: Disk> Writer<D> {
     }
 
     /// Serves `first` and whoever else is waiting.
-    fn serve(&mut self, first: Box<dyn Attempt>, waiting: &Receiver<Box<dyn Attempt>>) {
+    fn serve(
+        &mut self,
+        first: Box<dyn Attempt>,
+        waiting: &mut dyn Iterator<Item = Box<dyn Attempt>>,
+    ) {
         if let Err(error) = self.recover() {
             // The others would each try the broken disk again.
-            let others: Vec<_> = waiting.try_iter().take(MAX_WAITING).collect();
+            let others: Vec<_> = waiting.take(MAX_WAITING).collect();
             for attempt in std::iter::once(first).chain(others) {
                 settle(attempt, Err(error.clone()));
             }
@@ -147,9 +151,17 @@ impl<D: Disk> Writer<D> {
                 }),
             ));
             let full = group.len() >= self.disk.max_group() || bytes >= MAX_GROUP_BYTES;
-            next = if full { None } else { waiting.try_recv().ok() };
+            next = if full { None } else { waiting.next() };
         }
         let end = self.commit_or_run_again(&mut group, &mut writes);
+        // The disk found fault with what one of them wrote: alone, each answers for itself. Where
+        // the disk takes nothing at all (busy), asking it again for each would only take time.
+        if group.len() > 1 && end.as_ref().is_err_and(|error| error.kind() == Kind::Internal) {
+            for (attempt, _) in group {
+                self.serve(attempt, &mut std::iter::empty());
+            }
+            return;
+        }
         if end.is_ok() {
             self.signals.fire(&writes.topics);
         }

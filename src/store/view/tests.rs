@@ -81,6 +81,84 @@ fn parts_of_a_list_join_to_the_whole_and_name_a_next_exactly_when_something_foll
     store.read(org(1), |view| parts_are_exact(view, &all)).unwrap();
 }
 
+/// The ids of a list's parts, one by one.
+fn in_parts<R: Record<Key = u32>>(
+    store: &crate::store::Store,
+    source: fn() -> Source<R>,
+    order: Order,
+    limit: usize,
+    keep: fn(&R) -> bool,
+) -> Vec<Vec<u32>> {
+    let mut parts = Vec::new();
+    let mut part = Part { limit, after: None };
+    loop {
+        let page = store.read(org(1), |view| view.page(source(), &(), order, &part, keep)).unwrap();
+        parts.push(page.items.iter().map(Record::key).collect());
+        match page.next {
+            Some(next) => part.after = Some(next),
+            None => return parts,
+        }
+    }
+}
+
+#[test]
+fn a_part_ends_at_so_many_records_looked_at_and_the_next_goes_on_after_the_last_of_them() {
+    let store = store();
+    let notes: Vec<_> = (0..MAX_LOOKED_AT as u32 + 5).map(|id| note(id, "", "tag")).collect();
+    let (first, more) = notes.split_at(MAX_LOOKED_AT);
+    first.chunks(5000).for_each(|some| keep(&store, some));
+    let none = in_parts(&store, || Source::<Note>::TABLE, Order::Ascending, 9, |_| false);
+    assert_eq!(none, [[0; 0]], "nothing follows the last record");
+
+    keep(&store, more);
+    let wanted = |note: &Note| [0, 3, 4, 5, 19_999, 20_000, 20_004].contains(&note.id);
+    for source in [|| Source::TABLE, || (&BY_TAG).into()] {
+        let parts = |order, limit| in_parts(&store, source, order, limit, wanted);
+        let (up, down) = (Order::Ascending, Order::Descending);
+        assert_eq!(parts(up, 9), [vec![0, 3, 4, 5, 19_999], vec![20_000, 20_004]]);
+        assert_eq!(parts(down, 9), [vec![20_004, 20_000, 19_999, 5], vec![4, 3, 0]]);
+        assert_eq!(parts(down, 4), [vec![20_004, 20_000, 19_999, 5], vec![4, 3, 0]]);
+        assert_eq!(parts(down, 3), [vec![20_004, 20_000, 19_999], vec![5, 4, 3], vec![0]]);
+    }
+}
+
+/// A record that may be large.
+#[derive(Clone, Debug, bincode::Encode, bincode::Decode)]
+struct Large {
+    id: u32,
+    text: String,
+}
+
+static BY_ID: Index<Large, u32> = Index::many("large.by_id", |large| Some(large.id));
+
+impl Record for Large {
+    const TABLE: &'static str = "large";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_ID];
+    type Key = u32;
+    fn key(&self) -> u32 {
+        self.id
+    }
+}
+
+#[test]
+fn a_part_ends_before_it_has_too_many_bytes_and_when_too_many_were_looked_at() {
+    const BYTES: usize = 2_000_000;
+    let store = store();
+    let count = (MAX_LOOKED_AT_BYTES / BYTES) as u32 + 2;
+    for id in 0..count {
+        let large = Large { id, text: "x".repeat(BYTES) };
+        store.write_now(org(1), move |tx| tx.insert(&large)).unwrap();
+    }
+    let all: Vec<_> = (0..count).collect();
+    let fours: Vec<_> = all.chunks(MAX_PAGE_BYTES / BYTES).map(<[u32]>::to_vec).collect();
+    for source in [|| Source::TABLE, || (&BY_ID).into()] {
+        assert_eq!(in_parts(&store, source, Order::Ascending, 200, |_| true), fours);
+        // Those that are left out are read too.
+        let last = in_parts(&store, source, Order::Ascending, 200, |large| large.id > 33);
+        assert_eq!(last, [vec![], all[34..].to_vec()]);
+    }
+}
+
 #[test]
 fn a_transaction_lists_its_own_changes_among_what_was_there() {
     let store = store();

@@ -38,6 +38,7 @@ struct Told {
 enum Go {
     Kept,
     Refused,
+    FindsFault,
     Conflict,
     UnknownButKept,
     UnknownAndLost,
@@ -65,6 +66,7 @@ impl Disk for Told {
         self.log.add(format!("commit of {}", writes.len()));
         let kept = match how {
             Go::Refused => return Commit::Refused(Error::busy("full", "full", 1)),
+            Go::FindsFault => return Commit::Refused(Error::internal("as told")),
             Go::Conflict => return Commit::Conflict,
             Go::Panics => panic!("as told"),
             Go::UnknownAndLost => None,
@@ -245,6 +247,21 @@ fn a_refused_commit_is_everybodys_answer_and_the_next_goes_on() {
     assert_eq!(codes(together(&group, &log, &[WRITE_A, REFUSE])), ["full", "full"]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A, REFUSE])), ["ok", "no"]);
     assert!(!log.lines().iter().any(|line| line.starts_with("opened")));
+}
+
+#[test]
+fn a_write_with_which_the_disk_finds_fault_fails_nobody_else() {
+    use Go::{FindsFault, Kept};
+    let (group, log) = told(&[FindsFault, Kept, FindsFault], &[]);
+    let ends = together(&group, &log, &[WRITE_A, WRITE_B, REFUSE, ("c", |_| Ok(one("c")))]);
+    assert_eq!(codes(ends), ["ok", "internal", "no", "ok"]);
+    assert_eq!(keys(&*group.snapshot()), ["a", "c"]);
+
+    // The outcome of one may stay unknown; those after it are run on what is there then.
+    let (group, log) = told(&[FindsFault, Go::UnknownAndLost], &[]);
+    let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A, WRITE_B]);
+    assert_eq!(codes(ends), ["outcome_unknown", "ok", "ok"]);
+    assert_eq!(keys(&*group.snapshot()), ["b"]);
 }
 
 #[test]
