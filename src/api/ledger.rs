@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::auth::{Identity, Through};
 use crate::base::{Id, Result, Time};
-use crate::outbox::{SWEEP_ROWS, Settings, Sweep, Swept};
-use crate::store::{AnyIndex, Index, Order, Record, Step, TableInfo, Tx};
+use crate::outbox::{Settings, Sweep, remove_due};
+use crate::store::{AnyIndex, Index, Record, TableInfo, Tx};
 
 /// The tables of this room.
 pub const TABLES: &[TableInfo] = &[TableInfo::of::<AuditEntry>(), TableInfo::of::<Kept>()];
@@ -152,18 +152,7 @@ const FORGET_KEPT: Sweep = Sweep {
     every_secs: 600,
     run: |tx: &mut Tx, _: &Settings| {
         let end = tx.now().minus_secs(KEPT_SECS);
-        let mut old = Vec::new();
-        tx.view().each(&KEPT_BY_TIME, &(), Order::Ascending, |kept: Kept| {
-            let goes = kept.at < end && old.len() < SWEEP_ROWS;
-            if goes {
-                old.push(kept);
-            }
-            Ok(if goes { Step::More } else { Step::Enough })
-        })?;
-        for kept in &old {
-            tx.remove(kept)?;
-        }
-        Ok(if old.len() == SWEEP_ROWS { Swept::More } else { Swept::Clean })
+        remove_due(tx, &KEPT_BY_TIME, |kept: &Kept| kept.at < end)
     },
     installation: true,
 };

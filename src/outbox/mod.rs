@@ -4,15 +4,15 @@
 
 mod events;
 pub mod runner;
+mod sweeps;
 mod tasks;
 
 pub use events::{
     BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, UNSENT, in_app,
     publish,
 };
-pub use tasks::{
-    Job, Next, SWEEP_ROWS, Settings, Step, Subject, Sweep, Swept, Task, enqueue, retry_at,
-};
+pub use sweeps::{SWEEP_ROWS, Settings, Sweep, Swept, due, remove_due};
+pub use tasks::{Job, Next, Step, Subject, Task, enqueue, retry_at};
 
 use crate::store::TableInfo;
 

@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{self, JoinError, JoinSet};
 
-use super::tasks::{
-    BY_DUE, Job, Next, Settings, Step, Subject, Sweep, Swept, Task, WRITTEN, retry_at,
-};
+use super::sweeps::{Settings, Sweep, Swept};
+use super::tasks::{BY_DUE, Job, Next, Step, Subject, Task, WRITTEN, retry_at};
 use crate::base::{Error, Id, Result, Time};
 use crate::outside::Outside;
 use crate::store::{Order, Org, Step as Go, Store, Tx, View};

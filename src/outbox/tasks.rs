@@ -115,39 +115,6 @@ pub enum Next {
     Again(Time),
 }
 
-/// Work that is done again and again.
-pub struct Sweep {
-    /// Its name, for the log.
-    pub name: &'static str,
-    /// How often.
-    pub every_secs: u64,
-    /// One step, in a transaction of one organization ([`Id::NOTHING`] when `installation`).
-    pub run: fn(&mut Tx, &Settings) -> Result<Swept>,
-    /// Whether it is about the installation as a whole, not about each organization.
-    pub installation: bool,
-}
-
-/// Whether a sweep has more to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Swept {
-    /// Nothing until its next turn.
-    Clean,
-    /// There is more; run it again now.
-    More,
-}
-
-/// A sweep removes at most so many rows in a step, so that requests get their turn between two.
-pub const SWEEP_ROWS: usize = 500;
-
-/// What the person who runs the server chose about work in the background.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Deleted and superseded memories are kept so long (`--memory-retention`).
-    pub memory_retention_secs: i64,
-    /// Log entries are kept so long (`--log-retention`).
-    pub log_retention_secs: i64,
-}
-
 /// The delays after a failed delivery: about 28 hours in all, as webhooks' users know them.
 const DELAYS_SECS: [i64; 8] = [5, 300, 1800, 7200, 18_000, 18_000, 18_000, 18_000];
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Input, Req};
 use crate::base::{Error, Id, Int, Issue, Result, Time};
 use crate::outbox::{
-    BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, SWEEP_ROWS,
-    Settings, Sweep, Swept, UNSENT, in_app,
+    BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, Settings, Sweep,
+    Swept, UNSENT, in_app, remove_due,
 };
 use crate::store::{Index, Key, Order, Step, Tx, View};
 
@@ -166,18 +166,7 @@ pub const FORGET: Sweep =
 
 fn forget(tx: &mut Tx, settings: &Settings) -> Result<Swept> {
     let end = tx.now().minus_secs(settings.log_retention_secs);
-    let mut old = Vec::new();
-    tx.view().each(&BY_TIME, &(), Order::Ascending, |entry: LogEntry| {
-        let goes = entry.created_at <= end && old.len() < SWEEP_ROWS;
-        if goes {
-            old.push(entry);
-        }
-        Ok(if goes { Step::More } else { Step::Enough })
-    })?;
-    for entry in &old {
-        tx.remove(entry)?;
-    }
-    Ok(if old.len() == SWEEP_ROWS { Swept::More } else { Swept::Clean })
+    remove_due(tx, &BY_TIME, |entry: &LogEntry| entry.created_at <= end)
 }
 
 #[cfg(test)]
@@ -190,6 +179,7 @@ mod tests {
     use crate::api::read::{Mode, parse_query, read_input};
     use crate::base::Json;
     use crate::outbox;
+    use crate::outbox::SWEEP_ROWS;
     use crate::resources::testing::{NOON, World};
     use crate::store::Org;
 

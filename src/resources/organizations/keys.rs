@@ -7,13 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{due, more_if};
 use crate::api::{Input, Removed, Req, Route};
 use crate::auth::{
     ApiKey, KEYS_BY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, Rule, User, key_hash, key_text,
 };
 use crate::base::{Error, Id, Int, Name, Result, Time};
-use crate::outbox::{EventType, SWEEP_ROWS, Settings, Sweep, Swept, publish};
+use crate::outbox::{EventType, Settings, Sweep, Swept, due, publish};
 use crate::store::{Order, Org, Page, Tx, View};
 
 /// A key's end is announced a week before, so that there is time to replace it.
@@ -199,14 +198,14 @@ pub(super) const ANNOUNCE_ENDS: Sweep = Sweep {
 
 fn announce_ends(tx: &mut Tx, _: &Settings) -> Result<Swept> {
     let now = tx.now();
-    let keys = due(&tx.view(), &KEYS_BY_NOTICE, |key| {
+    let keys = due(&tx.view(), &KEYS_BY_NOTICE, |key: &ApiKey| {
         key.next_notice_at.is_some_and(|notice| notice <= now)
     })?;
     for key in &keys {
         tx.enter(key.org);
         announce(tx, key)?;
     }
-    Ok(more_if(keys.len() == SWEEP_ROWS))
+    Ok(Swept::after(keys.len()))
 }
 
 /// Publishes what is due about a key's end, in its organization. One that ended goes.

@@ -24,9 +24,9 @@ pub use own::all;
 
 use crate::api::{Resource, Route};
 use crate::auth::{KNOWN_BY_TIME, KNOWN_SECS, KnownAddress, SESSIONS_BY_END, Session};
-use crate::base::{Result, Time};
-use crate::outbox::{SWEEP_ROWS, Settings, Sweep, Swept};
-use crate::store::{Index, Order, Record, Step, TableInfo, Tx, View};
+use crate::base::Result;
+use crate::outbox::{Settings, Sweep, Swept, remove_due};
+use crate::store::{TableInfo, Tx};
 
 use founding::SetupToken;
 use invitations::Invitation;
@@ -87,41 +87,13 @@ const FORGET_ENDED: Sweep = Sweep {
 
 fn forget_ended(tx: &mut Tx, _: &Settings) -> Result<Swept> {
     let now = tx.now();
-    let sessions = due(&tx.view(), &SESSIONS_BY_END, |s: &Session| s.expires_at <= now)?;
-    let invitations = due(&tx.view(), &invitations::BY_END, |i: &Invitation| i.expires_at <= now)?;
     let unknown = now.minus_secs(KNOWN_SECS);
-    let addresses = due(&tx.view(), &KNOWN_BY_TIME, |k: &KnownAddress| k.at <= unknown)?;
-    for session in &sessions {
-        tx.remove(session)?;
-    }
-    for invitation in &invitations {
-        tx.remove(invitation)?;
-    }
-    for address in &addresses {
-        tx.remove(address)?;
-    }
-    Ok(more_if(sessions.len().max(invitations.len()).max(addresses.len()) == SWEEP_ROWS))
-}
-
-/// The records at the front of an index by time that are due: as many as a sweep takes in a step.
-fn due<R: Record>(
-    view: &View,
-    index: &'static Index<R, Time>,
-    is_due: impl Fn(&R) -> bool,
-) -> Result<Vec<R>> {
-    let mut due = Vec::new();
-    view.each(index, &(), Order::Ascending, |record| {
-        if due.len() == SWEEP_ROWS || !is_due(&record) {
-            return Ok(Step::Enough);
-        }
-        due.push(record);
-        Ok(Step::More)
-    })?;
-    Ok(due)
-}
-
-fn more_if(full: bool) -> Swept {
-    if full { Swept::More } else { Swept::Clean }
+    let swept = [
+        remove_due(tx, &SESSIONS_BY_END, |s: &Session| s.expires_at <= now)?,
+        remove_due(tx, &invitations::BY_END, |i: &Invitation| i.expires_at <= now)?,
+        remove_due(tx, &KNOWN_BY_TIME, |k: &KnownAddress| k.at <= unknown)?,
+    ];
+    Ok(if swept.contains(&Swept::More) { Swept::More } else { Swept::Clean })
 }
 
 #[cfg(test)]

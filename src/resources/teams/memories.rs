@@ -13,8 +13,8 @@ use super::team::{Team, must_exist};
 use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::Rule;
 use crate::base::{Body, Error, Id, Issue, Result, Skill, Time};
-use crate::outbox::{SWEEP_ROWS, Settings, Sweep, Swept};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Step, TableInfo, Tx, View};
+use crate::outbox::{Settings, Sweep, Swept, remove_due};
+use crate::store::{AnyIndex, Index, Order, Page, Record, TableInfo, Tx, View};
 
 /// Memories.
 pub const RESOURCE: Resource =
@@ -187,18 +187,7 @@ const FORGET: Sweep =
 
 fn forget(tx: &mut Tx, settings: &Settings) -> Result<Swept> {
     let end = tx.now().minus_secs(settings.memory_retention_secs);
-    let mut old = Vec::new();
-    tx.view().each(&RETIRED, &(), Order::Ascending, |memory: Memory| {
-        let goes = memory.retired_at.is_some_and(|at| at <= end) && old.len() < SWEEP_ROWS;
-        if goes {
-            old.push(memory);
-        }
-        Ok(if goes { Step::More } else { Step::Enough })
-    })?;
-    for memory in &old {
-        tx.remove(memory)?;
-    }
-    Ok(if old.len() == SWEEP_ROWS { Swept::More } else { Swept::Clean })
+    remove_due(tx, &RETIRED, |memory: &Memory| memory.retired_at.is_some_and(|at| at <= end))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
