@@ -306,7 +306,7 @@ impl<'a> View<'a> {
         bytes
     }
 
-    /// Walks a source: shows the position of each record, its bytes as it is stored, and itself.
+    /// Walks a source.
     /// Positions are the keys without their owner: what a cursor carries.
     fn walk<R: Record>(
         &self,
@@ -314,7 +314,7 @@ impl<'a> View<'a> {
         prefix: &impl Key,
         order: Order,
         after: Option<&[u8]>,
-        each: &mut dyn FnMut(&[u8], usize, R) -> Result<Step>,
+        each: &mut EachRecord<'_, R>,
     ) -> Result<()> {
         let mut from = self.prefixed::<R>(prefix);
         let mut to = after_prefix(&from);
@@ -406,6 +406,9 @@ impl<'a> View<'a> {
         }
     }
 }
+
+/// What a walk calls for each record: its position, its bytes as it is stored, and itself.
+type EachRecord<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<Step> + 'a;
 
 fn dangling(index: &str, key: &[u8]) -> Error {
     Error::internal(format!("{index}: an entry is wrong for {}", codec::hex(key)))
