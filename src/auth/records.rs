@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Email, Id, Name, Slug, Time};
 use crate::store::{AnyIndex, Index, Org, Record};
 
-/// A person.
-#[derive(Clone, Debug, Encode, Decode)]
+/// A person. Not `Debug`: no hash of a password belongs in a log.
+#[derive(Clone, Encode, Decode)]
 pub struct User {
     /// Their id.
     pub id: Id<User>,

@@ -76,7 +76,7 @@ struct InvitationInfo {
 }
 
 /// An invitation with its token, which is shown now and never again.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct InvitationMade {
     id: Id<Invitation>,

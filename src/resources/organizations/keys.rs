@@ -49,7 +49,7 @@ struct ApiKeyInfo {
 }
 
 /// An API key with its text, which is shown now and never again.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 struct ApiKeyMade {
     #[serde(flatten)]
     about: ApiKeyInfo,

@@ -21,7 +21,7 @@ use crate::store::{Source, Tx, View};
 // ── What callers see ─────────────────────────────────────────────────────────
 
 /// A session, for whoever begins it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Session")]
 pub(super) struct SessionInfo {

@@ -178,7 +178,7 @@ struct TeamAgent {
 }
 
 /// The same with the secret its wakes are signed with, where that was just made.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamAgentMade {
     #[serde(flatten)]
