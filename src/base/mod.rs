@@ -6,6 +6,7 @@ mod field;
 mod id;
 mod json;
 mod keys;
+mod list;
 mod number;
 mod text;
 mod time;
@@ -16,6 +17,7 @@ pub use field::Field;
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap, canonical};
 pub use keys::Keys;
+pub use list::List;
 pub use number::{Int, Usd};
 pub use text::{
     Body, Checked, Description, Domain, Email, HttpUrl, Name, Rule as TextRule, Skill, Slug,

@@ -368,7 +368,7 @@ fn is_host_and_port(authority: &str) -> bool {
         Some((address, port)) => (address.parse::<Ipv6Addr>().is_ok(), port),
         None => {
             let (host, port) = authority.split_at(authority.find(':').unwrap_or(authority.len()));
-            let in_name = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&b);
+            let in_name = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&b);
             (!host.is_empty() && host.bytes().all(in_name), port)
         }
     };
@@ -492,6 +492,7 @@ mod tests {
             "http://[::1]x/",
             "http://a.test\\b",
             "http://a b.test",
+            "http://a%20b.test",
         ]);
     }
 }

@@ -11,7 +11,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::*;
-use crate::base::{Field, Id, Int, Json, JsonMap, Kind, Name, StringMap, Time, Usd, VariableName};
+use crate::base::{
+    Field, Id, Int, Json, JsonMap, Kind, List, Name, StringMap, Time, Usd, VariableName,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]

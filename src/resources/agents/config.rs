@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Error, Field, Id, Issue, JsonMap, Result, Text, VariableName, Version};
+use crate::base::{Error, Field, Id, JsonMap, List, Result, Text, VariableName, Version};
 use crate::resources::tools::{self, Tool};
 use crate::store::View;
 
@@ -68,26 +68,18 @@ pub struct AgentConfigPatch {
     model: Field<Model>,
     #[serde(default)]
     provider: Field<Provider>,
-    tool_refs: Option<Vec<ToolRef>>,
+    tool_refs: Option<List<ToolRef, 0, MAX_TOOL_REFS>>,
     variables: Option<Variables>,
     provider_config: Option<JsonMap>,
 }
 
 impl AgentConfigPatch {
-    /// Adds a problem for each rule that is broken; they stand in the field `draft`.
-    pub fn check(&self, issues: &mut Vec<Issue>) {
-        if self.tool_refs.as_ref().is_some_and(|refs| refs.len() > MAX_TOOL_REFS) {
-            let message = format!("must name at most {MAX_TOOL_REFS} tools");
-            issues.push(Issue::new("draft.toolRefs", message));
-        }
-    }
-
     /// `config` with this changed.
     ///
     /// # Errors
     /// 404 for a tool, or a version of one, that is not there.
     pub fn applied_to(&self, view: &View, config: &AgentConfig) -> Result<AgentConfig> {
-        for tool in self.tool_refs.iter().flatten() {
+        for tool in self.tool_refs.as_deref().unwrap_or_default() {
             expect_tool(view, tool)?;
         }
         let patch = self.clone();
@@ -97,7 +89,7 @@ impl AgentConfigPatch {
         patch.prompt_version.apply(&mut config.prompt_version);
         patch.model.apply(&mut config.model);
         patch.provider.apply(&mut config.provider);
-        config.tool_refs = patch.tool_refs.unwrap_or(config.tool_refs);
+        config.tool_refs = patch.tool_refs.map_or(config.tool_refs, List::into_vec);
         config.variables = patch.variables.unwrap_or(config.variables);
         config.provider_config = patch.provider_config.unwrap_or(config.provider_config);
         Ok(config)

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::Rule;
-use crate::base::{Description, Error, Field, Id, Issue, Name, Result, StableKey, Time};
+use crate::base::{Description, Error, Field, Id, Name, Result, StableKey, Time};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
 pub use config::AgentConfig;
@@ -109,13 +109,7 @@ pub struct NewAgent {
     draft: Option<AgentConfigPatch>,
 }
 
-impl Input for NewAgent {
-    fn check(&self, issues: &mut Vec<Issue>) {
-        if let Some(draft) = &self.draft {
-            draft.check(issues);
-        }
-    }
-}
+impl Input for NewAgent {}
 
 /// What to change of an agent.
 #[derive(Deserialize, JsonSchema)]
@@ -129,13 +123,7 @@ pub struct AgentPatch {
     draft: Option<AgentConfigPatch>,
 }
 
-impl Input for AgentPatch {
-    fn check(&self, issues: &mut Vec<Issue>) {
-        if let Some(draft) = &self.draft {
-            draft.check(issues);
-        }
-    }
-}
+impl Input for AgentPatch {}
 
 /// Which agents to list.
 #[derive(Deserialize, JsonSchema)]

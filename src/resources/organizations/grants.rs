@@ -10,7 +10,7 @@ use crate::api::{Input, Removed, Req, Route};
 use crate::auth::{
     GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, Membership, ResourceType, Rule, User,
 };
-use crate::base::{Error, Id, Issue, Kind, Result};
+use crate::base::{Error, Id, Kind, List, Result};
 use crate::resources::environments;
 use crate::store::{Order, Page, Source, Tx, View};
 
@@ -39,17 +39,10 @@ impl Input for NewGrant {}
 
 #[derive(Deserialize, JsonSchema)]
 struct NewGrants {
-    #[schemars(length(min = 1, max = 1000))]
-    grants: Vec<NewGrant>,
+    grants: List<NewGrant, 1, MAX_BULK>,
 }
 
-impl Input for NewGrants {
-    fn check(&self, issues: &mut Vec<Issue>) {
-        if self.grants.is_empty() || self.grants.len() > MAX_BULK {
-            issues.push(Issue::new("grants", "must have 1 to 1000 grants"));
-        }
-    }
-}
+impl Input for NewGrants {}
 
 /// What came of a bulk.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -255,12 +248,13 @@ mod tests {
 
         let (ben, ada) = (&world.member, &world.owner);
         let grants = vec![grant(ben, &a), grant(ben, &b), grant(ada, &a), grant(ben, &b)];
+        let grants = List::new(grants).unwrap();
         let made = world.write_as(ada, create_many, (), NewGrants { grants }).unwrap();
         let created: Vec<_> = made.created.iter().map(Record::key).collect();
         assert_eq!((created.len(), made.skipped), (2, 2));
         assert_eq!(listed(&world, json!({})), [created[1], created[0], one.id]);
 
-        let grants = vec![grant(ada, &b), grant(ben, A)];
+        let grants = List::new(vec![grant(ada, &b), grant(ben, A)]).unwrap();
         let refused = world.write_as(ada, create_many, (), NewGrants { grants }).err().unwrap();
         assert!(refused.message().starts_with("grants[1].resourceId"), "{}", refused.message());
         assert_eq!(listed(&world, json!({})).len(), 3);
@@ -272,7 +266,7 @@ mod tests {
         let (_, eve) = world.other_org("globex");
         give(&world, new(&world.member, ResourceType::Fleet, A));
         for (who, field) in [(&eve, "userId"), (&world.member, "resourceId")] {
-            let grants = vec![new(who, ResourceType::Fleet, B)];
+            let grants = List::new(vec![new(who, ResourceType::Fleet, B)]).unwrap();
             let refused = world.write_as(&world.owner, create_many, (), NewGrants { grants });
             let refused = refused.err().unwrap();
             assert_eq!(refused.kind(), Kind::NotFound);

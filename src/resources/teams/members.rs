@@ -10,7 +10,7 @@ use super::team::{Team, fetch_team, must_exist};
 use super::wakes;
 use crate::api::{Input, Removed, Req, Route};
 use crate::auth::Rule;
-use crate::base::{Error, Field, HttpUrl, Id, Issue, Name, Result, Skill, StableKey, Time};
+use crate::base::{Error, Field, HttpUrl, Id, List, Name, Result, Skill, StableKey, Time};
 use crate::outbox::{EventType, publish};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
@@ -131,37 +131,21 @@ pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
 pub struct NewTeamAgent {
     stable_key: String,
     role: MemberRole,
-    #[schemars(length(max = MAX_SKILLS))]
-    skills: Option<Vec<Skill>>,
+    skills: Option<List<Skill, 0, MAX_SKILLS>>,
     wake_url: Option<HttpUrl>,
 }
-impl Input for NewTeamAgent {
-    fn check(&self, issues: &mut Vec<Issue>) {
-        check_skills(self.skills.as_deref(), issues);
-    }
-}
+impl Input for NewTeamAgent {}
 
 /// What to change of an agent in a team.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamAgentPatch {
     role: Option<MemberRole>,
-    #[schemars(length(max = MAX_SKILLS))]
-    skills: Option<Vec<Skill>>,
+    skills: Option<List<Skill, 0, MAX_SKILLS>>,
     #[serde(default)]
     wake_url: Field<HttpUrl>,
 }
-impl Input for TeamAgentPatch {
-    fn check(&self, issues: &mut Vec<Issue>) {
-        check_skills(self.skills.as_deref(), issues);
-    }
-}
-
-fn check_skills(skills: Option<&[Skill]>, issues: &mut Vec<Issue>) {
-    if skills.is_some_and(|skills| skills.len() > MAX_SKILLS) {
-        issues.push(Issue::new("skills", format!("must be at most {MAX_SKILLS}")));
-    }
-}
+impl Input for TeamAgentPatch {}
 
 /// An agent in a team, as it is shown.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -218,7 +202,7 @@ pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentM
         agent: agent.id,
         stable_key: agent.stable_key,
         role: new.role,
-        skills: new.skills.clone().unwrap_or_default(),
+        skills: new.skills.as_deref().unwrap_or_default().to_vec(),
         wake_url: new.wake_url.clone(),
         wake_secret: None,
         hired_at: tx.now(),
@@ -250,7 +234,7 @@ pub fn change(
         member.role = role;
     }
     if let Some(skills) = &patch.skills {
-        member.skills = skills.clone();
+        member.skills = skills.to_vec();
     }
     patch.wake_url.clone().apply(&mut member.wake_url);
     let wake_secret = secret_if_first(tx, &mut member);

@@ -12,7 +12,7 @@ use super::members::{Member, fetch_member};
 use super::team::{Team, must_exist};
 use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::Rule;
-use crate::base::{Body, Error, Id, Issue, Result, Skill, Time};
+use crate::base::{Body, Error, Id, List, Result, Skill, Time};
 use crate::outbox::{Settings, Sweep, Swept, remove_due};
 use crate::store::{AnyIndex, Index, Order, Page, Record, TableInfo, Tx, View};
 
@@ -75,19 +75,12 @@ pub struct NewMemory {
     /// What to remember.
     content: Body,
     /// Words to find it by; at most 50.
-    #[schemars(length(max = MAX_TAGS))]
-    tags: Option<Vec<Skill>>,
+    tags: Option<List<Skill, 0, MAX_TAGS>>,
     /// A live memory of the same agent that is out of date with this one.
     supersedes: Option<Id<Memory>>,
 }
 
-impl Input for NewMemory {
-    fn check(&self, issues: &mut Vec<Issue>) {
-        if self.tags.as_ref().is_some_and(|tags| tags.len() > MAX_TAGS) {
-            issues.push(Issue::new("tags", format!("must be at most {MAX_TAGS}")));
-        }
-    }
-}
+impl Input for NewMemory {}
 
 /// What is to be recalled.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -137,7 +130,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<M
         team_id: team,
         agent_id: agent,
         content: req.input.content.clone(),
-        tags: req.input.tags.clone().unwrap_or_default(),
+        tags: req.input.tags.as_deref().unwrap_or_default().to_vec(),
         supersedes: req.input.supersedes,
         created_at: tx.now(),
         retired_at: None,

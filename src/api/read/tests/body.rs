@@ -206,3 +206,34 @@ fn rules_between_fields_are_checked_on_what_could_be_read() {
     assert!(read_input::<()>(&json!({"a": 1}), Mode::Body).is_ok());
     assert!(read_input::<()>(&json!({"a": null}), Mode::Query).is_ok());
 }
+
+#[test]
+fn a_list_with_bounds_tells_the_problems_of_its_items_where_they_are() {
+    #[derive(Debug, Deserialize)]
+    struct Bounded {
+        #[expect(dead_code, reason = "only what is wrong with it is looked at")]
+        grants: List<Grant, 1, 3>,
+        #[expect(dead_code, reason = "only what is wrong with it is looked at")]
+        tags: Option<List<Name, 0, 2>>,
+    }
+    let of = |value| problems::<Bounded>(&value, Mode::Body);
+    let good = json!({"userId": Id::<()>::NOTHING, "resourceType": "fleet", "count": 1});
+    let wrong = json!([good, {"resourceType": "ship", "count": 1}, 7]);
+    let mut found = of(json!({"grants": wrong, "tags": ["a", "", "c"]}));
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "grants[1].resourceType must be one of fleet, registry",
+            "grants[1].userId is required",
+            "grants[2] must be an object",
+            "tags[1] must not be empty",
+        ]
+    );
+    assert_eq!(
+        of(json!({"grants": [], "tags": ["a", "b", "c"]})),
+        ["grants must have 1 to 3 items", "tags must have at most 2 items"]
+    );
+    assert_eq!(of(json!({"grants": [good, good, good, good]})), ["grants must have 1 to 3 items"]);
+    assert_eq!(of(json!({"grants": "all"})), ["grants must be a list"]);
+}

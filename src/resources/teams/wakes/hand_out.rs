@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Dropped, Wake, WakeReason, about_the_same, join};
 use crate::api::{Input, Look, Req};
-use crate::base::{Id, Issue, Result};
+use crate::base::{Id, List, Result};
 use crate::resources::teams::members::{Member, fetch_member};
 use crate::resources::teams::messages;
 use crate::resources::teams::tasks::{self, Task};
@@ -35,16 +35,9 @@ impl Input for WakeFilter {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ack {
-    #[schemars(length(max = MAX_ACKED))]
-    wake_ids: Vec<Id<Wake>>,
+    wake_ids: List<Id<Wake>, 0, MAX_ACKED>,
 }
-impl Input for Ack {
-    fn check(&self, issues: &mut Vec<Issue>) {
-        if self.wake_ids.len() > MAX_ACKED {
-            issues.push(Issue::new("wakeIds", format!("must be at most {MAX_ACKED}")));
-        }
-    }
-}
+impl Input for Ack {}
 
 /// How many wakes were acknowledged.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -111,7 +104,7 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), Ack>) -> Result<Acked> {
     let agent = fetch_agent(&tx.view(), req.at)?;
     let mut acknowledged = 0;
-    for id in &req.input.wake_ids {
+    for id in req.input.wake_ids.iter() {
         if let Some(wake) = tx.get::<Wake>(&(agent, *id))? {
             tx.remove(&wake)?;
             acknowledged += 1;
