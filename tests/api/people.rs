@@ -1,10 +1,12 @@
 //! People: invitations, passwords, sessions, roles, keys, the domains an organization claims
 //! (contract §1 "Roles", §2 and §7).
 
+use std::time::Instant;
+
 use roadstead::auth::Role;
 use serde_json::{Value, json};
 
-use crate::client::{Caller, eventually, pick};
+use crate::client::{Caller, at_once, eventually, pick};
 use crate::world::{World, key_of, unknown_id};
 
 const PASSWORD: &str = "correct horse battery";
@@ -295,6 +297,35 @@ fn a_key_is_shown_once_and_revoked_at_once() {
     make(json!({"name": ""})).invalid(&["name"]);
     let approves = acme.admin.post("/api-keys", json!({"name": "x", "allowApproveAs": true})).ok();
     assert_eq!(approves["permissions"], json!(["deployment:approve-as"]));
+}
+
+#[test]
+fn what_is_asked_after_a_revocation_was_acknowledged_is_refused() {
+    let acme = World::new();
+    let made = acme.member.post("/api-keys", json!({"name": "ci"})).ok();
+    let key = acme.nobody.with_key(made["key"].as_str().unwrap());
+    let path = format!("/api-keys/{}", made["id"].as_str().unwrap());
+    let write = |_| {
+        let mut begun = Vec::new();
+        loop {
+            begun.push(Instant::now());
+            let reply = key.post("/tools", json!({"name": "t", "type": "x"}));
+            if reply.status != 200 {
+                reply.refused(401, "unauthenticated");
+                return begun;
+            }
+        }
+    };
+    let (revoked, begun) = std::thread::scope(|scope| {
+        let writers = scope.spawn(|| at_once(8, write));
+        eventually("writing", || acme.owner.get("/tools").items().get(20).cloned());
+        acme.member.delete(&path).ok();
+        (Instant::now(), writers.join().unwrap())
+    });
+    for mut of_one in begun {
+        of_one.pop(); // It was refused.
+        assert!(of_one.iter().all(|begun| *begun < revoked));
+    }
 }
 
 #[test]
