@@ -11,6 +11,7 @@ mod world;
 mod agents;
 mod conditions;
 mod environments;
+mod ids;
 mod lists;
 mod notifications;
 mod order;

@@ -26,7 +26,7 @@ fn more(route: &Route) -> Value {
 }
 
 /// The path of a route, its parameters named by `ids`, else by what never was.
-fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
+pub fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
     let part = |part: &str| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
         None => part.to_string(),
         Some(name) => ids.get(name).cloned().unwrap_or_else(|| match name {
@@ -40,7 +40,7 @@ fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
 }
 
 /// Asks a route for what it takes, and no more, in the caller's organization.
-fn ask(caller: &Caller, route: &Route, path: &str, fields: &Value) -> Reply {
+pub fn ask(caller: &Caller, route: &Route, path: &str, fields: &Value) -> Reply {
     let method = route.method.as_str();
     if route.method.has_body() {
         let mut body = fields.clone();
@@ -58,7 +58,7 @@ fn ask(caller: &Caller, route: &Route, path: &str, fields: &Value) -> Reply {
     caller.ask(method, &format!("{path}?{}", query.finish())).send()
 }
 
-fn sample(route: &Route) -> Value {
+pub fn sample(route: &Route) -> Value {
     let mut fields = schema::sample(route);
     for (name, value) in more(route).as_object().unwrap() {
         fields[name] = value.clone();
@@ -66,7 +66,7 @@ fn sample(route: &Route) -> Value {
     fields
 }
 
-fn ask_sample(caller: &Caller, route: &Route) -> Reply {
+pub fn ask_sample(caller: &Caller, route: &Route) -> Reply {
     ask(caller, route, &path_with(route, &BTreeMap::new()), &sample(route))
 }
 
@@ -249,7 +249,7 @@ fn forged(acme: &World, token: &str) -> Vec<(&'static str, String)> {
 // ── Tests ────────────────────────────────────────────────────────────────────
 
 /// All routes; the one that ends the session it is asked in comes last.
-fn all_routes() -> Vec<Route> {
+pub fn all_routes() -> Vec<Route> {
     let mut routes = resources::routes();
     routes.sort_by_key(|route| route.path == "/auth/sign-out");
     routes
@@ -372,173 +372,4 @@ fn no_body_of_junk_breaks_a_route() {
             assert!(reply.status < 500, "{} {junk}: {}", route.name, reply.text());
         }
     }
-}
-
-// ── Ids from elsewhere ───────────────────────────────────────────────────────
-
-/// An organization with one of everything, and the ids of it by the names that paths and bodies
-/// give them.
-fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
-    let owner = &acme.owner;
-    let stable_key = format!("agent-{suffix}");
-    let mut ids = BTreeMap::new();
-    owner.post("/agents", json!({"stableKey": stable_key, "name": "A"})).ok();
-    owner.post(&format!("/agents/{stable_key}/versions"), json!({})).ok();
-    let slug = format!("slug-{suffix}");
-    let team = owner.post("/teams", json!({"slug": slug, "name": "T"})).id();
-    let post = |path: &str, body: Value| owner.post(&format!("/teams/{team}{path}"), body).id();
-    let agent = post("/agents", json!({"stableKey": stable_key, "role": "member"}));
-    let task = post("/tasks", json!({"title": "t"}));
-    let message = post("/inbox", json!({"fromAgentId": agent, "body": "b"}));
-    let memory = post(&format!("/agents/{agent}/memories"), json!({"content": "c"}));
-    let approval = post("/approvals", json!({"agentId": agent, "title": "t"}));
-    let tool = owner.post("/tools", json!({"name": "t", "type": "x"})).id();
-    let environment = json!({"slug": slug, "name": "E", "access": "restricted"});
-    let environment = owner.post("/environments", environment).id();
-    let variable = format!("/environments/{environment}/variables/V_{suffix}");
-    owner.put(&variable, json!({"value": "v"})).ok();
-    let grant = json!({
-        "userId": acme.member_id, "resourceType": "environment", "resourceId": environment,
-    });
-    let grant = owner.post("/access-grants", grant).id();
-    let domain = json!({"domain": format!("{}-{suffix}.example", acme.slug)});
-    let domain = owner.post("/organizations/domains", domain).id();
-    let invitation = json!({"email": format!("new-{suffix}@{}.test", acme.slug), "role": "member"});
-    let invitation = owner.post("/organizations/members", invitation).id();
-    let key = owner.post("/api-keys", json!({"name": "k"})).id();
-    ids.extend([
-        ("stableKey", stable_key),
-        ("teamId", team),
-        ("agentId", agent),
-        ("taskId", task),
-        ("messageId", message),
-        ("memoryId", memory),
-        ("approvalId", approval),
-        ("toolId", tool),
-        ("environmentId", environment),
-        ("name", format!("V_{suffix}")),
-        ("grantId", grant),
-        ("domainId", domain),
-        ("invitationId", invitation),
-        ("keyId", key),
-        ("userId", acme.member_id.clone()),
-        ("version", "1".into()),
-    ]);
-    ids
-}
-
-fn names_of(route: &Route) -> Vec<&'static str> {
-    route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect()
-}
-
-#[test]
-fn what_lies_in_another_organization_is_as_if_it_never_was() {
-    let (acme, other) = (World::new(), World::new());
-    let theirs = full(&other, "theirs");
-    let before = state_of(&other);
-    let mut answers = BTreeSet::new();
-    let mut walked = 0;
-    for route in all_routes() {
-        let names = names_of(&route);
-        if names.is_empty() {
-            continue;
-        }
-        for name in &names {
-            assert!(theirs.contains_key(name), "{}: say what {name} is in `full`", route.name);
-        }
-        let with = |ids| ask(&acme.owner, &route, &path_with(&route, ids), &sample(&route));
-        let (foreign, never) = (with(&theirs), with(&BTreeMap::new()));
-        assert_eq!(foreign.likeness(), never.likeness(), "{}", route.name);
-        assert_eq!(foreign.status, 404, "{}: {}", route.name, foreign.text());
-        answers.insert(foreign.likeness());
-        walked += 1;
-    }
-    assert_eq!(answers.len(), 1, "{answers:?}");
-    assert!(walked > 40, "{walked}");
-    assert_eq!(state_of(&other), before);
-}
-
-/// What a member of an organization can list of it.
-fn state_of(world: &World) -> String {
-    let lists = all_routes().into_iter().filter(|route| {
-        route.method == Method::Get
-            && names_of(route).is_empty()
-            && !route.path.starts_with("/auth")
-    });
-    let read =
-        |route: Route| format!("{} {}\n", route.name, ask_sample(&world.owner, &route).text());
-    lists.map(read).collect()
-}
-
-#[test]
-fn ids_in_bodies_of_another_organization_are_as_if_they_never_were() {
-    let (acme, other) = (World::new(), World::new());
-    let (ours, theirs) = (full(&acme, "ours"), full(&other, "theirs"));
-    // What a field of a body names, where the path has another word for it.
-    let meaning = |field: &str| match field {
-        "assigneeAgentId" | "toAgentId" | "fromAgentId" => "agentId",
-        "supersedes" => "memoryId",
-        "resourceId" => "environmentId",
-        other => BTreeSet::from(["agentId", "taskId", "userId", "stableKey"])
-            .get(other)
-            .copied()
-            .unwrap_or_default(),
-    };
-    let mut tried = BTreeSet::new();
-    for route in all_routes().iter().filter(|route| route.method.has_body()) {
-        for (field, _) in schema::inputs(route) {
-            let Some(foreign) = theirs.get(meaning(&field)) else { continue };
-            if route.path == "/agents" {
-                continue; // It names a new one.
-            }
-            let with = |id: &str| {
-                let mut fields = sample(route);
-                for (name, value) in fields.as_object_mut().unwrap() {
-                    // Everything else that it names is ours.
-                    if let Some(own) = ours.get(meaning(name)) {
-                        *value = json!(own);
-                    }
-                }
-                if route.path == "/access-grants" {
-                    fields["resourceType"] = json!("environment");
-                }
-                fields[&field] = json!(id);
-                ask(&acme.owner, route, &path_with(route, &ours), &fields)
-            };
-            let told = format!("{} {field}", route.name);
-            let reply = with(foreign);
-            assert_eq!(reply.status, 404, "{told}: {}", reply.text());
-            let unknown = if field == "stableKey" { "never-was".into() } else { unknown_id() };
-            assert_eq!(reply.likeness(), with(&unknown).likeness(), "{told}");
-            tried.insert(told);
-        }
-    }
-    assert!(tried.len() >= 15, "{tried:?}");
-}
-
-#[test]
-fn what_lies_below_another_parent_is_as_if_it_never_was() {
-    let acme = World::new();
-    let (here, there) = (full(&acme, "here"), full(&acme, "there"));
-    let mut walked = 0;
-    for route in all_routes() {
-        let names = names_of(&route);
-        // The last name is of something else, the ones before it are right.
-        let Some((last, parents)) = names.split_last().filter(|(_, parents)| !parents.is_empty())
-        else {
-            continue;
-        };
-        // Both agents have a version 1, and PUT makes what is not there.
-        if *last == "version" || route.method == Method::Put {
-            continue;
-        }
-        let mut mixed: BTreeMap<_, _> = parents.iter().map(|n| (*n, here[n].clone())).collect();
-        let never = ask(&acme.owner, &route, &path_with(&route, &mixed), &sample(&route));
-        mixed.insert(last, there[last].clone());
-        let reply = ask(&acme.owner, &route, &path_with(&route, &mixed), &sample(&route));
-        assert_eq!(reply.status, 404, "{}: {}", route.name, reply.text());
-        assert_eq!(reply.likeness(), never.likeness(), "{}", route.name);
-        walked += 1;
-    }
-    assert!(walked >= 18, "{walked}");
 }

@@ -1,0 +1,97 @@
+//! What came back.
+
+use serde_json::{Value, json};
+
+/// An answer, whatever its status.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub status: u16,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|e| panic!("{e}: {} {}", self.status, self.text()))
+    }
+
+    /// What a success says.
+    #[track_caller]
+    pub fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{}", self.text());
+        self.json()
+    }
+
+    /// The items of a list.
+    #[track_caller]
+    pub fn items(&self) -> Vec<Value> {
+        self.ok()["items"].as_array().unwrap_or_else(|| panic!("no list: {}", self.text())).clone()
+    }
+
+    /// The `id` of what a success says.
+    #[track_caller]
+    pub fn id(&self) -> String {
+        self.ok()["id"].as_str().unwrap_or_else(|| panic!("no id: {}", self.text())).into()
+    }
+
+    /// Fails unless it is this refusal, in the form that every error has.
+    #[track_caller]
+    pub fn refused(&self, status: u16, code: &str) -> Value {
+        let problem = self.problem();
+        assert_eq!((self.status, &problem["code"]), (status, &json!(code)), "{}", self.text());
+        problem
+    }
+
+    /// Fails unless it is a 400 whose issues stand at these paths.
+    #[track_caller]
+    pub fn invalid(&self, paths: &[&str]) -> Value {
+        let problem = self.refused(400, "invalid_request");
+        let issues = problem["issues"].as_array().cloned().unwrap_or_default();
+        let found: Vec<_> = issues.iter().map(|i| i["path"].as_str().unwrap_or("?")).collect();
+        assert_eq!(found, paths, "{}", self.text());
+        problem
+    }
+
+    /// Fails unless it is an error in the form that every error has (contract §1, "Error body").
+    #[track_caller]
+    pub fn problem(&self) -> Value {
+        assert!(self.status >= 400, "no error: {} {}", self.status, self.text());
+        assert_eq!(self.header("content-type"), Some("application/json"), "{}", self.text());
+        let problem = self.json();
+        assert!(problem["message"].as_str().is_some_and(|m| !m.is_empty()), "{problem}");
+        assert!(problem["code"].as_str().is_some_and(is_snake_case), "{problem}");
+        assert_eq!(problem["requestId"].as_str(), self.header("x-request-id"), "{problem}");
+        assert!(problem.get("issues").is_none() || self.status == 400, "{problem}");
+        problem
+    }
+
+    /// Status and body without the request's id: what must not differ between two refusals that
+    /// must look the same.
+    #[track_caller]
+    pub fn likeness(&self) -> String {
+        let id = self.header("x-request-id").expect("every answer has one");
+        let mut headers: Vec<_> = self
+            .headers
+            .iter()
+            .filter(|(name, _)| name != "x-request-id" && name != "date")
+            .collect();
+        headers.sort();
+        format!("{} {headers:?} {}", self.status, self.text().replace(id, "ID"))
+    }
+}
+
+fn is_snake_case(word: &str) -> bool {
+    !word.is_empty()
+        && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
