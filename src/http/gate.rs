@@ -14,6 +14,7 @@ use hyper::{Response, StatusCode};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::router::{Found, Missing};
+use super::wire::Progress;
 use super::{Body, Context, Reply, body, json_bytes, link_base, problem, wait, write};
 use crate::api::{Action, Method, OrgSlug, Raw, Route, Scope, Shape, Who};
 use crate::auth::{Identity, Presented, Rule, Through, org_of_key, organizations_of};
@@ -110,6 +111,9 @@ pub(super) async fn pass(
         }
         Action::Hash(operation) => write::hash(&passing, operation).await,
         Action::Wait(operation) => {
+            if let Some(progress) = head.extensions.get::<Progress>() {
+                progress.wait();
+            }
             wait::wait(&passing, operation, bound.org_slug, raw.params).await
         }
     };

@@ -68,28 +68,33 @@ impl Limits {
         })
     }
 
-    /// Takes a sign-in attempt: the address's, and the e-mail's, of which an address that has
-    /// signed in with it before has its own.
+    /// Takes a sign-in attempt. It counts for its address, for its e-mail and for the two of them
+    /// together; where the address is known to have signed in with the e-mail, only the last decides,
+    /// so that nobody else's attempts, from there or from elsewhere, lock anybody out.
     ///
     /// # Errors
     /// 429.
     pub fn sign_in(&self, email: &str, known: bool, address: IpAddr) -> Result<()> {
-        take(Some(&self.sign_ins.addresses), &address)
-            .and_then(|()| match known {
-                true => take(Some(&self.sign_ins.known), &(email.to_string(), address)),
-                false => take(Some(&self.sign_ins.emails), &email.to_string()),
-            })
-            .map_err(|secs| {
-                let limit =
-                    Limit { name: "sign-in", quota: SIGN_INS_A_MINUTE.get(), window_secs: 60 };
-                Error::new(
-                    Kind::Limited,
-                    "rate_limited",
-                    "too many sign-in attempts; wait as Retry-After says",
-                )
-                .retry_after(secs)
-                .limit(limit)
-            })
+        let SignIns { addresses, emails, known: both } = &self.sign_ins;
+        let of_address = || take(Some(addresses), &address);
+        let of_email = || take(Some(emails), &email.to_string());
+        let of_both = || take(Some(both), &(email.to_string(), address));
+        let of_any = of_address().and_then(|()| of_email());
+        // Attempts before the first that succeeds count for both together too.
+        let taken = match known {
+            true => of_both(),
+            false => of_any.and_then(|()| of_both()),
+        };
+        taken.map_err(|secs| {
+            let limit = Limit { name: "sign-in", quota: SIGN_INS_A_MINUTE.get(), window_secs: 60 };
+            Error::new(
+                Kind::Limited,
+                "rate_limited",
+                "too many sign-in attempts; wait as Retry-After says",
+            )
+            .retry_after(secs)
+            .limit(limit)
+        })
     }
 
     /// Forgets buckets that are full again, so that memory does not grow with every address.
@@ -179,5 +184,17 @@ mod tests {
         assert_eq!(tried.count(), 10);
         assert!(limits.sign_in("ada@acme.test", false, HERE).is_err());
         assert!(limits.sign_in("ada@acme.test", true, HERE).is_ok());
+        // Nor by guessing at others from the same address.
+        let guess = |n| limits.sign_in(&format!("{n}@acme.test"), false, HERE);
+        assert!((0..20).any(|n| guess(n).is_err()));
+        assert!(limits.sign_in("ada@acme.test", true, HERE).is_ok());
+    }
+
+    #[test]
+    fn every_attempt_counts_also_those_that_make_an_address_known() {
+        let limits = Limits::new(0);
+        assert!(limits.sign_in("ada@acme.test", false, HERE).is_ok());
+        let tried = (0..20).filter(|_| limits.sign_in("ada@acme.test", true, HERE).is_ok());
+        assert_eq!(tried.count(), 9);
     }
 }

@@ -154,7 +154,8 @@ async fn request_of(
     progress: &Progress,
 ) -> Response<Reply> {
     let known = progress.begin();
-    let (head, mut body) = request.into_parts();
+    let (mut head, mut body) = request.into_parts();
+    head.extensions.insert(progress.clone());
     let id = request_id(&head.headers, context);
     let refused = refuse(&head, known);
     let mut last = refused.is_some();
@@ -164,7 +165,8 @@ async fn request_of(
     };
     // Whoever was too slow is not waited for again.
     last |= response.status() == StatusCode::REQUEST_TIMEOUT
-        || !body::pass_over(&head.headers, &mut body).await;
+        || !body::pass_over(&head.headers, &mut body).await
+        || progress.has_ended();
     // Who streams keeps the connection to the end, and asks again on another.
     let endless = response.body().is_endless();
     let headers = response.headers_mut();

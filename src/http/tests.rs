@@ -95,6 +95,23 @@ async fn a_request_with_both_lengths_is_refused_behind_others_too() {
 }
 
 #[tokio::test]
+async fn who_says_that_they_send_no_more_is_answered_all_the_same() {
+    let address = serving(false).await;
+    let post = "POST /api/nothing HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}";
+    for sent in [post, "GET /healthz HTTP/1.1\r\n\r\n", &[post, post].concat()] {
+        for _ in 0..20 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(sent.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut came = String::new();
+            stream.read_to_string(&mut came).await.unwrap();
+            let asked = sent.matches("HTTP/1.1").count();
+            assert_eq!(came.matches("HTTP/1.1 200 OK").count(), asked, "{came}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn until_somebody_sets_up_nothing_else_answers() {
     let address = serving(true).await;
     let elsewhere = ["/", "/api", "/api/nothing", "/api/nowhere", "/api/openapi.json", "/nowhere"];

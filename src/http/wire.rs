@@ -1,13 +1,14 @@
 //! The connection below hyper: what hyper leaves to whoever uses it.
 //!
 //! It times request heads (hyper's own timer would also end idle connections), follows where they
-//! begin and end, and puts a JSON body where hyper answers a malformed head by itself with none.
+//! begin and end, puts a JSON body where hyper answers a malformed head by itself with none, and
+//! keeps from hyper that a client has nothing more to say while it may still listen.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -44,6 +45,10 @@ struct State {
     idle_since: Instant,
     /// What the bytes read so far are.
     framing: Framing,
+    /// Whether the request being answered waits for something to happen.
+    waiting: bool,
+    /// Whether the client sends no more, and who is to be told of it when it matters.
+    ended: Option<Waker>,
 }
 
 impl Progress {
@@ -54,6 +59,8 @@ impl Progress {
             head_since: Some(now),
             idle_since: now,
             framing: Framing::default(),
+            waiting: false,
+            ended: None,
         })))
     }
 
@@ -74,8 +81,37 @@ impl Progress {
         let mut state = self.state();
         let now = Instant::now();
         state.answering = false;
+        state.waiting = false;
         state.idle_since = now;
         state.head_since = (!state.framing.head().is_empty()).then_some(now);
+    }
+
+    /// The request being answered waits for something to happen, and does so in vain when the
+    /// client has hung up.
+    pub fn wait(&self) {
+        let mut state = self.state();
+        state.waiting = true;
+        if let Some(ended) = state.ended.take() {
+            ended.wake();
+        }
+    }
+
+    /// Whether the client sends no more.
+    pub fn has_ended(&self) -> bool {
+        self.state().ended.is_some()
+    }
+
+    /// The client sends no more, having hung up or not: both look the same. Whether that is kept
+    /// from hyper, which would break off what it is doing. Answers that come at once are given to
+    /// whoever may still listen; the connection closes after them.
+    fn keep_end(&self, cx: &Context<'_>) -> bool {
+        let mut state = self.state();
+        let is_asked = (state.answering && !state.waiting) || state.framing.has_next();
+        let is_kept = is_asked && state.framing.is_between_requests();
+        if is_kept {
+            state.ended = Some(cx.waker().clone());
+        }
+        is_kept
     }
 
     /// These bytes have come.
@@ -209,6 +245,9 @@ impl Read for Wire {
         match Pin::new(&mut self.stream).poll_read(cx, part.unfilled()) {
             Poll::Ready(Ok(())) => {
                 let read = part.filled();
+                if read.is_empty() && room > 0 && self.progress.keep_end(cx) {
+                    return Poll::Pending;
+                }
                 self.progress.read(read);
                 buf.put_slice(read);
                 Poll::Ready(Ok(()))
