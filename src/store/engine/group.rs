@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Attempt, Commit, Disk, Engine, Layer, Reader, Writes};
 use crate::base::{Error, Result};
@@ -42,7 +42,8 @@ impl Group {
     pub fn start(mut disk: impl Disk, signals: Arc<Signals>) -> Result<Self> {
         let newest = Newest(Arc::new(RwLock::new(disk.snapshot()?)));
         let (queue, waiting) = sync_channel(MAX_WAITING);
-        let mut writer = Writer { disk, newest: newest.clone(), signals, sound: true };
+        let mut writer =
+            Writer { disk, newest: newest.clone(), signals, sound: true, last: Last::none() };
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .spawn(move || writer.run(&waiting))
@@ -102,6 +103,35 @@ struct Writer<D> {
     signals: Arc<Signals>,
     /// Whether the last commit's outcome is known. Otherwise the disk is opened again first.
     sound: bool,
+    last: Last,
+}
+
+/// The last commit.
+struct Last {
+    attempts: usize,
+    took: Duration,
+    ended: Instant,
+}
+
+impl Last {
+    fn none() -> Self {
+        Last { attempts: 0, took: Duration::ZERO, ended: Instant::now() }
+    }
+
+    /// Who else shares a commit with `len` others: whoever waits, and whoever still comes. Those
+    /// who were just answered often write again at once, and a commit for a few takes nearly as
+    /// long as one for many. So as many as the last time are waited for, but not longer than the
+    /// last commit took.
+    fn next(&self, waiting: &Receiver<Box<dyn Attempt>>, len: usize) -> Option<Box<dyn Attempt>> {
+        if let Ok(next) = waiting.try_recv() {
+            return Some(next);
+        }
+        if len >= self.attempts {
+            return None;
+        }
+        let left = (self.ended + self.took).saturating_duration_since(Instant::now());
+        waiting.recv_timeout(left).ok()
+    }
 }
 
 impl<D: Disk> Writer<D> {
@@ -132,7 +162,7 @@ impl<D: Disk> Writer<D> {
         let base = self.newest.get();
         let mut writes = Writes::default();
         let mut bytes = 0;
-        let mut group = Vec::new();
+        let mut group = Vec::with_capacity(self.last.attempts);
         let mut next = Some(first);
         while let Some(mut attempt) = next {
             let end = self.run_one(&mut *attempt, &Layer { base: &*base, writes: &writes });
@@ -144,9 +174,11 @@ impl<D: Disk> Writer<D> {
                 }),
             ));
             let full = group.len() >= self.disk.max_group() || bytes >= MAX_GROUP_BYTES;
-            next = if full { None } else { waiting.try_recv().ok() };
+            next = if full { None } else { self.last.next(waiting, group.len()) };
         }
+        let start = Instant::now();
         let end = if writes.is_empty() { Ok(()) } else { self.commit(&writes) };
+        self.last = Last { attempts: group.len(), ended: Instant::now(), took: start.elapsed() };
         if end.is_ok() {
             self.signals.fire(&writes.topics);
         }

@@ -308,3 +308,23 @@ fn the_last_handle_may_be_dropped_by_an_attempt() {
     assert!(answers.recv().unwrap().1.is_ok());
     assert!(!panicked.recv().unwrap());
 }
+
+#[test]
+fn as_many_as_the_last_time_are_waited_for_and_no_more() {
+    let attempt = || -> Box<dyn Attempt> {
+        let (log, answer) = (Log::default(), channel().0);
+        Box::new(Try { name: "", run: WRITE_A.1, log, answer })
+    };
+    let (queue, waiting) = sync_channel(1);
+    let long = Duration::from_secs(3600);
+    let last = |attempts, took| Last { attempts, took, ended: Instant::now() };
+
+    std::thread::scope(|scope| {
+        scope.spawn(|| queue.send(attempt()).unwrap());
+        assert!(last(2, long).next(&waiting, 1).is_some(), "one of two is still missing");
+    });
+    assert!(last(2, long).next(&waiting, 2).is_none(), "two are two");
+    assert!(last(2, Duration::ZERO).next(&waiting, 1).is_none(), "the commit took no time");
+    queue.send(attempt()).unwrap();
+    assert!(last(0, long).next(&waiting, 1).is_some(), "who waits is taken");
+}
