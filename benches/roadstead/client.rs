@@ -122,7 +122,7 @@ pub fn load(
         let answers: u32 = busy.join_all().await.iter().sum();
         Outcome {
             rate: f64::from(answers) / start.elapsed().as_secs_f64(),
-            processor: (processor::others() - before) / answers.max(1),
+            processor: processor::others().saturating_sub(before) / answers.max(1),
         }
     })
 }

@@ -18,10 +18,3 @@ pub fn others() -> Duration {
     });
     Duration::from_nanos(nanos.sum())
 }
-
-/// What the thread that asks has used.
-pub fn own() -> Duration {
-    let used = fs::read_to_string("/proc/thread-self/schedstat").expect("this is Linux");
-    let nanos = used.split(' ').next().and_then(|nanos| nanos.parse().ok());
-    Duration::from_nanos(nanos.expect("the time used stands first"))
-}

@@ -1,14 +1,17 @@
 //! Writing messages: in shared commits, beside the same server that commits each by itself, and
-//! beside the same rows put into redb without any server.
+//! beside as many callers who put the same rows into redb without any server.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use redb::{Database, Durability, TableDefinition};
 use roadstead::store::engine::Op;
 use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
-use crate::client::{Outcome, load};
+use crate::client::{self, Outcome, load};
 use crate::processor;
 use crate::rounds::{self, PROFILE, TIME, figure, ratio};
 use crate::table::{Row, Wanted};
@@ -24,13 +27,13 @@ const CACHE_BYTES: usize = 64 * 1024 * 1024;
 pub fn rows() -> Vec<Row> {
     let shared = World::new(Commits::Shared, AGENTS);
     let single = World::new(Commits::Single, AGENTS);
+    let raw = Raw::new(&shared);
     let mut rows = Vec::new();
     for (connections, wanted) in [(64, 5.0), (256, 7.0)] {
-        let mut raw = Raw::new(&shared, connections);
         let outcomes = rounds::run(&mut [
             &mut || load(shared.address, connections, TIME, &shared.post_messages()),
             &mut || load(single.address, connections, TIME, &single.post_messages()),
-            &mut || raw.run(TIME),
+            &mut || raw.run(connections, TIME),
         ]);
         let row = |beside, other: &[Outcome], wanted| Row {
             what: format!("POST of a message, {connections} connections"),
@@ -52,15 +55,10 @@ pub fn profile() -> Vec<Row> {
     vec![]
 }
 
-/// redb with nothing around it.
+/// redb with nothing around it but callers who wait: whoever waits shares a commit, as in the
+/// server.
 struct Raw {
-    database: Database,
-    /// What each of several requests writes, as the server wrote it.
-    requests: Vec<Vec<Change>>,
-    /// How many requests share a commit.
-    group: usize,
-    /// How many requests and how many keys were written.
-    written: (usize, u64),
+    queue: mpsc::Sender<oneshot::Sender<()>>,
     _place: TempDir,
 }
 
@@ -71,36 +69,71 @@ struct Change {
 }
 
 impl Raw {
-    /// An empty file, and what a message to each agent of `world` writes.
-    fn new(world: &World, group: usize) -> Self {
+    /// An empty file, for what a message to each agent of `world` writes.
+    fn new(world: &World) -> Self {
         let place = place();
         let database = Database::builder()
             .set_cache_size(CACHE_BYTES)
             .create(file(&place, "raw.redb"))
             .expect("the disk is good");
-        let requests =
-            world.post_messages().iter().map(|request| changes(world, request)).collect();
-        Raw { database, requests, group, written: (0, 0), _place: place }
+        let requests = world.post_messages();
+        let requests = requests.iter().map(|request| changes(world, request)).collect();
+        let mut writer = RawWriter { database, requests, written: (0, 0) };
+        let (queue, waiting) = mpsc::channel::<oneshot::Sender<()>>();
+        std::thread::spawn(move || {
+            while let Ok(first) = waiting.recv() {
+                let group: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
+                writer.commit(group.len());
+                for caller in group {
+                    let _ = caller.send(());
+                }
+            }
+        });
+        Raw { queue, _place: place }
     }
 
-    fn run(&mut self, time: Duration) -> Outcome {
-        let (start, before) = (Instant::now(), processor::own());
-        let mut requests = 0;
-        while start.elapsed() < time {
-            self.commit();
-            requests += self.group as u32;
-        }
-        Outcome {
-            rate: f64::from(requests) / start.elapsed().as_secs_f64(),
-            processor: (processor::own() - before) / requests,
-        }
+    /// Keeps so many callers busy for `time`.
+    fn run(&self, callers: usize, time: Duration) -> Outcome {
+        client::runtime().block_on(async {
+            let before = processor::others();
+            let start = Instant::now();
+            let mut busy = JoinSet::new();
+            for _ in 0..callers {
+                let queue = self.queue.clone();
+                busy.spawn(async move {
+                    let mut written = 0;
+                    while start.elapsed() < time {
+                        let (caller, durable) = oneshot::channel();
+                        queue.send(caller).expect("the writer waits");
+                        durable.await.expect("the writer answers");
+                        written += 1;
+                    }
+                    written
+                });
+            }
+            let written: u32 = busy.join_all().await.iter().sum();
+            Outcome {
+                rate: f64::from(written) / start.elapsed().as_secs_f64(),
+                processor: processor::others().saturating_sub(before) / written.max(1),
+            }
+        })
     }
+}
 
+struct RawWriter {
+    database: Database,
+    /// What each of several requests writes, as the server wrote it.
+    requests: Vec<Vec<Change>>,
+    /// How many requests and how many keys were written.
+    written: (usize, u64),
+}
+
+impl RawWriter {
     /// Writes a group of requests as the store does: in one commit of two phases with quick repair,
-    /// in the order of tables and keys.
-    fn commit(&mut self) {
+    /// in the order of keys.
+    fn commit(&mut self, requests: usize) {
         let mut tables: BTreeMap<&str, BTreeMap<Vec<u8>, &[u8]>> = BTreeMap::new();
-        for _ in 0..self.group {
+        for _ in 0..requests {
             let request = &self.requests[self.written.0 % self.requests.len()];
             self.written.0 += 1;
             for change in request {
