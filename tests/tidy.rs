@@ -22,9 +22,9 @@ const ROOMS: [(&str, &[&str]); 10] = [
     ("outside", &["base"]),
     ("outbox", &["base", "store", "outside"]),
     ("auth", &["base", "store"]),
-    ("api", &["base", "store", "outbox", "auth"]),
+    ("api", &["base", "store", "outside", "outbox", "auth"]),
     ("resources", &["base", "store", "outbox", "auth", "api", "outside"]),
-    ("http", &["base", "store", "auth", "api"]),
+    ("http", &["base", "store", "outside", "auth", "api"]),
     ("cli", ALL_ROOMS),
     ("app", ALL_ROOMS),
 ];
@@ -119,6 +119,7 @@ const BANS: &[Ban] = &[
 
 /// Files of resources that look into other organizations than the request's, and why.
 const OTHER_ORGANIZATIONS: &[&str] = &[
+    "src/resources/registries/locate.rs", // Finds the organization before anybody is admitted to it.
     "src/resources/organizations/keys.rs", // A sweep tells each organization of its own keys' end.
 ];
 

@@ -31,6 +31,16 @@ pub struct OrgOptional {
 }
 impl Input for OrgOptional {}
 
+/// May name a registry, and by it the organization that the request is about.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct RegistryOptional {
+    /// `<orgSlug>/<registrySlug>`, the registry's id, or, under an API key, its slug.
+    pub registry_ref: Option<String>,
+}
+impl Input for RegistryOptional {}
+
 /// How much of a list is wanted (contract §1, "A list").
 #[derive(Deserialize, JsonSchema)]
 #[schemars(inline)]

@@ -1,18 +1,25 @@
 //! How the product is offered: routes, typed requests, lists, and the document made from them.
 
+mod action;
+mod calls;
 mod extra;
 pub mod ledger;
 pub mod openapi;
 pub mod read;
 mod request;
 mod route;
+mod scope;
+mod special;
 
+pub use action::{
+    Action, Answer, Bound, CallingRead, CallingWrite, HashAction, Look, Reading, Taken, TakenPart,
+    WaitAction, WatchAction, Work, Writing,
+};
+pub use calls::{Calls, Known, Outcome};
 pub use read::Input;
 pub use request::{At, Empty, OrgSlug, Parts, PathPart, Raw, Removed, Req, Who};
-pub use route::{
-    Action, Answer, Bound, HashAction, Look, Method, Route, Scope, Shape, Taken, TakenPart,
-    WaitAction, Work,
-};
+pub use route::{Method, Route, Shape};
+pub use scope::{Locate, Named, Place, Scope};
 
 use crate::outbox::{Job, Sweep};
 use crate::store::TableInfo;

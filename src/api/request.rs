@@ -21,6 +21,8 @@ pub struct Raw<'a> {
     pub body: &'a [u8],
     /// Whether `orgSlug` must be there.
     pub org: OrgSlug,
+    /// Whether `registryRef` may say which organization it is about.
+    pub by_name: bool,
     /// Where the request comes from.
     pub address: IpAddr,
     /// What links to this server begin with; empty when it does not know its own address.
@@ -82,6 +84,15 @@ impl<'a, P, I> Req<'a, P, I> {
         match self.who {
             Who::Caller(caller) => caller,
             _ => unreachable!("a route of an organization has a caller"),
+        }
+    }
+
+    /// Who asks, if they are of the organization the request is about: what is open to anybody is
+    /// read by others too.
+    pub fn caller_if_any(&self) -> Option<&'a Caller> {
+        match self.who {
+            Who::Caller(caller) => Some(caller),
+            _ => None,
         }
     }
 

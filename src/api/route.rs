@@ -1,19 +1,19 @@
 //! Routes: one value declares an endpoint. Method, path, rule and the operation, whose signature
 //! gives the types, the validation and the OpenAPI document.
 
-use std::sync::Arc;
-
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
-use uuid::Uuid;
 
-use super::extra::{Extra, LimitQuery, OrgOptional, OrgRequired, WaitQuery, cursor};
+use super::action::{Action, Answer, Bound};
+use super::extra::{
+    Extra, LimitQuery, OrgOptional, OrgRequired, RegistryOptional, WaitQuery, cursor,
+};
 use super::read::{self, Input, Mode};
-use super::request::{At, OrgSlug, Parts, Raw, Req, Who};
-use crate::auth::passwords::{Hashed, Hashing};
-use crate::auth::{Rule, User};
-use crate::base::{Email, Error, Id, Int, Result, Time};
+use super::request::{At, OrgSlug, Parts, Raw, Req};
+use super::scope::{Named, Scope};
+use crate::auth::Rule;
+use crate::base::{Error, Int, Result};
 use crate::store::{Page, Tx, View};
 
 /// The methods there are.
@@ -49,115 +49,7 @@ impl Method {
     }
 }
 
-/// How a route finds the organization it is about.
-#[derive(Clone, Copy)]
-pub enum Scope {
-    /// `orgSlug` says.
-    Organization,
-    /// It is about none.
-    Installation,
-    /// `orgSlug` says, or, where it is absent, the organization of the caller's in which the thing
-    /// named by the path is: the function says whether it is in the view's.
-    Wherever(fn(&View, &[String]) -> Result<bool>),
-}
-
-/// An answer: always 200, always JSON.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// The JSON.
-    pub body: Vec<u8>,
-}
-
-impl Answer {
-    fn of(value: &impl Serialize) -> Result<Self> {
-        // Most answers fit, and a body that grows is copied each time.
-        let mut body = Vec::with_capacity(1024);
-        serde_json::to_writer(&mut body, value)
-            .map_err(|e| Error::internal(format!("an answer cannot be written: {e}")))?;
-        Ok(Answer { body })
-    }
-}
-
-/// A bound read.
-pub type Reading = Box<dyn Fn(&View, &Who) -> Result<Answer> + Send + Sync>;
-/// A bound write. It may be run again.
-pub type Writing = Box<dyn FnMut(&mut Tx, &Who) -> Result<Answer> + Send>;
-
-/// A route's operation, its arguments bound.
-pub enum Action {
-    /// Reads at a snapshot.
-    Read(Reading),
-    /// Writes in a transaction.
-    Write(Writing),
-    /// Reads, hashes passwords outside of any transaction, and writes.
-    Hash(Box<dyn HashAction>),
-    /// Waits until there is something to take.
-    Wait(Arc<dyn WaitAction>),
-}
-
-/// A request whose arguments are bound.
-pub struct Bound {
-    /// `orgSlug`, if it was sent.
-    pub org_slug: Option<String>,
-    /// What to do.
-    pub action: Action,
-}
-
-/// What an operation with a password needs done before it writes.
-pub struct Work {
-    /// The hashing.
-    pub hashing: Hashing,
-    /// The address whose sign-in attempts this counts against, and whether it is known to have
-    /// signed in from here before.
-    pub attempt: Option<(Email, bool)>,
-}
-
-/// A bound operation with a password.
-pub trait HashAction: Send {
-    /// Looks at the state and says what is to be hashed.
-    fn look(&self, view: &View, who: &Who) -> Result<Work>;
-    /// Writes, knowing what came of it; says whose doing it was.
-    fn settle(&mut self, tx: &mut Tx, who: &Who, hashed: &Hashed) -> Result<(Answer, Id<User>)>;
-}
-
-/// What somebody who waits finds.
-pub struct Look {
-    /// What to listen to.
-    pub topic: Uuid,
-    /// Whether there is something to take now.
-    pub ready: bool,
-    /// When there may be something without any commit.
-    pub again_at: Option<Time>,
-}
-
-/// One thing taken, for a stream.
-pub struct Taken {
-    /// Its id.
-    pub id: String,
-    /// The thing, as JSON.
-    pub json: Value,
-}
-
-/// What was taken at once.
-pub struct TakenPart {
-    /// The things.
-    pub items: Vec<Taken>,
-    /// Where to go on, if more follows.
-    pub next_cursor: Option<String>,
-}
-
-/// A bound operation that waits.
-pub trait WaitAction: Send + Sync {
-    /// Looks whether there is something.
-    fn look(&self, view: &View, who: &Who) -> Result<Look>;
-    /// Takes it.
-    fn take(&self, tx: &mut Tx, who: &Who) -> Result<TakenPart>;
-    /// How long to wait, in seconds, when there is nothing.
-    fn wait_secs(&self) -> u64;
-}
-
 type Binder = Box<dyn Fn(&Raw) -> Result<Bound> + Send + Sync>;
-type SettleFn<I, O> = fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>;
 /// Makes a schema, leaving those it needs in the generator.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -172,6 +64,27 @@ pub enum Shape {
     Change,
     /// Something is waited for; events of this name stream it.
     Wait(&'static str),
+    /// One thing is read, perhaps once it is another: it has an ETag.
+    Watch,
+    /// Something is asked in a body; nothing changes.
+    Ask,
+}
+
+impl Shape {
+    /// Whether it answers a part of a list.
+    pub fn is_list(self) -> bool {
+        matches!(self, Shape::List | Shape::Wait(_))
+    }
+
+    /// Whether it answers one thing with its ETag.
+    pub fn has_tag(self) -> bool {
+        matches!(self, Shape::One | Shape::Watch)
+    }
+
+    /// Whether it takes `wait`.
+    pub fn waits(self) -> bool {
+        matches!(self, Shape::Wait(_) | Shape::Watch)
+    }
 }
 
 /// An endpoint.
@@ -230,9 +143,7 @@ impl Route {
         let bind = move |parts: Parts<P, I>, extra: &Extra| {
             let list = extra.list;
             Ok(Action::Read(Box::new(move |view, who| {
-                let page = operation(view, &Req::new(&parts, who))?;
-                let next = page.next.map(|position| cursor(&list, &position));
-                Answer::of(&Listed { items: page.items, next_cursor: next })
+                Answer::of(&Listed::new(operation(view, &Req::new(&parts, who))?, &list))
             })))
         };
         Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::List, bind)
@@ -293,85 +204,6 @@ impl Route {
         Self::new::<P, I, O>(method, path, rule, name, Shape::Change, bind)
     }
 
-    /// A POST with a password in it: `look` says what is to be hashed, `settle` writes and says
-    /// whose doing it was.
-    pub fn hashing<I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
-        path: &'static str,
-        rule: Rule,
-        name: &'static str,
-        look: fn(&View, &Req<(), I>) -> Result<Work>,
-        settle: SettleFn<I, O>,
-    ) -> Self {
-        struct Both<I, O> {
-            parts: Parts<(), I>,
-            look: fn(&View, &Req<(), I>) -> Result<Work>,
-            settle: SettleFn<I, O>,
-        }
-        impl<I: Input, O: Serialize> HashAction for Both<I, O> {
-            fn look(&self, view: &View, who: &Who) -> Result<Work> {
-                (self.look)(view, &Req::new(&self.parts, who))
-            }
-            fn settle(
-                &mut self,
-                tx: &mut Tx,
-                who: &Who,
-                hashed: &Hashed,
-            ) -> Result<(Answer, Id<User>)> {
-                let (out, user) = (self.settle)(tx, &Req::new(&self.parts, who), hashed)?;
-                Ok((Answer::of(&out)?, user))
-            }
-        }
-        let bind = move |parts: Parts<(), I>, _: &Extra| {
-            Ok(Action::Hash(Box::new(Both { parts, look, settle }) as Box<dyn HashAction>))
-        };
-        Self::new::<(), I, O>(Method::Post, path, rule, name, Shape::Change, bind)
-            .scope(Scope::Installation)
-    }
-
-    /// A GET that waits (`wait`, 0 to 60 seconds) until `look` finds something and then takes a part
-    /// of it, as a list is read.
-    /// With `Accept: text/event-stream` it goes on, each thing being an event named `event`.
-    pub fn wait<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
-        path: &'static str,
-        rule: Rule,
-        name: &'static str,
-        event: &'static str,
-        look: fn(&View, &Req<P, I>) -> Result<Look>,
-        take: fn(&mut Tx, &Req<P, I>) -> Result<Page<O>>,
-    ) -> Self {
-        struct Both<P, I, O> {
-            parts: Parts<P, I>,
-            secs: u64,
-            list: [u8; 32],
-            look: fn(&View, &Req<P, I>) -> Result<Look>,
-            take: fn(&mut Tx, &Req<P, I>) -> Result<Page<O>>,
-        }
-        impl<P: At, I: Input, O: Serialize> WaitAction for Both<P, I, O> {
-            fn look(&self, view: &View, who: &Who) -> Result<Look> {
-                (self.look)(view, &Req::new(&self.parts, who))
-            }
-            fn take(&self, tx: &mut Tx, who: &Who) -> Result<TakenPart> {
-                let page = (self.take)(tx, &Req::new(&self.parts, who))?;
-                let taken = page.items.iter().map(|thing| {
-                    let json = serde_json::to_value(thing)
-                        .map_err(|e| Error::internal(format!("cannot be written: {e}")))?;
-                    let id = json.get("id").and_then(Value::as_str).unwrap_or_default().into();
-                    Ok(Taken { id, json })
-                });
-                let next_cursor = page.next.map(|position| cursor(&self.list, &position));
-                Ok(TakenPart { items: taken.collect::<Result<_>>()?, next_cursor })
-            }
-            fn wait_secs(&self) -> u64 {
-                self.secs
-            }
-        }
-        let bind = move |parts: Parts<P, I>, extra: &Extra| {
-            let Extra { wait_secs: secs, list, .. } = *extra;
-            Ok(Action::Wait(Arc::new(Both { parts, secs, list, look, take })))
-        };
-        Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::Wait(event), bind)
-    }
-
     /// Says in a line what it does.
     pub fn about(mut self, about: &'static str) -> Self {
         self.about = about;
@@ -398,7 +230,7 @@ impl Route {
         (self.bind)(raw)
     }
 
-    fn new<P: At, I: Input + JsonSchema, O: JsonSchema>(
+    pub(super) fn new<P: At, I: Input + JsonSchema, O: JsonSchema>(
         method: Method,
         path: &'static str,
         rule: Rule,
@@ -427,8 +259,14 @@ impl Route {
                 note(error);
                 None
             });
+            let registry_ref = match raw.by_name {
+                false => Ok(None),
+                true => read::read_input(&value, mode).map(|r: RegistryOptional| r.registry_ref),
+            }
+            // Whether it must be there, and what is wrong with it, the operation's own input says.
+            .unwrap_or_default();
             let mut extra = Extra::none();
-            if matches!(shape, Shape::List | Shape::Wait(_)) {
+            if shape.is_list() {
                 match read::read_input(&value, mode) {
                     Ok(LimitQuery { limit }) => extra.set_limit(limit),
                     Err(error) => note(error),
@@ -438,7 +276,7 @@ impl Route {
                     Err(error) => note(error),
                 }
             }
-            if let Shape::Wait(_) = shape {
+            if shape.waits() {
                 match read::read_input(&value, mode) {
                     Ok(WaitQuery { wait }) => extra.wait_secs = wait.map_or(0, Int::get) as u64,
                     Err(error) => note(error),
@@ -455,7 +293,8 @@ impl Route {
                 address: raw.address,
                 link_base: raw.link_base.into(),
             };
-            Ok(Bound { org_slug, action: bind(parts, &extra)? })
+            let named = Named { org_slug, registry_ref, params: raw.params.clone() };
+            Ok(Bound { named, action: bind(parts, &extra)? })
         });
         Route {
             method,
@@ -466,10 +305,7 @@ impl Route {
             scope: Scope::Organization,
             shape,
             secret: None,
-            filters: match shape {
-                Shape::List | Shape::Wait(_) => names_of::<I>(),
-                _ => Vec::new(),
-            },
+            filters: if shape.is_list() { names_of::<I>() } else { Vec::new() },
             params: P::schemas(),
             input: |generator| generator.subschema_for::<I>(),
             output: |generator| generator.subschema_for::<O>(),
@@ -485,9 +321,18 @@ fn names_of<I: JsonSchema>() -> Vec<String> {
     properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
 }
 
+/// A part of a list as it is answered.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed<T> {
+pub(super) struct Listed<T> {
     items: Vec<T>,
     next_cursor: Option<String>,
+}
+
+impl<T> Listed<T> {
+    /// A part of the list whose cursors are signed with this key.
+    pub fn new(page: Page<T>, list: &[u8; 32]) -> Self {
+        let next_cursor = page.next.map(|position| cursor(list, &position));
+        Listed { items: page.items, next_cursor }
+    }
 }

@@ -17,7 +17,7 @@ use crate::api::openapi;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Gatekeeper, Tokens};
 use crate::base::{Error, Id, Result};
-use crate::http::{self, Context, KeyUses, Limits, Metrics, Router};
+use crate::http::{self, Context, KeyUses, Limits, Metrics, Router, UnderWay};
 use crate::outbox::Settings;
 use crate::outbox::runner::Runner;
 use crate::outside::{self, Outside};
@@ -82,9 +82,15 @@ impl Server {
         let routes = resources::routes();
         let document = openapi::document(&routes, env!("CARGO_PKG_VERSION"));
         let anybody = store.read(Id::NOTHING, organizations::any_user)?;
+        let outside = Outside::new(outside::Config {
+            allow_private: config.allow_private,
+            extra_roots_pem: config.extra_roots_pem,
+        })?;
         let context = Arc::new(Context {
             gatekeeper: Gatekeeper::new(Tokens::new(store.keys())),
             passwords: Passwords::default(),
+            outside: outside.clone(),
+            under_way: UnderWay::default(),
             limits: Limits::new(config.rate_limit),
             router: Router::new(routes)?,
             uses: KeyUses::default(),
@@ -100,10 +106,6 @@ impl Server {
             stopping: stopping.clone(),
             store: store.clone(),
         });
-        let outside = Outside::new(outside::Config {
-            allow_private: config.allow_private,
-            extra_roots_pem: config.extra_roots_pem,
-        })?;
         let runner = Runner {
             store: store.clone(),
             outside,

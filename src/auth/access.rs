@@ -1,15 +1,15 @@
 //! Who calls, and what a rule lets them do (interface §5, contract §1 "Order of checks").
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use super::records::{
-    ApiKey, BY_SLUG, GRANT, Granted, KeyHash, Membership, Organization, ResourceType, Role,
+    ApiKey, BY_SLUG, GRANT, Grant, Granted, KeyHash, Membership, Organization, ResourceType, Role,
     Session, User,
 };
 use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
-use crate::store::{Key, Org, Source, Tx, View};
+use crate::store::{Key, Order, Org, Source, Step, Tx, View};
 
 /// Who may call a route (the letters are those of the table of routes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Rule {
     Session,
     /// `m` of a route that is about no organization: any good credential, key or session.
     Credential,
+    /// `r`: a member, by key or session; where what is read is open, anybody.
+    Reader,
     /// `m`: a member, by key or session.
     Member,
     /// `a`: an organization admin, by key or session.
@@ -199,6 +201,17 @@ impl Caller {
             )),
         }
     }
+
+    /// The things of a kind that they have a grant for: for lists, which leave out what they may
+    /// not use.
+    pub fn granted(&self, view: &View, kind: ResourceType) -> Result<BTreeSet<Id<Granted>>> {
+        let mut granted = BTreeSet::new();
+        view.each(&GRANT, &(self.user(), kind as u8), Order::Ascending, |grant: Grant| {
+            granted.insert(grant.resource_id);
+            Ok(Step::More)
+        })?;
+        Ok(granted)
+    }
 }
 
 /// Who may use a fleet, registry or environment.
@@ -371,9 +384,18 @@ impl Gatekeeper {
         presented: &Presented,
         org: Id<Org>,
     ) -> Result<Arc<Caller>> {
+        let is_there = |caller: &&Arc<Caller>| caller.org == org;
+        let known =
+            self.recall(view, presented, |known| known.callers.iter().find(is_there).cloned());
+        if let Some(caller) = known {
+            caller.identity.must_last(view)?;
+            return Ok(caller);
+        }
         let identity = self.identify(view, presented)?;
         let organization = view.get::<Organization>(&org)?;
-        self.enter(view, &identity, organization).map(Arc::new)
+        let caller = Arc::new(self.enter(view, &identity, organization)?);
+        self.remember(view, presented, &identity, Some(&caller));
+        Ok(caller)
     }
 
     fn enter(
@@ -420,6 +442,17 @@ pub fn credential_bytes(through: &Through) -> Vec<u8> {
         Through::Key { id, .. } => id.to_bytes(),
         Through::Session(id) => id.to_bytes(),
     }
+}
+
+/// The organization with this slug.
+pub fn organization_named(view: &View, slug: &str) -> Result<Option<Id<Org>>> {
+    let Ok(slug) = Slug::parse(slug) else { return Ok(None) };
+    Ok(view.find(&BY_SLUG, &slug)?.map(|organization| organization.id))
+}
+
+/// The slug of the view's organization.
+pub fn own_slug(view: &View) -> Result<Slug> {
+    Ok(view.fetch::<Organization>(&view.org())?.slug)
 }
 
 /// The organizations a user is in.

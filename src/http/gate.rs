@@ -15,11 +15,13 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::router::{Found, Missing};
 use super::wire::Progress;
-use super::{Body, Context, Reply, body, json_bytes, link_base, problem, wait, write};
-use crate::api::{Action, Method, OrgSlug, Raw, Route, Scope, Shape, Who};
+use super::{
+    Body, Context, Reply, body, calls, json_bytes, link_base, problem, wait, watching, write,
+};
+use crate::api::{Action, Method, Named, OrgSlug, Place, Raw, Route, Scope, Who};
 use crate::auth::{Identity, Presented, Rule, Through, org_of_key, organizations_of};
 use crate::base::{Error, Id, Kind, Result};
-use crate::store::{Org, View};
+use crate::store::{Org, Tx, View};
 
 /// A request past its head, on its way through the gate.
 pub(super) struct Passing<'a> {
@@ -55,7 +57,14 @@ pub(super) async fn pass(
 
     // 401.
     let presented = presented(headers);
-    let identity = identify(context, route, &presented)?;
+    let query = head.uri.query().unwrap_or_default();
+    let identity = match route.rule {
+        Rule::Reader if presented == Presented::Nothing => {
+            must_be_open(context, route, query, &params)?;
+            None
+        }
+        _ => identify(context, route, &presented)?,
+    };
     if let Some(identity) = &identity
         && let Through::Key { id, .. } = identity.through
     {
@@ -74,53 +83,66 @@ pub(super) async fn pass(
         }
         false => Bytes::new(),
     };
-    let query = head.uri.query().unwrap_or_default();
     let raw = Raw {
         params,
         query,
         body: &sent,
         org: match route.scope {
             Scope::Organization => OrgSlug::Required,
-            Scope::Wherever(_) => OrgSlug::Optional,
+            Scope::Wherever(_) | Scope::Named(_) => OrgSlug::Optional,
             Scope::Installation => OrgSlug::Ignored,
         },
+        by_name: matches!(route.scope, Scope::Named(_)),
         address,
         link_base: &link_base(context.public_url.as_deref(), headers),
-        list: match route.shape {
-            Shape::List | Shape::Wait(_) => list_key(context, route, path, query),
-            _ => [0; 32],
+        list: match route.shape.is_list() {
+            true => list_key(context, route, path, query),
+            false => [0; 32],
         },
     };
     let idempotency_key = idempotency_key(headers, route)?;
     let bound = route.bind(&raw)?;
 
     let passing = Passing { context, route, presented, identity, headers, address, request_id };
-    let (org_slug, params) = (bound.org_slug.clone(), raw.params.clone());
+    let named = bound.named;
+    let kept = idempotency_key.map(|key| passing.kept(key, path, query, &sent));
     let answered = match bound.action {
-        Action::Read(operation) => context
-            .store
-            .read(Id::NOTHING, |view| {
-                let (who, view) = passing.enter(view, bound.org_slug.as_deref(), &raw.params)?;
-                operation(&view, &who)
-            })
+        // What is asked with an `Idempotency-Key` is answered as it was before, and so written.
+        Action::Read(operation) if kept.is_some() => {
+            let asking = Box::new(move |tx: &mut Tx, who: &Who| operation(&tx.view(), who));
+            write::write(&passing, write::done(asking), &named, kept, None).await
+        }
+        Action::Read(operation) => passing
+            .read(&named, |view, who| operation(view, who))
             .map(|answer| passing.conditional(answer.body)),
         Action::Write(operation) => {
-            let kept = idempotency_key.map(|key| passing.kept(key, path, query, &sent));
             let current = passing.current(reading, &raw)?;
-            write::write(&passing, operation, bound.org_slug, raw.params, kept, current).await
+            write::write(&passing, write::done(operation), &named, kept, current).await
         }
         Action::Hash(operation) => write::hash(&passing, operation).await,
         Action::Wait(operation) => {
             if let Some(progress) = head.extensions.get::<Progress>() {
                 progress.wait();
             }
-            wait::wait(&passing, operation, bound.org_slug, raw.params).await
+            wait::wait(&passing, operation, &named).await
+        }
+        Action::Watch(operation) => {
+            if let Some(progress) = head.extensions.get::<Progress>() {
+                progress.wait();
+            }
+            watching::watch(&passing, &*operation, &named).await
+        }
+        Action::CallAndRead(operation, total) => {
+            calls::read(&passing, operation, total, &named, kept).await
+        }
+        Action::CallAndWrite(operation, total) => {
+            calls::write(&passing, operation, total, &named, kept).await
         }
     };
     if let Err(error) = &answered
         && error.kind() == Kind::Forbidden
     {
-        write::refused(&passing, org_slug, params).await;
+        write::refused(&passing, named).await;
     }
     answered
 }
@@ -153,37 +175,45 @@ fn identify(
     context.store.read(Id::NOTHING, |view| context.gatekeeper.identify(view, presented)).map(Some)
 }
 
+/// 401 unless what is to be read is open to anybody: without a credential, nobody hears whether
+/// there is anything else, nor what else is wrong with what they sent.
+fn must_be_open(context: &Context, route: &Route, query: &str, params: &[String]) -> Result<()> {
+    let sent = |wanted: &str| {
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
+    };
+    let named = Named {
+        org_slug: sent("orgSlug"),
+        registry_ref: sent("registryRef"),
+        params: params.to_vec(),
+    };
+    let admitted = |view: &View| admit(context, route, &Presented::Nothing, view, &named).map(drop);
+    context.store.read(Id::NOTHING, admitted)
+}
+
 impl Passing<'_> {
-    /// Admits the caller to the organization the request is about, at the very state the operation
-    /// will see: 404 of the organization, 403 of the role.
-    pub fn enter<'v>(
-        &self,
-        view: &View<'v>,
-        org_slug: Option<&str>,
-        params: &[String],
-    ) -> Result<(Who, View<'v>)> {
-        admit(
-            self.context,
-            self.route,
-            &self.presented,
-            self.identity.is_some(),
-            view,
-            org_slug,
-            params,
-        )
+    /// Reads as the caller, at the very state at which they are admitted: 404 of the organization,
+    /// 403 of the role.
+    pub fn read<T>(&self, named: &Named, read: impl FnOnce(&View, &Who) -> Result<T>) -> Result<T> {
+        self.context.store.read(Id::NOTHING, |view| {
+            let (who, view) = admit(self.context, self.route, &self.presented, view, named)?;
+            read(&view, &who)
+        })
+    }
+
+    /// Whether the caller says that they have what has this tag.
+    pub fn has(&self, tag: &str) -> bool {
+        let mut sent = self.headers.get_all(IF_NONE_MATCH).iter();
+        sent.any(|tags| names(tags.as_bytes(), tag, true))
     }
 
     /// 304 or 200 with an `ETag`, for one thing that was read.
-    fn conditional(&self, body: Vec<u8>) -> Response<Reply> {
-        if self.route.shape != Shape::One {
+    pub fn conditional(&self, body: Vec<u8>) -> Response<Reply> {
+        if !self.route.shape.has_tag() {
             return json_bytes(body);
         }
         let tag = etag(&body);
-        let unchanged = self
-            .headers
-            .get_all(IF_NONE_MATCH)
-            .iter()
-            .any(|value| names(value.as_bytes(), &tag, true));
+        let unchanged = self.has(&tag);
         let mut response = json_bytes(if unchanged { Vec::new() } else { body });
         if unchanged {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -202,7 +232,7 @@ impl Passing<'_> {
         if tags.is_empty() || !matches!(self.route.method, Method::Patch | Method::Delete) {
             return Ok(None);
         }
-        let Some(reading) = reading.filter(|reading| reading.shape == Shape::One) else {
+        let Some(reading) = reading.filter(|reading| reading.shape.has_tag()) else {
             // What cannot be read has no tag that could match.
             return Ok(Some(write::Expected { tags, reading: None }));
         };
@@ -211,6 +241,7 @@ impl Passing<'_> {
             query: raw.query,
             body: &[],
             org: OrgSlug::Ignored,
+            by_name: false,
             address: raw.address,
             link_base: raw.link_base,
             list: [0; 32],
@@ -238,28 +269,52 @@ impl Passing<'_> {
     }
 }
 
-/// See [`Passing::enter`].
+/// Who calls, in the organization that the request is about, and what they may see of it: 401, 404
+/// of the organization, 403 of the role.
 pub(super) fn admit<'v>(
     context: &Context,
     route: &Route,
     presented: &Presented,
-    identified: bool,
     view: &View<'v>,
-    org_slug: Option<&str>,
-    params: &[String],
+    named: &Named,
 ) -> Result<(Who, View<'v>)> {
     let gatekeeper = &context.gatekeeper;
-    let caller = match (route.scope, org_slug) {
-        (Scope::Installation, _) if !identified => return Ok((Who::Anyone, *view)),
-        (Scope::Installation, _) => {
-            return Ok((Who::Identity(gatekeeper.identify(view, presented)?), *view));
+    let identify = || gatekeeper.identify(view, presented);
+    let nobody = *presented == Presented::Nothing;
+    let caller = match route.scope {
+        Scope::Installation if nobody && route.rule == Rule::Anyone => {
+            return Ok((Who::Anyone, *view));
         }
-        (Scope::Wherever(is_there), None) => {
-            let identity = gatekeeper.identify(view, presented)?;
-            let org = org_with(view, &identity, is_there, params)?;
+        Scope::Installation => return Ok((Who::Identity(identify()?), *view)),
+        Scope::Named(locate) => {
+            let key = if nobody { None } else { org_of_key(&*identify()?) };
+            let place = locate(view, named, key);
+            let open = |place: &Place| place.open && route.rule == Rule::Reader;
+            if nobody {
+                let open = place.as_ref().is_ok_and(open);
+                let place = place.ok().filter(|_| open);
+                // Whatever else would be told about it: there is no credential.
+                return match place {
+                    Some(place) => Ok((Who::Anyone, view.of(place.org))),
+                    None => identify().map(|who| (Who::Identity(who), *view)),
+                };
+            }
+            let place = place?;
+            match gatekeeper.admit_to(view, presented, place.org) {
+                Err(error) if error.kind() == Kind::NotFound && open(&place) => {
+                    return Ok((Who::Identity(identify()?), view.of(place.org)));
+                }
+                Err(error) if error.kind() == Kind::NotFound => return Err((place.unknown)()),
+                admitted => admitted?,
+            }
+        }
+        Scope::Wherever(is_there) if named.org_slug.is_none() => {
+            let org = org_with(view, &*identify()?, is_there, &named.params)?;
             gatekeeper.admit_to(view, presented, org.ok_or_else(Error::not_found)?)?
         }
-        (_, slug) => gatekeeper.admit(view, presented, slug.unwrap_or_default())?,
+        Scope::Organization | Scope::Wherever(_) => {
+            gatekeeper.admit(view, presented, named.org_slug.as_deref().unwrap_or_default())?
+        }
     };
     if route.rule.admin() && !caller.is_admin() {
         return Err(Error::forbidden(

@@ -3,6 +3,7 @@
 //! This room knows no resource: it is handed a list of routes.
 
 mod body;
+mod calls;
 mod framing;
 mod gate;
 mod limits;
@@ -14,6 +15,7 @@ mod router;
 mod server;
 mod uses;
 mod wait;
+mod watching;
 mod wire;
 mod write;
 
@@ -28,6 +30,7 @@ use hyper::http::uri::Authority;
 use ipnet::IpNet;
 use tokio::sync::watch;
 
+pub use calls::UnderWay;
 pub use limits::Limits;
 pub use metrics::{Counted, Metrics};
 pub use reply::{Reply, json, json_bytes};
@@ -38,6 +41,7 @@ pub use uses::{FLUSH_EVERY_SECS, KeyUses};
 use crate::auth::Gatekeeper;
 use crate::auth::passwords::Passwords;
 use crate::base::{Error, Kind};
+use crate::outside::Outside;
 use crate::store::Store;
 
 /// What every request is answered with.
@@ -48,6 +52,10 @@ pub struct Context {
     pub gatekeeper: Gatekeeper,
     /// Where passwords are hashed.
     pub passwords: Passwords,
+    /// The way out.
+    pub outside: Outside,
+    /// What is under way there.
+    pub under_way: UnderWay,
     /// How often somebody may ask.
     pub limits: Limits,
     /// The routes.

@@ -15,6 +15,7 @@ use super::*;
 use crate::api::{Empty, Input, Req, Route, Scope};
 use crate::auth::{Rule, Tokens};
 use crate::base::Result;
+use crate::outside;
 use crate::store::{Moment, Page, Tx, View};
 
 fn nothing(_: &mut Tx, _: &Req) -> Result<Empty> {
@@ -43,6 +44,8 @@ async fn serving(setup_required: bool) -> SocketAddr {
     let context = Context {
         gatekeeper: Gatekeeper::new(Tokens::new(store.keys())),
         passwords: Passwords::default(),
+        outside: Outside::new(outside::Config::default()).unwrap(),
+        under_way: UnderWay::default(),
         limits: Limits::new(0),
         router: Router::new(vec![route("/setup"), route("/nothing"), list]).unwrap(),
         uses: KeyUses::default(),

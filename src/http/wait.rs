@@ -12,13 +12,13 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::gate::{Passing, admit};
 use super::{Context, Reply, json_bytes};
-use crate::api::{Look, Route, Shape, Taken, TakenPart, WaitAction};
+use crate::api::{Look, Named, Route, Shape, Taken, TakenPart, WaitAction};
 use crate::auth::Presented;
 use crate::base::{Error, Id, Result};
 use crate::store::ACCESS;
 
 /// Whoever waits looks at least this often, signal or not.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A stream says that it lives.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 /// Events that a slow reader has not taken yet: few, since each is leased while it waits here.
@@ -33,8 +33,7 @@ struct Waiting {
     context: Arc<Context>,
     route: Arc<Route>,
     presented: Presented,
-    org_slug: Option<String>,
-    params: Vec<String>,
+    named: Named,
     operation: Arc<dyn WaitAction>,
 }
 
@@ -42,16 +41,14 @@ struct Waiting {
 pub(super) async fn wait(
     passing: &Passing<'_>,
     operation: Arc<dyn WaitAction>,
-    org_slug: Option<String>,
-    params: Vec<String>,
+    named: &Named,
 ) -> Result<Response<Reply>> {
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
     let waiting = Waiting {
         context: passing.context.clone(),
         route: passing.route.clone(),
         presented: passing.presented.clone(),
-        org_slug,
-        params,
+        named: named.clone(),
         operation,
     };
     let accepts = passing.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
@@ -68,28 +65,20 @@ pub(super) async fn wait(
 impl Waiting {
     fn look(&self) -> Result<Look> {
         self.context.store.read(Id::NOTHING, |view| {
-            let (who, view) = admit(
-                &self.context,
-                &self.route,
-                &self.presented,
-                true,
-                view,
-                self.org_slug.as_deref(),
-                &self.params,
-            )?;
+            let (who, view) =
+                admit(&self.context, &self.route, &self.presented, view, &self.named)?;
             self.operation.look(&view, &who)
         })
     }
 
     async fn take(&self) -> Result<TakenPart> {
         let (context, route) = (self.context.clone(), self.route.clone());
-        let (presented, params) = (self.presented.clone(), self.params.clone());
-        let (org_slug, operation) = (self.org_slug.clone(), self.operation.clone());
+        let (presented, named) = (self.presented.clone(), self.named.clone());
+        let operation = self.operation.clone();
         let taken = self.context.store.write(Id::NOTHING, move |tx| {
             let (who, org) = {
                 let view = tx.view();
-                let slug = org_slug.as_deref();
-                let (who, view) = admit(&context, &route, &presented, true, &view, slug, &params)?;
+                let (who, view) = admit(&context, &route, &presented, &view, &named)?;
                 (who, view.org())
             };
             tx.enter(org);

@@ -6,14 +6,19 @@ use hyper::header::HeaderValue;
 
 use super::gate::{Passing, admit, etag, names, org_with};
 use super::{Reply, json_bytes};
-use crate::api::ledger::{self, KEPT_SECS, Kept, Outcome};
-use crate::api::{Answer, HashAction, Scope, Who};
+use crate::api::ledger::{self, KEPT_SECS, Kept};
+use crate::api::{Answer, HashAction, Named, Outcome, Reading, Scope, Shape, Who, Writing};
 use crate::auth::{self, Identity, Presented};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::Tx;
 
-type Operation = Box<dyn FnMut(&mut Tx, &Who) -> Result<Answer> + Send>;
-type Reading = Box<dyn Fn(&crate::store::View, &Who) -> Result<Answer> + Send + Sync>;
+/// What is done in the write box. It may be run again.
+pub(super) type Operation = Box<dyn FnMut(&mut Tx, &Who) -> Result<Outcome<Answer>> + Send>;
+
+/// A writing operation that leaves nothing when it is refused, as all do that call nobody.
+pub(super) fn done(mut operation: Writing) -> Operation {
+    Box::new(move |tx, who| operation(tx, who).map(Outcome::Done))
+}
 
 /// What `If-Match` expects.
 pub(super) struct Expected {
@@ -32,27 +37,24 @@ pub(super) struct Repeatable {
 enum Done {
     Now(Answer),
     Before(Vec<u8>),
+    Refused(Error),
 }
 
 /// Runs a writing route.
 pub(super) async fn write(
     passing: &Passing<'_>,
     mut operation: Operation,
-    org_slug: Option<String>,
-    params: Vec<String>,
+    named: &Named,
     repeatable: Option<Repeatable>,
     expected: Option<Expected>,
 ) -> Result<Response<Reply>> {
     let (context, route) = (passing.context.clone(), passing.route.clone());
-    let presented = passing.presented.clone();
-    let identified = passing.identity.is_some();
+    let (presented, named) = (passing.presented.clone(), named.clone());
     let request_id = passing.request_id.to_string();
     let written = passing.context.store.write(Id::NOTHING, move |tx| {
         let (who, org) = {
             let view = tx.view();
-            let slug = org_slug.as_deref();
-            let (who, view) =
-                admit(&context, &route, &presented, identified, &view, slug, &params)?;
+            let (who, view) = admit(&context, &route, &presented, &view, &named)?;
             (who, view.org())
         };
         tx.enter(org);
@@ -64,9 +66,14 @@ pub(super) async fn write(
         if let Some(expected) = &expected {
             expected.must_hold(tx, &who)?;
         }
-        let answer = operation(tx, &who)?;
-        let subject = subject(&answer.body).or_else(|| params.last().cloned());
-        audit_everywhere(tx, &who, route.name, subject, &request_id)?;
+        let answer = match operation(tx, &who)? {
+            Outcome::Done(answer) => answer,
+            Outcome::Refused(error) => return Ok(Done::Refused(error)),
+        };
+        if route.shape == Shape::Change {
+            let subject = subject(&answer.body).or_else(|| named.params.last().cloned());
+            audit_everywhere(tx, &who, route.name, subject, &request_id)?;
+        }
         if let Some(repeatable) = &repeatable {
             let shows_secret = route.secret.is_some_and(|field| has(&answer.body, field));
             keep(tx, repeatable, (!shows_secret).then_some(&answer.body))?;
@@ -80,6 +87,7 @@ pub(super) async fn write(
             response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
             Ok(response)
         }
+        Done::Refused(error) => Err(error),
     }
 }
 
@@ -192,21 +200,28 @@ fn audit_everywhere(
         Who::Identity(identity) => Some(identity),
         Who::Caller(caller) => {
             let identity = Some(&caller.identity);
-            return ledger::audit(tx, identity, action, subject, request_id, Outcome::Success);
+            return ledger::audit(
+                tx,
+                identity,
+                action,
+                subject,
+                request_id,
+                ledger::Outcome::Success,
+            );
         }
     };
     let Some(identity) = identity else { return Ok(()) };
     for org in auth::organizations_of(&tx.view(), identity.user)? {
         tx.enter(org);
         let subject = subject.clone();
-        ledger::audit(tx, Some(identity), action, subject, request_id, Outcome::Success)?;
+        ledger::audit(tx, Some(identity), action, subject, request_id, ledger::Outcome::Success)?;
     }
     Ok(())
 }
 
 /// Writes down that somebody was not allowed to do something: in a transaction of its own, since
 /// theirs left nothing.
-pub(super) async fn refused(passing: &Passing<'_>, org_slug: Option<String>, params: Vec<String>) {
+pub(super) async fn refused(passing: &Passing<'_>, named: Named) {
     let Some(identity) = passing.identity.clone() else { return };
     let context = passing.context.clone();
     let presented = passing.presented.clone();
@@ -214,17 +229,21 @@ pub(super) async fn refused(passing: &Passing<'_>, org_slug: Option<String>, par
     let request_id = passing.request_id.to_string();
     let written = passing.context.store.write(Id::NOTHING, move |tx| {
         let view = tx.view();
-        let organizations = match (&org_slug, scope, auth::org_of_key(&identity)) {
+        let organizations = match (&named.org_slug, scope, auth::org_of_key(&identity)) {
+            (_, Scope::Named(locate), key) => {
+                let org = locate(&view, &named, key)?.org;
+                vec![context.gatekeeper.admit_to(&view, &presented, org)?.org]
+            }
             (Some(slug), ..) => vec![context.gatekeeper.admit(&view, &presented, slug)?.org],
             (None, Scope::Wherever(is_there), _) => {
-                org_with(&view, &identity, is_there, &params)?.into_iter().collect()
+                org_with(&view, &identity, is_there, &named.params)?.into_iter().collect()
             }
             (None, _, Some(org)) => vec![org],
             (None, _, None) => auth::organizations_of(&view, identity.user)?,
         };
         for org in organizations {
             tx.enter(org);
-            ledger::audit(tx, Some(&identity), name, None, &request_id, Outcome::Refused)?;
+            ledger::audit(tx, Some(&identity), name, None, &request_id, ledger::Outcome::Refused)?;
         }
         Ok(())
     });

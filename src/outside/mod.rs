@@ -7,6 +7,7 @@
 
 mod addresses;
 mod connect;
+mod many;
 pub mod webhook;
 
 #[cfg(test)]
@@ -28,6 +29,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::base;
 use connect::Target;
+pub use many::Heard;
 
 /// Calls in flight. Each holds a socket, perhaps a thread that waits for DNS, and an answer of up to
 /// its limit: this many fit into the 1,024 files and 512 blocking threads that a process has by
@@ -186,7 +188,9 @@ impl fmt::Display for Failure {
             }
             Failure::Tls { host, reason } => write!(f, "no TLS with {host}: {reason}"),
             Failure::TimedOut { host, after } => {
-                write!(f, "{host} gave no complete answer within {} s", after.as_secs_f64())
+                // What is left of a deadline is seldom a round number.
+                let secs = (after.as_secs_f64() * 10.0).round() / 10.0;
+                write!(f, "{host} gave no complete answer within {secs} s")
             }
             Failure::TooLarge { host, bytes } => {
                 write!(f, "the answer of {host} is longer than {bytes} bytes")

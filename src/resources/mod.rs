@@ -3,6 +3,7 @@
 
 mod environments;
 pub mod organizations;
+mod registries;
 mod tools;
 mod agents;
 mod teams;
@@ -21,6 +22,7 @@ pub use teams::dropped_wakes;
 /// Every resource there is, in order of use.
 pub const ALL: &[Resource] = &[
     environments::RESOURCE,
+    registries::RESOURCE,
     organizations::RESOURCE,
     tools::RESOURCE,
     agents::RESOURCE,

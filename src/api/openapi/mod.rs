@@ -44,7 +44,8 @@ it was the first time, with `Idempotency-Replayed: true`.
 PATCH and DELETE honour `If-Match` (412).
 
 **Who may call** stands at each route as `x-rule`: `any` anybody, `m` a member and `a` an admin of \
-the organization, by key or session, `sm` and `sa` the same by session alone, `s` any session.";
+the organization, by key or session, `sm` and `sa` the same by session alone, `s` any session, `r` \
+as `m`, and anybody where the registry is public.";
 
 /// The OpenAPI 3.1 document of `routes`, for a server of this `version`.
 pub fn document(routes: &[Route], version: &str) -> Value {
@@ -109,12 +110,13 @@ fn group(route: &Route) -> &'static str {
     route.path.trim_start_matches('/').split('/').next().unwrap_or_default()
 }
 
-/// The letters of a rule, as the table of routes has them: `any`, `s`, `m`, `a`, `sm`, `sa`.
+/// The letters of a rule, as the table of routes has them: `any`, `s`, `m`, `r`, `a`, `sm`, `sa`.
 pub fn who(rule: Rule) -> &'static str {
     match rule {
         Rule::Anyone => "any",
         Rule::Session => "s",
         Rule::Member | Rule::Credential => "m",
+        Rule::Reader => "r",
         Rule::Admin => "a",
         Rule::SessionMember => "sm",
         Rule::SessionAdmin => "sa",

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::schemas::Schemas;
 use super::{group, path_names, who};
 use crate::api::extra::{OrgOptional, OrgRequired};
-use crate::api::route::{Method, Route, SchemaOf, Scope, Shape};
+use crate::api::route::{Method, Route, SchemaOf, Shape};
+use crate::api::scope::Scope;
 use crate::auth::Rule;
 
 /// The operation of `route`; the schemas it needs are left in `schemas`.
@@ -38,13 +39,13 @@ pub fn id(name: &str) -> String {
     })
 }
 
-/// The credentials that do, each alone. Where anybody may call about an organization (a public
-/// registry), none is needed, and one that is there counts.
+/// The credentials that do, each alone. Where what is read may be open to anybody (a public
+/// registry), none may be needed, and one that is there counts.
 fn security(route: &Route) -> Value {
-    match (route.rule, route.scope) {
-        (Rule::Anyone, Scope::Installation) => json!([]),
-        (Rule::Anyone, _) => json!([{}, {"apiKeyHeader": []}, {"bearer": []}]),
-        (rule, _) if rule.session_only() => json!([{"bearer": []}]),
+    match route.rule {
+        Rule::Anyone => json!([]),
+        Rule::Reader => json!([{}, {"apiKeyHeader": []}, {"bearer": []}]),
+        rule if rule.session_only() => json!([{"bearer": []}]),
         _ => json!([{"apiKeyHeader": []}, {"bearer": []}]),
     }
 }
@@ -78,15 +79,14 @@ fn shared_parameter(key: &str) -> Value {
 fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
     let mut shared = match route.scope {
         Scope::Organization => vec![("orgSlug", "OrgSlug")],
-        Scope::Wherever(_) => vec![("orgSlug", "OptionalOrgSlug")],
+        Scope::Wherever(_) | Scope::Named(_) => vec![("orgSlug", "OptionalOrgSlug")],
         Scope::Installation => vec![],
     };
-    match route.shape {
-        Shape::List => shared.extend([("limit", "Limit"), ("cursor", "Cursor")]),
-        Shape::Wait(_) => {
-            shared.extend([("limit", "Limit"), ("cursor", "Cursor"), ("wait", "Wait")]);
-        }
-        Shape::One | Shape::Change => {}
+    if route.shape.is_list() {
+        shared.extend([("limit", "Limit"), ("cursor", "Cursor")]);
+    }
+    if route.shape.waits() {
+        shared.push(("wait", "Wait"));
     }
     shared
 }
@@ -99,7 +99,7 @@ fn headers(route: &Route) -> Vec<&'static str> {
     if is_conditional_write(route) {
         headers.push("IfMatch");
     }
-    if route.shape == Shape::One {
+    if route.shape.has_tag() {
         headers.push("IfNoneMatch");
     }
     headers
@@ -117,7 +117,9 @@ fn is_conditional_write(route: &Route) -> bool {
 fn body(route: &Route, schemas: &mut Schemas) -> Value {
     let org: Option<SchemaOf> = match route.scope {
         Scope::Organization => Some(|generator| generator.subschema_for::<OrgRequired>()),
-        Scope::Wherever(_) => Some(|generator| generator.subschema_for::<OrgOptional>()),
+        Scope::Wherever(_) | Scope::Named(_) => {
+            Some(|generator| generator.subschema_for::<OrgOptional>())
+        }
         Scope::Installation => None,
     };
     let parts = [Some(route.input), org].into_iter().flatten();
@@ -145,11 +147,16 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
 
 fn success(route: &Route, schemas: &mut Schemas) -> Value {
     let schema = match route.shape {
-        Shape::One | Shape::Change => schemas.output(route.output),
         Shape::List | Shape::Wait(_) => schemas.page(route.output),
+        _ => schemas.output(route.output),
     };
     let description = match route.shape {
-        Shape::One => "What was asked for.".into(),
+        Shape::One | Shape::Ask => "What was asked for.".into(),
+        Shape::Watch => {
+            "What was asked for. With `wait` and an `If-None-Match` that it has, it is \
+                         answered once it is another, or 304 when the time is over."
+                .into()
+        }
         Shape::List => "A part of the list.".into(),
         Shape::Change => "Done.".into(),
         Shape::Wait(event) => format!(
@@ -162,7 +169,7 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
         content["text/event-stream"] = json!({"schema": {"type": "string"}});
     }
     let mut headers = vec![("X-Request-Id", "RequestId")];
-    if route.shape == Shape::One {
+    if route.shape.has_tag() {
         headers.push(("ETag", "ETag"));
     }
     if is_idempotent(route) && route.secret.is_none() {
@@ -182,7 +189,7 @@ fn others(route: &Route) -> Vec<(&'static str, &'static str)> {
     // A token that names nothing (`/setup`, `/auth/invitations/accept`) is 404 without any path.
     let names_something = !installation || !route.params.is_empty() || anyone;
     let table = [
-        (route.shape == Shape::One, "304", "NotModified"),
+        (route.shape.has_tag(), "304", "NotModified"),
         (true, "400", "Invalid"),
         (true, "401", "Unauthenticated"),
         (!(anyone && installation), "403", "Forbidden"),

@@ -5,7 +5,8 @@ use crate::api::route::Route;
 
 /// What the letters under WHO mean.
 const LEGEND: &str = "any: anybody; m, a: a member, an admin, by key or session; \
-                      sm, sa: the same by session alone; s: any session";
+                      sm, sa: the same by session alone; s: any session; \
+                      r: as m, and anybody where the registry is public";
 
 /// The routes in aligned columns, a block for each group.
 pub fn routes_table(routes: &[Route]) -> String {

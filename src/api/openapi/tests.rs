@@ -355,6 +355,7 @@ fn what_the_document_lets_in_is_what_the_route_reads() {
             query: "",
             body: text.as_bytes(),
             org: OrgSlug::Required,
+            by_name: false,
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             link_base: "",
             list: [0; 32],

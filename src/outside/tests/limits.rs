@@ -44,7 +44,7 @@ async fn dripping(mut stream: TcpStream) {
 }
 
 /// Takes the request and says nothing, until the client is gone.
-async fn silent(mut stream: TcpStream) {
+pub(super) async fn silent(mut stream: TcpStream) {
     read_request(&mut stream).await;
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
 }

@@ -1,6 +1,7 @@
 //! The client against real servers on the loopback interface that speak raw bytes.
 
 mod limits;
+mod many;
 mod tls;
 
 use std::io::ErrorKind;

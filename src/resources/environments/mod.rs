@@ -9,16 +9,14 @@ pub mod approvals;
 mod references;
 mod variables;
 
-use std::collections::BTreeSet;
-
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Input, Removed, Req, Resource, Route};
-use crate::auth::{Access, Caller, GRANT, GRANTS_BY_RESOURCE, Grant, Granted, ResourceType, Rule};
+use crate::auth::{Access, Caller, GRANTS_BY_RESOURCE, Granted, ResourceType, Rule};
 use crate::base::{Description, Error, Field, Id, Int, Issue, Name, Result, Slug, StringMap, Time};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, TableInfo, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
 use approvals::{Approvals, NewApprovals};
 
@@ -212,7 +210,7 @@ fn touch(tx: &mut Tx, id: Id<Environment>) -> Result<()> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<EnvironmentInfo>> {
-    let granted = granted(view, req.caller())?;
+    let granted = req.caller().granted(view, ResourceType::Environment)?;
     let may_use = |environment: &Environment| {
         environment.access == Access::Organization
             || req.caller().is_admin()
@@ -220,17 +218,6 @@ fn list(view: &View, req: &Req) -> Result<Page<EnvironmentInfo>> {
     };
     view.page(Source::TABLE, &(), Order::Descending, &req.part, may_use)?
         .try_map(|environment| info(view, environment))
-}
-
-/// The environments that the caller has a grant for.
-fn granted(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>> {
-    let mut granted = BTreeSet::new();
-    let of_environments = (caller.user(), ResourceType::Environment as u8);
-    view.each(&GRANT, &of_environments, Order::Ascending, |grant: Grant| {
-        granted.insert(grant.resource_id);
-        Ok(Step::More)
-    })?;
-    Ok(granted)
 }
 
 fn show(view: &View, req: &Req<Id<Environment>>) -> Result<EnvironmentInfo> {

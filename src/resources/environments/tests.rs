@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::Who;
+use crate::auth::Grant;
 use crate::base::Kind;
 use crate::resources::testing::World;
 

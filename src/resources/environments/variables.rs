@@ -210,6 +210,7 @@ pub mod tests {
                 query: "",
                 body,
                 org: OrgSlug::Ignored,
+                by_name: false,
                 address: std::net::IpAddr::from([127, 0, 0, 1]),
                 link_base: "",
                 list: [0; 32],

@@ -11,7 +11,7 @@ use crate::auth::{
     GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, Membership, ResourceType, Rule, User,
 };
 use crate::base::{Error, Id, Kind, List, Result};
-use crate::resources::environments;
+use crate::resources::{environments, registries};
 use crate::store::{Order, Page, Source, Tx, View};
 
 /// A bulk is written in one transaction; a thousand is what fits with room to spare.
@@ -132,7 +132,8 @@ fn missing(view: &View, new: &NewGrant) -> Result<Option<&'static str>> {
 fn resource_exists(view: &View, kind: ResourceType, id: Id<Granted>) -> Result<bool> {
     match kind {
         ResourceType::Environment => environments::exists(view, id.cast()),
-        ResourceType::Fleet | ResourceType::Registry => Ok(false),
+        ResourceType::Registry => registries::exists(view, id.cast()),
+        ResourceType::Fleet => Ok(false),
     }
 }
 

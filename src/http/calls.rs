@@ -1,0 +1,140 @@
+//! Carrying out operations that need answers from outside: run, make the calls that the run asked
+//! for, run again, until it asks for none. See [`crate::api::Calls`].
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper::Response;
+use tokio::time::Instant;
+
+use super::Reply;
+use super::gate::Passing;
+use super::write::{self, Repeatable};
+use crate::api::{CallingRead, CallingWrite, Calls, Known, Named, Outcome};
+use crate::base::{Error, Result};
+use crate::outside::{Call, Outside};
+
+/// Calls of one request at a time: enough to fetch a list quickly, few enough not to look like an
+/// attack to whoever is called.
+const AT_ONCE: usize = 8;
+
+/// How often an operation may ask for more: a list, its parts, and what judges say of them. An
+/// operation whose questions never end is broken.
+const MAX_ROUNDS: usize = 16;
+
+/// What is under way with an `Idempotency-Key` and still calls outside: until it is done, nothing
+/// says so in the store.
+#[derive(Default)]
+pub struct UnderWay(Mutex<HashSet<[u8; 32]>>);
+
+/// The place of one request among those under way.
+struct Turn<'a>(&'a UnderWay, [u8; 32]);
+
+impl UnderWay {
+    fn begin(&self, request: [u8; 32]) -> Result<Turn<'_>> {
+        match self.0.lock().expect("nobody panics holding it").insert(request) {
+            true => Ok(Turn(self, request)),
+            false => Err(Error::conflict(
+                "still_under_way",
+                "the first request with this Idempotency-Key is still under way; repeat it later",
+            )
+            .retry_after(1)),
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().expect("nobody panics holding it").remove(&self.1);
+    }
+}
+
+/// What was heard so far, and until when there is time to hear more.
+struct Errand<'a> {
+    outside: &'a Outside,
+    known: Known,
+    total: Duration,
+    /// From the first call on: the store may have let us wait before.
+    deadline: Option<Instant>,
+}
+
+impl Errand<'_> {
+    async fn run(&mut self, asked: Vec<([u8; 32], Call)>) {
+        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
+        let (tags, calls): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let heard = self.outside.send_all(calls, AT_ONCE, deadline).await;
+        Arc::make_mut(&mut self.known).extend(tags.into_iter().zip(heard));
+    }
+}
+
+/// A read. With an `Idempotency-Key` it is answered as before, and so it is written.
+pub(super) async fn read(
+    passing: &Passing<'_>,
+    operation: CallingRead,
+    total: Duration,
+    named: &Named,
+    repeatable: Option<Repeatable>,
+) -> Result<Response<Reply>> {
+    if repeatable.is_some() {
+        let asking: CallingWrite =
+            Box::new(move |tx, who, calls| operation(&tx.view(), who, calls).map(Outcome::Done));
+        return write(passing, asking, total, named, repeatable).await;
+    }
+    let mut errand = errand(passing, total);
+    for _ in 0..MAX_ROUNDS {
+        let mut calls = Calls::new(errand.known.clone());
+        let answer = passing.read(named, |view, who| operation(view, who, &mut calls));
+        let asked = calls.into_asked();
+        if asked.is_empty() {
+            return answer.map(|answer| passing.conditional(answer.body));
+        }
+        errand.run(asked).await;
+    }
+    Err(endless())
+}
+
+/// A write.
+pub(super) async fn write(
+    passing: &Passing<'_>,
+    operation: CallingWrite,
+    total: Duration,
+    named: &Named,
+    repeatable: Option<Repeatable>,
+) -> Result<Response<Reply>> {
+    let under_way = &passing.context.under_way;
+    let _turn = repeatable.map(|this| under_way.begin(this.request)).transpose()?;
+    let operation = Arc::new(Mutex::new(operation));
+    let mut errand = errand(passing, total);
+    for _ in 0..MAX_ROUNDS {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let attempt: write::Operation = {
+            let (operation, known) = (operation.clone(), errand.known.clone());
+            let asked = asked.clone();
+            Box::new(move |tx, who| {
+                let mut calls = Calls::new(known.clone());
+                let mut operation = operation.lock().map_err(|_| endless())?;
+                let outcome = operation(tx, who, &mut calls);
+                let mut asked = asked.lock().map_err(|_| endless())?;
+                *asked = calls.into_asked();
+                // What was asked is not known yet: nothing of this attempt may stay.
+                if asked.is_empty() { outcome } else { Err(endless()) }
+            })
+        };
+        let answer = write::write(passing, attempt, named, repeatable, None).await;
+        let asked = std::mem::take(&mut *asked.lock().map_err(|_| endless())?);
+        if asked.is_empty() {
+            return answer;
+        }
+        errand.run(asked).await;
+    }
+    Err(endless())
+}
+
+fn errand<'a>(passing: &Passing<'a>, total: Duration) -> Errand<'a> {
+    Errand { outside: &passing.context.outside, known: Known::default(), total, deadline: None }
+}
+
+fn endless() -> Error {
+    Error::internal("an operation goes on asking for calls, or broke while it did")
+}

@@ -1,0 +1,112 @@
+//! Several calls together.
+
+use tokio::sync::oneshot;
+
+use super::*;
+
+/// Reads the request on this connection and answers it with `body`.
+async fn reply(mut stream: TcpStream, body: &str) {
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    exchange(&mut stream, answer.as_bytes()).await;
+}
+
+fn in_a_while() -> Instant {
+    Instant::now() + Duration::from_secs(10)
+}
+
+fn bodies(heard: Vec<Heard>) -> Vec<String> {
+    heard.into_iter().map(|one| String::from_utf8(one.answer.unwrap().body).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn answers_are_in_the_order_of_the_calls_whichever_came_first() {
+    let (done, earlier) = oneshot::channel();
+    let (first, _) = server(async |stream: TcpStream| {
+        earlier.await.unwrap();
+        reply(stream, "first").await;
+    })
+    .await;
+    let (second, _) = server(async |stream: TcpStream| {
+        reply(stream, "second").await;
+        done.send(()).unwrap();
+    })
+    .await;
+    let calls = [first, second].map(|port| get(format!("http://127.0.0.1:{port}/"))).to_vec();
+    let heard = open_to_loopback().send_all(calls, 8, in_a_while()).await;
+    assert_eq!(bodies(heard), ["first", "second"]);
+}
+
+#[tokio::test]
+async fn no_more_calls_are_under_way_than_allowed_and_the_next_begins_when_one_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let calls = vec![get(format!("http://127.0.0.1:{port}/")); 4];
+    let client = open_to_loopback();
+    let sending = tokio::spawn(async move { client.send_all(calls, 2, in_a_while()).await });
+
+    let accepted = async || listener.accept().await.unwrap().0;
+    let (one, other) = (accepted().await, accepted().await);
+    // Not yet: both are still under way.
+    assert!(timeout(Duration::from_millis(100), accepted()).await.is_err());
+    reply(one, "1").await;
+    // The first that began still lasts; the third need not wait for it.
+    let third = accepted().await;
+    assert!(timeout(Duration::from_millis(100), accepted()).await.is_err());
+    reply(third, "3").await;
+    reply(accepted().await, "4").await;
+    reply(other, "2").await;
+    assert_eq!(sending.await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn at_the_deadline_what_is_under_way_ends_and_what_waits_is_not_sent() {
+    let (quick, _) = answering(OK).await;
+    let (hush, hushed) = server(limits::silent).await;
+    let (trap_port, listener) = trap();
+    let mut calls: Vec<Call> =
+        [quick, hush, trap_port].map(|port| get(format!("http://127.0.0.1:{port}/"))).to_vec();
+    calls.push(get("no URL"));
+    let limit = Duration::from_millis(200);
+    let heard = open_to_loopback().send_all(calls, 1, Instant::now() + limit).await;
+
+    let [done, cut, never, wrong] = heard.try_into().unwrap();
+    assert_eq!(done.answer.unwrap().body, b"ok");
+    let failure = cut.answer.unwrap_err();
+    // All that was allowed, not what the first call left of it.
+    assert_eq!(failure.to_string(), "127.0.0.1 gave no complete answer within 0.2 s");
+    assert!(cut.took > Duration::ZERO && cut.took <= 10 * limit, "{:?}", cut.took);
+    assert!(matches!(never.answer, Err(Failure::TimedOut { .. })), "{never:?}");
+    assert_eq!(never.took, Duration::ZERO);
+    assert!(matches!(wrong.answer, Err(Failure::Url(_))), "{wrong:?}");
+    assert!(nobody_came(&listener));
+    hushed.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_among_several_keeps_its_own_limit() {
+    let (hush, _hushed) = server(limits::silent).await;
+    let mut call = get(format!("http://127.0.0.1:{hush}/"));
+    call.limits.total = Duration::from_millis(100);
+    let heard = open_to_loopback().send_all(vec![call], 8, in_a_while()).await;
+    let after = Duration::from_millis(100);
+    let expected = Failure::TimedOut { host: "127.0.0.1".into(), after };
+    assert_eq!(heard[0].answer, Err(expected));
+    assert!(heard[0].took >= after, "{:?}", heard[0].took);
+}
+
+#[tokio::test]
+async fn dropping_them_all_closes_every_connection() {
+    let (arrived, arrival) = oneshot::channel();
+    let (port, served) = server(async move |mut stream: TcpStream| {
+        read_request(&mut stream).await;
+        arrived.send(()).unwrap();
+        stream.read(&mut [0]).await.unwrap()
+    })
+    .await;
+    let client = open_to_loopback();
+    let calls = vec![get(format!("http://127.0.0.1:{port}/"))];
+    let sending = tokio::spawn(async move { client.send_all(calls, 8, in_a_while()).await });
+    arrival.await.unwrap();
+    sending.abort();
+    assert_eq!(served.await.unwrap(), 0);
+}

@@ -1,0 +1,129 @@
+use serde_json::json;
+
+use super::*;
+use crate::api::{Named, Place};
+use crate::base::Kind;
+use crate::resources::testing::World;
+use crate::store::Org;
+
+fn make(world: &World, slug: &str, more: serde_json::Value) -> Result<RegistryInfo> {
+    let mut new = json!({"slug": slug, "name": slug});
+    for (name, value) in more.as_object().unwrap() {
+        new[name] = value.clone();
+    }
+    world.write_as(&world.owner, create, (), World::input(new)?)
+}
+
+fn locate_in(world: &World, org_slug: Option<&str>, reference: &str) -> Result<Place> {
+    locate_with(world, org_slug, reference, None)
+}
+
+fn locate_with(
+    world: &World,
+    org_slug: Option<&str>,
+    reference: &str,
+    key: Option<Id<Org>>,
+) -> Result<Place> {
+    let named = Named {
+        org_slug: org_slug.map(String::from),
+        registry_ref: Some(reference.into()),
+        params: vec![],
+    };
+    world.store.read(Id::NOTHING, |view| by_reference(view, &named, key))
+}
+
+#[test]
+fn a_registry_is_found_by_its_id_its_full_reference_and_under_a_key_by_its_slug() {
+    let world = World::new();
+    let made = make(&world, "main", json!({})).unwrap();
+    let key = Some(world.org);
+    for (org_slug, reference, key) in [
+        (None, made.id.to_string(), None),
+        (None, "acme/main".to_string(), None),
+        (None, "main".to_string(), key),
+        (Some("acme"), "main".to_string(), None),
+        (Some("acme"), "acme/main".to_string(), None),
+        (Some("acme"), made.id.to_string(), None),
+    ] {
+        let place = locate_with(&world, org_slug, &reference, key).unwrap();
+        assert_eq!((place.org, place.open), (world.org, false), "{org_slug:?} {reference}");
+    }
+    let alone = locate_in(&world, None, "main").err().unwrap();
+    assert_eq!((alone.kind(), alone.issues()[0].path.as_str()), (Kind::Invalid, "registryRef"));
+}
+
+#[test]
+fn a_reference_and_an_organization_that_differ_name_nothing() {
+    let world = World::new();
+    let made = make(&world, "main", json!({"visibility": "public"})).unwrap();
+    let (other, _) = world.other_org("other");
+    let foreign = locate_in(&world, Some("other"), "acme/main").err().unwrap();
+    assert_eq!(foreign.kind(), Kind::NotFound);
+    // In the organization that was named there is no such registry.
+    let elsewhere = locate_in(&world, Some("other"), &made.id.to_string()).unwrap();
+    assert_eq!((elsewhere.org, elsewhere.open), (other, false));
+    for reference in ["nowhere/main", "01890a5d-ac96-774b-bcce-b302099a8057", "a/b/c"] {
+        assert_eq!(locate_in(&world, None, reference).err().unwrap().kind(), Kind::NotFound);
+    }
+}
+
+#[test]
+fn only_what_is_public_is_open() {
+    let world = World::new();
+    make(&world, "open", json!({"visibility": "public", "access": "restricted"})).unwrap();
+    make(&world, "closed", json!({})).unwrap();
+    assert!(locate_in(&world, None, "acme/open").unwrap().open);
+    assert!(!locate_in(&world, None, "acme/closed").unwrap().open);
+    assert!(!locate_in(&world, None, "acme/never").unwrap().open);
+    let read = |reference: &str| {
+        world.store.read(world.org, |view| readable(view, None, reference).map(|found| found.slug))
+    };
+    assert_eq!(read("acme/open").unwrap().as_str(), "open");
+    assert_eq!(read("acme/closed").unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn a_restricted_registry_is_left_out_of_lists_and_refused_by_name() {
+    let world = World::new();
+    make(&world, "main", json!({})).unwrap();
+    make(&world, "secret", json!({"access": "restricted"})).unwrap();
+    let slugs = |who| {
+        let page = world.read_as(who, list, (), World::input(json!({})).unwrap()).unwrap();
+        page.items.into_iter().map(|item| item.slug.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(slugs(&world.owner), ["secret", "main"]);
+    assert_eq!(slugs(&world.member), ["main"]);
+    let query = || World::input(json!({"orgSlug": "acme"})).unwrap();
+    let refused = world.read(show, "secret".into(), query()).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Forbidden);
+    assert!(world.read_as(&world.owner, show, "secret".into(), query()).is_ok());
+    assert_eq!(world.read(show, "never".into(), query()).unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn slugs_are_unique_and_two_of_them_are_reserved() {
+    let world = World::new();
+    make(&world, "main", json!({})).unwrap();
+    assert_eq!(make(&world, "main", json!({})).unwrap_err().code(), "registry_slug_taken");
+    for slug in RESERVED {
+        assert_eq!(make(&world, slug, json!({})).unwrap_err().issues()[0].path, "slug");
+    }
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn what_a_patch_leaves_out_stays() {
+    let world = World::new();
+    let made = make(&world, "main", json!({"description": "Ours"})).unwrap();
+    world.pass_secs(60);
+    let patch = |json| {
+        let input = World::input(json).unwrap();
+        world.write_as(&world.owner, change, "main".into(), input).unwrap()
+    };
+    assert_eq!(patch(json!({})), made);
+    let changed = patch(json!({"visibility": "public", "slug": "other"}));
+    assert_eq!((changed.slug.as_str(), changed.visibility), ("main", Visibility::Public));
+    assert_eq!(changed.description, made.description);
+    assert!(changed.updated_at > made.updated_at);
+    assert_eq!(patch(json!({"description": null})).description, None);
+}
