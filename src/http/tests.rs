@@ -12,10 +12,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::*;
-use crate::api::{Empty, Input, Req, Route, Scope};
+use crate::api::{Calls, Empty, Input, Outcome, Req, Route, Scope};
 use crate::auth::{Rule, Tokens};
 use crate::base::Result;
-use crate::outside;
+use crate::outside::{self, AnswerBody, Call};
 use crate::store::{Moment, Page, Tx, View};
 
 fn nothing(_: &mut Tx, _: &Req) -> Result<Empty> {
@@ -34,20 +34,60 @@ fn parts(_: &View, req: &Req<(), Filter>) -> Result<Page<String>> {
     Ok(Page { items: req.input.kind.clone().into_iter().collect(), next })
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Urls {
+    urls: Vec<String>,
+}
+impl Input for Urls {}
+
+/// What two runs of an operation leave if the first is not dropped: something is there already.
+const MARK: uuid::Uuid = uuid::Uuid::from_u128(7);
+
+/// What is at these addresses. It writes before it knows, and must find nothing of that.
+fn fetch(tx: &mut Tx, req: &Req<(), Urls>, calls: &mut Calls) -> Result<Outcome<Vec<String>>> {
+    use crate::auth::{Session, User};
+    let (id, now) = (crate::base::Id::<Session>::new(MARK), tx.now());
+    let user = crate::base::Id::<User>::new(MARK);
+    tx.insert(&Session { id, user, created_at: now, expires_at: now })?;
+    let limits = outside::Limits {
+        total: std::time::Duration::from_secs(10),
+        answer: AnswerBody::UpTo(1000),
+        https_only: false,
+    };
+    let method = outside::Method::Get;
+    let found = req.input.urls.iter().map(|url| {
+        let call = Call { method, url: url.clone(), headers: vec![], body: vec![], limits };
+        match calls.send(call) {
+            None => "not heard yet".into(),
+            Some(heard) => match heard.answer {
+                Ok(answer) => String::from_utf8(answer.body).unwrap(),
+                Err(failure) => failure.to_string(),
+            },
+        }
+    });
+    Ok(Outcome::Done(found.collect()))
+}
+
 /// A server with routes that anybody may call; it serves as long as the runtime lives.
 async fn serving(setup_required: bool) -> SocketAddr {
     let store = Store::in_memory(Moment::system());
     let route =
         |path| Route::post(path, Rule::Anyone, "nothing.do", nothing).scope(Scope::Installation);
+    let fetch = Route::post_calling("/fetch", Rule::Anyone, "page.fetch", 10, fetch)
+        .scope(Scope::Installation);
     let list = Route::list("/parts", Rule::Anyone, "part.list", parts).scope(Scope::Installation);
     let (stop, stopping) = watch::channel(false);
     let context = Context {
         gatekeeper: Gatekeeper::new(Tokens::new(store.keys())),
         passwords: Passwords::default(),
-        outside: Outside::new(outside::Config::default()).unwrap(),
+        outside: Outside::new(outside::Config {
+            allow_private: vec!["127.0.0.0/8".parse().unwrap()],
+            extra_roots_pem: None,
+        })
+        .unwrap(),
         under_way: UnderWay::default(),
         limits: Limits::new(0),
-        router: Router::new(vec![route("/setup"), route("/nothing"), list]).unwrap(),
+        router: Router::new(vec![route("/setup"), route("/nothing"), list, fetch]).unwrap(),
         uses: KeyUses::default(),
         metrics: Metrics::default(),
         public_url: None,
@@ -175,4 +215,71 @@ fn links_begin_with_a_host_header_that_names_this_machine_and_nothing_else() {
     }
     assert_eq!(base("localhost:99999"), "http://localhost");
     assert_eq!(link_base(Some("https://a.test"), &HeaderMap::new()), "https://a.test");
+}
+
+/// Somewhere to call: answers each request with its path, once it is let.
+async fn elsewhere(let_answer: watch::Receiver<bool>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut let_answer = let_answer.clone();
+            tokio::spawn(async move {
+                let mut head = vec![0; 4096];
+                let read = stream.read(&mut head).await.unwrap();
+                let head = String::from_utf8_lossy(&head[..read]).into_owned();
+                let path = head.split(' ').nth(1).unwrap();
+                let_answer.wait_for(|let_answer| *let_answer).await.unwrap();
+                let length = path.len();
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{path}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            });
+        }
+    });
+    address
+}
+
+/// A request for what is at these addresses, with this `Idempotency-Key`.
+fn fetching(urls: &[String], key: &str) -> String {
+    let body = serde_json::json!({"urls": urls}).to_string();
+    let length = body.len();
+    format!(
+        "POST /api/fetch HTTP/1.1\r\nIdempotency-Key: {key}\r\nConnection: close\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+#[tokio::test]
+async fn an_operation_runs_until_it_has_heard_all_it_asked_for_and_only_that_run_stays() {
+    let address = serving(false).await;
+    let (_let, let_answer) = watch::channel(true);
+    let there = elsewhere(let_answer).await;
+    let urls = ["a", "b"].map(|path| format!("http://{there}/{path}"));
+    let came = raw(address, &fetching(&urls, "one")).await;
+    assert!(came.starts_with("HTTP/1.1 200") && came.ends_with(r#"["/a","/b"]"#), "{came}");
+    // The run that stayed did write: the next one finds it, and fails.
+    let came = raw(address, &fetching(&urls, "two")).await;
+    assert!(came.starts_with("HTTP/1.1 500"), "{came}");
+}
+
+#[tokio::test]
+async fn a_repeat_while_the_first_still_calls_is_told_to_come_back_and_then_gets_its_answer() {
+    let address = serving(false).await;
+    let (let_it, let_answer) = watch::channel(false);
+    let there = elsewhere(let_answer.clone()).await;
+    let request = fetching(&[format!("http://{there}/a")], "key");
+    let first = tokio::spawn({
+        let request = request.clone();
+        async move { raw(address, &request).await }
+    });
+    // Three listen once it calls: this test, the one that accepts, and the connection.
+    while let_it.receiver_count() < 3 {
+        tokio::task::yield_now().await;
+    }
+    let early = raw(address, &request).await;
+    assert!(early.starts_with("HTTP/1.1 409") && early.contains("retry-after: 1"), "{early}");
+    let_it.send_replace(true);
+    assert!(first.await.unwrap().starts_with("HTTP/1.1 200"));
+    let late = raw(address, &request).await;
+    assert!(late.starts_with("HTTP/1.1 200") && late.contains("idempotency-replayed"), "{late}");
 }

@@ -31,6 +31,8 @@ fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
     let environment = owner.post("/environments", environment).id();
     let variable = format!("/environments/{environment}/variables/V_{suffix}");
     owner.put(&variable, json!({"value": "v"})).ok();
+    let registry = json!({"slug": slug, "name": "R", "access": "restricted"});
+    owner.post("/registries", registry).ok();
     let grant = json!({
         "userId": acme.member_id, "resourceType": "environment", "resourceId": environment,
     });
@@ -42,6 +44,7 @@ fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
     let key = owner.post("/api-keys", json!({"name": "k"})).id();
     ids.extend([
         ("stableKey", stable_key),
+        ("registrySlug", slug),
         ("teamId", team),
         ("agentId", agent),
         ("taskId", task),

@@ -124,6 +124,7 @@ fn fill(dir: &Path) {
         "resourceId": environment});
     owner.post("/access-grants", grant).ok();
     owner.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();
+    owner.post("/registries", json!({"slug": "main", "name": "Main", "description": "d"})).ok();
     let tool = json!({"name": "t", "type": "http", "description": "d", "prompt": "p",
         "providerConfig": {"a": null}});
     let tool = key.post("/tools", tool).id();

@@ -1,3 +1,5 @@
+//! Registries: how one is found, who sees which, what may be said of one.
+
 use serde_json::json;
 
 use super::*;
