@@ -53,14 +53,15 @@ fn world() -> (World, [Vec<u8>; 1]) {
 }
 
 /// A server that knows one answer.
-struct Bare {
-    address: SocketAddr,
+pub struct Bare {
+    /// Where it listens.
+    pub address: SocketAddr,
     _runtime: Runtime,
 }
 
 impl Bare {
     /// One that answers whatever it is asked as `original` answers `request`.
-    fn start(original: SocketAddr, request: &[u8]) -> Self {
+    pub fn start(original: SocketAddr, request: &[u8]) -> Self {
         let (headers, body) = answer(original, request);
         let runtime = server_runtime("bare");
         let listener = runtime

@@ -1,15 +1,18 @@
 //! A server to measure, in this process: the real one, on a file, with an organization that has a
 //! team of agents.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
+use roadstead::api::{Action, Answer, Calls, OrgSlug, Raw, Route, Who};
 use roadstead::app::{Config, Server};
+use roadstead::auth::{Caller, Identity, Role, Through};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Founded, Founding};
 use roadstead::store::engine::{Commit, Disk, Reader, Redb, Writes};
-use roadstead::store::{Moment, Store, table_names};
+use roadstead::store::{Moment, Store, Tx, table_names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -103,11 +106,16 @@ impl World {
     }
 
     /// The bytes of a POST in the organization.
-    pub fn post(&self, path: &str, mut body: Value) -> Vec<u8> {
+    pub fn post(&self, path: &str, body: Value) -> Vec<u8> {
+        self.send("POST", path, body)
+    }
+
+    /// The bytes of a request with a body in the organization.
+    pub fn send(&self, method: &str, path: &str, mut body: Value) -> Vec<u8> {
         body["orgSlug"] = "acme".into();
         let body = body.to_string();
         format!(
-            "POST /api{path} HTTP/1.1\r\nhost: {}\r\nx-api-key: {}\r\n\
+            "{method} /api{path} HTTP/1.1\r\nhost: {}\r\nx-api-key: {}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.address,
             self.key,
@@ -148,6 +156,90 @@ impl World {
             let answer = connection.ask(request).await;
             serde_json::from_slice(answer.body).expect("answers are JSON")
         })
+    }
+}
+
+impl World {
+    /// Does what a writing route does for each of these bodies, as the owner in a session, but
+    /// `at_once` of them in one transaction and without HTTP. Gives what is wanted of the answers.
+    pub fn store<T>(
+        &self,
+        route: &str,
+        params: &[&str],
+        bodies: impl Iterator<Item = Value>,
+        at_once: usize,
+        wanted: impl Fn(Value) -> T,
+    ) -> Vec<T> {
+        let start = Instant::now();
+        let route = roadstead::resources::routes().into_iter().find(|known| known.name == route);
+        let route = route.expect("there is such a route");
+        let params: Vec<String> = params.iter().map(|param| param.to_string()).collect();
+        let who = self.owner();
+        let mut stored = Vec::new();
+        let mut bodies = bodies.peekable();
+        while bodies.peek().is_some() {
+            let mut actions: Vec<_> = bodies
+                .by_ref()
+                .take(at_once)
+                .map(|body| bind(&route, &params, &body.to_string()))
+                .collect();
+            let who = who.clone();
+            let answers = self.store.write_now(self.founded.organization.id, move |tx| {
+                actions
+                    .iter_mut()
+                    .map(|action| carry_out(action, tx, &who))
+                    .collect::<Result<Vec<_>>>()
+            });
+            let answers = answers.expect("it can be stored");
+            let answers = answers.iter().map(|answer| {
+                wanted(serde_json::from_slice(&answer.body).expect("answers are JSON"))
+            });
+            stored.extend(answers);
+        }
+        if stored.len() > 1 {
+            let secs = start.elapsed().as_secs_f64();
+            eprintln!("  {}: {} in {secs:.0} s", route.name, stored.len());
+        }
+        stored
+    }
+
+    /// The owner of the organization.
+    fn owner(&self) -> Who {
+        let founded = &self.founded;
+        let identity = Identity {
+            user: founded.user.id,
+            name: founded.user.name.to_string(),
+            through: Through::Session(Id::NOTHING),
+            expires_at: None,
+        };
+        Who::Caller(Arc::new(Caller {
+            identity,
+            org: founded.organization.id,
+            org_slug: founded.organization.slug.clone(),
+            role: Role::Owner,
+        }))
+    }
+}
+
+fn bind(route: &Route, params: &[String], body: &str) -> Action {
+    let bound = route.bind(&Raw {
+        params: params.to_vec(),
+        query: "",
+        body: body.as_bytes(),
+        org: OrgSlug::Ignored,
+        by_name: false,
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        link_base: "",
+        list: [0; 32],
+    });
+    bound.expect("the body is what the route takes").action
+}
+
+fn carry_out(action: &mut Action, tx: &mut Tx, who: &Who) -> Result<Answer> {
+    match action {
+        Action::Write(write) => write(tx, who),
+        Action::CallAndWrite(write, _) => write(tx, who, &mut Calls::default())?.done(),
+        _ => panic!("the route writes"),
     }
 }
 

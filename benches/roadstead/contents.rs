@@ -1,0 +1,64 @@
+//! Reading a prompt by its label, beside a bare hyper server that answers the same bytes, and
+//! beside Arize Phoenix reading the same prompt by its tag, where the tests have installed it.
+
+use crate::client::load;
+use crate::phoenix::Phoenix;
+use crate::reads::Bare;
+use crate::registry;
+use crate::rounds::{self, PROFILE, TIME, figure, ratio};
+use crate::table::{Row, Wanted};
+use crate::world::{Commits, World};
+
+/// One client, a few, many.
+const CONNECTIONS: [usize; 3] = [1, 32, 256];
+
+/// Where Phoenix is compared: it needs more than one to be busy, and gets slower with many.
+const CONNECTIONS_OF_PHOENIX: usize = 16;
+
+/// The rows of contents.
+pub fn rows() -> Vec<Row> {
+    let world = World::new(Commits::Shared, 0);
+    registry::fill(&world);
+    let request = [registry::read_by_label(&world, "")];
+    let bare = Bare::start(world.address, &request[0]);
+    let mut rows = Vec::new();
+    for connections in CONNECTIONS {
+        let outcomes = rounds::run(&mut [
+            &mut || load(world.address, connections, TIME, &request),
+            &mut || load(bare.address, connections, TIME, &request),
+        ]);
+        rows.push(Row {
+            what: format!("content by label, {connections} connections"),
+            ours: figure(&outcomes[0]),
+            beside: format!("bare hyper {}", figure(&outcomes[1])),
+            ratio: ratio(&outcomes[0], &outcomes[1]),
+            wanted: Wanted::AtLeast(0.7),
+        });
+    }
+    let Some(phoenix) = Phoenix::start(registry::PROMPT, &registry::source("1.0.0")) else {
+        eprintln!("  Phoenix is not installed (cargo test --test phoenix does it): left out");
+        return rows;
+    };
+    let by_tag = [phoenix.read_by_tag()];
+    let outcomes = rounds::run(&mut [
+        &mut || load(world.address, CONNECTIONS_OF_PHOENIX, TIME, &request),
+        &mut || load(phoenix.address, CONNECTIONS_OF_PHOENIX, TIME, &by_tag),
+    ]);
+    rows.push(Row {
+        what: format!("content by label, {CONNECTIONS_OF_PHOENIX} connections"),
+        ours: figure(&outcomes[0]),
+        beside: format!("Phoenix by tag {}", figure(&outcomes[1])),
+        ratio: ratio(&outcomes[0], &outcomes[1]),
+        wanted: Wanted::AtLeast(50.0),
+    });
+    rows
+}
+
+/// Reads for a profiler.
+pub fn profile() -> Vec<Row> {
+    let world = World::new(Commits::Shared, 0);
+    registry::fill(&world);
+    let request = [registry::read_by_label(&world, "")];
+    eprintln!("{:?}", load(world.address, CONNECTIONS[1], PROFILE, &request));
+    vec![]
+}

@@ -1,0 +1,82 @@
+//! How long it takes from moving a label to the answers that those who wait for the prompt get. The
+//! commit lies between the two, so from the commit it takes less.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use crate::client::{self, Connection};
+use crate::registry;
+use crate::table::{Row, Wanted, time};
+use crate::world::{Commits, World};
+
+/// So many wait for the same prompt, each on a connection of its own.
+const WAITING: usize = 200;
+
+/// The label is moved so often.
+const MOVES: usize = 50;
+
+const LIMIT: Duration = Duration::from_millis(50);
+
+/// The row of promotions.
+pub fn rows() -> Vec<Row> {
+    let world = World::new(Commits::Shared, 0);
+    registry::fill(&world);
+    let mut times = client::runtime().block_on(measure(&world));
+    times.sort();
+    let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+    vec![Row {
+        what: format!("a moved label reaches {WAITING} who wait, p99"),
+        ours: format!("{} (p50 {})", time(most), time(half)),
+        beside: format!("limit {}", time(LIMIT)),
+        ratio: most.as_secs_f64() / LIMIT.as_secs_f64(),
+        wanted: Wanted::AtMost(1.0),
+    }]
+}
+
+async fn measure(world: &World) -> Vec<Duration> {
+    let (answered, mut answers) = mpsc::unbounded_channel();
+    let request = registry::read_by_label(world, "&wait=60");
+    for _ in 0..WAITING {
+        let mut connection = Connection::open(world.address).await;
+        let (request, answered) = (request.clone(), answered.clone());
+        tokio::spawn(async move {
+            let mut tag = String::new();
+            loop {
+                let answer = connection.ask(&having(&request, &tag)).await;
+                tag = tag_of(answer.head);
+                if answered.send(Instant::now()).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    let mut mover = Connection::open(world.address).await;
+    let mut times = Vec::new();
+    for nth in 0..=MOVES {
+        // The first answers are what they did not have yet.
+        let mut sent = None;
+        if nth > 0 {
+            let version = if nth % 2 == 0 { "1.0.0" } else { "1.1.0" };
+            sent = Some(Instant::now());
+            mover.ask(&registry::move_label(world, version)).await;
+        }
+        for _ in 0..WAITING {
+            let at = answers.recv().await.expect("they wait");
+            times.extend(sent.map(|sent| at - sent));
+        }
+    }
+    times
+}
+
+/// The request of somebody who has what has this tag.
+fn having(request: &[u8], tag: &str) -> Vec<u8> {
+    let head = request.strip_suffix(b"\r\n").expect("a GET ends with its head");
+    [head, format!("if-none-match: {tag}\r\n\r\n").as_bytes()].concat()
+}
+
+fn tag_of(head: &[u8]) -> String {
+    let head = std::str::from_utf8(head).expect("heads are ASCII");
+    let tag = head.lines().find_map(|line| line.strip_prefix("etag: "));
+    tag.expect("one thing has a tag").into()
+}

@@ -1,0 +1,60 @@
+//! Publishing a prompt that imports ten promptlets, beside one that imports none.
+
+use std::time::Instant;
+
+use crate::client::{self, Connection};
+use crate::registry;
+use crate::rounds::median;
+use crate::table::{Row, Wanted, time};
+use crate::world::{Commits, World};
+
+const IMPORTS: usize = 10;
+
+/// So many of each, in turn.
+const PUBLISHED: usize = 200;
+
+/// The row of publishing.
+pub fn rows() -> Vec<Row> {
+    let world = World::new(Commits::Shared, 0);
+    registry::fill(&world);
+    for nth in 0..IMPORTS {
+        let name = format!("part-{nth}");
+        for version in ["1.0.0", "1.1.0", "2.0.0"] {
+            let text = registry::source(version);
+            world.ask(&registry::publish(&world, "promptlet", &name, version, &text));
+        }
+    }
+    let plain = registry::source("");
+    let imports: String =
+        (0..IMPORTS).map(|nth| format!("{{{{ import \"part-{nth}@^1.0\" }}}}\n")).collect();
+    let importing = format!("{plain}{imports}");
+    // As much text in the end, without any import.
+    let compiled = format!("{plain}{}", registry::source("1.1.0").repeat(IMPORTS));
+
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    client::runtime().block_on(async {
+        let mut connection = Connection::open(world.address).await;
+        for nth in 0..PUBLISHED {
+            for (name, source, times) in
+                [("importing", &importing, &mut with), ("plain", &compiled, &mut without)]
+            {
+                let version = format!("1.{nth}.0");
+                let request = registry::publish(&world, "prompt", name, &version, source);
+                let sent = Instant::now();
+                connection.ask(&request).await;
+                times.push(sent.elapsed());
+            }
+        }
+    });
+    let half = |times: &[std::time::Duration]| {
+        let secs = median(times.iter().map(std::time::Duration::as_secs_f64));
+        std::time::Duration::from_secs_f64(secs)
+    };
+    vec![Row {
+        what: format!("publishing a prompt with {IMPORTS} imports, time"),
+        ours: time(half(&with)),
+        beside: format!("the same text without any {}", time(half(&without))),
+        ratio: half(&with).as_secs_f64() / half(&without).as_secs_f64(),
+        wanted: Wanted::AtMost(2.0),
+    }]
+}

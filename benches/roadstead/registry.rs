@@ -1,0 +1,64 @@
+//! A registry with a prompt that imports promptlets: what a client reads and whoever promotes it.
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// How it is named in the requests of a key.
+pub const REGISTRY: &str = "main";
+
+/// The prompt that is read.
+pub const PROMPT: &str = "support-answer";
+
+/// The label by which it is read.
+pub const LABEL: &str = "production";
+
+/// A registry with the prompt in versions 1.0.0 and 1.1.0; the label stands on the first.
+pub fn fill(world: &World) {
+    let registry = json!({"slug": REGISTRY, "name": "Main"});
+    world.store("registry.create", &[], std::iter::once(registry), 1, drop);
+    for version in ["1.0.0", "1.1.0"] {
+        world.ask(&publish(world, "prompt", PROMPT, version, &source(version)));
+    }
+    world.ask(&move_label(world, "1.0.0"));
+}
+
+/// A prompt as teams write them: a page of text with some variables. About 2 KB.
+pub fn source(version: &str) -> String {
+    let rule = "Answer in the language of the question, in at most five sentences, and name the \
+                page of the manual that you rely on. Where {{PRODUCT}} cannot do what is asked, \
+                say so in the first sentence and offer what comes closest.\n";
+    format!(
+        "You answer questions about {{{{PRODUCT}}}} for {{{{CUSTOMER}}}}. This is {version}.\n{}",
+        rule.repeat(8)
+    )
+}
+
+/// The request that publishes a version.
+pub fn publish(world: &World, kind: &str, name: &str, version: &str, source: &str) -> Vec<u8> {
+    world.post("/registries/artifacts", publication(kind, name, version, source))
+}
+
+/// What it sends.
+pub fn publication(kind: &str, name: &str, version: &str, source: &str) -> Value {
+    json!({
+        "registryRef": REGISTRY, "artifactType": kind, "name": name, "version": version,
+        "source": source,
+    })
+}
+
+/// The request that moves the label.
+pub fn move_label(world: &World, version: &str) -> Vec<u8> {
+    let to = json!({
+        "registryRef": REGISTRY, "promptName": PROMPT, "label": LABEL, "version": version,
+    });
+    world.send("PATCH", "/registries/artifacts/labels", to)
+}
+
+/// The request that reads the prompt by its label, with more of the query behind it.
+pub fn read_by_label(world: &World, more: &str) -> Vec<u8> {
+    world.get(&format!(
+        "/registries/artifact-versions/content?registryRef={REGISTRY}&promptName={PROMPT}\
+         &version={LABEL}{more}"
+    ))
+}

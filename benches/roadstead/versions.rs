@@ -1,0 +1,86 @@
+//! Lists, contents and differences in a registry of 100,000 versions, beside one of 1,000.
+
+use crate::client::load;
+use crate::registry;
+use crate::rounds::{self, TIME, figure, ratio};
+use crate::table::{Row, Wanted};
+use crate::world::{Commits, World};
+
+const FEW: usize = 1_000;
+const MANY: usize = 100_000;
+const MANY_WHEN_QUICK: usize = 20_000;
+
+const CONNECTIONS: usize = 16;
+
+/// A publication writes a dozen keys; this many fit into a transaction.
+const AT_ONCE: usize = 500;
+
+/// All versions are of the one prompt: the worst there is.
+const PROMPT: &str = "long-lived";
+
+/// The rows of versions.
+pub fn rows(quick: bool) -> Vec<Row> {
+    let most = if quick { MANY_WHEN_QUICK } else { MANY };
+    let (few, many) = (world(FEW), world(most));
+    let mut rows = Vec::new();
+    for (what, requests) in [
+        ("list", list as fn(&World, usize) -> Vec<Vec<u8>>),
+        ("content", contents),
+        ("diff", diffs),
+    ] {
+        let (of_few, of_many) = (requests(&few, FEW), requests(&many, most));
+        let outcomes = rounds::run(&mut [
+            &mut || load(many.address, CONNECTIONS, TIME, &of_many),
+            &mut || load(few.address, CONNECTIONS, TIME, &of_few),
+        ]);
+        rows.push(Row {
+            what: format!("{what} among {most} versions, time"),
+            ours: figure(&outcomes[0]),
+            beside: format!("among {FEW} {}", figure(&outcomes[1])),
+            ratio: ratio(&outcomes[1], &outcomes[0]),
+            wanted: Wanted::AtMost(2.0),
+        });
+    }
+    rows
+}
+
+fn world(versions: usize) -> World {
+    let world = World::new(Commits::Shared, 0);
+    registry::fill(&world);
+    let publications = (0..versions).map(|nth| {
+        let source = registry::source(&version(nth));
+        registry::publication("prompt", PROMPT, &version(nth), &source)
+    });
+    world.store("artifact.publish", &[], publications, AT_ONCE, drop);
+    world
+}
+
+fn version(nth: usize) -> String {
+    format!("{}.{}.{}", 1 + nth / 10_000, nth / 100 % 100, nth % 100)
+}
+
+/// Requests spread over all versions, not one after another: neighbours lie in one page.
+fn spread(count: usize, request: impl Fn(usize) -> Vec<u8>) -> Vec<Vec<u8>> {
+    (0..1_000).map(|nth| request(nth * 7919 % 1_000 * (count / 1_000))).collect()
+}
+
+fn list(world: &World, _: usize) -> Vec<Vec<u8>> {
+    let path = format!("registryRef={}&promptName={PROMPT}", registry::REGISTRY);
+    vec![world.get(&format!("/registries/artifact-versions?{path}"))]
+}
+
+fn contents(world: &World, count: usize) -> Vec<Vec<u8>> {
+    let path = format!("registryRef={}&promptName={PROMPT}", registry::REGISTRY);
+    spread(count, |nth| {
+        let version = version(nth);
+        world.get(&format!("/registries/artifact-versions/content?{path}&version={version}"))
+    })
+}
+
+fn diffs(world: &World, count: usize) -> Vec<Vec<u8>> {
+    let path = format!("registryRef={}&promptName={PROMPT}", registry::REGISTRY);
+    spread(count, |nth| {
+        let (from, to) = (version(nth), version((nth + count / 2) % count));
+        world.get(&format!("/registries/artifact-versions/diff?{path}&from={from}&to={to}"))
+    })
+}
