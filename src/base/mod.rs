@@ -16,7 +16,7 @@ pub use error::{Error, Issue, Kind, Limit, Result};
 pub use field::Field;
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap, canonical};
-pub use keys::Keys;
+pub use keys::{Keys, Sealed};
 pub use list::List;
 pub use number::{Int, Usd};
 pub use text::{

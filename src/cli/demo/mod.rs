@@ -55,7 +55,7 @@ impl Demo {
             DEFAULT_DATA => Place::throw_away()?,
             kept => Place { path: kept.into(), goes: false },
         };
-        let dir = DataDir::at(&place.path);
+        let dir = self.common.data_dir_at(&place.path);
         run(self.serve(&dir))
     }
 
