@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn ranges_are_intervals() {
-        let cases: &[(&str, [u64; 3], Option<[u64; 3]>)] = &[
+        for (text, from, to) in [
             ("1.2.3", [1, 2, 3], Some([1, 2, 4])),
             ("01.002.0", [1, 2, 0], Some([1, 2, 1])),
             ("0.0.0", [0, 0, 0], Some([0, 0, 1])),
@@ -148,9 +148,8 @@ mod tests {
             ("18446744073709551615", [MAX, 0, 0], None),
             ("~1.18446744073709551615.0", [1, MAX, 0], Some([2, 0, 0])),
             ("1.2.18446744073709551615", [1, 2, MAX], Some([1, 3, 0])),
-        ];
-        for (text, from, to) in cases {
-            assert_eq!(Range::parse(text), Some(Range { from: *from, to: *to }), "{text}");
+        ] {
+            assert_eq!(Range::parse(text), Some(Range { from, to }), "{text}");
         }
     }
 
