@@ -70,6 +70,8 @@ pub enum Method {
     Get,
     /// To tell.
     Post,
+    /// To change.
+    Patch,
 }
 
 /// One call to make. There is no `Debug`: the URL and the headers may hold secrets.
@@ -276,6 +278,7 @@ fn request(target: &Target, call: Call) -> Result<Request<Full<Bytes>>, Failure>
     *request.method_mut() = match call.method {
         Method::Get => hyper::Method::GET,
         Method::Post => hyper::Method::POST,
+        Method::Patch => hyper::Method::PATCH,
     };
     *request.uri_mut() = target.path.clone();
     let headers = request.headers_mut();
