@@ -13,3 +13,4 @@ pub mod outbox;
 pub mod outside;
 pub mod resources;
 pub mod store;
+pub mod templates;

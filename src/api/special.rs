@@ -21,6 +21,8 @@ use crate::auth::{Rule, User};
 use crate::base::{Error, Id, Result};
 use crate::store::{Page, Topic, Tx, View};
 
+type ListFn<P, I, O> = fn(&View, &Req<P, I>, &mut Calls) -> Result<Page<O>>;
+type DecideFn<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
 type SettleFn<I, O> = fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>;
 
 impl Route {
@@ -174,7 +176,7 @@ impl Route {
         rule: Rule,
         name: &'static str,
         total_secs: u64,
-        operation: fn(&View, &Req<P, I>, &mut Calls) -> Result<Page<O>>,
+        operation: ListFn<P, I, O>,
     ) -> Self {
         let bind = move |parts: Parts<P, I>, extra: &Extra| {
             let list = extra.list;
@@ -194,7 +196,7 @@ impl Route {
         rule: Rule,
         name: &'static str,
         total_secs: u64,
-        operation: fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>,
+        operation: DecideFn<P, I, O>,
     ) -> Self {
         let bind = move |parts: Parts<P, I>, _: &Extra| {
             let write = move |tx: &mut Tx, who: &Who, calls: &mut Calls| {

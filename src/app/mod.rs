@@ -1,6 +1,7 @@
 //! The wiring: configuration, store, jobs, server, signals. The only place that knows all rooms.
 
 mod data;
+mod secret_key;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use data::{DataDir, Unusable};
+pub use secret_key::OutsideKey;
 
 use crate::api::openapi;
 use crate::auth::passwords::Passwords;

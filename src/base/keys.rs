@@ -1,6 +1,8 @@
 //! The installation's key, which lies outside the database, and what is made from it.
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+
+use bincode::{Decode, Encode};
 
 use super::error::{Error, Result};
 
@@ -27,41 +29,68 @@ impl Keys {
         *blake3::keyed_hash(&self.derive(purpose), content).as_bytes()
     }
 
-    /// Seals a secret so that it opens only here and only in its place: `place` names record and
-    /// field. `nonce` is random.
-    pub fn seal(&self, place: &[u8], nonce: [u8; NONCE_LEN], secret: &[u8]) -> Vec<u8> {
-        let mut sealed = secret.to_vec();
-        let nonce_bytes = nonce;
+    /// Seals a secret so that it opens only here and only in its place. `place` names table, record
+    /// and field, in parts whose borders count: nothing else may end up with the same parts. For
+    /// records there are `Tx::seal` and `View::unseal`, which know it.
+    ///
+    /// `nonce` is random. AES-GCM-SIV keeps its promises when one comes twice, as after 2^48 secrets
+    /// it may: then it shows no more than whether the same secret was sealed twice in one place.
+    /// With AES-GCM that would open both, and let others be forged.
+    pub fn seal(&self, place: &[&[u8]], nonce: [u8; NONCE_LEN], secret: &str) -> Sealed {
+        let mut sealed = secret.as_bytes().to_vec();
         self.sealing_key()
             .seal_in_place_append_tag(
                 Nonce::assume_unique_for_key(nonce),
-                Aad::from(place),
+                Aad::from(joined(place)),
                 &mut sealed,
             )
             .expect("a secret is far smaller than what the cipher takes");
-        [nonce_bytes.as_slice(), &sealed].concat()
+        sealed.splice(..0, nonce);
+        Sealed(sealed)
     }
 
     /// Opens what [`Keys::seal`] sealed in the same place.
     ///
     /// # Errors
     /// 500 if it was sealed elsewhere, under another key, or changed.
-    pub fn open(&self, place: &[u8], sealed: &[u8]) -> Result<Vec<u8>> {
+    pub fn unseal(&self, place: &[&[u8]], sealed: &Sealed) -> Result<String> {
         let wrong = || Error::internal("a sealed value does not open with this key in this place");
-        let (nonce, content) = sealed.split_first_chunk::<NONCE_LEN>().ok_or_else(wrong)?;
+        let (nonce, content) = sealed.0.split_first_chunk::<NONCE_LEN>().ok_or_else(wrong)?;
+        let (nonce, place) = (Nonce::assume_unique_for_key(*nonce), Aad::from(joined(place)));
         let mut content = content.to_vec();
         let opened = self
             .sealing_key()
-            .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(place), &mut content)
+            .open_in_place(nonce, place, &mut content)
             .map_err(|_| wrong())?
             .len();
         content.truncate(opened);
-        Ok(content)
+        // The error of this would hold the bytes.
+        String::from_utf8(content).map_err(|_| wrong())
     }
 
     fn sealing_key(&self) -> LessSafeKey {
-        let key = self.derive("roadstead 2026 sealing of secrets");
-        LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).expect("the key has 32 bytes"))
+        let key = self.derive("roadstead 2026 sealing of secrets, AES-256-GCM-SIV");
+        LessSafeKey::new(UnboundKey::new(&AES_256_GCM_SIV, &key).expect("the key has 32 bytes"))
+    }
+}
+
+/// The parts one after the other, each behind its length: no two lists of parts are the same bytes.
+fn joined(parts: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in parts {
+        bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+/// A secret as a record keeps it. It can be neither shown nor serialized for an answer.
+#[derive(Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Sealed(Vec<u8>);
+
+impl std::fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sealed")
     }
 }
 
@@ -75,18 +104,41 @@ impl std::fmt::Debug for Keys {
 mod tests {
     use super::*;
 
+    const NONCE: [u8; NONCE_LEN] = [1; NONCE_LEN];
+
     #[test]
     fn a_secret_opens_only_in_its_place_and_unchanged() {
         let keys = Keys::new([7; 32]);
-        let sealed = keys.seal(b"a", [1; NONCE_LEN], b"secret");
-        assert_eq!(keys.open(b"a", &sealed).unwrap(), b"secret");
-        assert!(keys.open(b"b", &sealed).is_err());
-        assert!(Keys::new([8; 32]).open(b"a", &sealed).is_err());
-        for i in 0..sealed.len() {
-            let mut changed = sealed.clone();
-            changed[i] ^= 1;
-            assert!(keys.open(b"a", &changed).is_err());
+        let sealed = keys.seal(&[b"a", b"b"], NONCE, "secret");
+        assert_eq!(keys.unseal(&[b"a", b"b"], &sealed).unwrap(), "secret");
+        let elsewhere: [&[&[u8]]; 6] =
+            [&[], &[b"a"], &[b"ab"], &[b"", b"ab"], &[b"a", b"b", b""], &[b"b", b"a"]];
+        for place in elsewhere {
+            assert!(keys.unseal(place, &sealed).is_err(), "{place:?}");
         }
-        assert!(keys.open(b"a", b"short").is_err());
+        assert!(Keys::new([8; 32]).unseal(&[b"a", b"b"], &sealed).is_err());
+        for i in 0..sealed.0.len() {
+            let mut changed = sealed.clone();
+            changed.0[i] ^= 1;
+            assert!(keys.unseal(&[b"a", b"b"], &changed).is_err());
+            let cut = Sealed(sealed.0[..i].to_vec());
+            assert!(keys.unseal(&[b"a", b"b"], &cut).is_err());
+        }
+    }
+
+    #[test]
+    fn a_nonce_that_comes_twice_does_not_show_how_two_secrets_differ() {
+        let keys = Keys::new([7; 32]);
+        let content = |secret| keys.seal(&[b"a"], NONCE, secret).0.split_off(NONCE_LEN);
+        let (one, other) = (content("aaaaaaaaaaaaaaaa"), content("aaaaaaaaaaaaaaab"));
+        // With a key stream that depends on the nonce alone, 15 of 16 bytes would be the same.
+        let same = one.iter().zip(&other).take(16).filter(|(a, b)| a == b).count();
+        assert!(same < 8, "{same} bytes are the same");
+    }
+
+    #[test]
+    fn what_is_sealed_does_not_show_itself() {
+        let sealed = Keys::new([7; 32]).seal(&[], NONCE, "secret");
+        assert_eq!(format!("{sealed:?}"), "Sealed");
     }
 }

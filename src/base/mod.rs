@@ -7,7 +7,9 @@ mod id;
 mod json;
 mod keys;
 mod list;
+mod names;
 mod number;
+mod selector;
 mod text;
 mod time;
 
@@ -16,11 +18,12 @@ pub use error::{Error, Issue, Kind, Limit, Result};
 pub use field::Field;
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap, canonical};
-pub use keys::Keys;
+pub use keys::{Keys, Sealed};
 pub use list::List;
+pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
 pub use number::{Int, Usd};
+pub use selector::{Range, Selector};
 pub use text::{
-    Body, Checked, Description, Domain, Email, HttpUrl, Name, Rule as TextRule, Skill, Slug,
-    StableKey, Text, Title, VariableName, Version,
+    Body, Checked, Description, Domain, Email, HttpUrl, Name, Rule as TextRule, Skill, Text, Title,
 };
 pub use time::Time;

@@ -149,15 +149,6 @@ pub type Description = Text<0, 10_000>;
 pub type Body = Text<1, 100_000>;
 /// A tag or skill: 1 to 64 characters.
 pub type Skill = Text<1, 64>;
-/// A slug: `^[a-z0-9]+(?:-[a-z0-9]+)*$`, up to 64, not of the form of a UUID.
-pub type Slug = Checked<SlugRule>;
-/// An agent's stable key: `^[a-z0-9][a-z0-9._-]{0,63}$`, not of the form of a UUID, nor a word that
-/// a route has taken.
-pub type StableKey = Checked<StableKeyRule>;
-/// A version of three numbers: `^\d+\.\d+\.\d+$`.
-pub type Version = Checked<VersionRule>;
-/// The name of a variable or secret: `^[A-Za-z_][A-Za-z0-9_]{0,127}$`.
-pub type VariableName = Checked<VariableNameRule>;
 /// An e-mail address, kept in lower case.
 pub type Email = Checked<EmailRule>;
 /// A domain name: lower case, IDNA ASCII, at least two labels (contract §7).
@@ -205,104 +196,6 @@ impl Rule for NameRule {
     }
     fn schema() -> serde_json::Value {
         json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"})
-    }
-}
-
-fn is_uuid(text: &str) -> bool {
-    text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
-}
-
-const LOOKS_LIKE_AN_ID: &str = "must not have the form of an id";
-
-/// The rule of [`Slug`].
-pub struct SlugRule;
-impl Rule for SlugRule {
-    fn check(text: String) -> Result<String, String> {
-        let word = |w: &str| {
-            !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-        };
-        match () {
-            _ if !text.split('-').all(word) || text.len() > 64 => {
-                Err("must be 1 to 64 of a-z and 0-9, in words joined by single hyphens".into())
-            }
-            _ if is_uuid(&text) => Err(LOOKS_LIKE_AN_ID.into()),
-            _ => Ok(text),
-        }
-    }
-    fn schema() -> serde_json::Value {
-        json!({"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-z0-9]+(?:-[a-z0-9]+)*$"})
-    }
-}
-
-/// The rule of [`StableKey`].
-pub struct StableKeyRule;
-impl StableKeyRule {
-    /// `/agents/deployments` and `/agents/tool-deployments` are routes of their own.
-    const RESERVED: [&str; 2] = ["deployments", "tool-deployments"];
-}
-impl Rule for StableKeyRule {
-    fn check(text: String) -> Result<String, String> {
-        let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let form = text.len() <= 64
-            && text.bytes().next().is_some_and(lower)
-            && text.bytes().all(|b| lower(b) || matches!(b, b'.' | b'_' | b'-'));
-        match () {
-            _ if !form => Err(
-                "must be 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
-                    .into(),
-            ),
-            _ if is_uuid(&text) => Err(LOOKS_LIKE_AN_ID.into()),
-            _ if Self::RESERVED.contains(&text.as_str()) => {
-                Err("is a reserved word; choose another".into())
-            }
-            _ => Ok(text),
-        }
-    }
-    fn schema() -> serde_json::Value {
-        json!({"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$"})
-    }
-}
-
-/// The rule of [`Version`].
-pub struct VersionRule;
-impl Rule for VersionRule {
-    fn check(text: String) -> Result<String, String> {
-        // 64: three 64-bit numbers fit, and no key of ours grows with a version.
-        let number = |n: &str| n.parse::<u64>().is_ok() && n.bytes().all(|b| b.is_ascii_digit());
-        let parts = text.split('.').count();
-        match parts == 3 && text.len() <= 64 && text.split('.').all(number) {
-            true => Ok(text),
-            false => Err("must be a version of three numbers, such as 1.0.0".into()),
-        }
-    }
-    fn schema() -> serde_json::Value {
-        json!({"type": "string", "maxLength": 64, "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+$"})
-    }
-}
-impl Version {
-    /// Its three numbers, which compare as versions do (the texts would not).
-    pub fn numbers(&self) -> [u64; 3] {
-        let mut numbers = self.as_str().split('.').map(|n| n.parse().unwrap_or(0));
-        std::array::from_fn(|_| numbers.next().unwrap_or(0))
-    }
-}
-
-/// The rule of [`VariableName`].
-pub struct VariableNameRule;
-impl Rule for VariableNameRule {
-    fn check(text: String) -> Result<String, String> {
-        let form = text.len() <= 128
-            && text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        match form {
-            true => Ok(text),
-            false => {
-                Err("must be 1 to 128 letters, digits and '_', not beginning with a digit".into())
-            }
-        }
-    }
-    fn schema() -> serde_json::Value {
-        json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,127}$"})
     }
 }
 
@@ -419,25 +312,6 @@ mod tests {
         assert!(Text::<1, 3>::parse("äöüß").is_err());
         assert!(Text::<2, 3>::parse("ä").is_err());
         assert!(Text::<0, 3>::parse("").is_ok());
-    }
-
-    #[test]
-    fn slugs_and_stable_keys_keep_their_form_and_are_no_ids() {
-        let uuid = "01890a5d-ac96-774b-bcce-b302099a8057";
-        good::<SlugRule>(&["a", "a-b", "9-lives", &"a".repeat(64)]);
-        bad::<SlugRule>(&["", "-a", "a-", "a--b", "A", "a_b", "ä", uuid, &"a".repeat(65)]);
-        good::<StableKeyRule>(&["a", "a.b_c-d", "0", "a-"]);
-        bad::<StableKeyRule>(&["", ".a", "A", "deployments", "tool-deployments", uuid]);
-    }
-
-    #[test]
-    fn versions_are_three_numbers() {
-        good::<VersionRule>(&["0.0.0", "1.20.300"]);
-        bad::<VersionRule>(&["1", "1.2", "1.2.3.4", "1.2.x", "+1.2.3", "", "1..2", "v1.2.3"]);
-        assert!(
-            Version::parse("1.10.0").unwrap().numbers()
-                > Version::parse("1.9.9").unwrap().numbers()
-        );
     }
 
     #[test]

@@ -15,13 +15,15 @@ mod setup_link;
 mod values;
 mod version;
 
+use std::env;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
-use crate::app::{DataDir, Unusable};
+use crate::app::{DataDir, OutsideKey, Unusable};
 
 /// One self-hosted binary in which a small team keeps its AI agents.
 #[derive(Parser)]
@@ -36,7 +38,9 @@ use crate::app::{DataDir, Unusable};
                   See it all:  roadstead routes",
     after_help = "Every flag can also be given as an environment variable: ROADSTEAD_ and its \
                   name in capitals, with underscores (--log-format is ROADSTEAD_LOG_FORMAT). The \
-                  flag wins."
+                  flag wins.\n\nROADSTEAD_SECRET_KEY, or the systemd credential secret.key, holds \
+                  the installation's key where it is not to lie in the data directory: 64 hex \
+                  digits, as made by: openssl rand -hex 32"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -101,7 +105,16 @@ pub struct Common {
 
 impl Common {
     fn data_dir(&self) -> DataDir {
-        DataDir::at(&self.data)
+        self.data_dir_at(&self.data)
+    }
+
+    /// A data directory, with the key that the environment may hold. Not by clap, whose help would
+    /// print the variable's value.
+    fn data_dir_at(&self, path: impl Into<PathBuf>) -> DataDir {
+        DataDir::at(path).with_key_from(OutsideKey {
+            variable: env::var_os("ROADSTEAD_SECRET_KEY"),
+            credentials: env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from),
+        })
     }
 }
 

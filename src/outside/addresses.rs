@@ -46,12 +46,60 @@ const V6_NOT_PUBLIC: [Ipv6Net; 4] = [
     v6(0x3fff, 0, 20), // documentation
 ];
 
-/// Where clouds hand out a machine's credentials. A net around them is not enough to allow them:
-/// who opens 169.254.0.0/16 for a printer has not thought of this.
-const METADATA: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+const fn at4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+}
+
+const fn at6(first: [u16; 3], last: [u16; 2]) -> IpAddr {
+    let [a, b, c] = first;
+    IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, last[0], last[1]))
+}
+
+/// Where clouds hand out a machine's credentials and settings. A net around them is not enough to
+/// allow them: who opens 169.254.0.0/16 for a printer has not thought of this. One of them would
+/// even count as public.
+const METADATA: [IpAddr; 17] = [
+    at4(169, 254, 169, 254),                  // nearly all of them
+    at4(169, 254, 170, 2),                    // AWS, containers
+    at4(169, 254, 170, 23),                   // AWS, pods
+    at4(169, 254, 0, 23),                     // Tencent
+    at4(169, 254, 10, 10),                    // Tencent
+    at4(169, 254, 42, 42),                    // Scaleway
+    at4(168, 63, 129, 16),                    // Azure's host, at a public address
+    at4(100, 100, 100, 200),                  // Alibaba
+    at4(192, 0, 0, 192),                      // Oracle, Classic
+    at6([0xfd00, 0xec2, 0], [0, 0x254]),      // AWS
+    at6([0xfd00, 0xec2, 0], [0, 0x23]),       // AWS, pods
+    at6([0xfd20, 0xce, 0], [0, 0x254]),       // Google
+    at6([0xfd00, 0xc1, 0], [0xa9fe, 0xa9fe]), // Oracle
+    at6([0xfd00, 0x42, 0], [0, 0x42]),        // Scaleway
+    at6([0xfd00, 0x100, 0], [0x100, 0x200]),  // Alibaba
+    at6([0xfd00, 0xa9fe, 0xa9fe], [0, 1]),    // Akamai
+    at6([0xfe80, 0, 0], [0xa9fe, 0xa9fe]),    // OpenStack
 ];
+
+/// The IPv4 address to which a translator or a tunnel would take this one, `::ffff:a.b.c.d` aside,
+/// which the system itself takes for the IPv4 address. That a network has a translator of its own,
+/// with a prefix of its own (RFC 6052), shows in no address.
+fn wrapped(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    let segments = ip.segments();
+    let from = |at: usize| {
+        let [a, b] = segments[at].to_be_bytes();
+        let [c, d] = segments[at + 1].to_be_bytes();
+        Ipv4Addr::new(a, b, c, d)
+    };
+    match segments {
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None, // unspecified and loopback, which are IPv6
+        [0, 0, 0, 0, 0, 0, ..] => Some(from(6)), // IPv4-compatible
+        [0, 0, 0, 0, 0xffff, 0, ..] => Some(from(6)), // IPv4-translated (SIIT)
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(from(6)), // NAT64
+        [0x2002, ..] => Some(from(1)),        // 6to4
+        // Teredo has the server at 2 and 3, and the client inverted.
+        [0x2001, 0, ..] => Some(Ipv4Addr::from(!u32::from(from(6)))),
+        [_, _, _, _, 0 | 0x200, 0x5efe, ..] => Some(from(6)), // ISATAP, in anybody's network
+        _ => None,
+    }
+}
 
 /// Whether anybody on the internet may be reached at this address.
 fn is_public(ip: IpAddr) -> bool {
@@ -64,13 +112,22 @@ fn is_public(ip: IpAddr) -> bool {
 }
 
 /// Whether the process may connect to this address. `::ffff:a.b.c.d` counts as the IPv4 address
-/// that it is, also before the nets of `allow`.
+/// that it is, also before the nets of `allow`. Another that wraps an IPv4 address is only as good
+/// as that, and must be allowed besides: translators stand in the operator's own network.
 pub fn permitted(ip: IpAddr, allow: &[IpNet]) -> bool {
     let ip = ip.to_canonical();
     if METADATA.contains(&ip) {
         return allow.contains(&IpNet::from(ip));
     }
-    is_public(ip) || allow.iter().any(|net| net.contains(&ip))
+    let is_allowed = allow.iter().any(|net| net.contains(&ip));
+    let wrapped = match ip {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(ip) => wrapped(ip),
+    };
+    match wrapped {
+        Some(inner) => is_allowed && permitted(inner.into(), allow),
+        None => is_allowed || is_public(ip),
+    }
 }
 
 /// The addresses of one name that may be connected to, in their order, or the first that may not.
@@ -119,7 +176,10 @@ mod tests {
             ("224.0.0.0", "239.255.255.255"),
             ("240.0.0.0", "255.255.255.255"),
             ("::", "::1"),
-            ("::7f00:1", "::ffff:ffff"), // IPv4-compatible
+            ("::7f00:1", "::ffff:ffff"),            // IPv4-compatible
+            ("::ffff:0:0:0", "::ffff:0:ffff:ffff"), // IPv4-translated
+            ("2a00:1450:4001:0:0:5efe::", "2a00:1450:4001::5efe:ffff:ffff"), // ISATAP
+            ("2a00:1450:4001:0:200:5efe::", "2a00:1450:4001::200:5efe:ffff:ffff"),
             ("::ffff:10.0.0.0", "::ffff:10.255.255.255"),
             ("::ffff:127.0.0.1", "::ffff:169.254.169.254"),
             ("64:ff9b::", "64:ff9b::ffff:ffff"), // NAT64
@@ -166,6 +226,9 @@ mod tests {
             "2001:4860:4860::8888",
             "2606:4700::1111",
             "2a00:1450::1",
+            "2a00::5efd:808:808",
+            "2a00::100:5efe:808:808",
+            "2003::1",
         ] {
             assert!(permitted(ip(text), &[]), "{text}");
         }
@@ -185,13 +248,62 @@ mod tests {
     #[test]
     fn metadata_addresses_are_allowed_by_their_own_name_only() {
         let wide = nets(&["0.0.0.0/0", "::/0", "169.254.169.254/31", "fd00:ec2::254/127"]);
-        let exact = nets(&["169.254.169.254/32", "fd00:ec2::254/128"]);
-        for text in ["169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254"] {
+        for text in [
+            "169.254.169.254",
+            "169.254.170.2",
+            "169.254.170.23",
+            "169.254.0.23",
+            "169.254.10.10",
+            "169.254.42.42",
+            "168.63.129.16",
+            "100.100.100.200",
+            "192.0.0.192",
+            "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fd00:c1::a9fe:a9fe",
+            "fd00:42::42",
+            "fd00:100::100:200",
+            "fd00:a9fe:a9fe::1",
+            "fe80::a9fe:a9fe",
+        ] {
+            assert!(!permitted(ip(text), &[]), "{text}");
             assert!(!permitted(ip(text), &wide), "{text}");
-            assert!(permitted(ip(text), &exact), "{text}");
+            assert!(permitted(ip(text), &[IpNet::from(ip(text))]), "{text}");
         }
-        assert!(permitted(ip("169.254.169.253"), &wide));
-        assert!(permitted(ip("fd00:ec2::253"), &wide));
+        let mapped = ip("::ffff:169.254.169.254");
+        assert!(!permitted(mapped, &wide));
+        assert!(permitted(mapped, &nets(&["169.254.169.254/32"])));
+        for text in ["169.254.169.253", "fd00:ec2::253", "168.63.129.15", "168.63.129.17"] {
+            assert!(permitted(ip(text), &wide), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_wraps_another_is_only_as_good_as_that_even_when_allowed() {
+        for (public, private, metadata) in [
+            ("64:ff9b::8.8.8.8", "64:ff9b::10.0.0.1", "64:ff9b::169.254.169.254"),
+            ("::8.8.8.8", "::10.0.0.1", "::169.254.169.254"),
+            ("::ffff:0:8.8.8.8", "::ffff:0:10.0.0.1", "::ffff:0:169.254.169.254"),
+            ("2002:808:808::1", "2002:a00:1::1", "2002:a9fe:a9fe::1"),
+            ("2001:0:1:2::f7f7:f7f7", "2001:0:1:2::f5ff:fffe", "2001:0:1:2::5601:5601"),
+            ("2a00::5efe:8.8.8.8", "2a00::5efe:10.0.0.1", "2a00::5efe:169.254.169.254"),
+            ("2a00::200:5efe:8.8.8.8", "2a00::200:5efe:10.0.0.1", "2a00::200:5efe:169.254.169.254"),
+        ] {
+            let all = nets(&["::/0"]);
+            let all_and_private = nets(&["::/0", "10.0.0.0/8"]);
+            for text in [public, private, metadata] {
+                assert!(!permitted(ip(text), &[]), "{text}");
+            }
+            assert!(permitted(ip(public), &all), "{public}");
+            assert!(!permitted(ip(private), &all), "{private}");
+            assert!(permitted(ip(private), &all_and_private), "{private}");
+            assert!(!permitted(ip(metadata), &all_and_private), "{metadata}");
+        }
+        // They wrap nothing.
+        for text in ["::", "::1"] {
+            assert!(permitted(ip(text), &nets(&["::/127"])), "{text}");
+        }
     }
 
     #[test]

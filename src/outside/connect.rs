@@ -115,12 +115,13 @@ impl Line {
 /// Opens a connection to `target`. `slot` is the call's place among those in flight.
 pub async fn open(
     target: &Target,
+    lookup: &Lookup,
     allow: &[IpNet],
     tls: &TlsConnector,
     slot: Arc<OwnedSemaphorePermit>,
 ) -> Result<Line, Failure> {
     let host = || target.host.clone();
-    let found = resolve(&target.host, target.port, slot)
+    let found = resolve(lookup, &target.host, target.port, slot)
         .await
         .map_err(|reason| Failure::Name { host: host(), reason })?;
     let vetted = addresses::vet(found, allow)
@@ -141,21 +142,30 @@ pub async fn open(
     line.map_err(|error| Failure::protocol(&target.host, &error))
 }
 
+/// What gives the addresses of a host and port. It may block. A value, so that the tests can have
+/// one that changes its mind.
+pub type Lookup = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
+
 /// The addresses of a host as the system sees them, `/etc/hosts` included. The system also takes
 /// `127.1` and `0x7f000001` for addresses: whatever it makes of a host is checked afterwards.
+pub fn system_lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    (host, port).to_socket_addrs().map(Vec::from_iter)
+}
+
 async fn resolve(
+    lookup: &Lookup,
     host: &str,
     port: u16,
     slot: Arc<OwnedSemaphorePermit>,
 ) -> Result<Vec<SocketAddr>, String> {
-    let host = host.to_string();
-    let lookup = tokio::task::spawn_blocking(move || {
+    let (lookup, host) = (lookup.clone(), host.to_string());
+    let looked_up = tokio::task::spawn_blocking(move || {
         // A lookup cannot be broken off. Until it ends it counts as a call in flight, even when
         // the call has given up: a silent DNS server must not eat up the threads.
         let _slot = slot;
-        (host.as_str(), port).to_socket_addrs().map(Vec::from_iter)
+        lookup(&host, port)
     });
-    match lookup.await {
+    match looked_up.await {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the server is stopping".into()),

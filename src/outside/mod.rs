@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::base;
-use connect::Target;
+use connect::{Lookup, Target};
 pub use many::Heard;
 
 /// Calls in flight. Each holds a socket, perhaps a thread that waits for DNS, and an answer of up to
@@ -70,6 +70,8 @@ pub enum Method {
     Get,
     /// To tell.
     Post,
+    /// To change.
+    Patch,
 }
 
 /// One call to make. There is no `Debug`: the URL and the headers may hold secrets.
@@ -210,6 +212,7 @@ impl std::error::Error for Failure {}
 /// earlier call, and our calls are seldom and scattered enough that there is little to win.
 #[derive(Clone)]
 pub struct Outside {
+    lookup: Lookup,
     allow: Arc<[IpNet]>,
     tls: TlsConnector,
     slots: Arc<Semaphore>,
@@ -222,6 +225,7 @@ impl Outside {
     /// The extra roots hold no certificate, or one that cannot be read.
     pub fn new(config: Config) -> base::Result<Self> {
         Ok(Outside {
+            lookup: Arc::new(connect::system_lookup),
             allow: config.allow_private.into(),
             tls: connect::tls(config.extra_roots_pem.as_deref())?,
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
@@ -247,7 +251,8 @@ impl Outside {
         let slot = Arc::new(slot);
 
         let exchange = async {
-            let mut line = connect::open(&target, &self.allow, &self.tls, slot.clone()).await?;
+            let open = connect::open(&target, &self.lookup, &self.allow, &self.tls, slot.clone());
+            let mut line = open.await?;
             let answer = line.send(request).await;
             let answer = answer.map_err(|error| Failure::protocol(&target.host, &error))?;
             Ok((line, answer))
@@ -276,6 +281,7 @@ fn request(target: &Target, call: Call) -> Result<Request<Full<Bytes>>, Failure>
     *request.method_mut() = match call.method {
         Method::Get => hyper::Method::GET,
         Method::Post => hyper::Method::POST,
+        Method::Patch => hyper::Method::PATCH,
     };
     *request.uri_mut() = target.path.clone();
     let headers = request.headers_mut();

@@ -7,7 +7,7 @@ use super::record::{Index, Org, Record, entry, owner};
 use super::signals::{ACCESS, Topic};
 use super::source::Moment;
 use super::view::{Page, Part, Source, View};
-use crate::base::{Error, Id, Keys, Kind, Result, Time};
+use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
 
 /// At most 20,000 keys change in one transaction: a bulk of 1,000 with everything that hangs on
 /// it fits; what is larger is done by a job in steps, so that nobody else waits long.
@@ -80,6 +80,12 @@ impl<'a> Tx<'a> {
     /// Random bytes that nobody can guess.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         self.moment.random()
+    }
+
+    /// Seals a secret that the record of this key will keep in `field`; [`View::unseal`] opens it.
+    pub fn seal<R: Record>(&self, key: &R::Key, field: &'static str, secret: &str) -> Sealed {
+        let record = self.view().prefixed::<R>(key);
+        self.keys.seal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], self.random(), secret)
     }
 
     /// Wakes whoever listens to `topic`, once this is durable.

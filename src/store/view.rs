@@ -4,7 +4,7 @@ use super::codec;
 use super::engine::{Each, Layer, Order, Reader, Span, Step, Writes};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, owner};
-use crate::base::{Error, Id, Keys, Result, Time};
+use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 
 /// The records as one organization's request may see them, at one moment.
 ///
@@ -109,6 +109,21 @@ impl<'a> View<'a> {
         self.keys
     }
 
+    /// Opens a secret that [`Tx::seal`](super::Tx::seal) sealed for this field of this record, in
+    /// this organization. What it gives goes to the service that it is for and nowhere else.
+    ///
+    /// # Errors
+    /// 500 if it is of another record, field or organization, or was changed.
+    pub fn unseal<R: Record>(
+        &self,
+        key: &R::Key,
+        field: &'static str,
+        sealed: &Sealed,
+    ) -> Result<String> {
+        let record = self.prefixed::<R>(key);
+        self.keys.unseal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], sealed)
+    }
+
     /// The same moment as another organization may see it. For `auth`, which works out whose
     /// request it is, and for jobs; `tests/tidy.rs` keeps it out of the resources.
     pub fn of(&self, org: Id<Org>) -> View<'a> {
@@ -125,16 +140,12 @@ impl<'a> View<'a> {
 
     /// The record with this key.
     pub fn get<R: Record>(&self, key: &R::Key) -> Result<Option<R>> {
-        let mut bytes = owner::<R>(self.org);
-        key.write(&mut bytes);
-        self.get_raw(&bytes)
+        self.get_raw(&self.prefixed::<R>(key))
     }
 
     /// Whether there is a record with this key, without reading what is in it.
     pub fn has<R: Record>(&self, key: &R::Key) -> Result<bool> {
-        let mut bytes = owner::<R>(self.org);
-        key.write(&mut bytes);
-        self.raw_get(R::TABLE, &bytes, &mut |_| Ok(()))
+        self.raw_get(R::TABLE, &self.prefixed::<R>(key), &mut |_| Ok(()))
     }
 
     /// The record with this key, or 404.
@@ -300,7 +311,8 @@ impl<'a> View<'a> {
         })
     }
 
-    fn prefixed<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
+    /// The beginning of keys, or a whole key, behind its owner's id.
+    pub(super) fn prefixed<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
         let mut bytes = owner::<R>(self.org);
         prefix.write(&mut bytes);
         bytes

@@ -108,16 +108,8 @@ fn a_directory_that_cannot_be_opened_is_told_with_the_reason() {
     place.init(&[], None).fails(2, "another process");
     drop(serving);
 
-    let (key, mark) = (place.file("installation.key"), place.file("format"));
-    let right = fs::read(&key).unwrap();
+    let mark = place.file("format");
     let all = [&["serve", "--listen", "127.0.0.1:0"][..], &["check"]];
-    for (content, reason) in [("00".repeat(32), "is not the key"), ("x".into(), "damaged")] {
-        fs::write(&key, content).unwrap();
-        all.iter().for_each(|args| place.run(args).fails(2, reason));
-    }
-    fs::remove_file(&key).unwrap();
-    all.iter().for_each(|args| place.run(args).fails(2, "installation.key"));
-    fs::write(&key, right).unwrap();
     let good = fs::read(&mark).unwrap();
     fs::write(&mark, "999\n").unwrap();
     all.iter().for_each(|args| place.run(args).fails(2, "newer"));

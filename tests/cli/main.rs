@@ -9,4 +9,5 @@ mod process;
 mod commands;
 mod crash;
 mod demo;
+mod keys;
 mod serving;

@@ -10,16 +10,31 @@ use serde_json::Value;
 use crate::client::{Caller, eventually};
 
 /// A data directory of a test's own.
-pub struct Place(tempfile::TempDir);
+pub struct Place {
+    dir: tempfile::TempDir,
+    /// What every command run here finds in its environment.
+    variables: Vec<(&'static str, String)>,
+}
 
 impl Place {
     pub fn new() -> Self {
-        Place(tempfile::tempdir().unwrap())
+        Place { dir: tempfile::tempdir().unwrap(), variables: Vec::new() }
+    }
+
+    /// From now on commands run here find these variables, and no others of ours.
+    pub fn set(&mut self, variables: &[(&'static str, &str)]) {
+        self.variables = variables.iter().map(|(name, value)| (*name, value.to_string())).collect();
     }
 
     /// Where the data lies, whether or not there are any.
     pub fn data(&self) -> PathBuf {
-        self.0.path().join("data")
+        self.dir.path().join("data")
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = command(args, &self.data());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -37,12 +52,12 @@ impl Place {
     pub fn init(&self, more: &[&str], stdin: Option<&str>) -> Ended {
         let about = ["--org", "acme", "--org-name", "Acme", "--email", "ada@acme.test"];
         let args = [&["init"][..], &about, &["--name", "Ada Lovelace"], more].concat();
-        run(command(&args, &self.data()), stdin)
+        run(self.command(&args), stdin)
     }
 
     /// Runs a command.
     pub fn run(&self, args: &[&str]) -> Ended {
-        run(command(args, &self.data()), None)
+        run(self.command(args), None)
     }
 }
 
@@ -51,8 +66,9 @@ pub fn command(args: &[&str], data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
     command.args(args).arg("--data").arg(data);
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("ROADSTEAD_") {
-            command.env_remove(name);
+        let name = name.to_string_lossy();
+        if name.starts_with("ROADSTEAD_") || name == "CREDENTIALS_DIRECTORY" {
+            command.env_remove(&*name);
         }
     }
     command
@@ -118,7 +134,7 @@ impl Serving {
     /// The same by another command that serves.
     pub fn by(command_name: &str, place: &Place, more: &[&str]) -> Self {
         let args = [&[command_name, "--listen", "127.0.0.1:0", "--json"][..], more].concat();
-        let mut command = command(&args, &place.data());
+        let mut command = place.command(&args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -150,3 +150,32 @@ fn a_rate_limit_is_kept() {
         assert!(reply.header("retry-after").is_some());
     }
 }
+
+#[test]
+fn no_proxy_is_taken_from_the_environment() {
+    use std::io::{ErrorKind, Read as _};
+    let (mut place, key) = Place::founded();
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    proxy.set_nonblocking(true).unwrap();
+    let proxy_url = format!("http://{}", proxy.local_addr().unwrap());
+    let names =
+        ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+    let variables: Vec<_> = names.iter().map(|name| (*name, proxy_url.as_str())).collect();
+    place.set(&[&variables[..], &[("no_proxy", ""), ("NO_PROXY", "")]].concat());
+    let serving = Serving::start(&place, &["--allow-private-network", "127.0.0.1"]);
+
+    let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ada = serving.caller(&key);
+    let team = ada.post("/teams", json!({"slug": "t", "name": "T"})).id();
+    ada.post("/agents", json!({"stableKey": "a", "name": "A"})).ok();
+    let wake_url = format!("http://{}/woken", receiver.local_addr().unwrap());
+    let member = json!({"stableKey": "a", "role": "member", "wakeUrl": wake_url});
+    let agent = ada.post(&format!("/teams/{team}/agents"), member).id();
+    let task = json!({"title": "Wake up", "assigneeAgentId": agent});
+    ada.post(&format!("/teams/{team}/tasks"), task).ok();
+
+    let mut start = [0; 12];
+    receiver.accept().unwrap().0.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"POST /woken ");
+    assert!(proxy.accept().is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
+}

@@ -14,17 +14,17 @@ use crate::outside::{AnswerBody, Call, Config, Limits, Method, Outside};
 const TIMEOUT: Duration = Duration::from_secs(70);
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
-/// Calls one server with one key.
+/// Calls one server with one credential.
 #[derive(Clone)]
 pub struct Client {
     outside: Outside,
     base: String,
-    key: String,
+    credential: String,
 }
 
 impl Client {
-    /// A client of the server at `address`.
-    pub fn new(address: SocketAddr, key: String) -> Result<Self, Failure> {
+    /// A client of the server at `address`, with an API key or the token of a session.
+    pub fn new(address: SocketAddr, credential: String) -> Result<Self, Failure> {
         let ip = match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
             IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -32,7 +32,12 @@ impl Client {
         };
         let config = Config { allow_private: vec![IpNet::from(ip)], extra_roots_pem: None };
         let base = format!("http://{}", SocketAddr::new(ip, address.port()));
-        Ok(Client { outside: Outside::new(config)?, base, key })
+        Ok(Client { outside: Outside::new(config)?, base, credential })
+    }
+
+    /// The same with another credential.
+    pub fn with(&self, credential: String) -> Self {
+        Client { credential, ..self.clone() }
     }
 
     /// Where the server is.
@@ -51,12 +56,18 @@ impl Client {
         self.call(Method::Post, path, body.to_string().into_bytes()).await
     }
 
+    /// Changes, in the organization `acme`.
+    pub async fn patch(&self, path: &str, mut body: Value) -> Result<Value, Error> {
+        body["orgSlug"] = "acme".into();
+        self.call(Method::Patch, path, body.to_string().into_bytes()).await
+    }
+
     async fn call(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, Error> {
         let call = Call {
             method,
             url: format!("{}/api{path}", self.base),
             headers: vec![
-                ("x-api-key".into(), self.key.clone()),
+                ("authorization".into(), format!("Bearer {}", self.credential)),
                 ("content-type".into(), "application/json".into()),
             ],
             body,

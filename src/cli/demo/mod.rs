@@ -55,7 +55,7 @@ impl Demo {
             DEFAULT_DATA => Place::throw_away()?,
             kept => Place { path: kept.into(), goes: false },
         };
-        let dir = DataDir::at(&place.path);
+        let dir = self.common.data_dir_at(&place.path);
         run(self.serve(&dir))
     }
 
@@ -68,7 +68,10 @@ impl Demo {
         let key = found(&store, &password).await?;
         let server = Server::start(store, listener, Config::default())?;
         let client = Client::new(server.address, key.clone())?;
-        let sample = sample::fill(&client).await?;
+        let sign_in = json!({"email": OWNER, "password": password});
+        let session = client.post("/auth/sign-in", sign_in).await?;
+        let session = client.with(session["token"].as_str().unwrap_or_default().into());
+        let sample = sample::fill(&client, &session).await?;
         self.announce(&client, &sample, &key, &password)?;
         stop.serve(server, agent::play(&client, &sample)).await
     }
@@ -94,8 +97,8 @@ impl Demo {
                  -H 'X-API-Key: {key}'"
             ),
             format!(
-                "curl -s '{at}/api/teams/{team}/agents/{agent}/memories?orgSlug=acme' \
-                 -H 'X-API-Key: {key}'"
+                "curl -s '{at}/api/registries/artifact-versions/content?registryRef=harbour\
+                 &promptName=scribe&version=production' -H 'X-API-Key: {key}'"
             ),
         ];
         let value = json!({
@@ -111,7 +114,7 @@ impl Demo {
              API key      {key}\n\n\
              Give the agent `scribe` a task, and watch it here being woken:\n  {}\n\n\
              Read what it tells the humans:\n  {}\n\n\
-             See what it remembers:\n  {}\n\n\
+             Read the prompt that it works by, as it is in production:\n  {}\n\n\
              Ctrl-C ends the demo.\n",
             env!("CARGO_PKG_VERSION"),
             curl[0],

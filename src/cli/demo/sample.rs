@@ -14,6 +14,9 @@ pub struct Sample {
     pub scribe: String,
 }
 
+/// The registry of the sample, as a key of its organization names it.
+const REGISTRY: &str = "harbour";
+
 /// Agents: stable key, name, description, model.
 const AGENTS: [(&str, &str, &str, &str); 3] = [
     ("lead", "Lead", "Keeps the board in order and hands out work", "claude-sonnet"),
@@ -21,11 +24,80 @@ const AGENTS: [(&str, &str, &str, &str); 3] = [
     ("tester", "Tester", "Reproduces what users report", "gpt-mini"),
 ];
 
-/// Makes it all.
-pub async fn fill(api: &Client) -> Result<Sample, Error> {
+/// What all agents are told; each prompt imports it.
+const VOICE: &str = "Write plainly, in short sentences, for people who have little time. \
+                     You speak for {{TEAM}}.";
+
+/// Prompts: name, version, text.
+const PROMPTS: [(&str, &str, &str); 4] = [
+    (
+        "lead",
+        "1.0.0",
+        "{{ import \"voice@^1.0\" }}\n\nYou keep the board. Every morning, look for tasks that \
+         nobody has and give each to whoever can do it. More than ten open tasks are too many: \
+         say which can wait.\n",
+    ),
+    (
+        "scribe",
+        "1.0.0",
+        "{{ import \"voice@^1.0\" }}\n\nYou write release notes for {{PRODUCT}}.\n",
+    ),
+    (
+        "scribe",
+        "1.1.0",
+        "{{ import \"voice@^1.0\" }}\n\nYou write release notes for {{PRODUCT}}. Name what the \
+         user gains first, then what was changed; leave out what only we would notice.\n",
+    ),
+    (
+        "tester",
+        "1.0.0",
+        "{{ import \"voice@^1.0\" }}\n\nYou reproduce what users of {{PRODUCT}} report. Answer \
+         with the shortest steps that show it, what happens, and what should.\n",
+    ),
+];
+
+/// The registry with the prompts of the agents; `production` stands on what each works by.
+async fn publish(api: &Client, session: &Client) -> Result<(), Error> {
+    let registry = json!({
+        "slug": REGISTRY, "name": "Harbour", "description": "What our agents are told",
+    });
+    session.post("/registries", registry).await?;
+    let voice = ("promptlet", "voice", "1.0.0", VOICE);
+    let prompts = PROMPTS.map(|(name, version, text)| ("prompt", name, version, text));
+    for (kind, name, version, source) in std::iter::once(voice).chain(prompts) {
+        let publication = json!({
+            "registryRef": REGISTRY, "artifactType": kind, "name": name, "version": version,
+            "source": source,
+        });
+        api.post("/registries/artifacts", publication).await?;
+        let label = json!({
+            "registryRef": REGISTRY, "promptName": name, "artifactType": kind,
+            "label": "production", "version": version,
+        });
+        api.patch("/registries/artifacts/labels", label).await?;
+    }
+    let policy = json!({
+        "name": "No keys in prompts", "severity": "error",
+        "rules": [{"type": "forbidPattern", "value": "sk-[A-Za-z0-9]{20,}"}],
+    });
+    let policy = id(&api.post("/governance/policies", policy).await?);
+    let assignment = json!({"registryRef": REGISTRY});
+    api.post(&format!("/governance/policies/{policy}/assignments"), assignment).await?;
+    let draft = json!({
+        "registryRef": REGISTRY, "artifactType": "prompt", "draftVersion": "1.1.0",
+        "body": "{{ import \"voice@^1.0\" }}\n\nYou reproduce what users report, and say how sure \
+                 you are.\n",
+    });
+    api.post("/prompts/tester/drafts", draft).await?;
+    Ok(())
+}
+
+/// Makes it all; registries are made in a session.
+pub async fn fill(api: &Client, session: &Client) -> Result<Sample, Error> {
     for (slug, name) in [("staging", "Staging"), ("production", "Production")] {
         api.post("/environments", json!({"slug": slug, "name": name})).await?;
     }
+    publish(api, session).await?;
     let search = json!({
         "name": "search-issues", "type": "http", "description": "Finds issues by their words",
         "providerConfig": {"url": "https://issues.acme.test/search?q={query}"},
@@ -39,7 +111,7 @@ pub async fn fill(api: &Client) -> Result<Sample, Error> {
 
     for (key, name, description, model) in AGENTS {
         let draft = json!({
-            "promptName": key, "promptVersion": "^1.0", "model": model, "provider": "anthropic",
+            "registryRef": "acme/harbour", "promptName": key, "promptVersion": "production", "model": model, "provider": "anthropic",
             "toolRefs": [{"toolId": search["id"]}], "variables": {"TEAM": "Shipping"},
         });
         let agent = json!({

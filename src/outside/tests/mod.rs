@@ -2,6 +2,7 @@
 
 mod limits;
 mod many;
+mod names;
 mod tls;
 
 use std::io::ErrorKind;

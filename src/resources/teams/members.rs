@@ -10,7 +10,7 @@ use super::team::{Team, fetch_team, must_exist};
 use super::wakes;
 use crate::api::{Input, Removed, Req, Route};
 use crate::auth::Rule;
-use crate::base::{Error, Field, HttpUrl, Id, List, Name, Result, Skill, StableKey, Time};
+use crate::base::{Error, Field, HttpUrl, Id, List, Name, Result, Sealed, Skill, StableKey, Time};
 use crate::outbox::{EventType, publish};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
@@ -50,7 +50,7 @@ pub struct Member {
     /// Where its wakes are posted.
     pub wake_url: Option<HttpUrl>,
     /// The text of the secret they are signed with, sealed; made with the first `wake_url`, kept.
-    pub wake_secret: Option<Vec<u8>>,
+    pub wake_secret: Option<Sealed>,
     /// Since when.
     pub hired_at: Time,
 }
@@ -101,15 +101,14 @@ pub fn name_if_there(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Opti
 /// The key that a member's wakes are signed with; none if it never had a `wakeUrl`.
 pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
     let Some(sealed) = &member.wake_secret else { return Ok(None) };
-    let text = String::from_utf8(view.keys().open(&secret_place(member.id), sealed)?);
-    text.ok().as_deref().and_then(webhook::secret_key).map(Some).ok_or_else(|| {
+    let text = view.unseal::<Member>(&member.key(), WAKE_SECRET, sealed)?;
+    webhook::secret_key(&text).map(Some).ok_or_else(|| {
         Error::internal(format!("the wake secret of {} is no signing secret", member.id))
     })
 }
 
-fn secret_place(id: Id<Member>) -> Vec<u8> {
-    [b"team_agents.wake_secret ".as_slice(), id.bytes()].concat()
-}
+/// The field in which a [`Member`] keeps it.
+const WAKE_SECRET: &str = "wake_secret";
 
 /// Takes agents out of a team that is being deleted, at most so many; says how many.
 pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
@@ -270,8 +269,7 @@ fn secret_if_first(tx: &Tx, member: &mut Member) -> Option<String> {
         return None;
     }
     let secret = webhook::secret_text(&tx.random());
-    let sealed = tx.keys().seal(&secret_place(member.id), tx.random(), secret.as_bytes());
-    member.wake_secret = Some(sealed);
+    member.wake_secret = Some(tx.seal::<Member>(&member.key(), WAKE_SECRET, &secret));
     Some(secret)
 }
 

@@ -206,3 +206,19 @@ fn transactions_at_the_same_time_are_as_if_one_came_after_the_other() {
     assert_eq!(counted.name.unwrap(), (THREADS * ROUNDS).to_string());
     assert_sound(&store);
 }
+
+#[test]
+fn a_secret_opens_only_in_the_field_of_the_record_it_was_sealed_for() {
+    let store = store();
+    let seal = |tx: &mut Tx| Ok(tx.seal::<Note>(&1, "name", "sesame"));
+    let sealed = store.write_now(org(1), seal).unwrap();
+    let unseal = |org, id, field| {
+        store.read(org, |view| view.unseal::<Note>(&id, field, &sealed)).map_err(|e| e.kind())
+    };
+    assert_eq!(unseal(org(1), 1, "name"), Ok("sesame".into()));
+    assert_eq!(unseal(org(2), 1, "name"), Err(Kind::Internal));
+    assert_eq!(unseal(org(1), 2, "name"), Err(Kind::Internal));
+    assert_eq!(unseal(org(1), 1, "tag"), Err(Kind::Internal));
+    let again = store.write_now(org(1), seal).unwrap();
+    assert_ne!(sealed, again, "whether two secrets are the same is nobody's business");
+}

@@ -1,0 +1,221 @@
+//! Texts that name things: slugs, keys, artifacts, labels, versions, variables. Each form is written
+//! once and reaches the OpenAPI document from here (contract §1, "Text"). ASCII only: a name that
+//! stands in addresses, templates and command lines must look as it is.
+
+use serde_json::json;
+
+use super::text::{Checked, Rule};
+
+/// A slug: `^[a-z0-9]+(?:-[a-z0-9]+)*$`, up to 64, not of the form of a UUID.
+pub type Slug = Checked<SlugRule>;
+/// An agent's stable key: `^[a-z0-9][a-z0-9._-]{0,63}$`, not of the form of a UUID, nor a word that
+/// a route has taken.
+pub type StableKey = Checked<StableKeyRule>;
+/// A version of three numbers: `^\d+\.\d+\.\d+$`.
+pub type Version = Checked<VersionRule>;
+/// The name of a variable or secret: `^[A-Za-z_][A-Za-z0-9_]{0,127}$`.
+pub type VariableName = Checked<VariableNameRule>;
+/// An artifact's name: `^[a-zA-Z0-9._-]+$`, up to 128, neither `.` nor `..`.
+pub type ArtifactName = Checked<ArtifactNameRule>;
+/// A label of an artifact's version: `^[A-Za-z][A-Za-z0-9._-]{0,63}$`.
+pub type Label = Checked<LabelRule>;
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
+}
+
+const LOOKS_LIKE_AN_ID: &str = "must not have the form of an id";
+
+/// The rule of [`Slug`].
+pub struct SlugRule;
+impl Rule for SlugRule {
+    fn check(text: String) -> Result<String, String> {
+        let word = |w: &str| {
+            !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        };
+        match () {
+            _ if !text.split('-').all(word) || text.len() > 64 => {
+                Err("must be 1 to 64 of a-z and 0-9, in words joined by single hyphens".into())
+            }
+            _ if is_uuid(&text) => Err(LOOKS_LIKE_AN_ID.into()),
+            _ => Ok(text),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-z0-9]+(?:-[a-z0-9]+)*$"})
+    }
+}
+
+/// The rule of [`StableKey`].
+pub struct StableKeyRule;
+impl StableKeyRule {
+    /// `/agents/deployments` and `/agents/tool-deployments` are routes of their own.
+    const RESERVED: [&str; 2] = ["deployments", "tool-deployments"];
+}
+impl Rule for StableKeyRule {
+    fn check(text: String) -> Result<String, String> {
+        let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let form = text.len() <= 64
+            && text.bytes().next().is_some_and(lower)
+            && text.bytes().all(|b| lower(b) || matches!(b, b'.' | b'_' | b'-'));
+        match () {
+            _ if !form => Err(
+                "must be 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+                    .into(),
+            ),
+            _ if is_uuid(&text) => Err(LOOKS_LIKE_AN_ID.into()),
+            _ if Self::RESERVED.contains(&text.as_str()) => {
+                Err("is a reserved word; choose another".into())
+            }
+            _ => Ok(text),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$"})
+    }
+}
+
+/// The rule of [`Version`].
+pub struct VersionRule;
+impl Rule for VersionRule {
+    fn check(text: String) -> Result<String, String> {
+        // 64: three 64-bit numbers fit, and no key of ours grows with a version.
+        let number = |n: &str| n.parse::<u64>().is_ok() && n.bytes().all(|b| b.is_ascii_digit());
+        let parts = text.split('.').count();
+        match parts == 3 && text.len() <= 64 && text.split('.').all(number) {
+            true => Ok(text),
+            false => Err("must be a version of three numbers, such as 1.0.0".into()),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "maxLength": 64, "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+$"})
+    }
+}
+impl Version {
+    /// Its three numbers, which compare as versions do (the texts would not).
+    pub fn numbers(&self) -> [u64; 3] {
+        let mut numbers = self.as_str().split('.').map(|n| n.parse().unwrap_or(0));
+        std::array::from_fn(|_| numbers.next().unwrap_or(0))
+    }
+}
+
+/// The rule of [`VariableName`].
+pub struct VariableNameRule;
+impl Rule for VariableNameRule {
+    fn check(text: String) -> Result<String, String> {
+        let form = text.len() <= 128
+            && text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        match form {
+            true => Ok(text),
+            false => {
+                Err("must be 1 to 128 letters, digits and '_', not beginning with a digit".into())
+            }
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,127}$"})
+    }
+}
+
+fn in_artifact_name(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-')
+}
+
+/// The rule of [`ArtifactName`].
+pub struct ArtifactNameRule;
+impl Rule for ArtifactNameRule {
+    fn check(text: String) -> Result<String, String> {
+        let form = (1..=128).contains(&text.len()) && text.bytes().all(in_artifact_name);
+        match () {
+            _ if !form => Err("must be 1 to 128 of letters, digits, '.', '_' and '-'".into()),
+            // In an address they would lead elsewhere.
+            _ if text == "." || text == ".." => Err("must not be '.' or '..'".into()),
+            _ => Ok(text),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[a-zA-Z0-9._-]+$"})
+    }
+}
+
+/// The rule of [`Label`].
+pub struct LabelRule;
+impl Rule for LabelRule {
+    fn check(text: String) -> Result<String, String> {
+        let form = text.len() <= 64
+            && text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
+            && text.bytes().all(in_artifact_name);
+        match form {
+            true => Ok(text),
+            false => Err("must be 1 to 64 of letters, digits, '.', '_' and '-', beginning with a \
+                          letter"
+                .into()),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9._-]{0,63}$"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good<R: Rule>(texts: &[&str]) {
+        for text in texts {
+            assert!(Checked::<R>::parse(*text).is_ok(), "{text:?} should do");
+        }
+    }
+
+    fn bad<R: Rule>(texts: &[&str]) {
+        for text in texts {
+            assert!(Checked::<R>::parse(*text).is_err(), "{text:?} should not do");
+        }
+    }
+
+    #[test]
+    fn slugs_and_stable_keys_keep_their_form_and_are_no_ids() {
+        let uuid = "01890a5d-ac96-774b-bcce-b302099a8057";
+        good::<SlugRule>(&["a", "a-b", "9-lives", &"a".repeat(64)]);
+        bad::<SlugRule>(&["", "-a", "a-", "a--b", "A", "a_b", "ä", uuid, &"a".repeat(65)]);
+        good::<StableKeyRule>(&["a", "a.b_c-d", "0", "a-"]);
+        bad::<StableKeyRule>(&["", ".a", "A", "deployments", "tool-deployments", uuid]);
+    }
+
+    #[test]
+    fn versions_are_three_numbers() {
+        good::<VersionRule>(&["0.0.0", "1.20.300"]);
+        bad::<VersionRule>(&["1", "1.2", "1.2.3.4", "1.2.x", "+1.2.3", "", "1..2", "v1.2.3"]);
+        assert!(
+            Version::parse("1.10.0").unwrap().numbers()
+                > Version::parse("1.9.9").unwrap().numbers()
+        );
+    }
+
+    #[test]
+    fn artifact_names_and_labels_keep_their_form() {
+        good::<ArtifactNameRule>(&[
+            "a",
+            "9",
+            "tone-of-voice",
+            "A_b.c",
+            "...",
+            ".a",
+            &"a".repeat(128),
+        ]);
+        bad::<ArtifactNameRule>(&[
+            "",
+            ".",
+            "..",
+            "a b",
+            "a/b",
+            "a@1",
+            "ä",
+            "a\n",
+            &"a".repeat(129),
+        ]);
+        good::<LabelRule>(&["a", "production", "A.b_c-9", &"a".repeat(64)]);
+        bad::<LabelRule>(&["", "1.0", "-a", ".a", "_a", "a b", "a@b", "ä", &"a".repeat(65)]);
+    }
+}
