@@ -1,29 +1,33 @@
 //! Examining a text by policies: when something is published, and when somebody only asks.
 
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::registries::{self, Registry};
+use super::super::registries::{self, ArtifactType, Registry};
+use super::assignments;
 use super::flags::Flag;
 use super::judge::{self, JUDGE_SECS};
 use super::policies::{Policy, Severity};
 use super::rules::{self, Content, RuleType};
-use super::{ArtifactType, assignments};
 use crate::api::{Calls, Input, Req, Route};
 use crate::auth::Rule;
-use crate::base::{Error, Id, Issue, JsonMap, List, Result, Text};
+use crate::base::{ArtifactName, Id, Issue, JsonMap, List, Range, Result, Text, Version};
 use crate::outbox::{EventType, publish};
 use crate::store::{Tx, View};
+use crate::templates;
 
 /// What is about to be published.
 pub struct Subject<'a> {
     /// What it is.
     pub kind: ArtifactType,
     /// Its name.
-    pub name: &'a str,
+    pub name: &'a ArtifactName,
     /// Its version.
-    pub version: &'a str,
+    pub version: &'a Version,
     /// Its text after compiling, before its variables are filled.
     pub text: &'a str,
     /// The variables in it.
@@ -54,18 +58,14 @@ pub struct BrokenRule {
     policy_id: Id<Policy>,
     rule: RuleType,
     severity: Severity,
-    /// What must be otherwise.
-    message: String,
+    /// What must be otherwise, as a phrase: "must not match …".
+    pub message: String,
 }
 
 impl Verdict {
-    /// Why the text is not published, if it is not: one issue at `path` for each rule that refuses
-    /// it.
-    pub fn refusal(&self, path: &str) -> Option<Error> {
-        let refusing = self.issues.iter().filter(|issue| issue.severity == Severity::Error);
-        let issues: Vec<_> =
-            refusing.map(|issue| Issue::new(path, issue.message.as_str())).collect();
-        (!issues.is_empty()).then(|| Error::invalid(issues))
+    /// Why the text is not published, if it is not.
+    pub fn refusals(&self) -> impl Iterator<Item = &BrokenRule> {
+        self.issues.iter().filter(|issue| issue.severity == Severity::Error)
     }
 }
 
@@ -87,44 +87,18 @@ pub fn examine(
     by_policies(&tx.view(), &policies, &Content { text, variables, metadata, model }, calls)
 }
 
-/// Writes what follows from a verdict: the event, and a flag for each rule that is broken by what
-/// is published all the same. Called with a refusing verdict too, whose event stays although
-/// nothing is published.
+/// Writes what follows for what is published: the event, and a flag for each broken rule.
 ///
 /// # Errors
-/// 404 if the registry is not there.
+/// If the store fails.
 pub fn settle(
     tx: &mut Tx,
-    registry: Id<Registry>,
+    registry: &Registry,
     subject: &Subject,
     verdict: &Verdict,
 ) -> Result<()> {
-    if verdict.policies.is_empty() {
-        return Ok(());
-    }
-    let registry = registries::get(&tx.view(), registry)?.ok_or_else(Error::not_found)?;
+    tell(tx, registry, subject, verdict, true)?;
     let registry_ref = registry.reference(&tx.view())?;
-    let is_refused = verdict.refusal("").is_some();
-    let mut payload = json!({
-        "registryId": registry.id,
-        "registryRef": registry_ref,
-        "artifactType": subject.kind,
-        "name": subject.name,
-        "version": subject.version,
-        "model": subject.model,
-    });
-    if verdict.passed {
-        payload["policyIds"] = json!(verdict.policies);
-        return publish(tx, EventType::GovernancePassed, payload);
-    }
-    let mut broken: Vec<_> = verdict.issues.iter().map(|issue| issue.policy_id).collect();
-    broken.dedup();
-    payload["policyIds"] = json!(broken);
-    payload["published"] = json!(!is_refused);
-    publish(tx, EventType::GovernanceViolation, payload)?;
-    if is_refused {
-        return Ok(());
-    }
     for issue in &verdict.issues {
         let flag = Flag {
             id: tx.new_id(),
@@ -132,8 +106,8 @@ pub fn settle(
             registry: registry.id,
             registry_ref: registry_ref.clone(),
             artifact_type: subject.kind,
-            name: subject.name.into(),
-            version: subject.version.into(),
+            name: subject.name.clone(),
+            version: subject.version.clone(),
             rule: issue.rule,
             message: issue.message.clone(),
             created_at: tx.now(),
@@ -143,6 +117,51 @@ pub fn settle(
         tx.insert(&flag)?;
     }
     Ok(())
+}
+
+/// Writes what follows for what is refused, by its own verdict or with others: the event, if a rule
+/// is broken. It stays although nothing is published.
+///
+/// # Errors
+/// If the store fails.
+pub fn refuse(
+    tx: &mut Tx,
+    registry: &Registry,
+    subject: &Subject,
+    verdict: &Verdict,
+) -> Result<()> {
+    match verdict.passed {
+        true => Ok(()),
+        false => tell(tx, registry, subject, verdict, false),
+    }
+}
+
+fn tell(
+    tx: &mut Tx,
+    registry: &Registry,
+    subject: &Subject,
+    verdict: &Verdict,
+    is_published: bool,
+) -> Result<()> {
+    if verdict.policies.is_empty() {
+        return Ok(());
+    }
+    let broken: BTreeSet<_> = verdict.issues.iter().map(|issue| issue.policy_id).collect();
+    let (event, policies) = match verdict.passed {
+        true => (EventType::GovernancePassed, json!(verdict.policies)),
+        false => (EventType::GovernanceViolation, json!(broken)),
+    };
+    let payload = json!({
+        "registryId": registry.id,
+        "registryRef": registry.reference(&tx.view())?,
+        "artifactType": subject.kind,
+        "name": subject.name,
+        "version": subject.version,
+        "model": subject.model,
+        "policyIds": policies,
+        "published": is_published,
+    });
+    publish(tx, event, payload)
 }
 
 /// What these policies say of a content. Judges are asked last, and only about what nothing else
@@ -182,12 +201,15 @@ fn broken(policy: &Policy, rule: RuleType, message: String) -> BrokenRule {
 
 // ── Asking ───────────────────────────────────────────────────────────────────
 
+/// The longest text that compiling gives.
+const MAX_CHARS: usize = templates::MAX_TEXT_BYTES;
+
 /// A text to examine: as it would be published, imports and all.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GovernanceCheck {
     /// The text, as compiling leaves it: its variables stand in it as `{{NAME}}`.
-    text: Text<0, 1_000_000>,
+    text: Text<0, MAX_CHARS>,
     /// The policies to examine it by.
     policy_ids: Option<List<Id<Policy>, 1, 20>>,
     /// A registry, whose policies it is to be examined by too.
@@ -235,8 +257,9 @@ fn check(view: &View, req: &Req<(), GovernanceCheck>, calls: &mut Calls) -> Resu
 /// The variables of a text that is compiled already. What is no placeholder is none: whether the
 /// text is well-formed is told by publishing it.
 fn variables_in(text: &str) -> Vec<String> {
-    let _ = text;
-    Vec::new()
+    let nothing = |_: &ArtifactName, _: &Range| Ok::<_, Infallible>(Err(String::new()));
+    let Ok(compilation) = templates::compile(text, nothing);
+    compilation.variables
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

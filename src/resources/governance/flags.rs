@@ -5,13 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::registries::{self, Registry};
+use super::super::registries::{self, ArtifactType, Registry};
+use super::hidden;
 use super::policies::Policy;
 use super::rules::RuleType;
-use super::{ArtifactType, hidden};
 use crate::api::{Input, Req, Route};
 use crate::auth::{Rule, User};
-use crate::base::{Error, Id, Result, Time};
+use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{EventType, publish};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Step, Tx, View};
 
@@ -32,9 +32,9 @@ pub struct Flag {
     /// What was published.
     pub artifact_type: ArtifactType,
     /// Its name.
-    pub name: String,
+    pub name: ArtifactName,
     /// Its version.
-    pub version: String,
+    pub version: Version,
     /// What kind of rule it breaks.
     pub rule: RuleType,
     /// How.
@@ -126,11 +126,8 @@ fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
     if old.is_cleared() {
         return Err(Error::conflict("flag_cleared", "this flag was cleared already"));
     }
-    let new = Flag {
-        cleared_at: Some(tx.now()),
-        cleared_by: Some(req.caller().user()),
-        ..old.clone()
-    };
+    let new =
+        Flag { cleared_at: Some(tx.now()), cleared_by: Some(req.caller().user()), ..old.clone() };
     tx.replace(&old, &new)?;
     let payload = json!({
         "flagId": new.id,

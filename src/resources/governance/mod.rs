@@ -13,10 +13,6 @@ mod rules;
 
 use std::collections::BTreeSet;
 
-use bincode::{Decode, Encode};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::registries::Registry;
 use crate::api::Resource;
 use crate::auth::{Access, Caller, ResourceType};
@@ -24,7 +20,7 @@ use crate::base::{Id, Result};
 use crate::store::{Source, TableInfo, Tx, View};
 
 use assignments::Assignment;
-pub use examination::{Subject, Verdict, examine, settle};
+pub use examination::{Subject, Verdict, examine, refuse, settle};
 use flags::Flag;
 pub use judge::JUDGE_SECS;
 use policies::Policy;
@@ -35,26 +31,10 @@ pub const RESOURCE: Resource = Resource {
         let routes = [policies::routes, assignments::routes, examination::routes, flags::routes];
         routes.iter().flat_map(|routes| routes()).collect()
     },
-    tables: &[
-        TableInfo::of::<Policy>(),
-        TableInfo::of::<Assignment>(),
-        TableInfo::of::<Flag>(),
-    ],
+    tables: &[TableInfo::of::<Policy>(), TableInfo::of::<Assignment>(), TableInfo::of::<Flag>()],
     jobs: &[],
     sweeps: &[],
 };
-
-/// What is published in a registry (contract §3).
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum ArtifactType {
-    /// A prompt.
-    Prompt,
-    /// A piece that prompts import.
-    Promptlet,
-}
 
 /// Removes the assignments to a registry that goes, and at most so many of its flags; says how many
 /// flags. Where they are fewer than was allowed, nothing is left.

@@ -43,9 +43,7 @@ impl Record for Policy {
 }
 
 /// What follows when a rule is broken.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It is not published.

@@ -24,9 +24,7 @@ const MAX_PATTERNS_BYTES: usize = 1024 * 1024;
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// What a rule asks.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RuleType {
     /// That a pattern occurs nowhere.
@@ -273,8 +271,7 @@ mod tests {
         let variables = ["NAME".to_string(), "tone".to_string()];
         let metadata = JsonMap(json!({"owner": null}).as_object().unwrap().clone());
         let text = "Grüße, {{NAME}}!\nSECRET={{tone}}";
-        let content =
-            Content { text, variables: &variables, metadata: &metadata, model: "gpt-5" };
+        let content = Content { text, variables: &variables, metadata: &metadata, model: "gpt-5" };
         let length = text.chars().count();
         for (kind, value, is_kept) in [
             ("forbidPattern", json!("SECRET"), false),

@@ -99,9 +99,7 @@ impl LlmProvider {
 }
 
 /// Whose API a connection speaks.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// OpenAI's.
