@@ -121,14 +121,14 @@ pub(super) fn forget_registry(tx: &mut Tx, registry: Id<Registry>) -> Result<()>
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment>> {
+pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment>> {
     let policy: Policy = view.fetch(&req.at)?;
     let hidden = hidden(view, req.caller())?;
     let is_shown = |assignment: &Assignment| !hidden.contains(&assignment.registry_id);
     view.page(Source::TABLE, &policy.id, Order::Descending, &req.part, is_shown)
 }
 
-fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Result<Assignment> {
+pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Result<Assignment> {
     let policy: Policy = tx.fetch(&req.at)?;
     let registry = req.input.registry(&tx.view())?;
     let assignment = Assignment {
@@ -150,7 +150,7 @@ fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Result<Assignmen
     Ok(assignment)
 }
 
-fn remove(tx: &mut Tx, req: &Req<(Id<Policy>, Id<Assignment>)>) -> Result<Removed> {
+pub(super) fn remove(tx: &mut Tx, req: &Req<(Id<Policy>, Id<Assignment>)>) -> Result<Removed> {
     let assignment: Assignment = tx.fetch(&req.at)?;
     tx.remove(&assignment)?;
     Ok(Removed::new(assignment.id))

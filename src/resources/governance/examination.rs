@@ -195,7 +195,7 @@ fn by_policies(
 }
 
 fn broken(policy: &Policy, rule: RuleType, message: String) -> BrokenRule {
-    let message = format!("{message} (policy {:?})", policy.name.as_str());
+    let message = format!("{message} (policy \"{}\")", policy.name);
     BrokenRule { policy_id: policy.id, rule, severity: policy.severity, message }
 }
 
@@ -231,7 +231,11 @@ impl Input for GovernanceCheck {
 /// The model of what is for any.
 const GENERIC: &str = "generic";
 
-fn check(view: &View, req: &Req<(), GovernanceCheck>, calls: &mut Calls) -> Result<Verdict> {
+pub(super) fn check(
+    view: &View,
+    req: &Req<(), GovernanceCheck>,
+    calls: &mut Calls,
+) -> Result<Verdict> {
     let input = &req.input;
     let mut policies = Vec::new();
     if let Some(reference) = &input.registry_ref {

@@ -105,7 +105,7 @@ pub(super) fn forget_registry(
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>> {
+pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>> {
     let cleared = req.input.cleared.unwrap_or(false);
     let hidden = hidden(view, req.caller())?;
     let is_shown = |flag: &Flag| !hidden.contains(&flag.registry);
@@ -121,7 +121,7 @@ fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>> {
     }
 }
 
-fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
+pub(super) fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
     let old: Flag = tx.fetch(&req.at)?;
     if old.is_cleared() {
         return Err(Error::conflict("flag_cleared", "this flag was cleared already"));

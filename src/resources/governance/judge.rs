@@ -7,7 +7,7 @@ use serde_json::{Deserializer, Value};
 
 use super::super::llm_providers::{self, LlmProvider, Question};
 use super::policies::Policy;
-use super::rules::{PolicyRule, RuleValue};
+use super::rules::{PolicyRule, RuleValue, quoted};
 use crate::api::Calls;
 use crate::base::{Error, Kind, Result};
 use crate::store::View;
@@ -46,11 +46,11 @@ pub fn fault(
     });
     match verdict {
         Ok(Opinion { pass: true, .. }) => Ok(None),
-        Ok(Opinion { reason: None, .. }) => Ok(Some(format!("must satisfy {question:?}"))),
+        Ok(Opinion { reason: None, .. }) => Ok(Some(format!("must satisfy {}", quoted(question)))),
         Ok(Opinion { reason: Some(reason), .. }) => {
-            Ok(Some(format!("must satisfy {question:?}; the judge says: {reason}")))
+            Ok(Some(format!("must satisfy {}; the judge says: {reason}", quoted(question))))
         }
-        Err(why) => Err(cannot_ask(policy, &format!("{:?}: {why}", provider.name.as_str()))),
+        Err(why) => Err(cannot_ask(policy, &format!("LLM provider \"{}\": {why}", provider.name))),
     }
 }
 
@@ -63,12 +63,8 @@ fn provider(view: &View, policy: &Policy, rule: &PolicyRule) -> Result<LlmProvid
 }
 
 fn cannot_ask(policy: &Policy, why: &str) -> Error {
-    let policy = policy.name.as_str();
-    Error::new(
-        Kind::Upstream,
-        "upstream",
-        format!("the judge of the policy {policy:?} cannot be asked: LLM provider {why}"),
-    )
+    let message = format!("the judge of the policy \"{}\" cannot be asked: {why}", policy.name);
+    Error::new(Kind::Upstream, "upstream", message)
 }
 
 // ── The question ─────────────────────────────────────────────────────────────
@@ -190,7 +186,7 @@ mod tests {
             "maybe",
             "yes and no",
             "{}",
-            "[true]",
+            "[true, false]",
             r#"{"pass": "true"}"#,
             r#"{"pass": 1}"#,
             r#"{"verdict": {"pass": true}}"#,

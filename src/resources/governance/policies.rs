@@ -91,15 +91,15 @@ impl Input for PolicyPatch {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req) -> Result<Page<Policy>> {
+pub(super) fn list(view: &View, req: &Req) -> Result<Page<Policy>> {
     view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true)
 }
 
-fn show(view: &View, req: &Req<Id<Policy>>) -> Result<Policy> {
+pub(super) fn show(view: &View, req: &Req<Id<Policy>>) -> Result<Policy> {
     view.fetch(&req.at)
 }
 
-fn create(tx: &mut Tx, req: &Req<(), NewPolicy>) -> Result<Policy> {
+pub(super) fn create(tx: &mut Tx, req: &Req<(), NewPolicy>) -> Result<Policy> {
     let new = &req.input;
     let policy = Policy {
         id: tx.new_id(),
@@ -115,7 +115,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewPolicy>) -> Result<Policy> {
     Ok(policy)
 }
 
-fn change(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<Policy> {
+pub(super) fn change(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<Policy> {
     let patch = &req.input;
     let old: Policy = tx.fetch(&req.at)?;
     let mut new = old.clone();
@@ -156,7 +156,7 @@ fn note_judges(tx: &mut Tx, policy: &Policy) -> Result<()> {
 }
 
 /// Its assignments go with it. Flags stay: what they tell of was published all the same.
-fn remove(tx: &mut Tx, req: &Req<Id<Policy>>) -> Result<Removed> {
+pub(super) fn remove(tx: &mut Tx, req: &Req<Id<Policy>>) -> Result<Removed> {
     let policy: Policy = tx.fetch(&req.at)?;
     llm_providers::note_uses(tx, policy.id.cast(), &[])?;
     assignments::forget_policy(tx, policy.id)?;

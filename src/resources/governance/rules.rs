@@ -218,10 +218,10 @@ pub fn fault(rule: &PolicyRule, content: &Content) -> Result<Option<String>> {
     let uses = || content.variables.iter().any(|variable| variable == value);
     let (is_broken, message) = match rule.kind {
         RuleType::ForbidPattern => {
-            (occurs(value, content.text)?, format!("must not match {value:?}"))
+            (occurs(value, content.text)?, format!("must not match {}", quoted(value)))
         }
         RuleType::RequirePattern => {
-            (!occurs(value, content.text)?, format!("must match {value:?}"))
+            (!occurs(value, content.text)?, format!("must match {}", quoted(value)))
         }
         RuleType::MaxLength => {
             let RuleValue::Number(most) = rule.value else { return Ok(None) };
@@ -232,14 +232,24 @@ pub fn fault(rule: &PolicyRule, content: &Content) -> Result<Option<String>> {
         RuleType::ForbidVariable => (uses(), format!("must not use the variable {value}")),
         RuleType::RequireMetadata => {
             let is_there = content.metadata.0.contains_key(value);
-            (!is_there, format!("must come with {value:?} in its metadata"))
+            (!is_there, format!("must come with {} in its metadata", quoted(value)))
         }
         RuleType::ForbidModel => {
-            (content.model == value, format!("must not be for the model {value:?}"))
+            (content.model == value, format!("must not be for the model {}", quoted(value)))
         }
         RuleType::Judge => (false, String::new()),
     };
     Ok(is_broken.then_some(message))
+}
+
+/// A rule's value as a message repeats it.
+pub fn quoted(value: &str) -> String {
+    /// Characters; some values are long, and messages shall not be.
+    const MOST: usize = 200;
+    match value.char_indices().nth(MOST) {
+        None => format!("\"{value}\""),
+        Some((end, _)) => format!("\"{}…\"", &value[..end]),
+    }
 }
 
 fn occurs(pattern: &str, text: &str) -> Result<bool> {

@@ -372,4 +372,4 @@ fn routes() -> Vec<Route> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

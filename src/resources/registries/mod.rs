@@ -7,7 +7,7 @@
 mod kind;
 mod locate;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
