@@ -63,8 +63,11 @@ fn provider(view: &View, policy: &Policy, rule: &PolicyRule) -> Result<LlmProvid
 }
 
 fn cannot_ask(policy: &Policy, why: &str) -> Error {
-    let message = format!("the judge of the policy \"{}\" cannot be asked: {why}", policy.name);
-    Error::new(Kind::Upstream, "upstream", message)
+    Error::new(
+        Kind::Upstream,
+        "llm_provider_failed",
+        format!("the judge of the policy \"{}\" cannot be asked: {why}", policy.name),
+    )
 }
 
 // ── The question ─────────────────────────────────────────────────────────────

@@ -21,6 +21,10 @@ const MAX_PATTERN_BYTES: usize = 512 * 1024;
 /// milliseconds, whenever something is published.
 const MAX_PATTERNS_BYTES: usize = 1024 * 1024;
 
+/// A policy has at most 5 judges: all judges of a registry are asked at the same time, each with the
+/// whole text.
+const MAX_JUDGES: usize = 5;
+
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// What a rule asks.
@@ -153,6 +157,9 @@ impl NewRule {
 pub fn check(rules: &NewRules, issues: &mut Vec<Issue>) {
     let before = issues.len();
     let mut patterns = Vec::new();
+    if rules.iter().filter(|rule| rule.kind == RuleType::Judge).count() > MAX_JUDGES {
+        issues.push(Issue::new("rules", format!("must have at most {MAX_JUDGES} judges")));
+    }
     for (n, rule) in rules.iter().enumerate() {
         match rule.read() {
             Ok(rule) => patterns.extend(pattern_of(&rule).map(String::from)),
@@ -346,6 +353,13 @@ mod tests {
         let together = issues(json!(vec![one(half); 10]));
         assert_eq!(together.len(), 1);
         assert_eq!(together[0].0, "rules");
+    }
+
+    #[test]
+    fn a_policy_has_five_judges_at_most() {
+        let judges = |count| issues(json!(vec![json!({"type": "judge", "value": "q"}); count]));
+        assert_eq!(judges(5), []);
+        assert_eq!(judges(6)[0].0, "rules");
     }
 
     /// A pattern that takes other engines longer than the universe has been there.

@@ -459,7 +459,7 @@ fn a_judge_that_cannot_be_asked_is_told_with_its_provider() {
         (heard(200, ""), "says nothing"),
     ] {
         let error: Error = judged(&world, body.clone(), answer).0.unwrap_err();
-        assert_eq!((error.kind(), error.code()), (Kind::Upstream, "upstream"));
+        assert_eq!((error.kind(), error.code()), (Kind::Upstream, "llm_provider_failed"));
         let message = error.message();
         let begin =
             "the judge of the policy \"House rules\" cannot be asked: LLM provider \"Ours\": ";

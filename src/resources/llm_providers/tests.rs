@@ -1,3 +1,5 @@
+//! Connections to LLM providers: what is kept of them, and what their tests say.
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
