@@ -20,9 +20,9 @@ use crate::base::{
 };
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
-pub use chat::{Question, Said, ask};
+pub use chat::{Question, ask};
 use uses::ProviderUse;
-pub use uses::{Asker, note_uses};
+pub use uses::note_uses;
 
 /// LLM providers and what uses them.
 pub const RESOURCE: Resource = Resource {
