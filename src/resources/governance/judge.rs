@@ -120,7 +120,7 @@ fn read(said: &str) -> Option<Opinion> {
     // Thoughts may weigh both.
     let said = said.rsplit("</think>").next().unwrap_or(said);
     let mut opinions = objects(said).into_iter().filter_map(|object| {
-        let pass = object.get("pass")?.as_bool()?;
+        let pass = object.get("pass").or(object.get("passed"))?.as_bool()?;
         let reason = object.get("reason").and_then(Value::as_str).map(shown);
         Some(Opinion { pass, reason: reason.filter(|reason| !reason.is_empty()) })
     });
@@ -173,6 +173,7 @@ mod tests {
             (r#"Sure {well}! Here: {"pass": true, "reason": ""} Bye."#, true, None),
             (r#"<think>{"pass": true}? no: {</think>{"pass": false}"#, false, None),
             (r#"{"pass": true, "reason": "x"} {"pass": true}"#, true, Some("x")),
+            (r#"{"passed": false, "reason": "x"}"#, false, Some("x")),
             ("Yes.", true, None),
             ("**no**", false, None),
         ] {

@@ -456,7 +456,7 @@ fn a_judge_that_cannot_be_asked_is_told_with_its_provider() {
         (heard(401, "{}"), "status 401"),
         (heard(307, "{}"), "redirects"),
         (heard(200, "I would rather not say"), "no verdict"),
-        (heard(200, ""), "says nothing"),
+        (heard(200, ""), "no verdict"),
     ] {
         let error: Error = judged(&world, body.clone(), answer).0.unwrap_err();
         assert_eq!((error.kind(), error.code()), (Kind::Upstream, "llm_provider_failed"));
