@@ -4,6 +4,8 @@
 mod environments;
 pub mod organizations;
 mod registries;
+mod llm_providers;
+mod governance;
 mod tools;
 mod agents;
 mod teams;
@@ -24,6 +26,8 @@ pub const ALL: &[Resource] = &[
     environments::RESOURCE,
     registries::RESOURCE,
     organizations::RESOURCE,
+    llm_providers::RESOURCE,
+    governance::RESOURCE,
     tools::RESOURCE,
     agents::RESOURCE,
     teams::RESOURCE,
