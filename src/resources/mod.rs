@@ -6,7 +6,9 @@ pub mod organizations;
 mod registries;
 mod llm_providers;
 mod governance;
+mod artifacts;
 mod tools;
+mod variable_usage;
 mod agents;
 mod teams;
 mod notifications;
@@ -28,7 +30,9 @@ pub const ALL: &[Resource] = &[
     organizations::RESOURCE,
     llm_providers::RESOURCE,
     governance::RESOURCE,
+    artifacts::RESOURCE,
     tools::RESOURCE,
+    variable_usage::RESOURCE,
     agents::RESOURCE,
     teams::RESOURCE,
     teams::memories::RESOURCE,

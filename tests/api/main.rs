@@ -9,7 +9,9 @@ mod schema;
 mod world;
 
 mod agents;
+mod artifacts;
 mod conditions;
+mod drafts;
 mod environments;
 mod governance;
 mod ids;
@@ -19,6 +21,7 @@ mod notifications;
 mod order;
 mod people;
 mod records;
+mod registries;
 mod repeats;
 mod routes;
 mod teams;
