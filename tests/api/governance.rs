@@ -30,7 +30,10 @@ fn registry(acme: &World, slug: &str) -> String {
 #[test]
 fn a_policy_is_made_changed_and_deleted_by_admins_and_read_by_members() {
     let acme = World::new();
-    let rules = json!([{"type": "forbidPattern", "value": r"\bsecret\b"}, {"type": "maxLength", "value": 10}]);
+    let rules = json!([
+        {"type": "forbidPattern", "value": r"\bsecret\b"},
+        {"type": "maxLength", "value": 10},
+    ]);
     let body = json!({"name": "P", "severity": "warning", "rules": rules, "description": "d"});
     acme.member.post(POLICIES, body.clone()).refused(403, "admin_required");
     let made = acme.admin.post(POLICIES, body).ok();
