@@ -42,7 +42,8 @@ fn a_provider_is_made_changed_and_deleted_by_admins_and_read_by_members() {
     assert_eq!(acme.member.get("/llm-providers").items(), [made]);
 
     acme.member.patch(&path, json!({"name": "P"})).refused(403, "admin_required");
-    let patch = json!({"name": "P", "provider": "google", "baseUrl": "https://a.test", "config": {"a": [1]}});
+    let patch = json!({"name": "P", "provider": "google", "baseUrl": "https://a.test",
+        "config": {"a": [1]}});
     let changed = acme.admin.patch(&path, patch).ok();
     let shown = json!(["P", "openai", "https://a.test", {"a": [1]}]);
     assert_eq!(pick(&changed, "name provider baseUrl config"), shown);

@@ -60,6 +60,7 @@ pub enum Severity {
 pub struct NewPolicy {
     name: Name,
     severity: Severity,
+    /// At most 5 of them judges.
     rules: NewRules,
     description: Option<Description>,
 }

@@ -21,8 +21,8 @@ const MAX_PATTERN_BYTES: usize = 512 * 1024;
 /// milliseconds, whenever something is published.
 const MAX_PATTERNS_BYTES: usize = 1024 * 1024;
 
-/// A policy has at most 5 judges: all judges of a registry are asked at the same time, each with the
-/// whole text.
+/// A policy has at most 5 judges: all judges of a registry are asked at once, each with the whole
+/// text.
 const MAX_JUDGES: usize = 5;
 
 // ── Record ───────────────────────────────────────────────────────────────────

@@ -37,8 +37,13 @@ fn assigned(world: &World, severity: &str, rules: Value, registry: &Registry) ->
     policy
 }
 
-/// Does what publishing a text does; the refusals.
-fn publish(world: &World, registry: &Registry, text: &'static str) -> Vec<String> {
+/// Does what publishing a text does, alone or with one that is refused; the refusals.
+fn publish_with(
+    world: &World,
+    registry: &Registry,
+    text: &'static str,
+    with_refused: bool,
+) -> Vec<String> {
     let registry = registry.clone();
     let done = world.store.write_now(world.org, move |tx| {
         let (name, version) = (ArtifactName::parse("greeting"), Version::parse("1.0.0"));
@@ -54,13 +59,17 @@ fn publish(world: &World, registry: &Registry, text: &'static str) -> Vec<String
         let mut calls = Calls::default();
         let verdict = examine(tx, registry.id, &subject, &mut calls)?;
         let refusals: Vec<_> = verdict.refusals().map(|issue| issue.message.clone()).collect();
-        match refusals.is_empty() {
+        match refusals.is_empty() && !with_refused {
             true => settle(tx, &registry, &subject, &verdict)?,
             false => refuse(tx, &registry, &subject, &verdict)?,
         }
         Ok(refusals)
     });
     done.unwrap()
+}
+
+fn publish(world: &World, registry: &Registry, text: &'static str) -> Vec<String> {
+    publish_with(world, registry, text, false)
 }
 
 fn events(world: &World) -> Vec<(EventType, Value)> {
@@ -142,7 +151,10 @@ fn a_policy_shows_every_field_of_every_rule() {
 #[test]
 fn a_judge_needs_a_provider_that_is_there_and_keeps_it() {
     let world = World::new();
-    let judge = |provider: Value| json!([{"type": "judge", "value": "Is it kind?", "llmProviderId": provider}]);
+    let judge = |provider: Value| {
+        let value = "Is it kind?";
+        json!([{"type": "judge", "value": value, "llmProviderId": provider}])
+    };
     let error = policy(&world, "error", judge(json!(null))).unwrap_err();
     assert_eq!(error.issues()[0].path, "rules[0].llmProviderId");
     let error = policy(&world, "error", judge(json!(Id::<()>::NOTHING))).unwrap_err();
@@ -150,6 +162,18 @@ fn a_judge_needs_a_provider_that_is_there_and_keeps_it() {
 
     let provider = judge_at(&world, "http://a.test");
     let made = policy(&world, "error", judge(json!(provider))).unwrap();
+    let remove = || llm_provider::delete(&world, provider);
+    assert_eq!(remove().unwrap_err().code(), "llm_provider_in_use");
+    let change = |rules: Value| {
+        let patch = World::input(json!({"rules": rules})).unwrap();
+        world.write_as(&world.owner, policies::change, made.id, patch)
+    };
+    change(json!([{"type": "maxLength", "value": 1}])).unwrap();
+    remove().unwrap();
+    assert_eq!(change(judge(json!(provider))).unwrap_err().kind(), Kind::NotFound);
+
+    let provider = judge_at(&world, "http://a.test");
+    change(judge(json!(provider))).unwrap();
     let remove = || llm_provider::delete(&world, provider);
     assert_eq!(remove().unwrap_err().code(), "llm_provider_in_use");
     world.write_as(&world.owner, policies::remove, made.id, ()).unwrap();
@@ -292,6 +316,19 @@ fn an_error_refuses_and_is_told_but_raises_no_flag() {
     let (event, payload) = events(&world).remove(0);
     assert_eq!((event, &payload["published"]), (EventType::GovernanceViolation, &json!(false)));
     assert_eq!(payload["policyIds"], json!([strict.id, mild.id]));
+    assert_eq!(listed(&world, &world.member, json!({})), []);
+}
+
+#[test]
+fn what_is_refused_with_others_is_told_where_it_breaks_a_rule_and_raises_no_flag() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    assigned(&world, "warning", json!([{"type": "forbidPattern", "value": "x"}]), &main);
+    publish_with(&world, &main, "good", true);
+    assert_eq!(events(&world), []);
+    publish_with(&world, &main, "x", true);
+    let (event, payload) = events(&world).remove(0);
+    assert_eq!((event, &payload["published"]), (EventType::GovernanceViolation, &json!(false)));
     assert_eq!(listed(&world, &world.member, json!({})), []);
 }
 

@@ -101,6 +101,7 @@ impl LlmProvider {
 /// Whose API a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "LlmProviderKind")]
 pub enum Provider {
     /// OpenAI's.
     Openai,
@@ -171,7 +172,8 @@ pub struct NewLlmProvider {
     api_key: Option<ProviderKey>,
     /// Where the API is. `custom` needs one.
     base_url: Option<HttpUrl>,
-    /// Settings, empty where it is absent. `model` names the model that judges and the test ask.
+    /// Settings, empty where it is absent. `model` names the model that judges and the test ask;
+    /// without it that is a small one of the provider's, or whichever a `custom` server chooses.
     config: Option<JsonMap>,
     /// Whether judges that name no provider ask this one; it takes that from the one that does.
     is_default: Option<bool>,

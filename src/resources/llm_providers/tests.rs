@@ -178,16 +178,13 @@ fn who_is_asked_is_not_deleted() {
 fn each_provider_is_asked_in_its_own_words() {
     let world = World::new();
     let heard = || Err(Failure::Busy);
+    let google = "https://generativelanguage.googleapis.com/v1beta/models/";
+    let google = format!("{google}gemini-3.5-flash-lite:generateContent");
     for (provider, url, key, model) in [
         ("openai", "https://api.openai.com/v1/chat/completions", "authorization", true),
         ("openrouter", "https://openrouter.ai/api/v1/chat/completions", "authorization", true),
         ("anthropic", "https://api.anthropic.com/v1/messages", "x-api-key", true),
-        (
-            "google",
-            "https://generativelanguage.googleapis.com/v1beta/models/gemini-3.5-flash-lite:generateContent",
-            "x-goog-api-key",
-            false,
-        ),
+        ("google", &*google, "x-goog-api-key", false),
     ] {
         let body = json!({"name": "a", "provider": provider, "apiKey": "sk-1"});
         let id = make(&world, body).unwrap().id;
