@@ -12,21 +12,21 @@ use serde::Deserialize;
 use super::ProviderKind;
 use crate::base::{Checked, Error, Issue, Result, TextRule};
 
-/// A key: 1 to 1,000 visible ASCII characters. It becomes part of a header.
+/// A key: 1 to 1,000 printable ASCII characters. It becomes part of a header.
 type Key = Checked<KeyRule>;
 
 /// The rule of [`Key`].
 struct KeyRule;
 impl TextRule for KeyRule {
     fn check(text: String) -> Result<String, String> {
-        let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
-        match (1..=1000).contains(&text.len()) && visible {
+        let printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        match (1..=1000).contains(&text.len()) && printable {
             true => Ok(text),
-            false => Err("must be 1 to 1000 visible ASCII characters".into()),
+            false => Err("must be 1 to 1000 printable ASCII characters".into()),
         }
     }
     fn schema() -> serde_json::Value {
-        serde_json::json!({"type": "string", "minLength": 1, "maxLength": 1000, "pattern": "^[!-~]*$"})
+        serde_json::json!({"type": "string", "minLength": 1, "maxLength": 1000, "pattern": "^[ -~]*$"})
     }
 }
 

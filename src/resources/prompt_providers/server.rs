@@ -23,8 +23,8 @@ const LIST_BYTES: usize = 4 * 1024 * 1024;
 const PROMPT_BYTES: usize = 1024 * 1024;
 
 /// Parts of a list that are fetched one after the other. A provider whose list never ends must not
-/// keep us for long; 10 parts of 100 are more than anybody may ask for.
-pub const MAX_PARTS: usize = 10;
+/// keep us for long; 5 parts of 100 are more than anybody may ask for.
+pub const MAX_PARTS: usize = 5;
 
 /// What stays as it is in a path.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -119,7 +119,7 @@ fn credentials_have_the_form_of_their_kind() {
         assert_eq!(paths(kind, json!({"apiKey": "k"})), [""; 0]);
         assert_eq!(paths(kind, both.clone()), ["credentials.apiKey"]);
     }
-    for bad in ["", "a b", "a\nb", "ä", &"x".repeat(1001)] {
+    for bad in ["", "a\nb", "ä", &"x".repeat(1001)] {
         assert_eq!(paths("http", json!({"apiKey": bad})), ["credentials.apiKey"], "{bad:?}");
     }
     assert_eq!(paths("http", json!("sesame")), ["credentials"]);
