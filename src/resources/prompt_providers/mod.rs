@@ -77,8 +77,7 @@ pub struct PromptProvider {
     pub name: Name,
     /// What it is. It never changes.
     pub kind: ProviderKind,
-    /// Its address: for `http` that of the list itself, for `roadstead` the one that ends in `/api`,
-    /// perhaps with `?orgSlug=…` or `?registryRef=…`, for the others that of their web page.
+    /// Its address.
     pub base_url: HttpUrl,
     /// What is sent as `Authorization`, sealed.
     #[serde(skip)]
@@ -107,8 +106,12 @@ impl Record for PromptProvider {
 #[serde(rename_all = "camelCase")]
 pub struct NewPromptProvider {
     name: Name,
+    /// What it is. It never changes.
     kind: ProviderKind,
+    /// Its address: for `http` that of the list itself, for `roadstead` the one that ends in `/api`,
+    /// perhaps with `?orgSlug=…` or `?registryRef=…`, for the others that of their web page.
     base_url: HttpUrl,
+    /// Its keys; never shown.
     credentials: Option<Credentials>,
 }
 
