@@ -11,10 +11,13 @@ use super::external::{Found, Lookup};
 use super::{PromptProvider, TOTAL_SECS};
 use crate::api::{Calls, Input, Outcome, Req, Route};
 use crate::auth::Rule;
-use crate::base::{ArtifactName, Error, Id, JsonMap, Kind, List, Result, Text, Version};
+use crate::base::{
+    ArtifactName, Error, Id, JsonMap, Kind, List, Prompt, Result, Selector, Text, Version,
+};
 use crate::outbox::{self, EventType};
-use crate::resources::artifacts::{self, ArtifactId, ArtifactType, Prompt, Publication};
-use crate::resources::registries::{self, Registry};
+use crate::resources::artifacts::{self, ArtifactId, Publication};
+use crate::resources::governance;
+use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{Tx, View};
 
 /// As many as are fetched within the time there is, and published in one transaction.
@@ -197,10 +200,9 @@ fn origin(provider: &PromptProvider, found: Found) -> JsonMap {
 /// The text of the version that is there already.
 fn source_there(view: &View, registry: &Registry, new: &Publication) -> Result<Option<Prompt>> {
     let id = ArtifactId { registry: registry.id, kind: new.kind, name: new.name.clone() };
-    let rows = artifacts::of_version(view, &id, &new.version)?;
-    match rows.iter().find(|row| row.model == new.model) {
+    match artifacts::meant(view, &id, &Selector::parse(&new.version), Some(&new.model))? {
         None => Ok(None),
-        Some(row) => Ok(Some(artifacts::text(view, row)?.source)),
+        Some(row) => Ok(Some(artifacts::text(view, &row)?.source)),
     }
 }
 
@@ -240,7 +242,7 @@ pub(super) fn route() -> Route {
         "/prompt-providers/{id}/import",
         Rule::Member,
         "prompt_provider.import",
-        TOTAL_SECS,
+        TOTAL_SECS + governance::JUDGE_SECS,
         import,
     )
     .about("Publish prompts of a prompt provider in a registry")
