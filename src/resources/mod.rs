@@ -9,6 +9,7 @@ mod governance;
 mod artifacts;
 mod tools;
 mod variable_usage;
+mod prompt_providers;
 mod agents;
 mod teams;
 mod notifications;
@@ -33,6 +34,7 @@ pub const ALL: &[Resource] = &[
     artifacts::RESOURCE,
     tools::RESOURCE,
     variable_usage::RESOURCE,
+    prompt_providers::RESOURCE,
     agents::RESOURCE,
     teams::RESOURCE,
     teams::memories::RESOURCE,

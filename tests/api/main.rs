@@ -20,6 +20,7 @@ mod llm_providers;
 mod notifications;
 mod order;
 mod people;
+mod providers;
 mod records;
 mod registries;
 mod repeats;
