@@ -31,10 +31,12 @@ enum Step {
     Plain,
     /// It takes one, where the body says `SECRET`.
     Takes,
+    /// The same, and this request makes the server send it to `ECHO`, for which it is.
+    Sends(&'static str),
     /// It shows one that was made, in this field of its answer, this once.
     Shows(&'static str),
 }
-use Step::{Plain, Shows, Takes};
+use Step::{Plain, Sends, Shows, Takes};
 
 /// Method, path and body of requests by the owner of an organization, in their order. `{…}` in a
 /// path is what was last made, or is first listed, at the path before it, as is `<path>` in a body;
@@ -70,6 +72,30 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
         "/auth/password",
         r#"{"currentPassword": "correct horse battery", "newPassword": "SECRET"}"#,
     ),
+    (
+        Sends("POST /llm-providers/{id}/test"),
+        "POST",
+        "/llm-providers",
+        r#"{"name": "O", "provider": "openai", "baseUrl": "ECHO", "apiKey": "SECRET"}"#,
+    ),
+    (
+        Sends("POST /llm-providers/{id}/test"),
+        "POST",
+        "/llm-providers",
+        r#"{"name": "G", "provider": "google", "baseUrl": "ECHO", "apiKey": "SECRET"}"#,
+    ),
+    (
+        Sends("POST /llm-providers/{id}/test"),
+        "POST",
+        "/llm-providers",
+        r#"{"name": "A", "provider": "anthropic", "baseUrl": "ECHO", "apiKey": "SECRET"}"#,
+    ),
+    (
+        Sends("POST /llm-providers/{id}/test"),
+        "PATCH",
+        "/llm-providers/{id}",
+        r#"{"apiKey": "SECRET"}"#,
+    ),
 ];
 
 /// Routes that have to do with secrets and are tried before the [`STEPS`], in [`Tried::begin`].
@@ -86,7 +112,8 @@ fn no_secret_is_found_where_it_does_not_belong() {
     for (step, method, path, body) in STEPS {
         tried.step(*step, method, path, body);
     }
-    tried.echo.repeated.recv_timeout(Duration::from_secs(30)).expect("somebody is woken");
+    let woken = tried.echo.requests.recv_timeout(Duration::from_secs(30));
+    assert!(woken.expect("somebody is woken").starts_with(b"POST / "));
     tried.use_all_as_credentials();
     tried.get_everything();
     tried.end();
@@ -214,9 +241,12 @@ impl Tried {
         }
         match step {
             Plain => self.note(&what, &reply),
-            Takes => {
+            Takes | Sends(_) => {
                 self.secrets.push(Secret::text(&format!("what {what} takes"), &secret));
                 self.note(&what, &reply);
+                if let Sends(asked) = step {
+                    self.have_it_sent(asked, &secret);
+                }
                 self.provoke(method, &target, &body, &secret);
             }
             Shows(field) => {
@@ -228,6 +258,21 @@ impl Tried {
                 }
             }
         }
+    }
+
+    /// Has the server send a secret to where it belongs, and be refused.
+    fn have_it_sent(&mut self, asked: &str, secret: &str) {
+        let (method, path) = asked.split_once(' ').unwrap();
+        let target = self.filled(path).unwrap();
+        let reply = match method {
+            "GET" => self.ada.get(&target),
+            _ => self.ada.post(&target, json!({})),
+        };
+        assert!(matches!(reply.status, 200 | 502), "{asked}: {}", reply.text());
+        self.note(asked, &reply);
+        let search = Search::new(&[Secret::text("it", secret)]);
+        let sent = self.echo.requests.try_iter().any(|request| !search.found(&request).is_empty());
+        assert!(sent, "{asked} does not send the secret, so that this proves nothing");
     }
 
     /// Sends a body with a secret in every way that may be refused.
@@ -351,27 +396,27 @@ fn all_of(reply: &Reply) -> Vec<u8> {
 /// Somebody outside who refuses what they are sent and repeats all of it.
 struct Echo {
     url: String,
-    repeated: Receiver<()>,
+    requests: Receiver<Vec<u8>>,
 }
 
 impl Echo {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (note, repeated) = channel();
+        let (note, requests) = channel();
         // The thread ends with the process.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if repeat(stream).is_ok() {
-                    let _ = note.send(());
+                if let Ok(request) = repeat(stream) {
+                    let _ = note.send(request);
                 }
             }
         });
-        Echo { url, repeated }
+        Echo { url, requests }
     }
 }
 
-fn repeat(mut stream: TcpStream) -> std::io::Result<()> {
+fn repeat(mut stream: TcpStream) -> std::io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut request = Vec::new();
     let mut bytes = [0; 4096];
@@ -391,5 +436,7 @@ fn repeat(mut stream: TcpStream) -> std::io::Result<()> {
     let message = format!("this is wrong: {}", String::from_utf8_lossy(&request));
     let body = json!({"error": {"message": message}, "message": message}).to_string();
     let length = body.len();
-    write!(stream, "HTTP/1.1 401 {message:.20}\r\ncontent-length: {length}\r\n\r\n{body}")
+    let head = format!("HTTP/1.1 401 Wrong\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all((head + &body).as_bytes())?;
+    Ok(request)
 }
