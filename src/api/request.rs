@@ -8,7 +8,7 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::auth::{Caller, Identity};
-use crate::base::{Id, Issue, VariableName};
+use crate::base::{ArtifactName, Id, Issue, VariableName};
 use crate::store::Part;
 
 /// A request as it came in: what its route makes a [`Req`] of.
@@ -175,6 +175,19 @@ impl PathPart for VariableName {
     }
     fn problem(text: &str) -> Option<Issue> {
         VariableName::parse(text).err().map(|message| Issue::new("name", message))
+    }
+}
+
+/// The name of an artifact that need not be there yet (contract §1, "Text").
+impl PathPart for ArtifactName {
+    fn part(text: &str) -> Self {
+        ArtifactName::stored(text.into())
+    }
+    fn schema() -> Schema {
+        <ArtifactName as JsonSchema>::json_schema(&mut SchemaGenerator::default())
+    }
+    fn problem(text: &str) -> Option<Issue> {
+        ArtifactName::parse(text).err().map(|message| Issue::new("promptName", message))
     }
 }
 

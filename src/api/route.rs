@@ -103,6 +103,8 @@ pub struct Route {
     pub scope: Scope,
     /// What kind of operation it has.
     pub shape: Shape,
+    /// Whether its operation needs answers from outside, which may fail (502).
+    pub calls: bool,
     /// The field of its answer that may hold a secret which is never shown again, so that no copy
     /// of such an answer may be kept.
     pub secret: Option<&'static str>,
@@ -304,6 +306,7 @@ impl Route {
             about: "",
             scope: Scope::Organization,
             shape,
+            calls: false,
             secret: None,
             filters: if shape.is_list() { names_of::<I>() } else { Vec::new() },
             params: P::schemas(),

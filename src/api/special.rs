@@ -167,7 +167,7 @@ impl Route {
             };
             Ok(Action::CallAndRead(Box::new(read), Duration::from_secs(total_secs)))
         };
-        Self::new::<P, I, O>(Method::Post, path, rule, name, Shape::Ask, bind)
+        Self::new::<P, I, O>(Method::Post, path, rule, name, Shape::Ask, bind).calling()
     }
 
     /// A GET of a list that lies outside; for all calls together there are `total_secs`.
@@ -186,7 +186,7 @@ impl Route {
             };
             Ok(Action::CallAndRead(Box::new(read), Duration::from_secs(total_secs)))
         };
-        Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::List, bind)
+        Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::List, bind).calling()
     }
 
     /// A POST whose operation needs answers from outside; for all calls together there are
@@ -205,6 +205,11 @@ impl Route {
             };
             Ok(Action::CallAndWrite(Box::new(write), Duration::from_secs(total_secs)))
         };
-        Self::new::<P, I, O>(Method::Post, path, rule, name, Shape::Change, bind)
+        Self::new::<P, I, O>(Method::Post, path, rule, name, Shape::Change, bind).calling()
+    }
+
+    fn calling(mut self) -> Self {
+        self.calls = true;
+        self
     }
 }

@@ -53,13 +53,6 @@ macro_rules! stored_as_text {
 stored_as_text!(Json);
 stored_as_text!(JsonMap);
 
-/// JSON in the one form that equal values share, whatever the order of their keys: no blanks, keys
-/// sorted at every depth. Numbers stay as they were written: 1 and 1.0 differ.
-pub fn canonical(mut value: Value) -> String {
-    value.sort_all_objects();
-    value.to_string()
-}
-
 impl JsonSchema for Json {
     fn inline_schema() -> bool {
         true
@@ -80,18 +73,5 @@ impl JsonSchema for JsonMap {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": "object"})
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn values_that_differ_in_the_order_of_keys_alone_have_one_canonical_form() {
-        let value = json!({"b": [{"z": 1.0, "y": null}], "a": {"d": "\u{1}", "c": 1}});
-        let text = r#"{"a":{"c":1,"d":"\u0001"},"b":[{"y":null,"z":1.0}]}"#;
-        assert_eq!(canonical(value), text);
     }
 }

@@ -155,6 +155,8 @@ pub type Email = Checked<EmailRule>;
 pub type Domain = Checked<DomainRule>;
 /// An absolute `http` or `https` URL of at most 2,048 bytes.
 pub type HttpUrl = Checked<HttpUrlRule>;
+/// The text of a prompt, before or after it is compiled into others: at most 307,200 bytes of UTF-8.
+pub type Prompt = Checked<PromptRule>;
 /// A text of `MIN` to `MAX` characters.
 pub type Text<const MIN: usize, const MAX: usize> = Checked<Chars<MIN, MAX>>;
 
@@ -196,6 +198,24 @@ impl Rule for NameRule {
     }
     fn schema() -> serde_json::Value {
         json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"})
+    }
+}
+
+/// The rule of [`Prompt`].
+pub struct PromptRule;
+impl PromptRule {
+    const MAX_BYTES: usize = 307_200;
+}
+impl Rule for PromptRule {
+    fn check(text: String) -> Result<String, String> {
+        match text.len() <= Self::MAX_BYTES {
+            true => Ok(text),
+            false => Err(format!("must be at most {} bytes of UTF-8", Self::MAX_BYTES)),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        // JSON Schema counts characters; there are never more of them than bytes.
+        json!({"type": "string", "maxLength": Self::MAX_BYTES})
     }
 }
 

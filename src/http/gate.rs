@@ -4,7 +4,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hyper::header::{
     ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
     IF_NONE_MATCH,
@@ -79,14 +78,15 @@ pub(super) async fn pass(
     let sent = match route.method.has_body() {
         true => {
             body::must_be_json(headers)?;
-            body::read(incoming).await?
+            let strangers = identity.is_none().then_some(&context.strangers);
+            body::read(incoming, strangers).await?
         }
-        false => Bytes::new(),
+        false => body::Whole::NONE,
     };
     let raw = Raw {
         params,
         query,
-        body: &sent,
+        body: &sent.bytes,
         org: match route.scope {
             Scope::Organization => OrgSlug::Required,
             Scope::Wherever(_) | Scope::Named(_) => OrgSlug::Optional,
@@ -105,7 +105,7 @@ pub(super) async fn pass(
 
     let passing = Passing { context, route, presented, identity, headers, address, request_id };
     let named = bound.named;
-    let kept = idempotency_key.map(|key| passing.kept(key, path, query, &sent));
+    let kept = idempotency_key.map(|key| passing.kept(key, path, query, &sent.bytes));
     let answered = match bound.action {
         // What is asked with an `Idempotency-Key` is answered as it was before, and so written.
         Action::Read(operation) if kept.is_some() => {

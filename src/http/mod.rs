@@ -30,6 +30,7 @@ use hyper::http::uri::Authority;
 use ipnet::IpNet;
 use tokio::sync::watch;
 
+pub use body::Strangers;
 pub use calls::UnderWay;
 pub use limits::Limits;
 pub use metrics::{Counted, Metrics};
@@ -70,6 +71,8 @@ pub struct Context {
     pub document: Vec<u8>,
     /// Whether only setting up is possible: listening beyond this machine without any user.
     pub setup_required: AtomicBool,
+    /// Memory for bodies of callers without a credential.
+    pub strangers: Strangers,
     /// What is counted.
     pub metrics: Metrics,
     /// Whether the server stops.

@@ -86,6 +86,7 @@ async fn serving(setup_required: bool) -> SocketAddr {
         })
         .unwrap(),
         under_way: UnderWay::default(),
+        strangers: Strangers::default(),
         limits: Limits::new(0),
         router: Router::new(vec![route("/setup"), route("/nothing"), list, fetch]).unwrap(),
         uses: KeyUses::default(),
@@ -282,4 +283,66 @@ async fn a_repeat_while_the_first_still_calls_is_told_to_come_back_and_then_gets
     assert!(first.await.unwrap().starts_with("HTTP/1.1 200"));
     let late = raw(address, &request).await;
     assert!(late.starts_with("HTTP/1.1 200") && late.contains("idempotency-replayed"), "{late}");
+}
+
+/// All but the last byte of a request with a body of the largest size, so that it waits for it.
+async fn nearly_sent(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!("POST /api/nothing HTTP/1.1\r\nContent-Length: {}\r\n\r\n", 1 << 20);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&[b"{", " ".repeat((1 << 20) - 2).as_bytes()].concat()).await.unwrap();
+    stream
+}
+
+/// What comes back next, which fits into one read.
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut came = vec![0; 4096];
+    let read = stream.read(&mut came).await.unwrap();
+    String::from_utf8_lossy(&came[..read]).into_owned()
+}
+
+#[tokio::test]
+async fn bodies_of_strangers_have_so_much_memory_together_and_small_ones_always_pass() {
+    // Of 1 MiB each, 16 KiB do not count: there is room for 65 in 64 MiB.
+    const ALL: usize = 70;
+    const FIT: usize = 65;
+    let address = serving(false).await;
+    let (go_on, may_go_on) = watch::channel(false);
+    let mut senders = tokio::task::JoinSet::new();
+    for _ in 0..ALL {
+        let mut may_go_on = may_go_on.clone();
+        senders.spawn(async move {
+            let mut stream = nearly_sent(address).await;
+            let early = tokio::select! {
+                came = answer(&mut stream) => Some(came),
+                _ = may_go_on.wait_for(|go_on| *go_on) => None,
+            };
+            if let Some(refused) = early {
+                return refused;
+            }
+            stream.write_all(b"}").await.unwrap();
+            answer(&mut stream).await
+        });
+    }
+    // Those for whom there is no room are not kept waiting.
+    for _ in FIT..ALL {
+        let refused = senders.join_next().await.unwrap().unwrap();
+        assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+        assert!(refused.contains("retry-after: 5") && refused.contains("overloaded"), "{refused}");
+    }
+    // Who sends no more than signing in takes does not notice.
+    let small = format!("{{{}}}", " ".repeat(8000));
+    let post = format!("POST /api/nothing HTTP/1.1\r\nContent-Length: {}\r\n\r\n", small.len());
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all((post + &small).as_bytes()).await.unwrap();
+    assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200"));
+    // The others are answered. While the memory was full, a few more may have been refused.
+    go_on.send_replace(true);
+    let answers = senders.join_all().await;
+    let good = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 200")).count();
+    assert!(good > FIT - 15, "{good}");
+    // They have left their places.
+    let mut late = nearly_sent(address).await;
+    late.write_all(b"}").await.unwrap();
+    assert!(answer(&mut late).await.starts_with("HTTP/1.1 200"));
 }

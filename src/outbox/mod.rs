@@ -11,7 +11,7 @@ pub use events::{
     BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, UNSENT, in_app,
     publish,
 };
-pub use sweeps::{SWEEP_ROWS, Settings, Sweep, Swept, due, remove_due};
+pub use sweeps::{SWEEP_ROWS, Settings, Sweep, Swept, due, first, remove_due, remove_first};
 pub use tasks::{Job, Next, Step, Subject, Task, enqueue, retry_at};
 
 use crate::store::TableInfo;

@@ -2,7 +2,7 @@
 //! what was kept long enough.
 
 use crate::base::Result;
-use crate::store::{Order, Record, Source, Step, Tx, View};
+use crate::store::{Key, Order, Record, Source, Step, Tx, View};
 
 /// Work that is done again and again.
 pub struct Sweep {
@@ -72,4 +72,27 @@ pub fn remove_due<R: Record>(
         tx.remove(record)?;
     }
     Ok(Swept::after(due.len()))
+}
+
+/// The first records whose keys begin with `prefix`: fewer than `at_most` only if those are all. A
+/// page would not do, which may end early.
+pub fn first<R: Record>(view: &View, prefix: &impl Key, at_most: usize) -> Result<Vec<R>> {
+    let mut first = Vec::new();
+    view.each(Source::TABLE, prefix, Order::Ascending, |record| {
+        if first.len() == at_most {
+            return Ok(Step::Enough);
+        }
+        first.push(record);
+        Ok(Step::More)
+    })?;
+    Ok(first)
+}
+
+/// Removes the first records whose keys begin with `prefix`; says how many.
+pub fn remove_first<R: Record>(tx: &mut Tx, prefix: &impl Key, at_most: usize) -> Result<usize> {
+    let first: Vec<R> = first(&tx.view(), prefix, at_most)?;
+    for record in &first {
+        tx.remove(record)?;
+    }
+    Ok(first.len())
 }

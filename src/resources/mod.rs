@@ -4,7 +4,12 @@
 mod environments;
 pub mod organizations;
 mod registries;
+mod llm_providers;
+mod governance;
+mod artifacts;
 mod tools;
+mod variable_usage;
+mod prompt_providers;
 mod agents;
 mod teams;
 mod notifications;
@@ -24,7 +29,12 @@ pub const ALL: &[Resource] = &[
     environments::RESOURCE,
     registries::RESOURCE,
     organizations::RESOURCE,
+    llm_providers::RESOURCE,
+    governance::RESOURCE,
+    artifacts::RESOURCE,
     tools::RESOURCE,
+    variable_usage::RESOURCE,
+    prompt_providers::RESOURCE,
     agents::RESOURCE,
     teams::RESOURCE,
     teams::memories::RESOURCE,

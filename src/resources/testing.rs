@@ -10,6 +10,7 @@ use crate::base::{Email, Id, Name, Result, Slug, Time};
 use crate::store::{Moment, Org, Part, Store, TableInfo, Tx, View};
 
 /// The world.
+#[derive(Clone)]
 pub struct World {
     /// Its store.
     pub store: Store,

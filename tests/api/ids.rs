@@ -42,6 +42,13 @@ fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
     let invitation = json!({"email": format!("new-{suffix}@{}.test", acme.slug), "role": "member"});
     let invitation = owner.post("/organizations/members", invitation).id();
     let key = owner.post("/api-keys", json!({"name": "k"})).id();
+    let provider = json!({"name": "L", "provider": "openai"});
+    let provider = owner.post("/llm-providers", provider).id();
+    let rules = json!([{"type": "maxLength", "value": 0}]);
+    let policy = json!({"name": "P", "severity": "warning", "rules": rules});
+    let policy = owner.post("/governance/policies", policy).id();
+    let assignments = format!("/governance/policies/{policy}/assignments");
+    let assignment = owner.post(&assignments, json!({"registryRef": slug})).id();
     ids.extend([
         ("stableKey", stable_key),
         ("registrySlug", slug),
@@ -58,6 +65,10 @@ fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
         ("domainId", domain),
         ("invitationId", invitation),
         ("keyId", key),
+        ("id", provider),
+        ("policyId", policy),
+        ("assignmentId", assignment),
+        ("flagId", unknown_id()),
         ("userId", acme.member_id.clone()),
         ("version", "1".into()),
     ]);

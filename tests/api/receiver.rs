@@ -38,6 +38,16 @@ impl Sent {
     }
 }
 
+/// A response with a body of JSON.
+pub fn json_response(status: u16, body: &Value) -> String {
+    let body = body.to_string();
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    )
+}
+
 /// A listener on this machine.
 pub struct Receiver {
     pub url: String,
@@ -47,18 +57,24 @@ pub struct Receiver {
 impl Receiver {
     /// One that answers with these statuses in turn, and with the last one ever after.
     pub fn answering(statuses: &'static [u16]) -> Self {
+        let mut left = statuses.iter();
+        Self::responding(move |_| {
+            let status = left.next().unwrap_or(statuses.last().unwrap());
+            format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n")
+        })
+    }
+
+    /// One that answers with what is made of each request, one after the other. Of an empty answer
+    /// nothing is seen but the end of the connection.
+    pub fn responding(mut respond: impl FnMut(&Sent) -> String + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let (note, sent) = channel();
         // The thread ends with the process, or when nobody listens to it any more.
         std::thread::spawn(move || {
-            for n in 0.. {
-                let Ok((mut stream, _)) = listener.accept() else { return };
+            while let Ok((mut stream, _)) = listener.accept() {
                 let Some(read) = read(&mut stream) else { continue };
-                let status = statuses[n.min(statuses.len() - 1)];
-                let _ = stream.write_all(
-                    format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").as_bytes(),
-                );
+                let _ = stream.write_all(respond(&read).as_bytes());
                 if note.send(read).is_err() {
                     return;
                 }

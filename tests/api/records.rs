@@ -125,6 +125,15 @@ fn fill(dir: &Path) {
     owner.post("/access-grants", grant).ok();
     owner.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();
     owner.post("/registries", json!({"slug": "main", "name": "Main", "description": "d"})).ok();
+    let provider = json!({"name": "L", "provider": "custom", "baseUrl": "http://127.0.0.1:9/",
+        "apiKey": "k", "config": {"model": "m"}, "isDefault": true});
+    let provider = owner.post("/llm-providers", provider).id();
+    let rules = json!([{"type": "forbidPattern", "value": "p"}, {"type": "maxLength", "value": 9},
+        {"type": "judge", "value": "q", "llmProviderId": provider}]);
+    let policy = json!({"name": "P", "severity": "warning", "rules": rules, "description": "d"});
+    let policy = owner.post("/governance/policies", policy).id();
+    let assignments = format!("/governance/policies/{policy}/assignments");
+    owner.post(&assignments, json!({"registryRef": "main"})).ok();
     let tool = json!({"name": "t", "type": "http", "description": "d", "prompt": "p",
         "providerConfig": {"a": null}});
     let tool = key.post("/tools", tool).id();

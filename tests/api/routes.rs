@@ -21,6 +21,10 @@ use crate::world::{Running, World, config, key_of, unknown_id};
 fn more(route: &Route) -> Value {
     match (route.method, route.path) {
         (Method::Post, "/teams/{teamId}/messages") => json!({"taskId": unknown_id()}),
+        (Method::Post, "/governance/check") => json!({"policyIds": [unknown_id()]}),
+        (Method::Post, "/governance/policies/{policyId}/assignments") => {
+            json!({"registryId": unknown_id()})
+        }
         _ => json!({}),
     }
 }

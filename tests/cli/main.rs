@@ -5,9 +5,11 @@
 #[path = "../client/mod.rs"]
 mod client;
 mod process;
+mod search;
 
 mod commands;
 mod crash;
 mod demo;
 mod keys;
+mod secrets;
 mod serving;

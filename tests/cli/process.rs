@@ -1,9 +1,10 @@
 //! Running the binary.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 
@@ -122,7 +123,8 @@ pub struct Serving {
     /// What it printed when it was ready.
     pub announced: Value,
     stdout: BufReader<ChildStdout>,
-    stderr: Option<ChildStderr>,
+    /// Reads the log from the beginning: a process whose log nobody reads comes to a halt.
+    log: Option<JoinHandle<String>>,
 }
 
 impl Serving {
@@ -146,8 +148,13 @@ impl Serving {
         };
         let url = announced["listening"].as_str().unwrap();
         let address = url.strip_prefix("http://").unwrap().parse().unwrap();
-        let stderr = child.stderr.take();
-        Serving { child, address, announced, stdout, stderr }
+        let mut stderr = child.stderr.take().unwrap();
+        let log = thread::spawn(move || {
+            let mut log = String::new();
+            stderr.read_to_string(&mut log).unwrap();
+            log
+        });
+        Serving { child, address, announced, stdout, log: Some(log) }
     }
 
     /// Somebody with an API key of `acme`.
@@ -171,11 +178,9 @@ impl Serving {
     /// Waits until it has ended: its exit code, and what it printed after it was ready.
     pub fn ends(&mut self) -> (Option<i32>, String, String) {
         let status = eventually("its end", || self.child.try_wait().unwrap());
-        let (mut out, mut log) = (String::new(), String::new());
-        std::io::Read::read_to_string(&mut self.stdout, &mut out).unwrap();
-        if let Some(mut stderr) = self.stderr.take() {
-            std::io::Read::read_to_string(&mut stderr, &mut log).unwrap();
-        }
+        let mut out = String::new();
+        self.stdout.read_to_string(&mut out).unwrap();
+        let log = self.log.take().map(|log| log.join().unwrap()).unwrap_or_default();
         (status.code(), out, log)
     }
 }

@@ -200,6 +200,7 @@ fn others(route: &Route) -> Vec<(&'static str, &'static str)> {
         (route.method.has_body(), "415", "UnsupportedMediaType"),
         (true, "429", "RateLimited"),
         (true, "500", "Internal"),
+        (route.calls, "502", "Upstream"),
         (true, "503", "Busy"),
     ];
     table.iter().filter(|row| row.0).map(|row| (row.1, row.2)).collect()

@@ -101,7 +101,7 @@ fn headers() -> Value {
 /// The failures: key, what it means, and the headers that come beside `X-Request-Id`.
 type Failure = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const FAILURES: [Failure; 11] = [
+const FAILURES: [Failure; 12] = [
     ("Invalid", "What was sent is wrong; `issues` lists every problem found.", &[]),
     (
         "Unauthenticated",
@@ -129,6 +129,7 @@ const FAILURES: [Failure; 11] = [
         ],
     ),
     ("Internal", "Something went wrong on our side.", &[]),
+    ("Upstream", "A system outside failed; the message says which, and how.", &[]),
     (
         "Busy",
         "Not now: overloaded, stopping, or it is not known whether the change was kept.",

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
-use crate::api::{Empty, Input, OrgSlug, Raw, Removed, Req, Route, Scope};
+use crate::api::{Calls, Empty, Input, OrgSlug, Raw, Removed, Req, Route, Scope};
 use crate::auth::Rule;
 use crate::base::{Error, Field, Id, Int, Json, Result, Text, Time, Title};
 use crate::outbox::Subject;
@@ -470,6 +470,15 @@ fn a_route_lists_the_answers_of_its_kind() {
     assert!(headers("boatShow")["ETag"].is_object() && headers("boatList")["ETag"].is_null());
     // An answer that shows a secret is not kept, so it is never replayed.
     assert!(headers("boatCreate")["Idempotency-Replayed"].is_null());
+}
+
+#[test]
+fn who_calls_outside_may_fail_there() {
+    let hail = |_: &View, _: &Req, _: &mut Calls| -> Result<Empty> { Err(Error::not_found()) };
+    let route = Route::ask_calling("/hail", Rule::Member, "hail.send", 1, hail);
+    let document = document(&[route], "1.2.3");
+    assert!(operation(&document, "hailSend")["responses"]["502"].is_object());
+    assert!(operation(&made(), "boatCreate")["responses"]["502"].is_null());
 }
 
 #[test]

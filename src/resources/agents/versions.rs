@@ -36,7 +36,7 @@ pub struct AgentVersion {
     pub version: u32,
     /// The draft exactly as it was.
     pub config: AgentConfig,
-    /// BLAKE3 of the canonical JSON of `config`, in lower-case hexadecimal: equal for equal
+    /// BLAKE3 of the canonical JSON (RFC 8785) of `config`, in lower-case hexadecimal: equal for equal
     /// configurations.
     pub hash: String,
     /// Who made it.
@@ -124,7 +124,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
 }
 
 fn hash(config: &AgentConfig) -> Result<String> {
-    Ok(blake3::hash(canonical(json(config)?).as_bytes()).to_string())
+    Ok(blake3::hash(canonical(&json(config)?).as_bytes()).to_string())
 }
 
 fn json(config: &AgentConfig) -> Result<Value> {

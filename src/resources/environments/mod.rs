@@ -23,7 +23,10 @@ use approvals::{Approvals, NewApprovals};
 pub use approvals::forget_member;
 use references::ToolInUse;
 pub use references::{forget_tool, use_tool};
-use variables::{Variable, variables};
+use variables::Variable;
+#[cfg(test)]
+pub use variables::tests as variable_tests;
+pub use variables::variables;
 
 /// Environments, their variables and their references to tools.
 pub const RESOURCE: Resource = Resource {

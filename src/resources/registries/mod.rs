@@ -4,9 +4,10 @@
 //! is restricted, by admins and whoever has a grant. That a private one exists is not told to a
 //! stranger. What lies in a registry is the business of `artifacts`, which also removes one.
 
+mod kind;
 mod locate;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -17,6 +18,7 @@ use crate::auth::{Access, Caller, ResourceType, Rule, own_slug};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Slug, Time};
 use crate::store::{ACCESS, AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
+pub use kind::ArtifactType;
 use locate::{RegistryPlace, slug_part};
 pub use locate::{by_path, by_reference};
 

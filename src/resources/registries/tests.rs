@@ -8,7 +8,8 @@ use crate::base::Kind;
 use crate::resources::testing::World;
 use crate::store::Org;
 
-fn make(world: &World, slug: &str, more: serde_json::Value) -> Result<RegistryInfo> {
+/// Makes a registry as an admin.
+pub fn make(world: &World, slug: &str, more: serde_json::Value) -> Result<RegistryInfo> {
     let mut new = json!({"slug": slug, "name": slug});
     for (name, value) in more.as_object().unwrap() {
         new[name] = value.clone();

@@ -10,7 +10,9 @@ use super::team::{self, Team};
 use super::{approvals, memories, messages, runs, tasks, timeline, wakes};
 use crate::base::{Id, Result};
 use crate::outbox::{SWEEP_ROWS, Settings, Sweep, Swept};
-use crate::store::{Key, Order, Record, Source, Step, Tx, View};
+use crate::store::{Order, Record, Source, Tx};
+
+pub use crate::outbox::{first, remove_first};
 
 type ClearOfTeam = fn(&mut Tx, Id<Team>, usize) -> Result<usize>;
 type ClearOfMember = fn(&mut Tx, Id<Team>, Id<Member>, usize) -> Result<usize>;
@@ -96,29 +98,6 @@ fn clear_of_member(
         cleared += clear(tx, team, member, at_most - cleared)?;
     }
     Ok(cleared)
-}
-
-/// The first records whose keys begin with `prefix`: fewer than `at_most` only if those are all. A
-/// page would not do, which may end early.
-pub fn first<R: Record>(view: &View, prefix: &impl Key, at_most: usize) -> Result<Vec<R>> {
-    let mut first = Vec::new();
-    view.each(Source::TABLE, prefix, Order::Ascending, |record| {
-        if first.len() == at_most {
-            return Ok(Step::Enough);
-        }
-        first.push(record);
-        Ok(Step::More)
-    })?;
-    Ok(first)
-}
-
-/// Removes the first records whose keys begin with `prefix`; says how many.
-pub fn remove_first<R: Record>(tx: &mut Tx, prefix: &impl Key, at_most: usize) -> Result<usize> {
-    let first: Vec<R> = first(&tx.view(), prefix, at_most)?;
-    for record in &first {
-        tx.remove(record)?;
-    }
-    Ok(first.len())
 }
 
 /// Goes on with what was begun.

@@ -5,6 +5,7 @@
 //! moves the references of those that are named.
 
 mod types;
+pub mod variables;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -17,8 +18,7 @@ use super::environments::{self, Environment};
 use crate::api::{Input, Removed, Req, Resource, Route, Scope};
 use crate::auth::{Caller, Rule, User};
 use crate::base::{
-    Checked, Description, Error, Field, Id, Issue, JsonMap, Name, Result, Text, TextRule, Time,
-    Version,
+    Description, Error, Field, Id, Issue, JsonMap, Name, Prompt, Result, Text, Time, Version,
 };
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
@@ -27,13 +27,14 @@ pub use versions::{ToolVersion, version};
 /// Tools and their versions.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Tool>(), TableInfo::of::<ToolVersion>()],
+    tables: &[
+        TableInfo::of::<Tool>(),
+        TableInfo::of::<ToolVersion>(),
+        TableInfo::of::<variables::ToolVariable>(),
+    ],
     jobs: &[],
     sweeps: &[],
 };
-
-/// A tool's prompt has at most as many bytes as the prompts of a registry (contract §1, "Text").
-const MAX_PROMPT_BYTES: usize = 307_200;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -79,24 +80,6 @@ impl Record for Tool {
 /// The type of a tool.
 type ToolKind = Text<1, 64>;
 
-/// The prompt of a tool.
-type Prompt = Checked<PromptRule>;
-
-/// At most [`MAX_PROMPT_BYTES`] bytes of UTF-8.
-pub struct PromptRule;
-impl TextRule for PromptRule {
-    fn check(text: String) -> Result<String, String> {
-        match text.len() <= MAX_PROMPT_BYTES {
-            true => Ok(text),
-            false => Err(format!("must be at most {MAX_PROMPT_BYTES} bytes of UTF-8")),
-        }
-    }
-    fn schema() -> serde_json::Value {
-        // JSON Schema counts characters; there are never more of them than bytes.
-        serde_json::json!({"type": "string", "maxLength": MAX_PROMPT_BYTES})
-    }
-}
-
 // ── What callers send ────────────────────────────────────────────────────────
 
 /// The version of a tool where nobody says otherwise.
@@ -117,7 +100,18 @@ pub struct NewTool {
     prompt: Option<Prompt>,
 }
 
-impl Input for NewTool {}
+impl Input for NewTool {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        check_config(self.provider_config.as_ref(), issues);
+    }
+}
+
+fn check_config(config: Option<&JsonMap>, issues: &mut Vec<Issue>) {
+    let mentioned = config.map_or(0, |config| variables::mentioned(config).len());
+    if mentioned > variables::MAX_VARIABLES {
+        issues.push(Issue::new("providerConfig", "must mention at most 1,000 variables"));
+    }
+}
 
 /// What to change of a tool.
 #[derive(Deserialize, JsonSchema)]
@@ -141,6 +135,7 @@ pub struct ToolPatch {
 
 impl Input for ToolPatch {
     fn check(&self, issues: &mut Vec<Issue>) {
+        check_config(self.provider_config.as_ref(), issues);
         if self.version.is_some() && self.bump_version.is_some() {
             issues.push(Issue::new("bumpVersion", "must not be sent together with version"));
         }
@@ -204,6 +199,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
         updated_at: tx.now(),
     };
     tx.insert(&tool)?;
+    variables::note(tx, tool.id, &JsonMap::default(), &tool.provider_config)?;
     versions::keep(tx, &tool, req.caller().user())?;
     Ok(tool)
 }
@@ -217,6 +213,7 @@ fn change(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
     if new != old {
         new.updated_at = tx.now();
         tx.replace(&old, &new)?;
+        variables::note(tx, new.id, &old.provider_config, &new.provider_config)?;
         versions::keep(tx, &new, req.caller().user())?;
     }
     for id in environments.into_keys() {
@@ -304,6 +301,7 @@ fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Removed> {
     let tool: Tool = tx.fetch(&req.at)?;
     environments::forget_tool(tx, tool.id.cast())?;
     versions::forget_tool(tx, tool.id)?;
+    variables::note(tx, tool.id, &tool.provider_config, &JsonMap::default())?;
     tx.remove(&tool)?;
     Ok(Removed::new(tool.id))
 }

@@ -1,0 +1,101 @@
+//! What a version says: the texts that runtimes fetch.
+//!
+//! The answer's `ETag` changes when another version is meant, by its label, as the newest or by a
+//! range; whoever has one may wait for the next.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ArtifactId, ArtifactType, Model, meant, readable, text};
+use crate::api::{Input, Req, Route, Scope};
+use crate::auth::Rule;
+use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Selector, Version};
+use crate::resources::registries;
+use crate::store::{Topic, View};
+
+/// Which content is wanted.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentQuery {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    registry_ref: String,
+    /// The artifact's name.
+    prompt_name: String,
+    /// Its type; `prompt` where it is absent.
+    artifact_type: Option<ArtifactType>,
+    /// A version, a range or a label; the newest where it is absent.
+    version: Option<String>,
+    /// The model that it is for; the generic text is taken where there is none for it.
+    model: Option<String>,
+}
+
+impl Input for ContentQuery {}
+
+/// What a version says to a model.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Content {
+    /// Its registry: `<orgSlug>/<registrySlug>`.
+    registry_ref: String,
+    /// Its artifact's type.
+    artifact_type: ArtifactType,
+    /// Its artifact's name.
+    name: ArtifactName,
+    /// The version.
+    version: Version,
+    /// The model that the text is for.
+    model: Model,
+    /// The text as it was published.
+    source: Prompt,
+    /// The text with its imports put in; the variables are left in place.
+    compiled: String,
+    /// What its author says of it.
+    metadata: JsonMap,
+    /// The same as in the version's other answers.
+    hash: String,
+}
+
+/// The version that a request's optional text means; none was sent: the newest.
+pub fn selector(version: Option<&str>) -> Selector {
+    version.map_or(Selector::Newest, Selector::parse)
+}
+
+pub(super) fn show(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> {
+    let query = &req.input;
+    let registry = readable(view, req, &query.registry_ref)?;
+    let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
+    let selector = selector(query.version.as_deref());
+    let row = meant(view, &id, &selector, query.model.as_deref())?.ok_or_else(Error::not_found)?;
+    let texts = text(view, &row)?;
+    Ok(Content {
+        registry_ref: registry.reference(view)?,
+        artifact_type: row.of.kind,
+        name: row.of.name,
+        version: row.version,
+        model: row.model,
+        compiled: texts.compiled().to_string(),
+        source: texts.source,
+        metadata: row.metadata,
+        hash: row.hash,
+    })
+}
+
+fn topic(view: &View, req: &Req<(), ContentQuery>) -> Result<Topic> {
+    let query = &req.input;
+    let registry = readable(view, req, &query.registry_ref)?;
+    Ok(ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?.topic())
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::watch(
+            "/registries/artifact-versions/content",
+            Rule::Reader,
+            "artifact_version.content",
+            show,
+            topic,
+        )
+        .scope(Scope::Named(registries::by_reference))
+        .about("Read what a version says, perhaps once it is another than the caller has"),
+    ]
+}

@@ -1,0 +1,202 @@
+//! What imports a promptlet. Written down when something is published and taken away when it is
+//! deleted, so that nobody has to look for it.
+
+use std::collections::BTreeMap;
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::artifact::Artifact;
+use super::versions::{Numbers, numbers};
+use super::{ArtifactId, ArtifactType, ArtifactVersion, Published, readable, versions};
+use crate::api::{Input, Req, Route, Scope};
+use crate::auth::Rule;
+use crate::base::{ArtifactName, Error, Id, Range, Result, Selector, Version};
+use crate::resources::registries;
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+
+/// That a published text imports a version of a promptlet.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct ImportEdge {
+    /// The promptlet.
+    promptlet: ArtifactId,
+    /// The version that was found.
+    resolved: Version,
+    /// The range that was asked for.
+    range: String,
+    /// What imports it, in the same registry.
+    kind: ArtifactType,
+    name: ArtifactName,
+    version: Version,
+    /// The id of that version, which says when it was published.
+    by: Id<ArtifactVersion>,
+}
+
+static BY_RESOLVED: Index<ImportEdge, (ArtifactId, Numbers)> =
+    Index::many("artifact_imports.by_version", |edge| {
+        Some((edge.promptlet.clone(), numbers(&edge.resolved)))
+    });
+
+impl Record for ImportEdge {
+    const TABLE: &'static str = "artifact_imports";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_RESOLVED];
+    type Key = (ArtifactId, Id<ArtifactVersion>, Numbers);
+    fn key(&self) -> Self::Key {
+        (self.promptlet.clone(), self.by, numbers(&self.resolved))
+    }
+}
+
+/// The edges from `row`, each promptlet's version once: of two ranges that lead to it the first
+/// counts.
+fn edges(row: &Published) -> BTreeMap<(ArtifactName, Numbers), ImportEdge> {
+    let mut edges = BTreeMap::new();
+    for import in &row.imports {
+        let (kind, name) = (ArtifactType::Promptlet, import.name.clone());
+        edges.entry((name.clone(), numbers(&import.version))).or_insert_with(|| ImportEdge {
+            promptlet: ArtifactId { registry: row.of.registry, kind, name },
+            resolved: import.version.clone(),
+            range: import.range.clone(),
+            kind: row.of.kind,
+            name: row.of.name.clone(),
+            version: row.version.clone(),
+            by: row.id,
+        });
+    }
+    edges
+}
+
+/// Notes what `row`, which is being published, imports; what another model's text of the same
+/// version imports is noted already.
+pub fn add(tx: &mut Tx, row: &Published) -> Result<()> {
+    let mut new = edges(row);
+    for other in versions::of_version(&tx.view(), &row.of, &row.version)? {
+        if other.id != row.id {
+            for known in edges(&other).keys() {
+                new.remove(known);
+            }
+        }
+    }
+    new.values().try_for_each(|edge| tx.insert(edge))
+}
+
+/// Takes away what is noted of `row`, which is being deleted with all of its version.
+pub fn forget(tx: &mut Tx, row: &Published) -> Result<()> {
+    for edge in edges(row).values() {
+        if let Some(edge) = tx.get::<ImportEdge>(&edge.key())? {
+            tx.remove(&edge)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether anything imports this version.
+pub fn any(view: &View, id: &ArtifactId, version: &Version) -> Result<bool> {
+    Ok(view.count(&BY_RESOLVED, &(id.clone(), numbers(version)), 1)? > 0)
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// Whose dependents are wanted.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DependentFilter {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    registry_ref: String,
+    /// The artifact's name.
+    prompt_name: String,
+    /// Its type; `prompt`, which nothing imports, where it is absent.
+    artifact_type: Option<ArtifactType>,
+    /// Those of a version, of the versions in a range, or of the one that a label stands on.
+    version: Option<String>,
+}
+
+impl Input for DependentFilter {}
+
+/// Something that imports a promptlet.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Dependent {
+    /// Its registry: `<orgSlug>/<registrySlug>`.
+    registry_ref: String,
+    /// Its type.
+    artifact_type: ArtifactType,
+    /// Its name.
+    name: ArtifactName,
+    /// Its version.
+    version: Version,
+    /// The range that it asks for; `*` where it asks for none.
+    range: String,
+    /// The version of the promptlet that was found for it.
+    resolved: Version,
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+pub(super) fn list(view: &View, req: &Req<(), DependentFilter>) -> Result<Page<Dependent>> {
+    let query = &req.input;
+    let registry = readable(view, req, &query.registry_ref)?;
+    let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
+    let artifact: Artifact = view.fetch(&id)?;
+    let page = match super::content::selector(query.version.as_deref()) {
+        Selector::Nothing => return Err(Error::not_found()),
+        Selector::Newest => {
+            view.page(Source::<ImportEdge>::TABLE, &id, Order::Descending, &req.part, |_| true)
+        }
+        Selector::Label(label) => {
+            let version = artifact.labels.get(&label).ok_or_else(Error::not_found)?;
+            of_version(view, req, &id, version)
+        }
+        Selector::Range(range) => match query.version.as_deref().map(Version::parse) {
+            Some(Ok(version)) => {
+                versions::named(view, &id, &version)?;
+                of_version(view, req, &id, &version)
+            }
+            _ => within(view, req, &id, range),
+        },
+    };
+    let reference = registry.reference(view)?;
+    Ok(page?.map(|edge| Dependent {
+        registry_ref: reference.clone(),
+        artifact_type: edge.kind,
+        name: edge.name,
+        version: edge.version,
+        range: edge.range,
+        resolved: edge.resolved,
+    }))
+}
+
+fn of_version(
+    view: &View,
+    req: &Req<(), DependentFilter>,
+    id: &ArtifactId,
+    version: &Version,
+) -> Result<Page<ImportEdge>> {
+    let prefix = (id.clone(), numbers(version));
+    view.page(&BY_RESOLVED, &prefix, Order::Descending, &req.part, |_| true)
+}
+
+fn within(
+    view: &View,
+    req: &Req<(), DependentFilter>,
+    id: &ArtifactId,
+    range: Range,
+) -> Result<Page<ImportEdge>> {
+    let is_in = |edge: &ImportEdge| range.contains(edge.resolved.numbers());
+    view.page(Source::TABLE, id, Order::Descending, &req.part, is_in)
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list(
+            "/registries/artifact-versions/dependents",
+            Rule::Reader,
+            "artifact_version.dependents",
+            list,
+        )
+        .scope(Scope::Named(registries::by_reference))
+        .about("List what imports a promptlet, what was published last first"),
+    ]
+}

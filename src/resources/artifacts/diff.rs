@@ -1,0 +1,218 @@
+//! How the sources of two versions differ, line by line.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use similar::{Algorithm, TextDiff};
+
+use super::{ArtifactId, ArtifactType, Published, meant, readable, text};
+use crate::api::{Input, Req, Route, Scope};
+use crate::auth::Rule;
+use crate::base::{Error, Result, Selector, Version};
+use crate::resources::registries;
+use crate::store::View;
+
+/// Unchanged lines shown around a change, as is usual.
+const CONTEXT_LINES: usize = 3;
+
+/// Between its first and last change a text is compared line by line if it has at most 20,000 lines
+/// there, which takes up to 200 ms where few of them are alike; otherwise all of it is shown as
+/// replaced.
+const MAX_COMPARED_LINES: usize = 20_000;
+
+/// Which versions to compare.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionDiffQuery {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    registry_ref: String,
+    /// The artifact's name.
+    prompt_name: String,
+    /// Its type; `prompt` where it is absent.
+    artifact_type: Option<ArtifactType>,
+    /// The one: a version, a range or a label.
+    from: String,
+    /// The other.
+    to: String,
+    /// The model that their texts are for; the generic one is taken where there is none for it.
+    model: Option<String>,
+}
+
+impl Input for VersionDiffQuery {}
+
+/// How two versions differ.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Diff {
+    /// The one version.
+    from: Version,
+    /// The other.
+    to: Version,
+    /// From the one source to the other, as a unified diff; empty if they are equal.
+    diff: String,
+    /// How their variables differ.
+    variables: VariableDiff,
+}
+
+/// How the variables of two versions differ, those of what they import included.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct VariableDiff {
+    /// Those that only the second has.
+    added: Vec<String>,
+    /// Those that only the first has.
+    removed: Vec<String>,
+}
+
+pub(super) fn show(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Diff> {
+    let query = &req.input;
+    let registry = readable(view, req, &query.registry_ref)?;
+    let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
+    let version = |named: &str| -> Result<(Published, String)> {
+        let found = meant(view, &id, &Selector::parse(named), query.model.as_deref())?;
+        let row = found.ok_or_else(Error::not_found)?;
+        let source = text(view, &row)?.source.into_string();
+        Ok((row, source))
+    };
+    let (from, old) = version(&query.from)?;
+    let (to, new) = version(&query.to)?;
+    Ok(Diff {
+        diff: unified(&old, &new, (&from.version, &to.version)),
+        variables: VariableDiff {
+            added: only_in(&to.variables, &from.variables),
+            removed: only_in(&from.variables, &to.variables),
+        },
+        from: from.version,
+        to: to.version,
+    })
+}
+
+/// A unified diff.
+fn unified(old: &str, new: &str, (from, to): (&str, &str)) -> String {
+    let changed = Changed::between(old, new);
+    if changed.old.len().max(changed.new.len()) > MAX_COMPARED_LINES {
+        return changed.as_one_hunk(from, to);
+    }
+    let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_lines(old, new);
+    diff.unified_diff().context_radius(CONTEXT_LINES).header(from, to).to_string()
+}
+
+/// Two texts as lines, and what lies between their common beginning and end.
+struct Changed<'a> {
+    old_lines: Vec<&'a str>,
+    new_lines: Vec<&'a str>,
+    old: Range<usize>,
+    new: Range<usize>,
+}
+
+impl<'a> Changed<'a> {
+    fn between(old: &'a str, new: &'a str) -> Self {
+        let old_lines: Vec<_> = old.split_inclusive('\n').collect();
+        let new_lines: Vec<_> = new.split_inclusive('\n').collect();
+        let shorter = old_lines.len().min(new_lines.len());
+        let before = old_lines.iter().zip(&new_lines).take_while(|(old, new)| old == new).count();
+        let ends = old_lines.iter().rev().zip(new_lines.iter().rev());
+        let after = ends.take(shorter - before).take_while(|(old, new)| old == new).count();
+        let (old, new) = (before..old_lines.len() - after, before..new_lines.len() - after);
+        Changed { old_lines, new_lines, old, new }
+    }
+
+    /// All that lies between as taken out and put in anew.
+    fn as_one_hunk(&self, from: &str, to: &str) -> String {
+        let first = self.old.start.saturating_sub(CONTEXT_LINES);
+        let after = CONTEXT_LINES.min(self.old_lines.len() - self.old.end);
+        let shown = |changed: &Range<usize>| first..changed.end + after;
+        let (old, new) = (place(&shown(&self.old)), place(&shown(&self.new)));
+        let mut text = format!("--- {from}\n+++ {to}\n@@ -{old} +{new} @@\n");
+        let mut write = |sign: char, lines: &[&str]| {
+            for line in lines {
+                text.push(sign);
+                text.push_str(line);
+                if !line.ends_with('\n') {
+                    text.push_str("\n\\ No newline at end of file\n");
+                }
+            }
+        };
+        write(' ', &self.old_lines[first..self.old.start]);
+        write('-', &self.old_lines[self.old.clone()]);
+        write('+', &self.new_lines[self.new.clone()]);
+        write(' ', &self.old_lines[self.old.end..self.old.end + after]);
+        text
+    }
+}
+
+/// Where a hunk's lines stand, counted from 1. An empty place is named by the line before it.
+fn place(lines: &Range<usize>) -> String {
+    match lines.len() {
+        0 => format!("{},0", lines.start),
+        1 => format!("{}", lines.start + 1),
+        count => format!("{},{count}", lines.start + 1),
+    }
+}
+
+fn only_in(these: &[String], those: &[String]) -> Vec<String> {
+    let those: HashSet<&String> = those.iter().collect();
+    these.iter().filter(|name| !those.contains(name)).cloned().collect()
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get(
+            "/registries/artifact-versions/diff",
+            Rule::Reader,
+            "artifact_version.diff",
+            show,
+        )
+        .scope(Scope::Named(registries::by_reference))
+        .about("Show how two versions differ"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_is_unified_and_names_both_versions() {
+        let old = "a\nb\nc\nd\ne\nf\ng\nh\n";
+        let new = "a\nb\nc\nd\nE\nf\ng\nh";
+        let expected = "--- 1.0.0\n+++ 1.1.0\n@@ -2,7 +2,7 @@\n b\n c\n d\n-e\n+E\n f\n g\n-h\n+h\n\\ No newline at end of file\n";
+        assert_eq!(unified(old, new, ("1.0.0", "1.1.0")), expected);
+        assert_eq!(unified(old, old, ("1.0.0", "1.1.0")), "");
+    }
+
+    #[test]
+    fn what_is_too_long_to_compare_is_shown_as_replaced() {
+        let lines = |range: Range<usize>, sign: &str| -> String {
+            range.map(|n| format!("{sign}{n}\n")).collect()
+        };
+        let old = format!("top\n{}end", lines(0..20_001, ""));
+        let new = format!("top\n{}end", lines(1..20_003, ""));
+        // A line less at the beginning and two more at the end, were it compared.
+        let expected = format!(
+            "--- 1.0.0\n+++ 1.1.0\n@@ -1,20003 +1,20004 @@\n top\n{}{} end\n\\ No newline at end of \
+             file\n",
+            lines(0..20_001, "-"),
+            lines(1..20_003, "+"),
+        );
+        assert_eq!(unified(&old, &new, ("1.0.0", "1.1.0")), expected);
+        let short = unified(&old, &old.replace("\n7\n", "\nx\n"), ("1.0.0", "1.1.0"));
+        assert_eq!(short.lines().count(), 11, "one change among many lines is compared");
+    }
+
+    #[test]
+    fn one_hunk_is_written_as_hunks_are() {
+        for (old, new) in [
+            ("a\nb\nc\nd\ne\n", "a\nb\nx\nd\ne\n"),
+            ("a\nb\nc\nd\ne\nf\ng\nh\ni", "a\nb\nc\nd\nx\ny\nf\ng\nh\ni"),
+            ("", "a\nb"),
+            ("a\n", ""),
+            ("a", "a\n"),
+            ("a\nb\n", "a\n"),
+            ("1\n1\n1\n", "1\n1\n"),
+        ] {
+            let ours = Changed::between(old, new).as_one_hunk("1.0.0", "1.1.0");
+            assert_eq!(ours, unified(old, new, ("1.0.0", "1.1.0")), "{old:?} {new:?}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Labels: names of an artifact's versions that are moved from one to the next, such as
+//! `production`. Moving one changes what everybody who asks for it gets, at once.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::artifact::{Artifact, ArtifactInfo, relabel};
+use super::{ArtifactId, ArtifactType, versions};
+use crate::api::{Input, Removed, Req, Route, Scope};
+use crate::auth::Rule;
+use crate::base::{Error, Label, Result};
+use crate::resources::registries;
+use crate::store::Tx;
+
+/// An artifact has at most 1,000 labels: each of its answers shows all of them, and a read by label
+/// goes through all of them.
+const MAX_LABELS: usize = 1000;
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// A label and the version that it shall stand on.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LabelMove {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    registry_ref: String,
+    /// The artifact's name.
+    prompt_name: String,
+    /// Its type; `prompt` where it is absent.
+    artifact_type: Option<ArtifactType>,
+    /// The label; it need not be there yet.
+    label: Label,
+    /// Exactly a version.
+    version: String,
+}
+
+impl Input for LabelMove {}
+
+/// A label to take off.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LabelQuery {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    registry_ref: String,
+    /// The artifact's name.
+    prompt_name: String,
+    /// Its type; `prompt` where it is absent.
+    artifact_type: Option<ArtifactType>,
+    /// The label.
+    label: String,
+}
+
+impl Input for LabelQuery {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+pub(super) fn put(tx: &mut Tx, req: &Req<(), LabelMove>) -> Result<ArtifactInfo> {
+    let LabelMove { registry_ref, prompt_name, artifact_type, label, version } = &req.input;
+    let registry = registries::named(&tx.view(), req.caller(), registry_ref)?;
+    let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
+    let old: Artifact = tx.fetch(&id)?;
+    // As it was published, which is how it is answered.
+    let version = versions::named(&tx.view(), &id, version)?.swap_remove(0).version;
+    if old.labels.get(label) == Some(&version) {
+        return Ok(old.into());
+    }
+    let mut labels = old.labels.clone();
+    labels.insert(label.clone(), version);
+    if labels.len() > MAX_LABELS {
+        return Err(Error::conflict(
+            "labels_full",
+            "an artifact has at most 1,000 labels; take one off that is not needed",
+        ));
+    }
+    relabel(tx, &old, labels).map(ArtifactInfo::from)
+}
+
+pub(super) fn remove(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Removed> {
+    let LabelQuery { registry_ref, prompt_name, artifact_type, label } = &req.input;
+    let registry = registries::named(&tx.view(), req.caller(), registry_ref)?;
+    let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
+    let old: Artifact = tx.fetch(&id)?;
+    let label = Label::parse(label.as_str()).map_err(|_| Error::not_found())?;
+    let mut labels = old.labels.clone();
+    labels.remove(&label).ok_or_else(Error::not_found)?;
+    relabel(tx, &old, labels)?;
+    Ok(Removed::new(label))
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+pub(super) fn routes() -> Vec<Route> {
+    const LABELS: &str = "/registries/artifacts/labels";
+    let scope = Scope::Named(registries::by_reference);
+    vec![
+        Route::patch(LABELS, Rule::Member, "artifact_label.move", put)
+            .scope(scope)
+            .about("Put a label on a version, or move it there"),
+        Route::delete(LABELS, Rule::Member, "artifact_label.delete", remove)
+            .scope(scope)
+            .about("Take a label off"),
+    ]
+}

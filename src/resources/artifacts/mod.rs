@@ -1,0 +1,132 @@
+//! Artifacts: prompts and promptlets, as they are published into a registry, version by version
+//! (contract §3; interface §1, 11 and 13).
+//!
+//! A version never changes: what it says was compiled when it was published ([`publishing`]), its
+//! imports are frozen with it. What moves is which version is meant: the newest, the highest of a
+//! range ([`versions`]), the one that a label stands on ([`labels`]). Whoever reads a content may
+//! wait for another one to be meant ([`content`]).
+
+mod artifact;
+mod cloning;
+mod content;
+mod deletion;
+mod dependents;
+mod diff;
+mod drafts;
+mod labels;
+mod prompts;
+mod publishing;
+mod removal;
+pub mod variables;
+mod versions;
+
+use bincode::{Decode, Encode};
+
+use uuid::Uuid;
+
+use super::registries::{self, ArtifactType, Registry};
+use crate::api::{Req, Resource, Route};
+use crate::base::{ArtifactName, Error, Id, Result, Text};
+use crate::store::{Key, TableInfo, Topic, View};
+
+pub use publishing::{ArtifactVersion, Publication, publish};
+pub use versions::{Published, VersionText, meant, text};
+
+/// Artifacts with their versions and labels, drafts, and what is known of who uses what.
+pub const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[
+        TableInfo::of::<artifact::Artifact>(),
+        TableInfo::of::<Published>(),
+        TableInfo::of::<VersionText>(),
+        TableInfo::of::<dependents::ImportEdge>(),
+        TableInfo::of::<variables::VariableUse>(),
+        TableInfo::of::<drafts::Draft>(),
+        TableInfo::of::<removal::DeletedRegistry>(),
+    ],
+    jobs: &[],
+    sweeps: &[removal::CLEAR],
+};
+
+/// Where nobody says which kind is meant (contract §3).
+const USUAL: ArtifactType = ArtifactType::Prompt;
+
+/// The model that a text is for.
+pub type Model = Text<1, 200>;
+
+/// The model of a text that is for every model that has none of its own.
+const GENERIC: &str = "generic";
+
+/// [`GENERIC`] as a model.
+pub fn generic() -> Model {
+    Model::stored(GENERIC.into())
+}
+
+/// What an artifact is: its place in its registry, under which everything about it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct ArtifactId {
+    /// The registry.
+    pub registry: Id<Registry>,
+    /// Its type.
+    pub kind: ArtifactType,
+    /// Its name, unique among those of its type.
+    pub name: ArtifactName,
+}
+
+impl Key for ArtifactId {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.registry.write(out);
+        self.kind.write(out);
+        self.name.write(out);
+    }
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        Some(ArtifactId {
+            registry: Id::read(bytes)?,
+            kind: ArtifactType::read(bytes)?,
+            name: ArtifactName::read(bytes)?,
+        })
+    }
+}
+
+impl ArtifactId {
+    /// The artifact that a request names, whether or not it is there.
+    ///
+    /// # Errors
+    /// 404 for a name that none can have.
+    fn named(registry: &Registry, kind: Option<ArtifactType>, name: &str) -> Result<Self> {
+        let name = ArtifactName::parse(name).map_err(|_| Error::not_found())?;
+        Ok(ArtifactId { registry: registry.id, kind: kind.unwrap_or(USUAL), name })
+    }
+
+    /// What is signalled when another version of it may be meant than before.
+    fn topic(&self) -> Topic {
+        let made = blake3::derive_key("roadstead 2026 topic of an artifact", &self.to_bytes());
+        Uuid::from_bytes(*made.first_chunk().expect("a key has 32 bytes"))
+    }
+}
+
+/// The registry that a read names: a public one is open to anybody.
+fn readable<P, I>(view: &View, req: &Req<P, I>, reference: &str) -> Result<Registry> {
+    registries::readable(view, req.caller_if_any(), reference)
+}
+
+fn routes() -> Vec<Route> {
+    let parts = [
+        artifact::routes(),
+        publishing::routes(),
+        versions::routes(),
+        content::routes(),
+        diff::routes(),
+        dependents::routes(),
+        cloning::routes(),
+        deletion::routes(),
+        labels::routes(),
+        drafts::routes(),
+        prompts::routes(),
+        removal::routes(),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+pub mod tests;

@@ -1,0 +1,205 @@
+//! Which version is meant.
+
+use super::*;
+use crate::base::{Kind, Label, Range, Selector};
+
+fn for_model(number: &str, model: &str) -> Value {
+    let mut new = version("prompt", "p", number, &format!("{number} for {model}"));
+    new["model"] = json!(model);
+    new
+}
+
+fn found(world: &World, version: Option<&str>, model: Option<&str>) -> Option<String> {
+    let query = about("prompt", "p", json!({"version": version, "model": model}));
+    match content(world, query) {
+        Ok(content) => Some(content["source"].as_str().unwrap().to_string()),
+        Err(error) => {
+            assert_eq!(error.kind(), Kind::NotFound);
+            None
+        }
+    }
+}
+
+#[test]
+fn the_newest_is_the_highest_and_not_what_was_published_last() {
+    let world = World::new();
+    registry(&world, "main");
+    for number in ["1.9.0", "1.10.0", "0.99.99"] {
+        prompt(&world, "p", number, number);
+    }
+    assert_eq!(found(&world, None, None).as_deref(), Some("1.10.0"));
+    assert_eq!(artifacts(&world, None)[0]["latestVersion"], "1.10.0");
+}
+
+#[test]
+fn a_version_is_taken_for_its_model_or_else_in_its_generic_text() {
+    let world = World::new();
+    registry(&world, "main");
+    for (number, model) in
+        [("1.0.0", "generic"), ("1.0.0", "a"), ("1.1.0", "generic"), ("1.2.0", "b"), ("2.0.0", "a")]
+    {
+        publish(&world, for_model(number, model)).unwrap();
+    }
+    for (version, model, expected) in [
+        (None, None, Some("1.1.0 for generic")),
+        (None, Some("generic"), Some("1.1.0 for generic")),
+        (None, Some("unheard-of"), Some("1.1.0 for generic")),
+        (None, Some(""), Some("1.1.0 for generic")),
+        (None, Some("a"), Some("2.0.0 for a")),
+        (None, Some("b"), Some("1.2.0 for b")),
+        // Of equal versions the model's own text.
+        (Some("1.0.0"), Some("a"), Some("1.0.0 for a")),
+        (Some("1.0.0"), Some("b"), Some("1.0.0 for generic")),
+        // The higher version wins over the model's own text.
+        (Some("^1"), Some("a"), Some("1.1.0 for generic")),
+        (Some("~1.0"), Some("a"), Some("1.0.0 for a")),
+        (Some("1"), Some("b"), Some("1.2.0 for b")),
+        (Some("1.2"), Some("b"), Some("1.2.0 for b")),
+        (Some(">=1.2.0"), Some("a"), Some("2.0.0 for a")),
+        (Some("*"), None, Some("1.1.0 for generic")),
+        // Only what has a text for the model, or a generic one, counts.
+        (Some("1.2.0"), None, None),
+        (Some("2.0.0"), Some("b"), None),
+        (Some("^2"), None, None),
+        (Some("3.0.0"), None, None),
+        (Some("01.01.0"), None, Some("1.1.0 for generic")),
+        (Some("no label"), None, None),
+        (Some("nolabel"), None, None),
+        (Some(""), None, None),
+    ] {
+        assert_eq!(found(&world, version, model).as_deref(), expected, "{version:?} {model:?}");
+    }
+}
+
+#[test]
+fn a_look_into_the_index_finds_what_going_through_all_versions_would() {
+    let world = World::new();
+    let registry = registry(&world, "main");
+    let max = u64::MAX.to_string();
+    let parts = ["0", "1", "2", &max];
+    let models = ["generic", "a", "b"];
+    let mut all = Vec::new();
+    for n in 0..64 {
+        let number = [n / 16, n / 4, n].map(|part| parts[part % 4]).join(".");
+        let model = models[n * 7 % 3];
+        publish(&world, for_model(&number, model)).unwrap();
+        all.push((crate::base::Version::parse(number).unwrap().numbers(), model));
+    }
+    let id = ArtifactId::named(&registry, None, "p").unwrap();
+    for range in ["*", "0", "1.2", "^1", "~2.1", ">=2", "^0.1", "1.1.1", "^0.0.0", &max] {
+        let selector = Selector::Range(Range::parse(range).unwrap());
+        let Selector::Range(interval) = selector else { unreachable!() };
+        for model in [None, Some("a"), Some("b"), Some("c")] {
+            let counts = |text: &&([u64; 3], &str)| {
+                interval.contains(text.0) && (text.1 == "generic" || Some(text.1) == model)
+            };
+            let expected = all.iter().filter(counts).max().map(|(numbers, _)| *numbers);
+            let found = world.store.read(world.org, |view| meant(view, &id, &selector, model));
+            let found = found.unwrap().map(|row| row.version.numbers());
+            assert_eq!(found, expected, "{range} {model:?}");
+        }
+    }
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn versions_are_listed_highest_first_without_their_texts() {
+    let world = World::new();
+    registry(&world, "main");
+    for (number, model) in [("1.2.0", "generic"), ("1.10.0", "a"), ("1.10.0", "generic")] {
+        publish(&world, for_model(number, model)).unwrap();
+    }
+    let query = || World::input(about("prompt", "p", json!({}))).unwrap();
+    let rows = world.read(super::super::versions::list, (), query()).unwrap().items;
+    let rows: Vec<Value> = rows.into_iter().map(|row| json!(row)).collect();
+    let order: Vec<_> = rows.iter().map(|row| (&row["version"], &row["model"])).collect();
+    let expected = json!([["1.10.0", "generic"], ["1.10.0", "a"], ["1.2.0", "generic"]]);
+    assert_eq!(json!(order), expected);
+    assert!(rows.iter().all(|row| row.get("source").is_none() && row.get("compiled").is_none()));
+    let unknown = World::input(about("promptlet", "p", json!({}))).unwrap();
+    let error = world.read(super::super::versions::list, (), unknown).unwrap_err();
+    assert_eq!(error.kind(), Kind::NotFound);
+}
+
+#[test]
+fn a_label_stands_on_one_version_until_it_is_moved_or_taken_off() {
+    let world = World::new();
+    registry(&world, "main");
+    for number in ["1.0.0", "1.1.0", "01.2.0"] {
+        prompt(&world, "p", number, number);
+    }
+    assert_eq!(found(&world, Some("production"), None), None);
+    let labelled = label(&world, "p", "production", "1.0.0").unwrap();
+    assert_eq!(labelled["labels"], json!({"production": "1.0.0"}));
+    assert_eq!(found(&world, Some("production"), None).as_deref(), Some("1.0.0"));
+    world.pass_secs(60);
+    let moved = label(&world, "p", "production", "1.2.0").unwrap();
+    // A version is answered as it was published.
+    assert_eq!(moved["labels"], json!({"production": "01.2.0"}));
+    assert_eq!(moved["updatedAt"], "2026-01-15T12:01:00.000Z");
+    assert_eq!(found(&world, Some("production"), None).as_deref(), Some("01.2.0"));
+    world.pass_secs(60);
+    assert_eq!(label(&world, "p", "production", "01.02.00").unwrap(), moved, "nothing changed");
+
+    for (name, label_name, number) in
+        [("p", "x", "9.9.9"), ("p", "x", "^1"), ("p", "x", "production"), ("q", "x", "1.0.0")]
+    {
+        let error = label(&world, name, label_name, number).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound, "{name} {number}");
+    }
+    let error = label(&world, "p", "1.0", "1.0.0").unwrap_err();
+    assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "label"));
+
+    let take_off = |label: &str| {
+        let query = about("prompt", "p", json!({"label": label}));
+        world.write(labels::remove, (), World::input(query).unwrap())
+    };
+    assert_eq!(take_off("production").unwrap().id, "production");
+    for gone in ["production", "never", "1.0", ""] {
+        assert_eq!(take_off(gone).unwrap_err().kind(), Kind::NotFound);
+    }
+    assert_eq!(found(&world, Some("production"), None), None);
+    assert_eq!(artifacts(&world, None)[0]["labels"], json!({}));
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn an_artifact_has_at_most_1000_labels() {
+    let world = World::new();
+    let registry = registry(&world, "main");
+    prompt(&world, "p", "1.0.0", "x");
+    let id = ArtifactId::named(&registry, None, "p").unwrap();
+    let fill = move |tx: &mut Tx| {
+        let old: artifact::Artifact = tx.fetch(&id)?;
+        let label = |n| (Label::parse(format!("l{n}")).unwrap(), old.latest_version.clone());
+        artifact::relabel(tx, &old, (0..1000).map(label).collect()).map(drop)
+    };
+    world.store.write_now(world.org, fill).unwrap();
+    assert_eq!(label(&world, "p", "more", "1.0.0").unwrap_err().code(), "labels_full");
+    label(&world, "p", "l7", "1.0.0").unwrap();
+}
+
+#[test]
+fn what_changed_last_is_listed_first() {
+    let world = World::new();
+    registry(&world, "main");
+    prompt(&world, "a", "1.0.0", "x");
+    promptlet(&world, "b", "1.0.0", "x");
+    prompt(&world, "c", "1.0.0", "x");
+    let names = |kind: Option<&str>| -> Vec<Value> {
+        artifacts(&world, kind).into_iter().map(|artifact| artifact["name"].clone()).collect()
+    };
+    assert_eq!(names(None), ["c", "b", "a"]);
+    label(&world, "a", "x", "1.0.0").unwrap();
+    assert_eq!(names(None), ["a", "c", "b"]);
+    promptlet(&world, "b", "0.9.0", "x");
+    assert_eq!(names(None), ["b", "a", "c"]);
+    assert_eq!(names(Some("prompt")), ["a", "c"]);
+    assert_eq!(names(Some("promptlet")), ["b"]);
+    let listed = artifacts(&world, Some("promptlet"));
+    let expected = json!([{
+        "artifactType": "promptlet", "name": "b", "latestVersion": "1.0.0", "labels": {},
+        "updatedAt": "2026-01-15T12:00:00.000Z",
+    }]);
+    assert_eq!(json!(listed), expected);
+}

@@ -1,0 +1,115 @@
+//! What deleting takes away, and what it refuses to.
+
+use super::*;
+use crate::base::Kind;
+use crate::outbox::{Settings, Swept};
+
+#[test]
+fn a_version_that_is_used_or_labelled_stays() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "tone", "1.0.0", "x");
+    prompt(&world, "p", "1.0.0", "{{ import \"tone@1\" }}");
+    label(&world, "p", "live", "1.0.0").unwrap();
+    assert_eq!(
+        delete(&world, "promptlet", "tone", "1.0.0").unwrap_err().code(),
+        "version_imported"
+    );
+    assert_eq!(delete(&world, "prompt", "p", "01.0.0").unwrap_err().code(), "version_labelled");
+    prompt(&world, "p", "1.1.0", "x");
+    label(&world, "p", "live", "1.1.0").unwrap();
+    delete(&world, "prompt", "p", "1.0.0").unwrap();
+    delete(&world, "promptlet", "tone", "1.0.0").unwrap();
+    for (kind, name, number) in
+        [("prompt", "p", "1.0.0"), ("prompt", "p", "^1"), ("promptlet", "p", "1.1.0")]
+    {
+        let error = delete(&world, kind, name, number).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound);
+    }
+}
+
+#[test]
+fn the_newest_of_what_is_left_is_the_latest_and_an_artifact_goes_with_its_last_version() {
+    let world = World::new();
+    registry(&world, "main");
+    for number in ["1.0.0", "2.0.0", "1.5.0"] {
+        prompt(&world, "p", number, "{{a}}");
+    }
+    let mut only_for_a = version("prompt", "p", "3.0.0", "x");
+    only_for_a["model"] = json!("a");
+    publish(&world, only_for_a).unwrap();
+    let latest =
+        || artifacts(&world, None).first().map(|artifact| artifact["latestVersion"].clone());
+    for (number, left) in [
+        ("1.0.0", Some("3.0.0")),
+        ("3.0.0", Some("2.0.0")),
+        ("2.0.0", Some("1.5.0")),
+        ("1.5.0", None),
+    ] {
+        delete(&world, "prompt", "p", number).unwrap();
+        assert_eq!(latest(), left.map(|left| json!(left)));
+    }
+    assert_eq!(rows(&world), [0; 6]);
+    world.assert_sound(RESOURCE.tables);
+    prompt(&world, "p", "1.0.0", "again");
+}
+
+fn remove(world: &World, slug: &str) -> Result<crate::api::Removed> {
+    world.write_as(&world.owner, removal::remove, slug.to_string(), ())
+}
+
+/// Sweeps until all is clear; how many steps had something to do.
+fn sweep(world: &World) -> usize {
+    let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
+    for steps in 0..50 {
+        let settings = settings.clone();
+        let swept = world.store.write_now(world.org, move |tx| (removal::CLEAR.run)(tx, &settings));
+        if swept.unwrap() == Swept::Clean {
+            return steps;
+        }
+    }
+    panic!("it is never clear");
+}
+
+#[test]
+fn a_registry_takes_along_what_lies_in_it_and_leaves_others_alone() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    registry(&world, "other");
+    let fill = |reference: &str| {
+        let mut tone = version("promptlet", "tone", "1.0.0", "{{mood}}");
+        let mut p = version("prompt", "p", "1.0.0", "{{ import \"tone\" }}");
+        let mut draft = json!({"artifactType": "prompt", "draftVersion": "1.1.0", "body": "x"});
+        for body in [&mut tone, &mut p, &mut draft] {
+            body["registryRef"] = json!(reference);
+        }
+        publish(&world, tone).unwrap();
+        publish(&world, p).unwrap();
+        let name = crate::base::ArtifactName::parse("p").unwrap();
+        world.write(super::super::drafts::save, name, World::input(draft).unwrap()).unwrap();
+    };
+    fill("acme/main");
+    fill("acme/other");
+    assert_eq!(rows(&world), [4, 4, 4, 2, 4, 2]);
+    assert_eq!(remove(&world, "main").unwrap().id, main.id.to_string());
+    assert_eq!(rows(&world), [2, 2, 2, 1, 2, 1]);
+    assert_eq!(sweep(&world), 0, "it was little");
+    assert_eq!(remove(&world, "main").unwrap_err().kind(), Kind::NotFound);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_large_registry_is_gone_at_once_and_cleared_in_steps() {
+    let world = World::new();
+    registry(&world, "main");
+    let variables =
+        |from: usize| -> String { (from..from + 900).map(|n| format!("{{{{v{n}}}}}")).collect() };
+    for n in 0..6 {
+        prompt(&world, "p", &format!("1.{n}.0"), &variables(n * 100));
+    }
+    remove(&world, "main").unwrap();
+    assert!(content(&world, about("prompt", "p", json!({}))).is_err());
+    assert!(sweep(&world) > 2);
+    assert_eq!(rows(&world), [0; 6]);
+    world.assert_sound(RESOURCE.tables);
+}

@@ -1,0 +1,147 @@
+//! Artifacts in a store in memory: publishing and finding, who uses what, drafts, deleting.
+
+mod drafts;
+mod finding;
+mod leaving;
+mod publishing;
+mod using;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::{Calls, Input, Outcome, Req, Who};
+use crate::auth::Access;
+use crate::base::{Name, Slug};
+use crate::resources::registries::Visibility;
+use crate::resources::testing::{World, parts};
+use crate::store::{Source, Tx};
+
+/// A private registry that every member may use.
+pub fn registry(world: &World, slug: &'static str) -> Registry {
+    with_access(world, slug, Access::Organization)
+}
+
+/// A private registry.
+pub fn with_access(world: &World, slug: &'static str, access: Access) -> Registry {
+    let make = move |tx: &mut Tx| {
+        let registry = Registry {
+            id: tx.new_id(),
+            slug: Slug::parse(slug).unwrap(),
+            name: Name::parse(slug).unwrap(),
+            description: None,
+            visibility: Visibility::Private,
+            access,
+            created_at: tx.now(),
+            updated_at: tx.now(),
+        };
+        tx.insert(&registry).map(|()| registry)
+    };
+    world.store.write_now(world.org, make).unwrap()
+}
+
+/// What a prompt's version is published with: its name, version and text in `acme/main`.
+pub fn version(kind: &str, name: &str, version: &str, source: &str) -> Value {
+    json!({
+        "registryRef": "acme/main", "artifactType": kind, "name": name, "version": version,
+        "source": source,
+    })
+}
+
+/// An operation that may call outside.
+type Calling<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
+
+/// Does such an operation as a member; nobody outside has to be asked.
+pub fn call<P, I, O>(world: &World, operation: Calling<P, I, O>, at: P, body: Value) -> Result<O>
+where
+    P: Send + 'static,
+    I: Input,
+    O: Send + 'static,
+{
+    let (parts, who) = (parts(at, World::input::<I>(body)?), world.member.clone());
+    let written = world.store.write_now(world.org, move |tx| {
+        operation(tx, &Req::new(&parts, &who), &mut Calls::default())
+    });
+    written?.done()
+}
+
+/// Publishes as a member.
+pub fn publish(world: &World, body: Value) -> Result<ArtifactVersion> {
+    call(world, super::publishing::create, (), body)
+}
+
+/// Publishes a prompt.
+pub fn prompt(world: &World, name: &str, number: &str, source: &str) -> ArtifactVersion {
+    publish(world, version("prompt", name, number, source)).unwrap()
+}
+
+/// Publishes a promptlet.
+pub fn promptlet(world: &World, name: &str, number: &str, source: &str) -> ArtifactVersion {
+    publish(world, version("promptlet", name, number, source)).unwrap()
+}
+
+/// A query about an artifact of `acme/main`, with `more`.
+pub fn about(kind: &str, name: &str, more: Value) -> Value {
+    let mut query = json!({"registryRef": "acme/main", "artifactType": kind, "promptName": name});
+    for (name, value) in more.as_object().unwrap() {
+        query[name] = value.clone();
+    }
+    query
+}
+
+/// What a version says.
+pub fn content(world: &World, query: Value) -> Result<Value> {
+    world.read(super::content::show, (), World::input(query)?).map(|content| json!(content))
+}
+
+/// Deletes a version.
+pub fn delete(world: &World, kind: &str, name: &str, number: &str) -> Result<()> {
+    let query = about(kind, name, json!({"version": number}));
+    world.write(deletion::remove, (), World::input(query)?).map(drop)
+}
+
+/// Puts a label on a version of a prompt.
+pub fn label(world: &World, name: &str, label: &str, number: &str) -> Result<Value> {
+    let body = about("prompt", name, json!({"label": label, "version": number}));
+    world.write(labels::put, (), World::input(body)?).map(|artifact| json!(artifact))
+}
+
+/// The artifacts of `acme/main`.
+pub fn artifacts(world: &World, kind: Option<&str>) -> Vec<Value> {
+    let query = json!({"registryRef": "acme/main", "artifactType": kind});
+    let page = world.read(artifact::list, (), World::input(query).unwrap()).unwrap();
+    page.items.into_iter().map(|artifact| json!(artifact)).collect()
+}
+
+/// What imports a promptlet: type, name, version, range and what was found for it.
+pub fn dependents_of(world: &World, name: &str, version: Option<&str>) -> Result<Vec<String>> {
+    let query = about("promptlet", name, json!({"version": version}));
+    let page = world.read(dependents::list, (), World::input(query)?)?;
+    let row = |dependent: Value| {
+        let text = |field: &str| dependent[field].as_str().unwrap().to_string();
+        ["artifactType", "name", "version", "range", "resolved"].map(text).join(" ")
+    };
+    Ok(page.items.into_iter().map(|dependent| row(json!(dependent))).collect())
+}
+
+/// How many rows each table of artifacts has.
+pub fn rows(world: &World) -> [usize; 6] {
+    let count = |view: &View| -> Result<[usize; 6]> {
+        Ok([
+            view.count(Source::<artifact::Artifact>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<Published>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<VersionText>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<dependents::ImportEdge>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<variables::VariableUse>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<super::drafts::Draft>::TABLE, &(), usize::MAX)?,
+        ])
+    };
+    world.store.read(world.org, count).unwrap()
+}
+
+/// The caller, as operations know them.
+pub fn user(who: &Who) -> crate::base::Id<crate::auth::User> {
+    match who {
+        Who::Caller(caller) => caller.user(),
+        _ => unreachable!("everybody in a world is a caller"),
+    }
+}

@@ -1,0 +1,222 @@
+//! What publishing keeps and what it refuses.
+
+use super::super::publishing::compile;
+use super::*;
+use crate::base::{Kind, canonical};
+use crate::outbox::{BY_TYPE, EventType, LogEntry};
+use crate::store::Order;
+
+/// The messages about the source of a 400.
+fn problems(error: crate::base::Error, path: &str) -> Vec<String> {
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.issues().iter().all(|issue| issue.path == path), "{:?}", error.issues());
+    error.issues().iter().map(|issue| issue.message.clone()).collect()
+}
+
+fn refused(world: &World, body: Value) -> Vec<String> {
+    problems(publish(world, body).unwrap_err(), "source")
+}
+
+#[test]
+fn a_version_shows_what_was_published_and_its_hash() {
+    let world = World::new();
+    registry(&world, "main");
+    let mut new = version("prompt", "greeting", "1.0.0", "Hello {{name}}{{ name }}, {{b}}");
+    new["metadata"] = json!({"z": 1.0, "a": null});
+    let made = publish(&world, new).unwrap();
+    let hashed = json!({
+        "type": "prompt", "name": "greeting", "version": "1.0.0", "model": "generic",
+        "source": "Hello {{name}}{{ name }}, {{b}}", "metadata": {"a": null, "z": 1},
+    });
+    let hash = blake3::hash(canonical(&hashed).as_bytes()).to_string();
+    let expected = json!({
+        "id": made.row.id, "registryRef": "acme/main", "artifactType": "prompt",
+        "name": "greeting", "version": "1.0.0", "model": "generic",
+        "metadata": {"z": 1.0, "a": null}, "hash": hash, "imports": {},
+        "variables": ["name", "b"], "publishedBy": user(&world.member),
+        "publishedAt": "2026-01-15T12:00:00.000Z",
+        "source": "Hello {{name}}{{ name }}, {{b}}",
+        "compiled": "Hello {{name}}{{ name }}, {{b}}",
+    });
+    assert_eq!(json!(made), expected);
+    let content = content(&world, about("prompt", "greeting", json!({}))).unwrap();
+    for (field, value) in content.as_object().unwrap() {
+        assert_eq!(*value, expected[field], "{field}");
+    }
+    assert_eq!(content.as_object().unwrap().len(), 9);
+    // Whatever is hashed changes the hash.
+    let others = ["2.0.0", "1.0.0"].map(|number| version("promptlet", "greeting", number, "x"));
+    let hashes = others.map(|new| publish(&world, new).unwrap().row.hash);
+    assert!(hashes[0] != hashes[1] && hashes[0] != hash);
+}
+
+#[test]
+fn a_version_is_published_once_for_each_model() {
+    let world = World::new();
+    registry(&world, "main");
+    prompt(&world, "p", "1.0.0", "x");
+    for number in ["1.0.0", "01.0.00"] {
+        let error = publish(&world, version("prompt", "p", number, "y")).unwrap_err();
+        assert_eq!((error.kind(), error.code()), (Kind::Conflict, "version_exists"));
+    }
+    let mut new = version("prompt", "p", "1.0.0", "y");
+    new["model"] = json!("a");
+    publish(&world, new.clone()).unwrap();
+    assert_eq!(publish(&world, new).unwrap_err().code(), "version_exists");
+    promptlet(&world, "p", "1.0.0", "x");
+    assert_eq!(rows(&world), [2, 3, 3, 0, 0, 0]);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn an_import_is_the_highest_match_for_the_importing_text_and_frozen_with_it() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "tone", "1.0.0", "old");
+    promptlet(&world, "tone", "1.2.0", "calm {{mood}}");
+    promptlet(&world, "tone", "2.0.0", "new");
+    let mut own = version("promptlet", "tone", "1.3.0", "own");
+    own["model"] = json!("a");
+    publish(&world, own).unwrap();
+    promptlet(&world, "style", "1.0.0", "[{{ import \"tone@1\" }} {{x}}]");
+
+    let source = "{{first}}{{ import \"style\" }}{{ import \"tone\" }}{{import \"tone@^1.0\"}}";
+    let made = prompt(&world, "p", "1.0.0", source);
+    assert_eq!(made.compiled, "{{first}}[calm {{mood}} {{x}}]newcalm {{mood}}");
+    assert_eq!(made.row.variables, ["first", "mood", "x"]);
+    // Of a promptlet in two versions the higher one is told.
+    assert_eq!(json!(made.row.imports), json!({"style": "1.0.0", "tone": "2.0.0"}));
+    let mut for_a = version("prompt", "p", "1.0.0", "{{ import \"tone@^1.0\" }}");
+    for_a["model"] = json!("a");
+    assert_eq!(publish(&world, for_a).unwrap().compiled, "own");
+
+    // What is published later changes nothing of it.
+    promptlet(&world, "tone", "1.9.0", "newer");
+    assert_eq!(
+        content(&world, about("prompt", "p", json!({}))).unwrap()["compiled"],
+        made.compiled
+    );
+    assert_eq!(
+        prompt(&world, "q", "1.0.0", "{{import \"style\"}}").compiled,
+        "[calm {{mood}} {{x}}]"
+    );
+}
+
+#[test]
+fn every_problem_is_told_with_its_place() {
+    let world = World::new();
+    registry(&world, "main");
+    with_access(&world, "other", Access::Organization);
+    prompt(&world, "only-a-prompt", "1.0.0", "x");
+    promptlet(&world, "tone", "1.0.0", "x");
+    let source = "é {{ 1 }}\n{{ import \"nowhere\" }} {{ import \"tone@^2\" }}\n  {{ import \
+                  \"only-a-prompt\" }}{{";
+    let told = refused(&world, version("prompt", "p", "1.0.0", source));
+    let places: Vec<_> = told.iter().map(|told| &told[told.rfind('(').unwrap()..]).collect();
+    let expected =
+        ["(line 1, column 3)", "(line 2, column 1)", "(line 2, column 24)", "(line 3, column 3)"];
+    assert_eq!(places[..4], expected, "{told:?}");
+    assert_eq!(places.len(), 5, "{told:?}");
+    assert_eq!(rows(&world)[1], 2, "nothing was published");
+    // A promptlet of another registry is none.
+    let mut elsewhere = version("prompt", "p", "1.0.0", "{{ import \"tone\" }}");
+    elsewhere["registryRef"] = json!("acme/other");
+    assert_eq!(refused(&world, elsewhere).len(), 1);
+}
+
+#[test]
+fn a_promptlet_never_imports_itself_not_even_through_others() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "a", "1.0.0", "x");
+    promptlet(&world, "b", "1.0.0", "{{ import \"a\" }}");
+    promptlet(&world, "c", "1.0.0", "{{ import \"b\" }}");
+    for source in ["{{ import \"a\" }}", "{{ import \"b\" }}", "{{import \"c@1.0.0\"}}"] {
+        let told = refused(&world, version("promptlet", "a", "2.0.0", source));
+        assert!(told[0].contains("itself"), "{told:?}");
+    }
+    // A prompt of the same name is another thing.
+    prompt(&world, "a", "1.0.0", "{{ import \"c\" }}");
+    promptlet(&world, "d", "1.0.0", "{{ import \"a\" }}{{ import \"c\" }}");
+}
+
+#[test]
+fn a_chain_of_16_imports_is_the_longest() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "p0", "1.0.0", "deep");
+    for n in 1..=16 {
+        promptlet(&world, &format!("p{n}"), "1.0.0", &format!("{{{{ import \"p{}\" }}}}", n - 1));
+    }
+    let longest = prompt(&world, "p", "1.0.0", "{{ import \"p15\" }}");
+    assert_eq!(longest.compiled, "deep");
+    for kind in ["prompt", "promptlet"] {
+        let told = refused(&world, version(kind, "q", "1.0.0", "{{ import \"p16\" }}"));
+        assert!(told[0].contains("16"), "{told:?}");
+    }
+}
+
+#[test]
+fn what_was_published_is_told() {
+    let world = World::new();
+    registry(&world, "main");
+    prompt(&world, "p", "1.0.0", "x");
+    let told = |event_type: EventType| {
+        let first = |view: &View| view.first(&BY_TYPE, &(event_type as u8), Order::Descending);
+        let entry: LogEntry = world.store.read(world.org, first).unwrap().unwrap();
+        entry.payload.0
+    };
+    let payload = told(EventType::RegistryArtifactPublished);
+    assert_eq!((&payload["name"], &payload["version"]), (&json!("p"), &json!("1.0.0")));
+    assert_eq!(
+        (&payload["artifactType"], &payload["model"]),
+        (&json!("prompt"), &json!("generic"))
+    );
+    delete(&world, "prompt", "p", "1.0.0").unwrap();
+    let payload = told(EventType::RegistryArtifactDeleted);
+    assert_eq!((&payload["name"], &payload["version"]), (&json!("p"), &json!("1.0.0")));
+}
+
+#[test]
+fn a_version_holds_no_more_than_can_be_deleted_at_once() {
+    let world = World::new();
+    registry(&world, "main");
+    let many =
+        |letter: char| -> String { (0..1000).map(|n| format!("{{{{{letter}{n}}}}}")).collect() };
+    let for_model = |number: usize, letter: char| {
+        let mut new = version("prompt", "p", "1.0.0", &many(letter));
+        new["model"] = json!(format!("m{number}"));
+        publish(&world, new)
+    };
+    for (number, letter) in ('a'..='e').enumerate() {
+        for_model(number, letter).unwrap();
+    }
+    assert_eq!(for_model(9, 'f').unwrap_err().code(), "version_full");
+    assert_eq!(rows(&world), [1, 5, 5, 0, 5000, 0]);
+    delete(&world, "prompt", "p", "1.0.0").unwrap();
+    assert_eq!(rows(&world), [0; 6]);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_member_without_a_grant_publishes_nothing_into_a_restricted_registry() {
+    let world = World::new();
+    with_access(&world, "main", Access::Restricted);
+    let error = publish(&world, version("prompt", "p", "1.0.0", "x")).unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Forbidden, "grant_required"));
+    let mut nowhere = version("prompt", "p", "1.0.0", "x");
+    nowhere["registryRef"] = json!("acme/nowhere");
+    assert_eq!(publish(&world, nowhere).unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn a_compiled_text_compiles_to_itself() {
+    let world = World::new();
+    let registry = registry(&world, "main");
+    promptlet(&world, "tone", "1.0.0", "\\{{ {{a}} }}");
+    let made = prompt(&world, "p", "1.0.0", "\\{{ import \"tone\" }} {{ import \"tone\" }}");
+    let id = ArtifactId::named(&registry, None, "p").unwrap();
+    let again = world.store.read(world.org, |view| compile(view, &id, &generic(), &made.compiled));
+    let again = again.unwrap().compilation;
+    assert_eq!((again.text, again.imports.len()), (made.compiled, 0));
+}

@@ -1,0 +1,213 @@
+//! What uses what, how versions differ, what they are filled with, what is cloned.
+
+use super::*;
+use crate::base::Kind;
+use crate::resources::environments;
+use crate::store::Step;
+
+#[test]
+fn what_imports_a_promptlet_is_known_by_its_version() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "tone", "1.0.0", "old");
+    prompt(&world, "a", "1.0.0", "{{ import \"tone\" }}{{ import \"tone@1.0.0\" }}");
+    promptlet(&world, "tone", "1.1.0", "new");
+    promptlet(&world, "b", "1.0.0", "{{ import \"tone@^1.0\" }}{{ import \"tone@1.0.0\" }}");
+    prompt(&world, "c", "1.0.0", "{{ import \"b\" }}");
+    let all = dependents_of(&world, "tone", None).unwrap();
+    let expected =
+        ["promptlet b 1.0.0 ^1.0 1.1.0", "promptlet b 1.0.0 1.0.0 1.0.0", "prompt a 1.0.0 * 1.0.0"];
+    assert_eq!(all, expected, "direct imports, the newest first");
+    for version in ["1.1.0", "~1.1", "01.1.0"] {
+        assert_eq!(dependents_of(&world, "tone", Some(version)).unwrap(), expected[..1]);
+    }
+    assert_eq!(dependents_of(&world, "tone", Some("^1")).unwrap(), expected);
+    assert_eq!(dependents_of(&world, "tone", Some("^2")).unwrap(), [""; 0]);
+    for nothing in ["2.0.0", "nolabel", "-"] {
+        let error = dependents_of(&world, "tone", Some(nothing)).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound, "{nothing}");
+    }
+    assert_eq!(dependents_of(&world, "nothing", None).unwrap_err().kind(), Kind::NotFound);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_version_is_one_dependent_however_many_of_its_models_import() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "tone", "1.0.0", "x");
+    for model in ["generic", "a", "b"] {
+        let mut new = version("prompt", "p", "1.0.0", "{{ import \"tone\" }}");
+        new["model"] = json!(model);
+        publish(&world, new).unwrap();
+    }
+    assert_eq!(dependents_of(&world, "tone", None).unwrap(), ["prompt p 1.0.0 * 1.0.0"]);
+    delete(&world, "prompt", "p", "1.0.0").unwrap();
+    assert_eq!(dependents_of(&world, "tone", None).unwrap(), [""; 0]);
+    delete(&world, "promptlet", "tone", "1.0.0").unwrap();
+    assert_eq!(rows(&world), [0; 6]);
+}
+
+/// The versions that mention a variable, and whether each is the newest.
+fn uses(world: &World, variable: &str) -> Vec<String> {
+    let variable = crate::base::VariableName::parse(variable).unwrap();
+    let mut uses = Vec::new();
+    let read = |view: &View| {
+        variables::each_use(view, &variable, |used| {
+            let latest = if variables::is_latest(view, &used)? { " latest" } else { "" };
+            uses.push(format!("{} {}{latest}", used.of.name, used.version));
+            Ok(Step::More)
+        })
+    };
+    world.store.read(world.org, read).unwrap();
+    uses
+}
+
+#[test]
+fn what_a_promptlet_mentions_counts_for_it_and_for_whatever_imports_it() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "tone", "1.0.0", "{{A}}");
+    prompt(&world, "p", "1.0.0", "{{ import \"tone\" }}");
+    prompt(&world, "p", "1.1.0", "{{B}} \\{{A}}");
+    prompt(&world, "p", "1.2.0", "{{A}}");
+    assert_eq!(uses(&world, "A"), ["tone 1.0.0 latest", "p 1.2.0 latest", "p 1.0.0"]);
+    assert_eq!(uses(&world, "B"), ["p 1.1.0"]);
+    delete(&world, "prompt", "p", "1.2.0").unwrap();
+    assert_eq!(uses(&world, "A"), ["tone 1.0.0 latest", "p 1.0.0"]);
+    assert_eq!(uses(&world, "B"), ["p 1.1.0 latest"]);
+    delete(&world, "prompt", "p", "1.1.0").unwrap();
+    assert_eq!(uses(&world, "B"), [""; 0]);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn versions_are_compared_by_their_sources_and_variables() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "tone", "1.0.0", "{{mood}}");
+    prompt(&world, "p", "1.0.0", "one\n{{a}}\n");
+    prompt(&world, "p", "1.1.0", "one\n{{b}}\n{{ import \"tone\" }}\n");
+    label(&world, "p", "live", "1.0.0").unwrap();
+    let diff = |from: &str, to: &str| {
+        let query = about("prompt", "p", json!({"from": from, "to": to}));
+        world.read(super::diff::show, (), World::input(query).unwrap()).map(|diff| json!(diff))
+    };
+    let expected = json!({
+        "from": "1.0.0", "to": "1.1.0",
+        "diff": "--- 1.0.0\n+++ 1.1.0\n@@ -1,2 +1,3 @@\n one\n-{{a}}\n+{{b}}\n\
+                 +{{ import \"tone\" }}\n",
+        "variables": {"added": ["b", "mood"], "removed": ["a"]},
+    });
+    assert_eq!(diff("1.0.0", "1.1.0").unwrap(), expected);
+    assert_eq!(diff("live", "^1").unwrap(), expected);
+    assert_eq!(diff("1.0.0", "1.0.0").unwrap()["diff"], "");
+    for (from, to) in [("1.0.0", "3"), ("nolabel", "1.0.0"), ("", "1.0.0")] {
+        assert_eq!(diff(from, to).unwrap_err().kind(), Kind::NotFound);
+    }
+}
+
+fn render(world: &World, more: Value) -> Result<Value> {
+    let input = World::input(about("prompt", "p", more))?;
+    world.read(prompts::render, "p".to_string(), input).map(|rendered| json!(rendered))
+}
+
+#[test]
+fn a_version_is_filled_from_the_request_and_then_from_the_environment() {
+    let world = World::new();
+    registry(&world, "main");
+    prompt(&world, "p", "1.0.0", "{{A}} {{ B }} {{C}} {{C}} \\{{A}}");
+    let of_nothing = render(&world, json!({})).unwrap();
+    let expected = json!({
+        "text": "{{A}} {{ B }} {{C}} {{C}} {{A}}", "missing": ["A", "B", "C"],
+        "version": "1.0.0", "model": "generic",
+    });
+    assert_eq!(of_nothing, expected);
+    let environment = environments::tests::make(&world, json!({"slug": "test", "name": "T"}));
+    let environment = environment.unwrap().id;
+    for (name, value) in [("A", "no"), ("B", "{{A}}")] {
+        environments::variable_tests::put(&world, environment, name, value).unwrap();
+    }
+    for reference in ["test".to_string(), environment.to_string()] {
+        let filled =
+            render(&world, json!({"environment": reference, "variables": {"A": "a", "D": "d"}}));
+        let filled = filled.unwrap();
+        assert_eq!(filled["text"], "a {{A}} {{C}} {{C}} {{A}}");
+        assert_eq!(filled["missing"], json!(["C"]));
+    }
+    let unknown = render(&world, json!({"environment": "nowhere"})).unwrap_err();
+    assert_eq!(unknown.kind(), Kind::NotFound);
+    let hidden = json!({"slug": "hidden", "name": "H", "access": "restricted"});
+    environments::tests::make(&world, hidden).unwrap();
+    let error = render(&world, json!({"environment": "hidden"})).unwrap_err();
+    assert_eq!(error.code(), "grant_required");
+    assert_eq!(render(&world, json!({"version": "2"})).unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn a_source_is_compiled_without_being_published_and_its_problems_are_told() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "tone", "1.0.0", "calm {{mood}}");
+    let compile = |kind: &str, name: &str, source: &str| {
+        let body = json!({"registryRef": "acme/main", "artifactType": kind, "source": source});
+        let name = crate::base::ArtifactName::parse(name).unwrap();
+        json!(world.read(prompts::try_out, name, World::input(body).unwrap()).unwrap())
+    };
+    let compiled = compile("prompt", "not-there-yet", "{{a}}{{ import \"tone@1\" }}");
+    let expected = json!({
+        "compiled": "{{a}}calm {{mood}}", "imports": {"tone": "1.0.0"},
+        "variables": ["a", "mood"], "problems": [],
+    });
+    assert_eq!(compiled, expected);
+    let compiled = compile("promptlet", "tone", "{{\n {{ import \"tone\" }}");
+    let places: Vec<_> = compiled["problems"].as_array().unwrap().iter().collect();
+    assert_eq!((&places[0]["line"], &places[0]["column"]), (&json!(1), &json!(1)), "{places:?}");
+    assert_eq!((&places[1]["line"], &places[1]["column"]), (&json!(2), &json!(2)), "{places:?}");
+    assert_eq!(rows(&world), [1, 1, 1, 0, 1, 0]);
+}
+
+#[test]
+fn a_clone_takes_all_models_along_and_is_compiled_where_it_goes() {
+    let world = World::new();
+    registry(&world, "main");
+    registry(&world, "other");
+    promptlet(&world, "tone", "1.0.0", "here");
+    let mut there = version("promptlet", "tone", "1.0.0", "there");
+    there["registryRef"] = json!("acme/other");
+    publish(&world, there).unwrap();
+    for model in ["a", "generic", "z"] {
+        let mut new = version("prompt", "p", "1.0.0", &format!("{model} {{{{import \"tone\"}}}}"));
+        new["model"] = json!(model);
+        publish(&world, new).unwrap();
+    }
+    let clone = |version: &str, to: Value| {
+        let body = about("prompt", "p", json!({"version": version, "to": to}));
+        call(&world, cloning::clone, (), body)
+    };
+    let made = clone("1.0.0", json!({"registryRef": "acme/other", "promptName": "q"})).unwrap();
+    assert_eq!(made.row.registry_ref, "acme/other");
+    assert_eq!((made.row.model.as_str(), made.compiled.as_str()), ("generic", "generic there"));
+    assert_eq!(rows(&world)[1], 8);
+    let again = clone("1.0.0", json!({"version": "1.1.0"})).unwrap();
+    assert_eq!(again.compiled, "generic here");
+    for to in [json!({}), json!({"version": "1.1.0"}), json!({"promptName": "p"})] {
+        let error = clone("1.0.0", to).unwrap_err();
+        assert_eq!(error.code(), "version_exists");
+    }
+    for (version, to) in [
+        ("9.0.0", json!({"version": "9.1.0"})),
+        ("^1", json!({"version": "9.1.0"})),
+        ("1.0.0", json!({"registryRef": "acme/nowhere"})),
+    ] {
+        assert_eq!(clone(version, to).unwrap_err().kind(), Kind::NotFound);
+    }
+    // One text that cannot be compiled there keeps all of them from being published.
+    delete(&world, "prompt", "p", "1.1.0").unwrap();
+    let before = rows(&world);
+    registry(&world, "empty");
+    let error = clone("1.0.0", json!({"registryRef": "acme/empty"})).unwrap_err();
+    assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "source"));
+    assert_eq!(rows(&world), before);
+    world.assert_sound(RESOURCE.tables);
+}

@@ -1,0 +1,348 @@
+//! Versions of an artifact, each perhaps with texts of its own for some models, and how one of them
+//! is found.
+//!
+//! What lists and look-ups need lies apart from the texts, so that neither reads what it does not
+//! show. A version is what its three numbers are: `1.0.0` and `01.0.0` are one.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::artifact::Artifact;
+use super::publishing::ArtifactVersion;
+use super::{ArtifactId, ArtifactType, GENERIC, Model, readable};
+use crate::api::{Input, Req, Route, Scope};
+use crate::auth::{Rule, User};
+use crate::base::{
+    ArtifactName, Error, Id, JsonMap, Prompt, Range, Result, Selector, StringMap, Time, Version,
+};
+use crate::resources::registries;
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, View};
+
+// ── Records ──────────────────────────────────────────────────────────────────
+
+/// A version for a model: all but its texts.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Published {
+    /// Of which artifact.
+    pub of: ArtifactId,
+    /// The version.
+    pub version: Version,
+    /// For which model.
+    pub model: Model,
+    /// Its id.
+    pub id: Id<ArtifactVersion>,
+    /// What its author says of it.
+    pub metadata: JsonMap,
+    /// See [`ArtifactVersion::hash`].
+    pub hash: String,
+    /// What its source imports itself.
+    pub imports: Vec<Imported>,
+    /// The variables of its compiled text, in order of first appearance.
+    pub variables: Vec<String>,
+    /// The longest chain of imports below it: 0 without any.
+    pub depth: u32,
+    /// Every promptlet that is in its compiled text.
+    pub brings: Vec<ArtifactName>,
+    /// Who published it.
+    pub published_by: Id<User>,
+    /// When.
+    pub published_at: Time,
+}
+
+/// An import, as it was resolved.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Imported {
+    /// The promptlet.
+    pub name: ArtifactName,
+    /// The range asked for, as written; `*` where none was.
+    pub range: String,
+    /// The version found.
+    pub version: Version,
+}
+
+/// A version's three numbers, which sort as versions do.
+pub type Numbers = (u64, u64, u64);
+
+/// The numbers of a version.
+pub fn numbers(version: &Version) -> Numbers {
+    version.numbers().into()
+}
+
+/// Versions by model. Unique only because a key of it is a key of the table in another order: what
+/// is there already is refused before.
+static BY_MODEL: Index<Published, ((ArtifactId, Model), Numbers)> =
+    Index::unique("artifact_versions.by_model", "version_exists", VERSION_EXISTS, |row| {
+        Some(((row.of.clone(), row.model.clone()), numbers(&row.version)))
+    });
+
+const VERSION_EXISTS: &str =
+    "this version is published already; published versions do not change, so choose a higher one";
+
+impl Record for Published {
+    const TABLE: &'static str = "artifact_versions";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_MODEL];
+    type Key = (ArtifactId, Numbers, Model);
+    fn key(&self) -> Self::Key {
+        (self.of.clone(), numbers(&self.version), self.model.clone())
+    }
+}
+
+/// The texts of a version for a model.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct VersionText {
+    of: ArtifactId,
+    version: Version,
+    model: Model,
+    /// As it was published.
+    pub source: Prompt,
+    /// With its imports put in; none where that is the source itself.
+    compiled: Option<String>,
+}
+
+impl VersionText {
+    /// The texts of `row`.
+    pub fn new(row: &Published, source: Prompt, compiled: String) -> Self {
+        let compiled = (compiled != source.as_str()).then_some(compiled);
+        let Published { of, version, model, .. } = row.clone();
+        VersionText { of, version, model, source, compiled }
+    }
+
+    /// The compiled text.
+    pub fn compiled(&self) -> &str {
+        self.compiled.as_deref().unwrap_or(&self.source)
+    }
+}
+
+impl Record for VersionText {
+    const TABLE: &'static str = "artifact_texts";
+    type Key = (ArtifactId, Numbers, Model);
+    fn key(&self) -> Self::Key {
+        (self.of.clone(), numbers(&self.version), self.model.clone())
+    }
+}
+
+// ── Finding one ──────────────────────────────────────────────────────────────
+
+/// The version that a selector means for a model (contract §3): of all there are, only those count
+/// that have a text for the model or a generic one. Of equal versions the model's own is taken.
+///
+/// # Errors
+/// If the store fails.
+pub fn meant(
+    view: &View,
+    id: &ArtifactId,
+    selector: &Selector,
+    model: Option<&str>,
+) -> Result<Option<Published>> {
+    let range = match selector {
+        Selector::Nothing => return Ok(None),
+        Selector::Newest => Range::ANY,
+        Selector::Range(range) => *range,
+        Selector::Label(label) => {
+            let Some(artifact) = view.get::<Artifact>(id)? else { return Ok(None) };
+            let labelled = artifact.labels.get(label).and_then(|version| Range::parse(version));
+            let Some(range) = labelled else { return Ok(None) };
+            range
+        }
+    };
+    highest_for(view, id, range, model)
+}
+
+/// The highest version in a range that has a text for the model, or a generic one.
+///
+/// # Errors
+/// If the store fails.
+pub fn highest_for(
+    view: &View,
+    id: &ArtifactId,
+    range: Range,
+    model: Option<&str>,
+) -> Result<Option<Published>> {
+    let generic = highest_of(view, id, range, GENERIC)?;
+    let own = match model.filter(|model| *model != GENERIC) {
+        Some(model) => highest_of(view, id, range, model)?,
+        None => None,
+    };
+    let found = match (own, generic) {
+        // Numbers come before the model in a key; at equal numbers its own text wins.
+        (Some(own), Some(generic)) if generic.1 > own.1 => Some(generic),
+        (Some(own), _) => Some(own),
+        (None, generic) => generic,
+    };
+    found.map(|key| view.fetch(&key)).transpose()
+}
+
+/// The key of the highest version in a range for this very model.
+fn highest_of(
+    view: &View,
+    id: &ArtifactId,
+    range: Range,
+    model: &str,
+) -> Result<Option<<Published as Record>::Key>> {
+    let Ok(model) = Model::parse(model) else { return Ok(None) };
+    let of_model = (id.clone(), model);
+    let from = (of_model.clone(), Numbers::from(range.from()));
+    let mut found = None;
+    let take = |_, key| {
+        found = Some(key);
+        Ok(Step::Enough)
+    };
+    match range.to() {
+        Some(to) => {
+            let to = (of_model, Numbers::from(to));
+            view.entries(&BY_MODEL, &from, &to, Order::Descending, take)?;
+        }
+        None => {
+            // Behind all numbers: these are 24 bytes.
+            let to = (of_model, [u8::MAX; 25]);
+            view.entries(&BY_MODEL, &from, &to, Order::Descending, take)?;
+        }
+    }
+    Ok(found)
+}
+
+/// The texts of a version.
+///
+/// # Errors
+/// If the store fails.
+pub fn text(view: &View, row: &Published) -> Result<VersionText> {
+    view.get(&row.key())?.ok_or_else(|| Error::internal("a version has no text"))
+}
+
+/// What is published under a version, for every model that has a text of its own.
+///
+/// # Errors
+/// If the store fails.
+pub fn of_version(view: &View, id: &ArtifactId, version: &Version) -> Result<Vec<Published>> {
+    view.all(Source::TABLE, &(id.clone(), numbers(version)))
+}
+
+/// The same, by a text of a request that must be exactly a version.
+///
+/// # Errors
+/// 404 if there is none.
+pub fn named(view: &View, id: &ArtifactId, version: &str) -> Result<Vec<Published>> {
+    let version = Version::parse(version).map_err(|_| Error::not_found())?;
+    match of_version(view, id, &version)? {
+        rows if rows.is_empty() => Err(Error::not_found()),
+        rows => Ok(rows),
+    }
+}
+
+/// The highest version, of whatever model.
+///
+/// # Errors
+/// If the store fails.
+pub fn highest(view: &View, id: &ArtifactId) -> Result<Option<Version>> {
+    let first = view.first(Source::<Published>::TABLE, id, Order::Descending)?;
+    Ok(first.map(|row| row.version))
+}
+
+/// Refuses a version that is there for this model already.
+///
+/// # Errors
+/// 409.
+pub fn must_be_new(view: &View, id: &ArtifactId, version: &Version, model: &Model) -> Result<()> {
+    match view.has::<Published>(&(id.clone(), numbers(version), model.clone()))? {
+        false => Ok(()),
+        true => Err(Error::conflict("version_exists", VERSION_EXISTS)),
+    }
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// Which artifact's versions to list.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionFilter {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    registry_ref: String,
+    /// The artifact's name.
+    prompt_name: String,
+    /// Its type; `prompt` where it is absent.
+    artifact_type: Option<ArtifactType>,
+}
+
+impl Input for VersionFilter {}
+
+/// A version for a model, without its texts.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactVersionRow {
+    /// Its id.
+    pub id: Id<ArtifactVersion>,
+    /// Its registry: `<orgSlug>/<registrySlug>`.
+    pub registry_ref: String,
+    /// Its artifact's type.
+    pub artifact_type: ArtifactType,
+    /// Its artifact's name.
+    pub name: ArtifactName,
+    /// The version.
+    pub version: Version,
+    /// The model that it is for.
+    pub model: Model,
+    /// What its author says of it.
+    pub metadata: JsonMap,
+    /// BLAKE3, in lower-case hexadecimal, of the canonical JSON (RFC 8785) of its type, name,
+    /// version, model, source and metadata.
+    pub hash: String,
+    /// The promptlets that it imports itself, each with the version found for it.
+    pub imports: StringMap,
+    /// The variables in its compiled text, in order of first appearance.
+    pub variables: Vec<String>,
+    /// Who published it.
+    pub published_by: Id<User>,
+    /// When.
+    pub published_at: Time,
+}
+
+impl ArtifactVersionRow {
+    /// `row` of the registry with this reference.
+    pub fn new(registry_ref: String, row: Published) -> Self {
+        ArtifactVersionRow {
+            id: row.id,
+            registry_ref,
+            artifact_type: row.of.kind,
+            name: row.of.name,
+            version: row.version,
+            model: row.model,
+            metadata: row.metadata,
+            hash: row.hash,
+            imports: imports(&row.imports),
+            variables: row.variables,
+            published_by: row.published_by,
+            published_at: row.published_at,
+        }
+    }
+}
+
+/// Imports as answers have them. Of a promptlet that is imported in two versions, the higher.
+pub fn imports(imports: &[Imported]) -> StringMap {
+    let mut imports: Vec<_> = imports.iter().collect();
+    imports.sort_by_key(|import| numbers(&import.version));
+    let pair = |import: &Imported| (import.name.to_string(), import.version.to_string());
+    imports.into_iter().map(pair).collect()
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<ArtifactVersionRow>> {
+    let VersionFilter { registry_ref, prompt_name, artifact_type } = &req.input;
+    let registry = readable(view, req, registry_ref)?;
+    let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
+    view.fetch::<Artifact>(&id)?;
+    let reference = registry.reference(view)?;
+    let page = view.page(Source::TABLE, &id, Order::Descending, &req.part, |_| true)?;
+    Ok(page.map(|row| ArtifactVersionRow::new(reference.clone(), row)))
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/registries/artifact-versions", Rule::Reader, "artifact_version.list", list)
+            .scope(Scope::Named(registries::by_reference))
+            .about("List the versions of an artifact, the highest first"),
+    ]
+}

@@ -1,0 +1,172 @@
+//! Assignments: which policies what is published in a registry must keep.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::registries::{self, Registry};
+use super::hidden;
+use super::policies::Policy;
+use crate::api::{Input, Removed, Req, Route};
+use crate::auth::{Rule, User};
+use crate::base::{Error, Id, Issue, Result, Time};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+
+/// A registry has at most 20 policies: they all run whenever something is published in it.
+const MAX_POLICIES_OF_A_REGISTRY: usize = 20;
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// That a policy holds in a registry.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Assignment {
+    /// Its id.
+    pub id: Id<Assignment>,
+    /// The policy.
+    pub policy_id: Id<Policy>,
+    /// The registry.
+    pub registry_id: Id<Registry>,
+    /// The registry, as requests name it.
+    pub registry_ref: String,
+    /// Who assigned it.
+    pub created_by: Id<User>,
+    /// When.
+    pub created_at: Time,
+}
+
+/// Finds the policies of a registry, too, in the order they were made in.
+static BY_REGISTRY: Index<Assignment, (Id<Registry>, Id<Policy>)> = Index::unique(
+    "policy_assignments.by_registry",
+    "policy_assigned",
+    "the policy is assigned to this registry already",
+    |assignment| Some((assignment.registry_id, assignment.policy_id)),
+);
+
+impl Record for Assignment {
+    const TABLE: &'static str = "policy_assignments";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_REGISTRY];
+    type Key = (Id<Policy>, Id<Assignment>);
+    fn key(&self) -> Self::Key {
+        (self.policy_id, self.id)
+    }
+}
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// A registry to assign a policy to.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewAssignment {
+    /// `<orgSlug>/<registrySlug>`, the registry's slug or its id.
+    registry_ref: Option<String>,
+    /// The registry's id; it or `registryRef` must be there, and both only for the same registry.
+    registry_id: Option<Id<Registry>>,
+}
+
+impl Input for NewAssignment {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.registry_ref.is_none() && self.registry_id.is_none() {
+            issues.push(Issue::new("registryRef", "is required where registryId is absent"));
+        }
+    }
+}
+
+impl NewAssignment {
+    /// The registry that is meant.
+    ///
+    /// # Errors
+    /// 404 if there is none, or if two are named.
+    fn registry(&self, view: &View) -> Result<Registry> {
+        let named = match &self.registry_ref {
+            Some(reference) => registries::find(view, reference)?,
+            None => None,
+        };
+        let by_id = match self.registry_id {
+            Some(id) => registries::get(view, id)?,
+            None => None,
+        };
+        let found = match (&self.registry_ref, self.registry_id) {
+            (Some(_), Some(_)) if named != by_id => None,
+            (Some(_), _) => named,
+            (None, _) => by_id,
+        };
+        found.ok_or_else(Error::not_found)
+    }
+}
+
+// ── For the rest of governance ───────────────────────────────────────────────
+
+/// The policies assigned to a registry.
+pub(super) fn policies_of(view: &View, registry: Id<Registry>) -> Result<Vec<Policy>> {
+    let assignments = view.all(&BY_REGISTRY, &registry)?;
+    assignments.iter().map(|assignment| view.fetch(&assignment.policy_id)).collect()
+}
+
+/// Removes the assignments of a policy that goes.
+pub(super) fn forget_policy(tx: &mut Tx, policy: Id<Policy>) -> Result<()> {
+    for assignment in tx.all(Source::<Assignment>::TABLE, &policy)? {
+        tx.remove(&assignment)?;
+    }
+    Ok(())
+}
+
+/// Removes the assignments to a registry that goes.
+pub(super) fn forget_registry(tx: &mut Tx, registry: Id<Registry>) -> Result<()> {
+    for assignment in tx.all(&BY_REGISTRY, &registry)? {
+        tx.remove(&assignment)?;
+    }
+    Ok(())
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment>> {
+    let policy: Policy = view.fetch(&req.at)?;
+    let hidden = hidden(view, req.caller())?;
+    let is_shown = |assignment: &Assignment| !hidden.contains(&assignment.registry_id);
+    view.page(Source::TABLE, &policy.id, Order::Descending, &req.part, is_shown)
+}
+
+pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Result<Assignment> {
+    let policy: Policy = tx.fetch(&req.at)?;
+    let registry = req.input.registry(&tx.view())?;
+    let assignment = Assignment {
+        id: tx.new_id(),
+        policy_id: policy.id,
+        registry_id: registry.id,
+        registry_ref: registry.reference(&tx.view())?,
+        created_by: req.caller().user(),
+        created_at: tx.now(),
+    };
+    tx.insert(&assignment)?;
+    let most = MAX_POLICIES_OF_A_REGISTRY;
+    if tx.count(&BY_REGISTRY, &registry.id, most + 1)? > most {
+        return Err(Error::conflict(
+            "policies_full",
+            "a registry has at most 20 policies; put more rules into one",
+        ));
+    }
+    Ok(assignment)
+}
+
+pub(super) fn remove(tx: &mut Tx, req: &Req<(Id<Policy>, Id<Assignment>)>) -> Result<Removed> {
+    let assignment: Assignment = tx.fetch(&req.at)?;
+    tx.remove(&assignment)?;
+    Ok(Removed::new(assignment.id))
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+pub(super) fn routes() -> Vec<Route> {
+    const ALL: &str = "/governance/policies/{policyId}/assignments";
+    const ONE: &str = "/governance/policies/{policyId}/assignments/{assignmentId}";
+    vec![
+        Route::list(ALL, Rule::Member, "policy_assignment.list", list)
+            .about("List the registries that a policy is assigned to"),
+        Route::post(ALL, Rule::Admin, "policy_assignment.create", create)
+            .about("Assign a policy to a registry"),
+        Route::delete(ONE, Rule::Admin, "policy_assignment.delete", remove)
+            .about("Take a policy off a registry"),
+    ]
+}

@@ -1,0 +1,155 @@
+//! Flags: that something was published although it broke a rule. An admin clears them.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::super::registries::{self, ArtifactType, Registry};
+use super::hidden;
+use super::policies::Policy;
+use super::rules::RuleType;
+use crate::api::{Input, Req, Route};
+use crate::auth::{Rule, User};
+use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
+use crate::outbox::{EventType, publish};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Step, Tx, View};
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// That a version was published although it breaks a rule.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Flag {
+    /// Its id.
+    pub id: Id<Flag>,
+    /// The policy, which may be gone since.
+    pub policy_id: Id<Policy>,
+    #[serde(skip)]
+    pub registry: Id<Registry>,
+    /// The registry, as requests name it.
+    pub registry_ref: String,
+    /// What was published.
+    pub artifact_type: ArtifactType,
+    /// Its name.
+    pub name: ArtifactName,
+    /// Its version.
+    pub version: Version,
+    /// What kind of rule it breaks.
+    pub rule: RuleType,
+    /// How.
+    pub message: String,
+    /// When.
+    pub created_at: Time,
+    /// When it was cleared.
+    pub cleared_at: Option<Time>,
+    /// By whom.
+    pub cleared_by: Option<Id<User>>,
+}
+
+impl Flag {
+    fn is_cleared(&self) -> bool {
+        self.cleared_at.is_some()
+    }
+}
+
+static BY_STATE: Index<Flag, bool> = Index::many("flags.by_state", |flag| Some(flag.is_cleared()));
+
+static BY_REGISTRY: Index<Flag, (Id<Registry>, bool)> =
+    Index::many("flags.by_registry", |flag| Some((flag.registry, flag.is_cleared())));
+
+impl Record for Flag {
+    const TABLE: &'static str = "flags";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATE, &BY_REGISTRY];
+    type Key = Id<Flag>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// Which flags to list.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FlagFilter {
+    /// Those that were cleared, instead of those that are open.
+    cleared: Option<bool>,
+    /// Those of this registry.
+    registry_ref: Option<String>,
+}
+
+impl Input for FlagFilter {}
+
+// ── For the rest of governance ───────────────────────────────────────────────
+
+/// Removes at most so many flags of a registry; says how many.
+pub(super) fn forget_registry(
+    tx: &mut Tx,
+    registry: Id<Registry>,
+    at_most: usize,
+) -> Result<usize> {
+    let mut first = Vec::new();
+    tx.view().each(&BY_REGISTRY, &registry, Order::Ascending, |flag: Flag| {
+        if first.len() == at_most {
+            return Ok(Step::Enough);
+        }
+        first.push(flag);
+        Ok(Step::More)
+    })?;
+    for flag in &first {
+        tx.remove(flag)?;
+    }
+    Ok(first.len())
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>> {
+    let cleared = req.input.cleared.unwrap_or(false);
+    let hidden = hidden(view, req.caller())?;
+    let is_shown = |flag: &Flag| !hidden.contains(&flag.registry);
+    let Some(reference) = &req.input.registry_ref else {
+        return view.page(&BY_STATE, &cleared, Order::Descending, &req.part, is_shown);
+    };
+    match registries::find(view, reference)? {
+        None => Ok(Page::whole(Vec::new())),
+        Some(registry) => {
+            let prefix = (registry.id, cleared);
+            view.page(&BY_REGISTRY, &prefix, Order::Descending, &req.part, is_shown)
+        }
+    }
+}
+
+pub(super) fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
+    let old: Flag = tx.fetch(&req.at)?;
+    if old.is_cleared() {
+        return Err(Error::conflict("flag_cleared", "this flag was cleared already"));
+    }
+    let new =
+        Flag { cleared_at: Some(tx.now()), cleared_by: Some(req.caller().user()), ..old.clone() };
+    tx.replace(&old, &new)?;
+    let payload = json!({
+        "flagId": new.id,
+        "policyId": new.policy_id,
+        "registryRef": new.registry_ref,
+        "artifactType": new.artifact_type,
+        "name": new.name,
+        "version": new.version,
+        "rule": new.rule,
+        "clearedBy": new.cleared_by,
+    });
+    publish(tx, EventType::GovernanceFlagCleared, payload)?;
+    Ok(new)
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/governance/flags", Rule::Member, "flag.list", list)
+            .about("List the flags that are open, or those that were cleared"),
+        Route::post("/governance/flags/{flagId}/clear", Rule::Admin, "flag.clear", clear)
+            .about("Clear a flag"),
+    ]
+}

@@ -1,0 +1,66 @@
+//! Governance: what must be true of a text before it is published (contract §5).
+//!
+//! A [policy](policies) has [`rules`] and is [assigned](assignments) to registries. Whatever is
+//! published in one of them is [examined](examine) first: a broken rule refuses it, or raises a
+//! [flag](flags) that somebody clears later. A [judge] is a rule that asks a model.
+
+mod assignments;
+mod examination;
+mod flags;
+mod judge;
+mod policies;
+mod rules;
+
+use std::collections::BTreeSet;
+
+use super::registries::Registry;
+use crate::api::Resource;
+use crate::auth::{Access, Caller, ResourceType};
+use crate::base::{Id, Result};
+use crate::store::{Source, TableInfo, Tx, View};
+
+use assignments::Assignment;
+pub use examination::{Subject, Verdict, examine, refuse, settle};
+use flags::Flag;
+pub use judge::JUDGE_SECS;
+use policies::Policy;
+
+/// Policies, their assignments, and flags.
+pub const RESOURCE: Resource = Resource {
+    routes: || {
+        let routes = [policies::routes, assignments::routes, examination::routes, flags::routes];
+        routes.iter().flat_map(|routes| routes()).collect()
+    },
+    tables: &[TableInfo::of::<Policy>(), TableInfo::of::<Assignment>(), TableInfo::of::<Flag>()],
+    jobs: &[],
+    sweeps: &[],
+};
+
+/// Removes the assignments to a registry that goes, and at most so many of its flags; says how many
+/// flags. Where they are fewer than was allowed, nothing is left.
+///
+/// # Errors
+/// If the store fails.
+pub fn forget_registry(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
+    assignments::forget_registry(tx, registry)?;
+    flags::forget_registry(tx, registry, at_most)
+}
+
+/// The registries that a caller is not to hear of: restricted ones without a grant (contract §1,
+/// "Who may do what"). There are at most 1,000 in all.
+fn hidden(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Registry>>> {
+    if caller.is_admin() {
+        return Ok(BTreeSet::new());
+    }
+    let granted = caller.granted(view, ResourceType::Registry)?;
+    let is_hidden = |registry: &Registry| {
+        registry.access == Access::Restricted
+            && !registry.is_public()
+            && !granted.contains(&registry.id.cast())
+    };
+    let all = view.all(Source::<Registry>::TABLE, &())?;
+    Ok(all.into_iter().filter(is_hidden).map(|registry| registry.id).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,535 @@
+//! Policies, what they do to what is published, and flags.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::llm_providers::{LlmProvider, tests as llm_provider};
+use super::super::registries::{self, ArtifactType};
+use super::examination::GovernanceCheck;
+use super::*;
+use crate::api::{Calls, Req, Who};
+use crate::base::{ArtifactName, Error, JsonMap, Kind, Version};
+use crate::outbox::{EventType, LogEntry};
+use crate::outside::{Answer, Call, Failure, Heard};
+use crate::resources::testing::{World, parts};
+
+// ── What tests begin with ────────────────────────────────────────────────────
+
+fn registry(world: &World, slug: &str) -> Registry {
+    registries::tests::make(world, slug, json!({})).unwrap();
+    let found = world.store.read(world.org, |view| registries::find(view, slug));
+    found.unwrap().unwrap()
+}
+
+fn policy(world: &World, severity: &str, rules: Value) -> Result<Policy> {
+    let body = json!({"name": "House rules", "severity": severity, "rules": rules});
+    world.write_as(&world.owner, policies::create, (), World::input(body)?)
+}
+
+fn assign(world: &World, policy: Id<Policy>, body: Value) -> Result<Assignment> {
+    world.write_as(&world.owner, assignments::create, policy, World::input(body)?)
+}
+
+fn assigned(world: &World, severity: &str, rules: Value, registry: &Registry) -> Policy {
+    let policy = policy(world, severity, rules).unwrap();
+    assign(world, policy.id, json!({"registryId": registry.id})).unwrap();
+    policy
+}
+
+/// Does what publishing a text does, alone or with one that is refused; the refusals.
+fn publish_with(
+    world: &World,
+    registry: &Registry,
+    text: &'static str,
+    with_refused: bool,
+) -> Vec<String> {
+    let registry = registry.clone();
+    let done = world.store.write_now(world.org, move |tx| {
+        let (name, version) = (ArtifactName::parse("greeting"), Version::parse("1.0.0"));
+        let subject = Subject {
+            kind: ArtifactType::Promptlet,
+            name: &name.unwrap(),
+            version: &version.unwrap(),
+            text,
+            variables: &[],
+            metadata: &JsonMap::default(),
+            model: "generic",
+        };
+        let mut calls = Calls::default();
+        let verdict = examine(tx, registry.id, &subject, &mut calls)?;
+        let refusals: Vec<_> = verdict.refusals().map(|issue| issue.message.clone()).collect();
+        match refusals.is_empty() && !with_refused {
+            true => settle(tx, &registry, &subject, &verdict)?,
+            false => refuse(tx, &registry, &subject, &verdict)?,
+        }
+        Ok(refusals)
+    });
+    done.unwrap()
+}
+
+fn publish(world: &World, registry: &Registry, text: &'static str) -> Vec<String> {
+    publish_with(world, registry, text, false)
+}
+
+fn events(world: &World) -> Vec<(EventType, Value)> {
+    let all = |view: &View| view.all(Source::<LogEntry>::TABLE, &());
+    let all = world.store.read(world.org, all).unwrap();
+    all.into_iter().map(|entry| (entry.event_type, entry.payload.0)).collect()
+}
+
+fn listed(world: &World, who: &Who, filter: Value) -> Vec<Flag> {
+    world.read_as(who, flags::list, (), World::input(filter).unwrap()).unwrap().items
+}
+
+fn check(world: &World, calls: &mut Calls, body: Value) -> Result<Verdict> {
+    let parts = parts((), World::input::<GovernanceCheck>(body)?);
+    let ask = |view: &View| examination::check(view, &Req::new(&parts, &world.member), calls);
+    world.store.read(world.org, ask)
+}
+
+fn checked(world: &World, body: Value) -> Value {
+    json!(check(world, &mut Calls::default(), body).unwrap())
+}
+
+fn heard(status: u16, content: &str) -> Heard {
+    let body = json!({"choices": [{"message": {"content": content}}]}).to_string().into_bytes();
+    Heard { answer: Ok(Answer { status, headers: vec![], body }), took: Duration::ZERO }
+}
+
+/// What a check says once every call that it asks for got this answer, and those calls.
+fn judged(world: &World, body: Value, answer: Heard) -> (Result<Verdict>, Vec<Call>) {
+    let mut calls = Calls::default();
+    let first = check(world, &mut calls, body.clone());
+    let asked: Vec<Call> = calls.asked().into_iter().cloned().collect();
+    if asked.is_empty() {
+        return (first, asked);
+    }
+    let mut calls = Calls::default();
+    asked.iter().for_each(|call| calls.hear(call, answer.clone()));
+    let verdict = check(world, &mut calls, body);
+    assert!(calls.asked().is_empty());
+    (verdict, asked)
+}
+
+fn judge_at(world: &World, base_url: &str) -> Id<LlmProvider> {
+    let body = json!({"name": "Ours", "provider": "custom", "baseUrl": base_url});
+    llm_provider::make(world, body).unwrap().id
+}
+
+// ── Policies ─────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_policy_shows_every_field_of_every_rule() {
+    let world = World::new();
+    let provider = judge_at(&world, "http://a.test");
+    let rules = json!([
+        {"type": "maxLength", "value": 100},
+        {"type": "judge", "value": "Is it kind?", "llmProviderId": provider},
+    ]);
+    let made = policy(&world, "warning", rules).unwrap();
+    let expected = json!({
+        "id": made.id, "name": "House rules", "description": null, "severity": "warning",
+        "rules": [
+            {"type": "maxLength", "value": 100, "llmProviderId": null},
+            {"type": "judge", "value": "Is it kind?", "llmProviderId": provider},
+        ],
+        "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:00.000Z",
+    });
+    assert_eq!(json!(world.read(policies::show, made.id, ()).unwrap()), expected);
+    world.pass_secs(60);
+    let patch = |body: Value| {
+        let patch = World::input(body).unwrap();
+        world.write_as(&world.owner, policies::change, made.id, patch)
+    };
+    assert_eq!(patch(json!({})).unwrap(), made);
+    let changed = patch(json!({"rules": [{"type": "maxLength", "value": 1}]})).unwrap();
+    assert_eq!((changed.rules.len(), changed.updated_at > made.updated_at), (1, true));
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_judge_needs_a_provider_that_is_there_and_keeps_it() {
+    let world = World::new();
+    let judge = |provider: Value| {
+        let value = "Is it kind?";
+        json!([{"type": "judge", "value": value, "llmProviderId": provider}])
+    };
+    let error = policy(&world, "error", judge(json!(null))).unwrap_err();
+    assert_eq!(error.issues()[0].path, "rules[0].llmProviderId");
+    let error = policy(&world, "error", judge(json!(Id::<()>::NOTHING))).unwrap_err();
+    assert_eq!(error.kind(), Kind::NotFound);
+
+    let provider = judge_at(&world, "http://a.test");
+    let made = policy(&world, "error", judge(json!(provider))).unwrap();
+    let remove = || llm_provider::delete(&world, provider);
+    assert_eq!(remove().unwrap_err().code(), "llm_provider_in_use");
+    let change = |rules: Value| {
+        let patch = World::input(json!({"rules": rules})).unwrap();
+        world.write_as(&world.owner, policies::change, made.id, patch)
+    };
+    change(json!([{"type": "maxLength", "value": 1}])).unwrap();
+    remove().unwrap();
+    assert_eq!(change(judge(json!(provider))).unwrap_err().kind(), Kind::NotFound);
+
+    let provider = judge_at(&world, "http://a.test");
+    change(judge(json!(provider))).unwrap();
+    let remove = || llm_provider::delete(&world, provider);
+    assert_eq!(remove().unwrap_err().code(), "llm_provider_in_use");
+    world.write_as(&world.owner, policies::remove, made.id, ()).unwrap();
+    remove().unwrap();
+}
+
+#[test]
+fn a_policy_takes_its_assignments_along_and_leaves_its_flags() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    let rules = json!([{"type": "forbidPattern", "value": "x"}]);
+    let policy = assigned(&world, "warning", rules, &main);
+    publish(&world, &main, "x");
+    world.write_as(&world.owner, policies::remove, policy.id, ()).unwrap();
+    publish(&world, &main, "x");
+    assert_eq!(events(&world).len(), 1);
+    assert_eq!(listed(&world, &world.member, json!({})).len(), 1);
+    world.assert_sound(RESOURCE.tables);
+}
+
+// ── Assignments ──────────────────────────────────────────────────────────────
+
+#[test]
+fn a_policy_is_assigned_to_a_registry_once_however_it_is_named() {
+    let world = World::new();
+    let (main, other) = (registry(&world, "main"), registry(&world, "other"));
+    let policy = policy(&world, "error", json!([{"type": "maxLength", "value": 1}])).unwrap().id;
+    let made = assign(&world, policy, json!({"registryRef": "acme/main"})).unwrap();
+    assert_eq!((made.registry_id, made.registry_ref.as_str()), (main.id, "acme/main"));
+    let both = json!({"registryRef": "other", "registryId": other.id});
+    assign(&world, policy, both).unwrap();
+    for again in [json!({"registryRef": "main"}), json!({"registryId": main.id})] {
+        assert_eq!(assign(&world, policy, again).unwrap_err().code(), "policy_assigned");
+    }
+    for nothing in [
+        json!({"registryRef": "never"}),
+        json!({"registryRef": "other/main"}),
+        json!({"registryId": "x"}),
+        json!({"registryRef": "main", "registryId": other.id}),
+        json!({"registryRef": "never", "registryId": "x"}),
+    ] {
+        let error = assign(&world, policy, nothing.clone()).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound, "{nothing}");
+    }
+    let error = assign(&world, policy, json!({})).unwrap_err();
+    assert_eq!(error.issues()[0].path, "registryRef");
+    let all = world.read(assignments::list, policy, ()).unwrap().items;
+    assert_eq!(all.len(), 2);
+    world.write_as(&world.owner, assignments::remove, (policy, made.id), ()).unwrap();
+    assign(&world, policy, json!({"registryRef": "main"})).unwrap();
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn a_registry_has_twenty_policies_at_most() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    let rules = || json!([{"type": "maxLength", "value": 1}]);
+    for _ in 0..20 {
+        assigned(&world, "error", rules(), &main);
+    }
+    let more = policy(&world, "error", rules()).unwrap().id;
+    let error = assign(&world, more, json!({"registryRef": "main"})).unwrap_err();
+    assert_eq!(error.code(), "policies_full");
+    assert_eq!(world.read(assignments::list, more, ()).unwrap().items, []);
+}
+
+// ── Publishing ───────────────────────────────────────────────────────────────
+
+#[test]
+fn without_policies_nothing_is_told() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    let rules = json!([{"type": "maxLength", "value": 1}]);
+    assigned(&world, "error", rules, &registry(&world, "other"));
+    assert_eq!(publish(&world, &main, "anything"), Vec::<String>::new());
+    assert_eq!(events(&world), []);
+}
+
+#[test]
+fn what_keeps_every_rule_has_passed() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    let policy = assigned(&world, "error", json!([{"type": "maxLength", "value": 5}]), &main);
+    assert_eq!(publish(&world, &main, "12345"), Vec::<String>::new());
+    let payload = json!({
+        "registryId": main.id, "registryRef": "acme/main", "artifactType": "promptlet",
+        "name": "greeting", "version": "1.0.0", "model": "generic", "policyIds": [policy.id],
+        "published": true,
+    });
+    assert_eq!(events(&world), [(EventType::GovernancePassed, payload)]);
+    assert_eq!(listed(&world, &world.member, json!({})), []);
+}
+
+#[test]
+fn a_warning_publishes_and_raises_a_flag_for_each_broken_rule() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    let rules = json!([
+        {"type": "forbidPattern", "value": "x"},
+        {"type": "maxLength", "value": 100},
+        {"type": "requireVariable", "value": "NAME"},
+    ]);
+    let policy = assigned(&world, "warning", rules, &main);
+    assert_eq!(publish(&world, &main, "x"), Vec::<String>::new());
+    let told = events(&world);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].0, EventType::GovernanceViolation);
+    assert_eq!(
+        (&told[0].1["published"], &told[0].1["policyIds"]),
+        (&json!(true), &json!([policy.id]))
+    );
+    let flags = listed(&world, &world.member, json!({}));
+    let messages: Vec<_> = flags.iter().map(|flag| flag.message.as_str()).collect();
+    let expected = [
+        "must use the variable NAME (policy \"House rules\")",
+        "must not match \"x\" (policy \"House rules\")",
+    ];
+    assert_eq!(messages, expected);
+    let expected = json!({
+        "id": flags[1].id, "policyId": policy.id, "registryRef": "acme/main",
+        "artifactType": "promptlet", "name": "greeting", "version": "1.0.0",
+        "rule": "forbidPattern", "message": messages[1], "createdAt": "2026-01-15T12:00:00.000Z",
+        "clearedAt": null, "clearedBy": null,
+    });
+    assert_eq!(json!(flags[1]), expected);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn an_error_refuses_and_is_told_but_raises_no_flag() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    let two = json!([{"type": "maxLength", "value": 1}, {"type": "forbidPattern", "value": "x"}]);
+    let strict = assigned(&world, "error", two, &main);
+    let mild = assigned(&world, "warning", json!([{"type": "maxLength", "value": 2}]), &main);
+    let refusals = publish(&world, &main, "xxx");
+    assert_eq!(refusals.len(), 2, "{refusals:?}");
+    assert!(refusals[0].starts_with("must have at most 1 characters; it has 3"), "{refusals:?}");
+    let (event, payload) = events(&world).remove(0);
+    assert_eq!((event, &payload["published"]), (EventType::GovernanceViolation, &json!(false)));
+    assert_eq!(payload["policyIds"], json!([strict.id, mild.id]));
+    assert_eq!(listed(&world, &world.member, json!({})), []);
+}
+
+#[test]
+fn what_is_refused_with_others_is_told_where_it_breaks_a_rule_and_raises_no_flag() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    assigned(&world, "warning", json!([{"type": "forbidPattern", "value": "x"}]), &main);
+    publish_with(&world, &main, "good", true);
+    assert_eq!(events(&world), []);
+    publish_with(&world, &main, "x", true);
+    let (event, payload) = events(&world).remove(0);
+    assert_eq!((event, &payload["published"]), (EventType::GovernanceViolation, &json!(false)));
+    assert_eq!(listed(&world, &world.member, json!({})), []);
+}
+
+// ── Flags ────────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_flag_is_cleared_once_and_listed_where_it_belongs() {
+    let world = World::new();
+    let (main, other) = (registry(&world, "main"), registry(&world, "other"));
+    for registry in [&main, &other] {
+        assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), registry);
+        publish(&world, registry, "x");
+    }
+    let flag = listed(&world, &world.member, json!({"registryRef": "main"})).remove(0);
+    world.pass_secs(60);
+    let clear = || world.write_as(&world.owner, flags::clear, flag.id, ());
+    let cleared = clear().unwrap();
+    let owner = match &world.owner {
+        Who::Caller(caller) => caller.user(),
+        _ => unreachable!(),
+    };
+    assert!(cleared.cleared_at > Some(flag.created_at));
+    assert_eq!(cleared.cleared_by, Some(owner));
+    assert_eq!(clear().unwrap_err().code(), "flag_cleared");
+    let (event, payload) = events(&world).pop().unwrap();
+    assert_eq!((event, &payload["flagId"]), (EventType::GovernanceFlagCleared, &json!(flag.id)));
+
+    let count = |filter: Value| listed(&world, &world.member, filter).len();
+    assert_eq!(count(json!({})), 1);
+    assert_eq!(count(json!({"cleared": true})), 1);
+    assert_eq!(count(json!({"registryRef": "acme/main"})), 0);
+    assert_eq!(count(json!({"registryRef": "acme/main", "cleared": true})), 1);
+    assert_eq!(count(json!({"registryRef": main.id, "cleared": false})), 0);
+    assert_eq!(count(json!({"registryRef": "other"})), 1);
+    assert_eq!(count(json!({"registryRef": "never"})), 0);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn flags_and_assignments_of_a_restricted_registry_are_not_for_everybody() {
+    let world = World::new();
+    registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
+    let main = world.store.read(world.org, |view| registries::find(view, "main"));
+    let main = main.unwrap().unwrap();
+    let rules = json!([{"type": "maxLength", "value": 0}]);
+    let policy = assigned(&world, "warning", rules, &main);
+    publish(&world, &main, "x");
+    for filter in [json!({}), json!({"registryRef": "main"})] {
+        assert_eq!(listed(&world, &world.member, filter.clone()), []);
+        assert_eq!(listed(&world, &world.owner, filter).len(), 1);
+    }
+    assert_eq!(world.read(assignments::list, policy.id, ()).unwrap().items, []);
+    let all = world.read_as(&world.owner, assignments::list, policy.id, ()).unwrap();
+    assert_eq!(all.items.len(), 1);
+    let asked = check(&world, &mut Calls::default(), json!({"text": "", "registryRef": "main"}));
+    assert_eq!(asked.unwrap_err().kind(), Kind::Forbidden);
+}
+
+#[test]
+fn a_registry_that_goes_takes_assignments_and_flags_along_in_steps() {
+    let world = World::new();
+    let (main, other) = (registry(&world, "main"), registry(&world, "other"));
+    for registry in [&main, &other] {
+        assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), registry);
+        (0..5).for_each(|_| drop(publish(&world, registry, "x")));
+    }
+    let id = main.id;
+    let step = || world.store.write_now(world.org, move |tx| forget_registry(tx, id, 3)).unwrap();
+    assert_eq!([step(), step(), step()], [3, 2, 0]);
+    assert_eq!(listed(&world, &world.owner, json!({})).len(), 5);
+    publish(&world, &main, "x");
+    assert_eq!(events(&world).len(), 10);
+    world.assert_sound(RESOURCE.tables);
+}
+
+// ── Asking ───────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_check_looks_at_what_is_given_and_has_no_effect() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    let rules = json!([
+        {"type": "requireVariable", "value": "NAME"},
+        {"type": "forbidVariable", "value": "escaped"},
+        {"type": "requireMetadata", "value": "owner"},
+        {"type": "forbidModel", "value": "gpt-5"},
+    ]);
+    let strict = assigned(&world, "error", rules, &main);
+    let good = json!({"text": r"Hi {{ NAME }} \{{escaped}} {{", "registryRef": "main",
+        "model": "gpt-6", "metadata": {"owner": "ada"}});
+    assert_eq!(checked(&world, good), json!({"passed": true, "issues": []}));
+    let bad = json!({"text": "{{escaped}}", "policyIds": [strict.id], "model": "gpt-5"});
+    let verdict = checked(&world, bad);
+    let kinds: Vec<_> = verdict["issues"].as_array().unwrap().iter().map(|i| &i["rule"]).collect();
+    let expected = ["requireVariable", "forbidVariable", "requireMetadata", "forbidModel"];
+    assert_eq!(kinds, expected);
+    assert_eq!(verdict["passed"], false);
+    let issue = json!({"policyId": strict.id, "rule": "forbidModel", "severity": "error",
+        "message": "must not be for the model \"gpt-5\" (policy \"House rules\")"});
+    assert_eq!(verdict["issues"][3], issue);
+    assert_eq!(events(&world), []);
+}
+
+#[test]
+fn a_check_takes_policies_and_those_of_a_registry_each_once() {
+    let world = World::new();
+    let main = registry(&world, "main");
+    let rules = || json!([{"type": "maxLength", "value": 0}]);
+    let one = assigned(&world, "warning", rules(), &main);
+    let other = policy(&world, "warning", rules()).unwrap();
+    let count = |body: Value| checked(&world, body)["issues"].as_array().unwrap().len();
+    assert_eq!(count(json!({"text": "x", "registryRef": "main"})), 1);
+    assert_eq!(count(json!({"text": "x", "policyIds": [other.id, other.id]})), 1);
+    let both = json!({"text": "x", "policyIds": [one.id, other.id], "registryRef": "main"});
+    assert_eq!(count(both), 2);
+    let refused = |body: Value| check(&world, &mut Calls::default(), body).unwrap_err();
+    assert_eq!(refused(json!({"text": "x"})).issues()[0].path, "policyIds");
+    assert_eq!(refused(json!({"text": "x", "policyIds": []})).issues()[0].path, "policyIds");
+    for nothing in [json!({"policyIds": [one.id, "x"]}), json!({"registryRef": "never"})] {
+        let mut body = nothing;
+        body["text"] = json!("x");
+        assert_eq!(refused(body).kind(), Kind::NotFound);
+    }
+}
+
+// ── Judges ───────────────────────────────────────────────────────────────────
+
+fn with_judge(world: &World, severity: &str) -> Value {
+    let provider = judge_at(world, "http://a.test");
+    let rules = json!([
+        {"type": "forbidPattern", "value": "SECRET"},
+        {"type": "judge", "value": "Is it kind?", "llmProviderId": provider},
+    ]);
+    json!([policy(world, severity, rules).unwrap().id])
+}
+
+#[test]
+fn a_judge_passes_or_says_why_not() {
+    let world = World::new();
+    let body = json!({"text": "Hello", "policyIds": with_judge(&world, "error")});
+    let (verdict, asked) =
+        judged(&world, body.clone(), heard(200, r#"{"pass": true, "reason": "It is."}"#));
+    assert_eq!(json!(verdict.unwrap()), json!({"passed": true, "issues": []}));
+    assert_eq!(asked.len(), 1);
+    let sent = String::from_utf8(asked[0].body.clone()).unwrap();
+    assert!(sent.contains("Is it kind?") && sent.contains("Hello"), "{sent}");
+    let (verdict, _) = judged(&world, body, heard(200, r#"{"pass": false, "reason": "Rude."}"#));
+    let verdict = json!(verdict.unwrap());
+    let message = "must satisfy \"Is it kind?\"; the judge says: Rude. (policy \"House rules\")";
+    assert_eq!(verdict["issues"][0]["message"], message);
+    assert_eq!(verdict["issues"][0]["rule"], "judge");
+}
+
+#[test]
+fn a_judge_that_cannot_be_asked_is_told_with_its_provider() {
+    let world = World::new();
+    let body = json!({"text": "Hello", "policyIds": with_judge(&world, "warning")});
+    let refused = Failure::Connect { host: "a.test".into(), reason: "refused".into() };
+    for (answer, word) in [
+        (Heard { answer: Err(refused), took: Duration::ZERO }, "a.test cannot be connected to"),
+        (heard(500, "{}"), "status 500"),
+        (heard(401, "{}"), "status 401"),
+        (heard(307, "{}"), "redirects"),
+        (heard(200, "I would rather not say"), "no verdict"),
+        (heard(200, ""), "no verdict"),
+    ] {
+        let error: Error = judged(&world, body.clone(), answer).0.unwrap_err();
+        assert_eq!((error.kind(), error.code()), (Kind::Upstream, "llm_provider_failed"));
+        let message = error.message();
+        let begin =
+            "the judge of the policy \"House rules\" cannot be asked: LLM provider \"Ours\": ";
+        assert!(message.starts_with(begin) && message.contains(word), "{message}");
+    }
+}
+
+#[test]
+fn a_text_that_is_refused_anyway_is_shown_to_no_provider() {
+    let world = World::new();
+    let (strict, mild) = (with_judge(&world, "error"), with_judge(&world, "warning"));
+    let asked = |policies: &Value| {
+        let body = json!({"text": "SECRET", "policyIds": policies});
+        judged(&world, body, heard(200, "yes")).1.len()
+    };
+    assert_eq!((asked(&strict), asked(&mild)), (0, 1));
+}
+
+#[test]
+fn a_judge_that_names_no_provider_asks_the_default_one() {
+    let world = World::new();
+    let body = json!({"name": "D", "provider": "custom", "baseUrl": "http://d.test",
+        "isDefault": true});
+    let provider = llm_provider::make(&world, body).unwrap().id;
+    let rules = json!([{"type": "judge", "value": "Is it kind?"}]);
+    let policy = policy(&world, "error", rules).unwrap();
+    let body = json!({"text": "Hello", "policyIds": [policy.id]});
+    let (verdict, asked) = judged(&world, body.clone(), heard(200, "yes"));
+    assert!(verdict.is_ok());
+    assert_eq!(asked[0].url, "http://d.test/chat/completions");
+    assert_eq!(llm_provider::delete(&world, provider).unwrap_err().code(), "llm_provider_in_use");
+    llm_provider::patch(&world, provider, json!({"isDefault": false})).unwrap();
+    let error = judged(&world, body, heard(200, "yes")).0.unwrap_err();
+    assert_eq!(error.kind(), Kind::Upstream);
+    assert!(error.message().contains("no default LLM provider"), "{}", error.message());
+}

@@ -1,0 +1,261 @@
+//! Connections to LLM providers: what is kept of them, and what their tests say.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::Who;
+use crate::base::Kind;
+use crate::outside::{Answer, Call, Failure, Heard};
+use crate::resources::testing::{World, parts};
+use crate::store::Store;
+
+/// Makes a provider as an admin.
+pub fn make(world: &World, body: Value) -> Result<LlmProvider> {
+    world.write_as(&world.owner, create, (), World::input(body)?)
+}
+
+/// Changes a provider as an admin.
+pub fn patch(world: &World, id: Id<LlmProvider>, body: Value) -> Result<LlmProvider> {
+    world.write_as(&world.owner, change, id, World::input(body)?)
+}
+
+/// Deletes a provider as an admin.
+pub fn delete(world: &World, id: Id<LlmProvider>) -> Result<Removed> {
+    world.write_as(&world.owner, remove, id, ())
+}
+
+fn key_of(world: &World, id: Id<LlmProvider>) -> Option<String> {
+    let key = |view: &View| view.fetch::<LlmProvider>(&id)?.unsealed_key(view);
+    world.store.read(world.org, key).unwrap()
+}
+
+fn custom(name: &str) -> Value {
+    json!({"name": name, "provider": "custom", "baseUrl": "http://a.test/v1", "apiKey": "sk-1"})
+}
+
+/// What the test of a provider asks, and what it says once that was heard.
+fn tested(world: &World, id: Id<LlmProvider>, heard: Result<Answer, Failure>) -> (Call, LlmTest) {
+    let (parts, who) = (parts(id, ()), world.owner.clone());
+    let run = |calls: &mut Calls| {
+        world.store.read(world.org, |view| test(view, &Req::new(&parts, &who), calls)).unwrap()
+    };
+    let mut calls = Calls::default();
+    run(&mut calls);
+    let call = calls.asked()[0].clone();
+    let mut calls = Calls::default();
+    calls.hear(&call, Heard { answer: heard, took: Duration::from_millis(7) });
+    let test = run(&mut calls);
+    assert!(calls.asked().is_empty());
+    (call, test)
+}
+
+fn answer(status: u16, body: Value) -> Result<Answer, Failure> {
+    Ok(Answer { status, headers: vec![], body: body.to_string().into_bytes() })
+}
+
+#[test]
+fn a_provider_shows_everything_but_its_key() {
+    let world = World::new();
+    let made = make(&world, custom("Ours")).unwrap();
+    let expected = json!({
+        "id": made.id, "name": "Ours", "provider": "custom", "baseUrl": "http://a.test/v1",
+        "config": {}, "isDefault": false, "createdAt": "2026-01-15T12:00:00.000Z",
+        "updatedAt": "2026-01-15T12:00:00.000Z",
+    });
+    assert_eq!(json!(world.read(show, made.id, ()).unwrap()), expected);
+    assert_eq!(key_of(&world, made.id).as_deref(), Some("sk-1"));
+    assert!(!format!("{made:?}").contains("sk-1"));
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn what_is_wrong_with_a_provider_is_told_at_its_place() {
+    let world = World::new();
+    let paths = |body: Value| {
+        let error = make(&world, body).unwrap_err();
+        error.issues().iter().map(|issue| issue.path.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(json!({"name": "a", "provider": "custom"})), ["baseUrl"]);
+    assert_eq!(paths(json!({"name": "a", "provider": "acme"})), ["provider"]);
+    for key in ["", "a b", "a\n", "ä", &"x".repeat(4097)] {
+        let body = json!({"name": "a", "provider": "openai", "apiKey": key});
+        assert_eq!(paths(body), ["apiKey"], "{key:?}");
+    }
+    for model in [json!(7), json!(""), json!({"a": 1})] {
+        let body = json!({"name": "a", "provider": "openai", "config": {"model": model}});
+        assert_eq!(paths(body), ["config.model"]);
+    }
+    let made = make(&world, custom("a")).unwrap();
+    let error = patch(&world, made.id, json!({"baseUrl": null})).unwrap_err();
+    assert_eq!(error.issues()[0].path, "baseUrl");
+}
+
+#[test]
+fn a_new_address_without_its_key_removes_the_old_one() {
+    let world = World::new();
+    let id = make(&world, custom("a")).unwrap().id;
+    let key = |body: Value| {
+        patch(&world, id, body).unwrap();
+        key_of(&world, id)
+    };
+    assert_eq!(key(json!({"name": "b"})).as_deref(), Some("sk-1"));
+    assert_eq!(key(json!({"baseUrl": "http://a.test/v1"})).as_deref(), Some("sk-1"));
+    assert_eq!(key(json!({"baseUrl": "http://b.test/v1"})), None);
+    assert_eq!(key(json!({"apiKey": "sk-2"})).as_deref(), Some("sk-2"));
+    let both = json!({"baseUrl": "http://c.test", "apiKey": "sk-3"});
+    assert_eq!(key(both).as_deref(), Some("sk-3"));
+    assert_eq!(key(json!({"provider": "openai"})).as_deref(), Some("sk-3"));
+    assert_eq!(key(json!({"apiKey": null})), None);
+    let shown = world.read(show, id, ()).unwrap();
+    assert_eq!(shown.provider, Provider::Custom);
+}
+
+#[test]
+fn an_empty_patch_changes_nothing() {
+    let world = World::new();
+    let made = make(&world, custom("a")).unwrap();
+    world.pass_secs(60);
+    assert_eq!(patch(&world, made.id, json!({})).unwrap(), made);
+    let changed = patch(&world, made.id, json!({"config": {"model": "m"}})).unwrap();
+    assert!(changed.updated_at > made.updated_at);
+}
+
+fn defaults(store: &Store, world: &World) -> Vec<String> {
+    let all = store.read(world.org, |view| view.all(Source::<LlmProvider>::TABLE, &())).unwrap();
+    all.into_iter().filter(|one| one.is_default).map(|one| one.name.into_string()).collect()
+}
+
+#[test]
+fn there_is_one_default_at_most() {
+    let world = World::new();
+    let with = |name: &str, is_default: bool| {
+        let body = json!({"name": name, "provider": "openai", "isDefault": is_default});
+        make(&world, body).unwrap().id
+    };
+    let defaults = || defaults(&world.store, &world);
+    let a = with("a", true);
+    let b = with("b", true);
+    assert_eq!(defaults(), ["b"]);
+    patch(&world, a, json!({"isDefault": true})).unwrap();
+    assert_eq!(defaults(), ["a"]);
+    patch(&world, a, json!({"isDefault": true, "name": "a2"})).unwrap();
+    assert_eq!(defaults(), ["a2"]);
+    patch(&world, a, json!({"isDefault": false})).unwrap();
+    assert_eq!(defaults(), Vec::<String>::new());
+    with("c", false);
+    patch(&world, b, json!({"isDefault": true})).unwrap();
+    world.write_as(&world.owner, remove, b, ()).unwrap();
+    assert_eq!(defaults(), Vec::<String>::new());
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn who_is_asked_is_not_deleted() {
+    let world = World::new();
+    let a = make(&world, custom("a")).unwrap().id;
+    let default = json!({"name": "b", "provider": "openai", "isDefault": true});
+    let b = make(&world, default).unwrap().id;
+    let uses = |providers: Vec<Option<Id<LlmProvider>>>| {
+        let asker = Id::new(uuid::Uuid::from_u128(7));
+        world.store.write_now(world.org, move |tx| note_uses(tx, asker, &providers))
+    };
+    let delete = |id| delete(&world, id);
+    uses(vec![Some(a), Some(a), None]).unwrap();
+    assert_eq!(delete(a).unwrap_err().code(), "llm_provider_in_use");
+    assert_eq!(delete(b).unwrap_err().code(), "llm_provider_in_use");
+    assert_eq!(uses(vec![Some(Id::NOTHING)]).unwrap_err().kind(), Kind::NotFound);
+    uses(vec![None]).unwrap();
+    delete(a).unwrap();
+    assert_eq!(delete(a).unwrap_err().kind(), Kind::NotFound);
+    uses(vec![]).unwrap();
+    delete(b).unwrap();
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn each_provider_is_asked_in_its_own_words() {
+    let world = World::new();
+    let heard = || Err(Failure::Busy);
+    let google = "https://generativelanguage.googleapis.com/v1beta/models/";
+    let google = format!("{google}gemini-3.5-flash-lite:generateContent");
+    for (provider, url, key, model) in [
+        ("openai", "https://api.openai.com/v1/chat/completions", "authorization", true),
+        ("openrouter", "https://openrouter.ai/api/v1/chat/completions", "authorization", true),
+        ("anthropic", "https://api.anthropic.com/v1/messages", "x-api-key", true),
+        ("google", &*google, "x-goog-api-key", false),
+    ] {
+        let body = json!({"name": "a", "provider": provider, "apiKey": "sk-1"});
+        let id = make(&world, body).unwrap().id;
+        let (call, _) = tested(&world, id, heard());
+        assert_eq!(call.url, url);
+        let value = if key == "authorization" { "Bearer sk-1" } else { "sk-1" };
+        assert!(call.headers.contains(&(key.into(), value.into())), "{provider}");
+        let body: Value = serde_json::from_slice(&call.body).unwrap();
+        assert_eq!(body["model"].is_string(), model, "{provider}");
+        assert!(!String::from_utf8(call.body).unwrap().contains("sk-1"));
+    }
+    // Its own address and model; and what a server without a key and with one model is asked.
+    let mut body = custom("a");
+    body["config"] = json!({"model": "llama"});
+    let (call, _) = tested(&world, make(&world, body).unwrap().id, heard());
+    assert_eq!(call.url, "http://a.test/v1/chat/completions");
+    let sent: Value = serde_json::from_slice(&call.body).unwrap();
+    assert_eq!(sent["model"], "llama");
+    let body = json!({"name": "a", "provider": "custom", "baseUrl": "http://b.test/"});
+    let (call, _) = tested(&world, make(&world, body).unwrap().id, heard());
+    assert_eq!(call.url, "http://b.test/chat/completions");
+    assert_eq!(call.headers, [("content-type".to_string(), "application/json".to_string())]);
+    let sent: Value = serde_json::from_slice(&call.body).unwrap();
+    assert!(sent.get("model").is_none());
+}
+
+#[test]
+fn a_test_tells_what_came_of_it_and_never_the_key() {
+    let world = World::new();
+    let id = make(&world, custom("a")).unwrap().id;
+    let test = |heard| json!(tested(&world, id, heard).1);
+    let ok = json!({"choices": [{"message": {"content": "ok sk-1"}}]});
+    let expected =
+        json!({"ok": true, "latencyMs": 7, "message": "the server's own model answered"});
+    assert_eq!(test(answer(200, ok)), expected);
+    let echo = json!({"error": {"message": "wrong key: sk-1"}});
+    for (heard, word) in [
+        (answer(401, echo.clone()), "another apiKey (status 401)"),
+        (answer(500, echo.clone()), "fails"),
+        (answer(302, echo.clone()), "redirects"),
+        (answer(200, echo), "check baseUrl"),
+        (Err(Failure::Connect { host: "a.test".into(), reason: "refused".into() }), "a.test"),
+    ] {
+        let said = test(heard);
+        assert_eq!(said["ok"], false);
+        let message = said["message"].as_str().unwrap();
+        assert!(message.contains(word) && !message.contains("sk-1"), "{message}");
+    }
+}
+
+#[test]
+fn a_key_that_a_server_repeats_is_not_shown() {
+    let world = World::new();
+    let provider = make(&world, custom("a")).unwrap();
+    let question = Question { system: "s".into(), user: "u".into(), total_secs: 1 };
+    let run = |calls: &mut Calls| {
+        world.store.read(world.org, |view| ask(view, &provider, &question, calls)).unwrap()
+    };
+    let mut calls = Calls::default();
+    assert!(run(&mut calls).is_none());
+    let call = calls.asked()[0].clone();
+    let said = json!({"choices": [{"message": {"content": "Bearer sk-1, no?"}}]});
+    calls.hear(&call, Heard { answer: answer(200, said), took: Duration::ZERO });
+    assert_eq!(run(&mut calls).unwrap().text.as_deref(), Ok("Bearer …, no?"));
+}
+
+#[test]
+fn a_provider_of_another_organization_is_not_there() {
+    let world = World::new();
+    let (_, eve) = world.other_org("other");
+    let id = make(&world, custom("a")).unwrap().id;
+    let as_eve = |who: &Who| world.read_as(who, show, id, ()).unwrap_err().kind();
+    assert_eq!(as_eve(&eve), Kind::NotFound);
+}

@@ -1,0 +1,101 @@
+//! What a provider is shown so that it lets us in: keys by its kind, sent as `Authorization`.
+//!
+//! They come in and never go out again to a caller: there is neither `Debug` nor `Serialize`.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+
+use super::ProviderKind;
+use crate::base::{Checked, Error, Issue, Result, TextRule};
+
+/// A key: 1 to 1,000 printable ASCII characters. It becomes part of a header.
+type Key = Checked<KeyRule>;
+
+/// The rule of [`Key`].
+struct KeyRule;
+impl TextRule for KeyRule {
+    fn check(text: String) -> Result<String, String> {
+        let printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        match (1..=1000).contains(&text.len()) && printable {
+            true => Ok(text),
+            false => Err("must be 1 to 1000 printable ASCII characters".into()),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        serde_json::json!({"type": "string", "minLength": 1, "maxLength": 1000, "pattern": "^[ -~]*$"})
+    }
+}
+
+/// `publicKey` and `secretKey` for the kind `langfuse`, `apiKey` for the others.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Credentials {
+    public_key: Option<Key>,
+    secret_key: Option<Key>,
+    api_key: Option<Key>,
+}
+
+impl Credentials {
+    /// What stands in the way of using them for this kind.
+    pub fn problems(&self, kind: ProviderKind) -> Vec<Issue> {
+        let missing = |field: &str, key: &Option<Key>| {
+            let needed = || format!("is required for the kind {}", kind.as_str());
+            key.is_none().then(|| Issue::new(format!("credentials.{field}"), needed()))
+        };
+        let issues = match kind {
+            ProviderKind::Langfuse => [
+                missing("publicKey", &self.public_key).or_else(|| {
+                    // What stands before the first colon is the user in Basic authorization.
+                    let colon = self.public_key.as_ref().is_some_and(|key| key.contains(':'));
+                    colon.then(|| Issue::new("credentials.publicKey", "must not contain a colon"))
+                }),
+                missing("secretKey", &self.secret_key),
+            ],
+            _ => [missing("apiKey", &self.api_key), None],
+        };
+        issues.into_iter().flatten().collect()
+    }
+
+    /// The value of `Authorization`.
+    ///
+    /// # Errors
+    /// 400 where [`Credentials::problems`] has some.
+    pub fn authorization(&self, kind: ProviderKind) -> Result<String> {
+        let issues = self.problems(kind);
+        if !issues.is_empty() {
+            return Err(Error::invalid(issues));
+        }
+        let text = |key: &Option<Key>| key.as_deref().unwrap_or_default().to_string();
+        Ok(match kind {
+            ProviderKind::Langfuse => {
+                let both = format!("{}:{}", text(&self.public_key), text(&self.secret_key));
+                format!("Basic {}", BASE64.encode(both))
+            }
+            _ => format!("Bearer {}", text(&self.api_key)),
+        })
+    }
+}
+
+impl JsonSchema for Credentials {
+    fn schema_name() -> Cow<'static, str> {
+        "PromptProviderCredentials".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let key = generator.subschema_for::<Key>();
+        json_schema!({
+            "description": "`publicKey` and `secretKey` for the kind `langfuse`, `apiKey` for the others.",
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {"publicKey": key, "secretKey": key},
+                    "required": ["publicKey", "secretKey"],
+                },
+                {"type": "object", "properties": {"apiKey": key}, "required": ["apiKey"]},
+            ],
+        })
+    }
+}

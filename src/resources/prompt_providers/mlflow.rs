@@ -1,0 +1,158 @@
+//! The prompt registry of MLflow: registered models that are marked as prompts, in its REST API 2.0.
+//! The text of a version is one of its tags.
+//!
+//! Versions are numbers; who names none gets the newest.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::external::{Found, Lookup, Template};
+use super::server::{MAX_PARTS, Reply, Server};
+use super::template::Syntax;
+use crate::base::{Result, Time};
+
+/// Marks a model, or a version of one, as a prompt.
+const IS_PROMPT: &str = "mlflow.prompt.is_prompt";
+/// The text of a version.
+const TEXT: &str = "mlflow.prompt.text";
+/// `chat` where the text is a list of messages, as JSON.
+const TYPE: &str = "_mlflow_prompt_type";
+
+#[derive(Deserialize)]
+struct Models {
+    #[serde(default)]
+    registered_models: Vec<Model>,
+    next_page_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    name: String,
+    #[serde(default)]
+    aliases: Vec<Alias>,
+}
+
+#[derive(Deserialize)]
+struct Alias {
+    alias: String,
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Versions {
+    #[serde(default)]
+    model_versions: Vec<Version>,
+}
+
+#[derive(Deserialize)]
+struct One {
+    model_version: Version,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: String,
+    #[serde(default)]
+    tags: Vec<Tag>,
+    last_updated_timestamp: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    key: String,
+    value: String,
+}
+
+impl Version {
+    fn tag(&self, key: &str) -> Option<&str> {
+        self.tags.iter().find(|tag| tag.key == key).map(|tag| tag.value.as_str())
+    }
+}
+
+/// At most `limit` prompts.
+pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
+    let filter = format!("tags.`{IS_PROMPT}` = 'true'");
+    let part = limit.to_string();
+    let mut models = Vec::new();
+    let mut token: Option<String> = None;
+    for _ in 0..MAX_PARTS {
+        let mut query = vec![("filter", &*filter), ("max_results", &*part)];
+        query.extend(token.as_deref().map(|token| ("page_token", token)));
+        let path = "/api/2.0/mlflow/registered-models/search";
+        let Some(list) = server.list::<Models>(path, &query)? else { return Ok(Vec::new()) };
+        models.extend(list.registered_models);
+        token = list.next_page_token.filter(|token| !token.is_empty());
+        if models.len() >= limit || token.is_none() {
+            break;
+        }
+    }
+    models.truncate(limit);
+    let mut found = Vec::new();
+    for model in models {
+        // One without a version, or gone meanwhile, is left out.
+        if let Lookup::Found(prompt) = find(server, &model.name, None)? {
+            let aliases = model.aliases.into_iter().filter(|a| a.version == prompt.version);
+            found.push(Found { labels: aliases.map(|alias| alias.alias).collect(), ..prompt });
+        }
+    }
+    Ok(found)
+}
+
+/// One prompt. Its labels are not asked for.
+pub fn find(server: &mut Server, name: &str, version: Option<&str>) -> Result<Lookup> {
+    // No prompt has another name, and a filter has no way to write a quote.
+    let in_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    if !name.bytes().all(in_name) {
+        return Ok(Lookup::Missing);
+    }
+    let version = match version {
+        None => newest(server, name)?,
+        Some(version) if version.parse::<u64>().is_err() => Reply::Missing,
+        Some(version) => {
+            let path = "/api/2.0/mlflow/model-versions/get";
+            let one = server.one::<One>(path, &[("name", name), ("version", version)])?;
+            // It may be the version of a model that is no prompt.
+            one.and_then(|one| Some(one.model_version).filter(|v| v.tag(IS_PROMPT).is_some()))
+        }
+    };
+    match version {
+        Reply::Pending => Ok(Lookup::Pending),
+        Reply::Missing => Ok(Lookup::Missing),
+        Reply::There(version) => Ok(Lookup::Found(as_found(server, name, version)?)),
+    }
+}
+
+fn newest(server: &mut Server, name: &str) -> Result<Reply<Version>> {
+    let filter = format!("name = '{name}' AND tags.`{IS_PROMPT}` = 'true'");
+    let query = [("filter", &*filter), ("max_results", "1"), ("order_by", "version_number DESC")];
+    let list = server.one::<Versions>("/api/2.0/mlflow/model-versions/search", &query)?;
+    Ok(list.and_then(|list| list.model_versions.into_iter().next()))
+}
+
+fn as_found(server: &Server, name: &str, version: Version) -> Result<Found> {
+    let text = version.tag(TEXT).ok_or_else(|| server.malformed())?;
+    let template = match version.tag(TYPE) {
+        Some("chat") => {
+            let messages: Vec<Value> =
+                serde_json::from_str(text).map_err(|_| server.malformed())?;
+            Template::Chat(messages, Syntax::Jinja)
+        }
+        _ => Template::Text(text.into(), Syntax::Jinja),
+    };
+    Ok(Found {
+        name: name.into(),
+        template,
+        updated_at: match version.last_updated_timestamp {
+            None => None,
+            Some(millis) => Some(time(millis).ok_or_else(|| server.malformed())?),
+        },
+        version: version.version,
+        labels: Vec::new(),
+    })
+}
+
+/// A time, if it is one that can be written.
+fn time(millis: i64) -> Option<Time> {
+    const YEAR_10000: i64 = 253_402_300_800_000;
+    (0..YEAR_10000).contains(&millis).then(|| Time::from_millis(millis))
+}

@@ -1,0 +1,310 @@
+//! From the template languages of others into our own (contract §3).
+//!
+//! What they share is a variable: it stays one. What ours cannot express (sections, paths,
+//! conditions) is refused, so that an imported prompt never means something else than it did. Texts
+//! that are not templates stay what they are: where they have `{{`, ours has `\{{`.
+
+use serde_json::Value;
+
+use crate::base::VariableName;
+
+/// A template language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    /// `{{name}}`; sections and the like are refused.
+    Mustache,
+    /// `{{ name }}`; paths, statements and the like are refused.
+    Jinja,
+    /// Python's `{name}`, with `{{` and `}}` for braces.
+    FString,
+    /// None: the text stands for itself.
+    Plain,
+    /// One that is not known here.
+    Unknown,
+}
+
+/// A text in our language.
+///
+/// # Errors
+/// What it has that our language cannot express, as a sentence.
+pub fn translate(text: &str, syntax: Syntax) -> Result<String, String> {
+    let mut out = String::new();
+    append(&mut out, text, syntax, str::to_string)?;
+    Ok(out)
+}
+
+/// The messages of a chat as JSON in which the texts are in our language: what is filled in stands
+/// between the quotes, as it is.
+///
+/// # Errors
+/// As [`translate`].
+pub fn translate_chat(messages: &[Value], syntax: Syntax) -> Result<String, String> {
+    let mut out = String::new();
+    append_list(&mut out, messages, syntax)?;
+    Ok(out)
+}
+
+fn append_list(out: &mut String, items: &[Value], syntax: Syntax) -> Result<(), String> {
+    out.push('[');
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        append_json(out, item, syntax, Syntax::Plain)?;
+    }
+    out.push(']');
+    Ok(())
+}
+
+/// `own` is the language of the value itself, if it is a text, `syntax` that of the texts in it.
+fn append_json(out: &mut String, value: &Value, syntax: Syntax, own: Syntax) -> Result<(), String> {
+    match value {
+        Value::Array(items) => append_list(out, items, syntax),
+        Value::Object(fields) => {
+            out.push('{');
+            for (i, (key, value)) in fields.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                append_json(out, &Value::String(key.clone()), syntax, Syntax::Plain)?;
+                out.push(':');
+                // A message's text and the text of its parts. Everything else is data.
+                let is_text = matches!(key.as_str(), "content" | "text");
+                append_json(out, value, syntax, if is_text { syntax } else { Syntax::Plain })?;
+            }
+            out.push('}');
+            Ok(())
+        }
+        Value::String(text) => {
+            out.push('"');
+            append(out, text, own, within_quotes)?;
+            out.push('"');
+            Ok(())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
+            out.push_str(&value.to_string());
+            Ok(())
+        }
+    }
+}
+
+/// A text as it stands in JSON, without the quotes around it.
+fn within_quotes(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_string()
+}
+
+/// A stretch of a template.
+enum Piece<'a> {
+    Text(String),
+    Variable(&'a str),
+}
+
+fn append(
+    out: &mut String,
+    text: &str,
+    syntax: Syntax,
+    written: fn(&str) -> String,
+) -> Result<(), String> {
+    let pieces = match syntax {
+        Syntax::Mustache | Syntax::Jinja => in_double_braces(text, syntax)?,
+        Syntax::FString => in_single_braces(text)?,
+        Syntax::Plain => vec![Piece::Text(text.into())],
+        Syntax::Unknown => return Err("its template language is not known here".into()),
+    };
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => out.push_str(&written(&text).replace("{{", r"\{{")),
+            // Ours would take `\{{` for two braces, and `{{{` for the beginning of nothing.
+            Piece::Variable(name) if out.ends_with(['\\', '{']) => {
+                return Err(format!(
+                    "its variable {name} stands right behind a brace or backslash, which cannot be \
+                     expressed here"
+                ));
+            }
+            Piece::Variable(name) => {
+                out.push_str("{{");
+                out.push_str(name);
+                out.push_str("}}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn in_double_braces(text: &str, syntax: Syntax) -> Result<Vec<Piece<'_>>, String> {
+    let statement = [("{%", "%}"), ("{#", "#}")];
+    let has = |(open, close): &(&str, &str)| text.contains(open) && text.contains(close);
+    if let Some((open, close)) = statement.iter().find(|mark| syntax == Syntax::Jinja && has(mark))
+    {
+        return Err(format!("it has {open} … {close}, which cannot be expressed here"));
+    }
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let Some((inside, after)) = after.split_once("}}") else {
+            return Err("it has {{ without }}".into());
+        };
+        pieces.push(Piece::Text(before.into()));
+        pieces.push(variable(inside, &format!("{{{{{inside}}}}}"))?);
+        rest = after;
+    }
+    pieces.push(Piece::Text(rest.into()));
+    Ok(pieces)
+}
+
+fn in_single_braces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        literal.push_str(&rest[..at]);
+        let (brace, after) = rest[at..].split_at(1);
+        if let Some(after) = after.strip_prefix(brace) {
+            literal.push_str(brace);
+            rest = after;
+            continue;
+        }
+        let Some((inside, after)) = after.split_once('}').filter(|_| brace == "{") else {
+            return Err(format!("it has a single {brace}"));
+        };
+        pieces.push(Piece::Text(std::mem::take(&mut literal)));
+        pieces.push(variable(inside, &format!("{{{inside}}}"))?);
+        rest = after;
+    }
+    literal.push_str(rest);
+    pieces.push(Piece::Text(literal));
+    Ok(pieces)
+}
+
+fn variable<'a>(inside: &'a str, written: &str) -> Result<Piece<'a>, String> {
+    let name = inside.trim_matches([' ', '\t', '\r', '\n']);
+    match VariableName::parse(name) {
+        Ok(_) => Ok(Piece::Variable(name)),
+        Err(_) => {
+            let some: String = written.chars().take(50).collect();
+            Err(format!("it has {some}, which is no variable that can be expressed here"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::convert::Infallible;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::templates;
+
+    /// What our language makes of a text: compiled and filled.
+    fn filled(text: &str, values: &BTreeMap<&str, &str>) -> String {
+        let none = |_: &_, _: &_| Ok::<_, Infallible>(Err("there is none".into()));
+        let compiled = templates::compile(text, none).unwrap();
+        assert!(compiled.problems.is_empty(), "{text}: {:?}", compiled.problems);
+        let value = |name: &str| values.get(name).map(|value| value.to_string());
+        templates::render(&compiled.text, value).unwrap().text
+    }
+
+    #[test]
+    fn variables_stay_variables() {
+        let cases = [
+            (Syntax::Mustache, "Hi {{name}}, {{ tone_2 }}!", "Hi {{name}}, {{tone_2}}!"),
+            (Syntax::Jinja, "{{\n name\t}}", "{{name}}"),
+            (Syntax::FString, "Hi {name}", "Hi {{name}}"),
+            (Syntax::FString, r#"{{"name": {name}}}"#, r#"{"name": {{name}}}"#),
+            (Syntax::Plain, "Hi {name} {{name}}", r"Hi {name} \{{name}}"),
+        ];
+        for (syntax, theirs, ours) in cases {
+            assert_eq!(translate(theirs, syntax).as_deref(), Ok(ours), "{syntax:?} {theirs}");
+        }
+    }
+
+    #[test]
+    fn what_ours_cannot_express_is_refused_with_the_place() {
+        let cases = [
+            (Syntax::Mustache, "{{#users}}x{{/users}}", "{{#users}}"),
+            (Syntax::Mustache, "{{{raw}}}", "{{{raw}}"),
+            (Syntax::Mustache, "{{user.name}}", "{{user.name}}"),
+            (Syntax::Mustache, "{{ import \"x\" }}", "import"),
+            (Syntax::Mustache, "a {{ b", "{{ without }}"),
+            (Syntax::Mustache, r"\{{name}}", "backslash"),
+            (Syntax::Mustache, "{ {{a}}{{{b}} ", "{{{b}}"),
+            (Syntax::Jinja, "{% if x %}a{% endif %}", "{% … %}"),
+            (Syntax::Jinja, "{{ x | upper }}", "{{ x | upper }}"),
+            (Syntax::FString, "{}", "{}"),
+            (Syntax::FString, "{user.name} {x:>10}", "{user.name}"),
+            (Syntax::FString, "{x!r}", "{x!r}"),
+            (Syntax::FString, "a } b", "single }"),
+            (Syntax::FString, "a { b", "single {"),
+            (Syntax::FString, "{{{name}}}", "right behind a brace"),
+            (Syntax::Unknown, "plain", "not known"),
+        ];
+        for (syntax, theirs, told) in cases {
+            let error = translate(theirs, syntax).unwrap_err();
+            assert!(error.contains(told), "{syntax:?} {theirs}: {error}");
+        }
+        let long = format!("{{{{{}}}}}", "x".repeat(100_000));
+        assert!(translate(&long, Syntax::Mustache).unwrap_err().len() < 200);
+    }
+
+    #[test]
+    fn only_the_texts_of_a_chat_are_templates() {
+        let messages = [
+            json!({"role": "user", "content": "Say \"{greeting}\"\n"}),
+            json!({"role": "ai", "content": [
+                {"type": "text", "text": "{x}"},
+                {"type": "tool_call", "tool_call": {"arguments": "{\"a\": {\"b\": 1}}", "n": null}},
+            ]}),
+        ];
+        let ours = translate_chat(&messages, Syntax::FString).unwrap();
+        let values = BTreeMap::from([("greeting", "hi"), ("x", "y")]);
+        let expected = json!([
+            {"role": "user", "content": "Say \"hi\"\n"},
+            {"role": "ai", "content": [
+                {"type": "text", "text": "y"},
+                {"type": "tool_call", "tool_call": {"arguments": "{\"a\": {\"b\": 1}}", "n": null}},
+            ]},
+        ]);
+        let filled: Value = serde_json::from_str(&filled(&ours, &values)).unwrap();
+        assert_eq!(filled, expected);
+    }
+
+    #[test]
+    fn braces_that_are_data_are_braces_when_it_is_filled() {
+        let text = r#"{{x}} \{{ {{{ }}"#;
+        assert_eq!(filled(&translate(text, Syntax::Plain).unwrap(), &BTreeMap::new()), text);
+        let messages = [json!({"role": text, "{{k": text, "content": "{{{{x}}}}"})];
+        let ours = translate_chat(&messages, Syntax::FString).unwrap();
+        let filled: Value = serde_json::from_str(&filled(&ours, &BTreeMap::new())).unwrap();
+        assert_eq!(filled, json!([{"role": text, "{{k": text, "content": "{{x}}"}]));
+    }
+
+    proptest! {
+        #[test]
+        fn a_plain_text_says_the_same_here(text in r#"([{}\\" a]|\\PC){0,40}"#) {
+            let ours = translate(&text, Syntax::Plain).unwrap();
+            prop_assert_eq!(filled(&ours, &BTreeMap::new()), text.clone());
+            let ours = translate_chat(&[json!(text)], Syntax::Mustache).unwrap();
+            let filled: Value = serde_json::from_str(&filled(&ours, &BTreeMap::new())).unwrap();
+            prop_assert_eq!(filled, json!([text]));
+        }
+
+        #[test]
+        fn what_is_translated_is_filled_as_it_was_there(
+            pieces in prop::collection::vec(prop_oneof!["[a{}\\\\ ]{0,3}", Just("\u{0}".into())], 0..8)
+        ) {
+            // A zero byte stands for the variable x.
+            let theirs: String = pieces.iter().map(|piece| match piece.as_str() {
+                "\u{0}" => "{x}".into(),
+                text => text.replace('{', "{{").replace('}', "}}"),
+            }).collect();
+            let expected = pieces.concat().replace('\u{0}', "value");
+            if let Ok(ours) = translate(&theirs, Syntax::FString) {
+                prop_assert_eq!(filled(&ours, &BTreeMap::from([("x", "value")])), expected);
+            }
+        }
+    }
+}

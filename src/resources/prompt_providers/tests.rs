@@ -1,0 +1,318 @@
+//! Providers and their credentials; what is asked of each kind, and what is made of answers as they
+//! came from real ones ([`wire`]); what is said of answers that are not as they should be.
+
+mod wire;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::base::Kind;
+use crate::outside::{Answer, Call, Failure, Heard};
+use crate::resources::testing::World;
+
+const LANGFUSE: &str = "https://langfuse.test/";
+
+fn new(kind: &str, base_url: &str, credentials: Value) -> Result<NewPromptProvider> {
+    let (name, base_url) = ("There", base_url);
+    World::input(json!({
+        "name": name, "kind": kind, "baseUrl": base_url, "credentials": credentials,
+    }))
+}
+
+fn make(world: &World, kind: &str, credentials: Value) -> PromptProvider {
+    let new = new(kind, LANGFUSE, credentials).unwrap();
+    world.write_as(&world.owner, create, (), new).unwrap()
+}
+
+fn patch(world: &World, provider: &PromptProvider, patch: Value) -> Result<PromptProvider> {
+    let patch = World::input(patch)?;
+    world.write_as(&world.owner, change, provider.id, patch)
+}
+
+/// What is sent as `Authorization`.
+fn authorization(world: &World, provider: &PromptProvider) -> Option<String> {
+    let read = |view: &View, req: &Req<Id<PromptProvider>>| {
+        let provider: PromptProvider = view.fetch(&req.at)?;
+        let sealed = provider.authorization.as_ref();
+        sealed.map(|s| view.unseal::<PromptProvider>(&req.at, AUTHORIZATION, s)).transpose()
+    };
+    world.read(read, provider.id, ()).unwrap()
+}
+
+/// Asks until everything that is asked for was answered: by `answer`, which is given the path with
+/// its query.
+fn ask<T>(
+    kind: ProviderKind,
+    base_url: &str,
+    answer: impl Fn(&str) -> Result<Answer, Failure>,
+    act: impl Fn(&mut Server) -> Result<T>,
+) -> Result<T> {
+    let mut heard: Vec<(Call, Heard)> = Vec::new();
+    loop {
+        let mut calls = Calls::default();
+        heard.iter().for_each(|(call, heard)| calls.hear(call, heard.clone()));
+        let authorization = Some("Bearer sesame".to_string());
+        let mut server = Server::new(kind, base_url, authorization, "acme", &mut calls);
+        let done = act(&mut server);
+        let asked = calls.asked();
+        if asked.is_empty() || done.is_err() {
+            return done;
+        }
+        assert!(heard.len() < 1000, "it asks without end");
+        for call in asked {
+            let path = call.url.splitn(4, '/').nth(3).unwrap_or_default();
+            let answer = answer(&format!("/{path}"));
+            heard.push((call.clone(), Heard { answer, took: Duration::ZERO }));
+        }
+    }
+}
+
+fn answered(status: u16, body: impl Into<Vec<u8>>) -> Result<Answer, Failure> {
+    Ok(Answer { status, headers: vec![], body: body.into() })
+}
+
+/// Answers from a table; what is not in it is 404.
+fn from<'a>(table: &'a [(&str, Value)]) -> impl Fn(&str) -> Result<Answer, Failure> + 'a {
+    move |path| match table.iter().find(|(known, _)| *known == path) {
+        Some((_, body)) => answered(200, body.to_string()),
+        None => answered(404, "there is no such thing"),
+    }
+}
+
+// ── Providers ────────────────────────────────────────────────────────────────
+
+#[test]
+fn credentials_are_kept_sealed_and_never_answered() {
+    let world = World::new();
+    let langfuse = make(&world, "langfuse", json!({"publicKey": "pk", "secretKey": "sesame"}));
+    let basic = "Basic cGs6c2VzYW1l";
+    assert_eq!(authorization(&world, &langfuse).as_deref(), Some(basic));
+    let mlflow = make(&world, "mlflow", json!({"apiKey": "sesame"}));
+    assert_eq!(authorization(&world, &mlflow).as_deref(), Some("Bearer sesame"));
+    let shown = world.read(show, langfuse.id, ()).unwrap();
+    for text in [serde_json::to_string(&shown).unwrap(), format!("{shown:?}")] {
+        assert!(!text.contains("sesame") && !text.contains("c2VzYW1l"), "{text}");
+        assert!(!text.contains("redentials"), "{text}");
+    }
+    let none = make(&world, "http", Value::Null);
+    assert_eq!(authorization(&world, &none), None);
+    world.assert_sound(RESOURCE.tables);
+}
+
+#[test]
+fn credentials_have_the_form_of_their_kind() {
+    let paths = |kind: &str, credentials: Value| {
+        let refused = new(kind, LANGFUSE, credentials).err().map(|e| e.issues().to_vec());
+        let paths = refused.into_iter().flatten().map(|issue| issue.path);
+        paths.collect::<Vec<_>>()
+    };
+    let both = json!({"publicKey": "pk", "secretKey": "sk"});
+    assert_eq!(paths("langfuse", both.clone()), [""; 0]);
+    let needed = ["credentials.publicKey", "credentials.secretKey"];
+    assert_eq!(paths("langfuse", json!({"apiKey": "k"})), needed);
+    assert_eq!(paths("langfuse", json!({})), needed);
+    assert_eq!(paths("langfuse", json!({"publicKey": "a:b", "secretKey": "c"})), needed[..1]);
+    for kind in ["phoenix", "mlflow", "roadstead", "http"] {
+        assert_eq!(paths(kind, json!({"apiKey": "k"})), [""; 0]);
+        assert_eq!(paths(kind, both.clone()), ["credentials.apiKey"]);
+    }
+    for bad in ["", "a\nb", "ä", &"x".repeat(1001)] {
+        assert_eq!(paths("http", json!({"apiKey": bad})), ["credentials.apiKey"], "{bad:?}");
+    }
+    assert_eq!(paths("http", json!("sesame")), ["credentials"]);
+
+    let world = World::new();
+    let provider = make(&world, "langfuse", Value::Null);
+    let refused = patch(&world, &provider, json!({"credentials": {"apiKey": "k"}})).unwrap_err();
+    assert_eq!(refused.issues()[0].path, "credentials.publicKey");
+}
+
+#[test]
+fn credentials_do_not_follow_to_another_address() {
+    let world = World::new();
+    let provider = make(&world, "http", json!({"apiKey": "sesame"}));
+    let has = || authorization(&world, &provider).is_some();
+    patch(&world, &provider, json!({"name": "n", "baseUrl": LANGFUSE})).unwrap();
+    assert!(has(), "the address stayed what it was");
+    let moved = json!({"baseUrl": "https://evil.test/"});
+    patch(&world, &provider, moved).unwrap();
+    assert!(!has());
+    let both = json!({"baseUrl": LANGFUSE, "credentials": {"apiKey": "other"}});
+    patch(&world, &provider, both).unwrap();
+    assert_eq!(authorization(&world, &provider).as_deref(), Some("Bearer other"));
+    patch(&world, &provider, json!({"credentials": null})).unwrap();
+    assert!(!has());
+}
+
+#[test]
+fn the_kind_never_changes() {
+    let world = World::new();
+    let provider = make(&world, "mlflow", Value::Null);
+    world.pass_secs(1);
+    let same = patch(&world, &provider, json!({"kind": "http"})).unwrap();
+    assert_eq!(same, provider);
+    let other = patch(&world, &provider, json!({"name": "Other"})).unwrap();
+    assert_eq!((other.kind, other.name.as_str()), (ProviderKind::Mlflow, "Other"));
+    assert!(other.updated_at > other.created_at);
+}
+
+#[test]
+fn a_provider_of_another_organization_is_not_there() {
+    let world = World::new();
+    let provider = make(&world, "http", Value::Null);
+    let (_, eve) = world.other_org("evil");
+    assert_eq!(world.read_as(&eve, show, provider.id, ()).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(world.read_as(&eve, list, (), ()).unwrap().items, []);
+    let gone = world.write_as(&eve, remove, provider.id, ()).unwrap_err();
+    assert_eq!(gone.kind(), Kind::NotFound);
+    world.write_as(&world.owner, remove, provider.id, ()).unwrap();
+    let twice = world.write_as(&world.owner, remove, provider.id, ()).unwrap_err();
+    assert_eq!(twice.kind(), Kind::NotFound);
+}
+
+// ── What can go wrong ────────────────────────────────────────────────────────
+
+const KINDS: [ProviderKind; 5] = [
+    ProviderKind::Langfuse,
+    ProviderKind::Phoenix,
+    ProviderKind::Mlflow,
+    ProviderKind::Roadstead,
+    ProviderKind::Http,
+];
+
+/// What is said where every answer is this one.
+fn told(kind: ProviderKind, answer: Result<Answer, Failure>) -> String {
+    let error = ask(kind, LANGFUSE, |_| answer.clone(), |s| s.prompts(50)).unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Upstream, "prompt_provider_failed"));
+    error.message().into()
+}
+
+#[test]
+fn each_failure_is_told_apart_and_says_what_to_do() {
+    let host = || "there.test".to_string();
+    let bytes = 4;
+    let mut all = std::collections::BTreeSet::new();
+    for (answer, word) in [
+        (answered(301, "sesame"), "redirects (301)"),
+        (answered(401, "sesame"), "refuses the credentials (401)"),
+        (answered(403, "sesame"), "refuses the credentials (403)"),
+        (answered(404, "sesame"), "no such path (404)"),
+        (answered(429, "sesame"), "too often (429)"),
+        (answered(500, "sesame"), "the error 500"),
+        (answered(200, "<html>sesame</html>"), "not JSON"),
+        (answered(200, ""), "not JSON"),
+        (answered(200, "{\"data\": ["), "not JSON"),
+        (answered(200, "{\"a\":".repeat(100_000)), "not JSON"),
+        (answered(200, "[".repeat(100_000)), "does not have the form"),
+        (answered(200, "[]"), "does not have the form"),
+        (answered(200, "null"), "does not have the form"),
+        (Err(Failure::TimedOut { host: host(), after: Duration::from_secs(10) }), "within 10 s"),
+        (Err(Failure::TooLarge { host: host(), bytes }), "longer than 4 bytes"),
+        (Err(Failure::Name { host: host(), reason: "r".into() }), "cannot be resolved"),
+        (
+            Err(Failure::Address { host: host(), address: "127.0.0.1".parse().unwrap() }),
+            "--allow-private-network",
+        ),
+    ] {
+        for kind in KINDS {
+            let told = told(kind, answer.clone());
+            assert!(told.contains(word), "{kind:?}: {told}");
+            assert!(!told.contains("sesame"), "{told}");
+            all.insert(told);
+        }
+    }
+    assert!(all.len() > 12, "{all:?}");
+}
+
+#[test]
+fn messages_nested_too_deeply_are_refused() {
+    let answer = |path: &str| match path.contains('?') {
+        true => answered(200, r#"{"data": [{"name": "a"}], "meta": {"totalPages": 1}}"#),
+        false => {
+            let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
+            answered(200, format!("{{\"version\": 1, \"prompt\": {open}{close}}}"))
+        }
+    };
+    let error = ask(ProviderKind::Langfuse, LANGFUSE, answer, |s| s.prompts(50)).unwrap_err();
+    assert!(error.message().contains("nested too deeply"), "{error}");
+}
+
+#[test]
+fn without_credentials_a_refusal_says_that_there_are_none() {
+    let call = RefCell::new(None);
+    let refused = |mut calls: Calls| {
+        let mut server = Server::new(ProviderKind::Mlflow, LANGFUSE, None, "acme", &mut calls);
+        let done = server.prompts(50);
+        *call.borrow_mut() = calls.asked().first().map(|call| (*call).clone());
+        done
+    };
+    refused(Calls::default()).unwrap();
+    let asked = call.take().unwrap();
+    assert!(asked.headers.iter().all(|(name, _)| name != "authorization"));
+    let mut calls = Calls::default();
+    calls.hear(&asked, Heard { answer: answered(401, ""), took: Duration::ZERO });
+    let error = refused(calls).unwrap_err();
+    assert!(error.message().contains("asks for credentials (401)"), "{error}");
+}
+
+#[test]
+fn answers_of_another_form_are_malformed_wherever_they_come() {
+    use ProviderKind::*;
+    let prompt = |field: &str, value: Value| {
+        let mut prompt = json!({"name": "a", "version": "1", "template": "t"});
+        prompt[field] = value;
+        json!({"items": [prompt]})
+    };
+    let langfuse = |version: Value, text: Value| {
+        json!({
+            "data": [{"name": "a"}], "meta": {"totalPages": 1}, "version": version, "prompt": text,
+        })
+    };
+    let phoenix = |template: Value| json!({"data": {"id": "v", "template": template, "template_format": "MUSTACHE"}});
+    let mlflow = |text: Value, at: Value| {
+        json!({"model_versions": [{
+            "version": "1", "last_updated_timestamp": at,
+            "tags": [{"key": "mlflow.prompt.text", "value": text},
+                {"key": "_mlflow_prompt_type", "value": "chat"}],
+        }]})
+    };
+    for (kind, body) in [
+        (Http, json!({"items": {}})),
+        (Http, json!({"items": [null]})),
+        (Http, prompt("name", json!(5))),
+        (Http, prompt("version", json!(3))),
+        (Http, prompt("template", Value::Null)),
+        (Http, prompt("format", json!("html"))),
+        (Http, prompt("labels", json!("a"))),
+        (Http, prompt("labels", json!([1]))),
+        (Http, prompt("updatedAt", json!("yesterday"))),
+        (Langfuse, json!({"data": [{"name": "a"}], "meta": {"totalPages": -1}})),
+        (Langfuse, langfuse(json!(-1), json!("t"))),
+        (Langfuse, langfuse(json!(1e300), json!("t"))),
+        (Langfuse, langfuse(json!("1"), json!("t"))),
+        (Langfuse, langfuse(json!(1), json!({"a": 1}))),
+        (Phoenix, phoenix(json!({"type": "chat"}))),
+        (Phoenix, phoenix(json!({"type": "chat", "messages": "m"}))),
+        (Phoenix, phoenix(json!("t"))),
+        (Mlflow, mlflow(json!("no JSON"), json!(1))),
+        (Mlflow, mlflow(json!("{}"), json!(1))),
+        (Mlflow, mlflow(json!("[]"), json!(-1))),
+        (Mlflow, mlflow(json!("[]"), json!(i64::MAX))),
+        (Mlflow, mlflow(json!("[]"), json!("1"))),
+        (Mlflow, json!({"model_versions": [{"version": "1"}]})),
+    ] {
+        // The list that leads there is in order.
+        let answer = |path: &str| match path {
+            "/v1/prompts?limit=50" => answered(200, r#"{"data": [{"name": "a"}]}"#),
+            path if path.contains("registered-models") => {
+                answered(200, r#"{"registered_models": [{"name": "a"}]}"#)
+            }
+            _ => answered(200, body.to_string()),
+        };
+        let error = ask(kind, LANGFUSE, answer, |s| s.prompts(50)).unwrap_err();
+        assert!(error.message().contains("does not have the form"), "{kind:?} {body}: {error}");
+    }
+}

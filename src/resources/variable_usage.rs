@@ -1,0 +1,253 @@
+//! Who uses a variable of an environment (interface §1.13): every published version and every tool
+//! that mentions it, from indexes that are kept whenever one of them is written.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::artifacts::variables::{self as in_artifacts, VariableUse};
+use super::registries::{self, ArtifactType};
+use super::tools::{self, Tool};
+use crate::api::{Req, Resource, Route};
+use crate::auth::Rule;
+use crate::base::{ArtifactName, Id, Name, Result, VariableName, Version};
+use crate::store::{Step, View};
+
+/// The route alone; the indexes belong to what is written.
+pub const RESOURCE: Resource = Resource { routes, tables: &[], jobs: &[], sweeps: &[] };
+
+/// An answer shows at most 5,000 versions and 5,000 tools: more than anybody reads, and some 2 MB.
+const MAX_SHOWN: usize = 5000;
+
+/// For an answer at most 50,000 versions are looked at, which takes some 100 ms.
+const MAX_LOOKED_AT: usize = 50_000;
+
+// ── What callers see ─────────────────────────────────────────────────────────
+
+/// Who uses a variable.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VariableUsage {
+    /// The variable.
+    variable_name: String,
+    /// Whether anything uses it, be it shown or not.
+    used: bool,
+    /// The published versions that mention it, in registries that the caller may use; at most 5,000.
+    prompts: Vec<PromptUse>,
+    /// The tools that mention it, the newest first; at most 5,000.
+    tools: Vec<ToolUse>,
+}
+
+/// A published version that mentions a variable.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptUse {
+    /// Its registry: `<orgSlug>/<registrySlug>`.
+    registry_ref: String,
+    /// Its artifact's name.
+    name: ArtifactName,
+    /// Its artifact's type.
+    artifact_type: ArtifactType,
+    /// The version.
+    version: Version,
+    /// Whether it is the newest.
+    latest: bool,
+}
+
+/// A tool that mentions a variable.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ToolUse {
+    /// Its id.
+    id: Id<Tool>,
+    /// Its name.
+    name: Name,
+    /// Its version.
+    version: Version,
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
+    let mut usage = VariableUsage {
+        variable_name: req.at.clone(),
+        used: false,
+        prompts: Vec::new(),
+        tools: Vec::new(),
+    };
+    // What can be no variable's name is used by nobody.
+    let Ok(variable) = VariableName::parse(req.at.as_str()) else { return Ok(usage) };
+    let tools = tools::variables::that_mention(view, &variable, MAX_SHOWN)?;
+    let tool = |tool: Tool| ToolUse { id: tool.id, name: tool.name, version: tool.version };
+    usage.tools = tools.into_iter().map(tool).collect();
+    usage.used = !usage.tools.is_empty();
+
+    // By registry: how answers name it, where it is there and may be used.
+    let mut known = BTreeMap::new();
+    let mut looked_at = 0;
+    in_artifacts::each_use(view, &variable, |found| {
+        looked_at += 1;
+        let registry = found.of.registry;
+        if !known.contains_key(&registry) {
+            known.insert(registry, shown_as(view, req, &found)?);
+        }
+        match &known[&registry] {
+            Shown::Gone => {}
+            Shown::Hidden => usage.used = true,
+            Shown::As(reference) => {
+                usage.used = true;
+                usage.prompts.push(PromptUse {
+                    registry_ref: reference.clone(),
+                    latest: in_artifacts::is_latest(view, &found)?,
+                    name: found.of.name,
+                    artifact_type: found.of.kind,
+                    version: found.version,
+                });
+            }
+        }
+        let is_enough = usage.prompts.len() == MAX_SHOWN || looked_at == MAX_LOOKED_AT;
+        Ok(if is_enough { Step::Enough } else { Step::More })
+    })?;
+    Ok(usage)
+}
+
+/// What a registry is to the caller.
+enum Shown {
+    /// Deleted, and not yet cleared away.
+    Gone,
+    /// Not theirs to use.
+    Hidden,
+    /// What answers call it.
+    As(String),
+}
+
+fn shown_as(view: &View, req: &Req<String>, found: &VariableUse) -> Result<Shown> {
+    let Some(registry) = registries::get(view, found.of.registry)? else { return Ok(Shown::Gone) };
+    match registry.may_be_used(view, req.caller())? {
+        true => registry.reference(view).map(Shown::As),
+        false => Ok(Shown::Hidden),
+    }
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    vec![
+        Route::get(
+            "/environments/variables/{variableName}/usage",
+            Rule::Member,
+            "environment_variable.usage",
+            show,
+        )
+        .about("Show which prompts and tools use a variable of environments"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::auth::Access;
+    use crate::resources::artifacts::tests::{
+        delete, prompt, promptlet, publish, registry, version, with_access,
+    };
+    use crate::resources::testing::World;
+    use crate::resources::tools::tests::{self as tool, make};
+
+    fn usage(world: &World, variable: &str) -> Value {
+        json!(world.read(show, variable.to_string(), ()).unwrap())
+    }
+
+    fn names(usage: &Value, field: &str) -> Vec<String> {
+        let name = |row: &Value| row["name"].as_str().unwrap().to_string();
+        usage[field].as_array().unwrap().iter().map(name).collect()
+    }
+
+    #[test]
+    fn published_versions_and_tools_use_what_they_mention() {
+        let world = World::new();
+        registry(&world, "main");
+        promptlet(&world, "tone", "1.0.0", "{{TOKEN}}");
+        prompt(&world, "p", "1.0.0", "{{ import \"tone\" }}");
+        prompt(&world, "p", "1.1.0", "{{TOKEN}}");
+        let config = json!({"http": {"headers": ["Bearer ${TOKEN}", {"x": "${TOKEN}${OTHER}"}]}});
+        let tool = json!({"name": "t", "type": "http", "providerConfig": config});
+        let tool = make(&world, tool).unwrap();
+        let row = |name: &str, kind: &str, version: &str, latest: bool| {
+            json!({
+                "registryRef": "acme/main", "name": name, "artifactType": kind,
+                "version": version, "latest": latest,
+            })
+        };
+        let expected = json!({
+            "variableName": "TOKEN", "used": true,
+            "prompts": [
+                row("tone", "promptlet", "1.0.0", true),
+                row("p", "prompt", "1.1.0", true),
+                row("p", "prompt", "1.0.0", false),
+            ],
+            "tools": [{"id": tool.id, "name": "t", "version": "1.0.0"}],
+        });
+        assert_eq!(usage(&world, "TOKEN"), expected);
+        for unknown in ["token", "TOKE", "1a", "", "a b", &"a".repeat(4000)] {
+            let expected =
+                json!({"variableName": unknown, "used": false, "prompts": [], "tools": []});
+            assert_eq!(usage(&world, unknown), expected);
+        }
+    }
+
+    #[test]
+    fn a_tool_uses_what_it_mentions_now() {
+        let world = World::new();
+        let body = |config: Value| json!({"name": "t", "type": "x", "providerConfig": config});
+        let id = make(&world, body(json!({"a": "${A} ${B}"}))).unwrap().id;
+        let change = json!({"providerConfig": {"b": "${B} ${C}"}, "bumpVersion": "minor"});
+        tool::patch(&world, id, change).unwrap();
+        tool::patch(&world, id, json!({"name": "renamed"})).unwrap();
+        assert_eq!(usage(&world, "A")["used"], false);
+        for variable in ["B", "C"] {
+            let tools = usage(&world, variable)["tools"].clone();
+            assert_eq!(tools, json!([{"id": id, "name": "renamed", "version": "1.1.0"}]));
+        }
+        make(&world, body(json!({"a": "${C}"}))).unwrap();
+        assert_eq!(names(&usage(&world, "C"), "tools"), ["t", "renamed"], "the newest first");
+        tool::delete(&world, id);
+        assert_eq!(usage(&world, "B")["used"], false);
+        assert_eq!(names(&usage(&world, "C"), "tools"), ["t"]);
+        world.assert_sound(tools::RESOURCE.tables);
+    }
+
+    #[test]
+    fn a_tool_mentions_at_most_1000_variables() {
+        let world = World::new();
+        let config =
+            |count: usize| -> String { (0..count).map(|n| format!("${{v{n}}}")).collect() };
+        let body = |count| json!({"name": "t", "type": "x", "providerConfig": {"a": [{"b": config(count)}]}});
+        let id = make(&world, body(1000)).unwrap().id;
+        let path = |error: crate::base::Error| error.issues()[0].path.clone();
+        assert_eq!(path(make(&world, body(1001)).unwrap_err()), "providerConfig");
+        assert_eq!(path(tool::patch(&world, id, body(1001)).unwrap_err()), "providerConfig");
+        let none = json!({"providerConfig": {}});
+        tool::patch(&world, id, none).unwrap();
+        assert_eq!(usage(&world, "v999")["used"], false);
+    }
+
+    #[test]
+    fn what_lies_in_registries_that_the_caller_may_not_use_counts_but_is_not_shown() {
+        let world = World::new();
+        registry(&world, "main");
+        with_access(&world, "hidden", Access::Restricted);
+        let mut secret = version("prompt", "secret", "1.0.0", "{{A}}");
+        secret["registryRef"] = json!("acme/hidden");
+        let by_owner = World { member: world.owner.clone(), ..world.clone() };
+        publish(&by_owner, secret).unwrap();
+        let expected = json!({"variableName": "A", "used": true, "prompts": [], "tools": []});
+        assert_eq!(usage(&world, "A"), expected);
+        assert_eq!(names(&usage(&by_owner, "A"), "prompts"), ["secret"]);
+        prompt(&world, "p", "1.0.0", "{{A}}");
+        assert_eq!(names(&usage(&world, "A"), "prompts"), ["p"]);
+        delete(&world, "prompt", "p", "1.0.0").unwrap();
+        assert_eq!(usage(&world, "A"), expected);
+    }
+}

@@ -1,0 +1,364 @@
+//! Artifacts: publishing, reading, waiting for what is read, labels, deleting (contract §3).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{Caller, Connection, Reply, pick};
+use crate::registries::{publish, registry};
+use crate::world::World;
+
+/// The contract says 50 ms; a test on a busy machine must not fail for its sake.
+const SOON: Duration = Duration::from_secs(1);
+
+/// An organization with an empty registry `main`.
+fn acme() -> World {
+    let acme = World::new();
+    registry(&acme, "main", json!({}));
+    acme
+}
+
+fn prompt(acme: &World, name: &str, version: &str, source: &str) -> Value {
+    publish(acme, ["main", "prompt", name, version], source)
+}
+
+fn promptlet(acme: &World, name: &str, version: &str, source: &str) -> Value {
+    publish(acme, ["main", "promptlet", name, version], source)
+}
+
+/// A path below `/registries`, about an artifact of `main`.
+fn about(acme: &World, path: &str, name: &str, more: &str) -> String {
+    format!("/registries/{path}?registryRef={}/main&promptName={name}{more}", acme.slug)
+}
+
+fn content(acme: &World, name: &str, more: &str) -> Reply {
+    acme.member.get(&about(acme, "artifact-versions/content", name, more))
+}
+
+/// A body about `main`.
+fn body(acme: &World, mut fields: Value) -> Value {
+    fields["registryRef"] = json!(format!("{}/main", acme.slug));
+    fields
+}
+
+fn label(acme: &World, label: &str, version: &str) -> Reply {
+    let fields = json!({"promptName": "p", "label": label, "version": version});
+    acme.member.patch("/registries/artifacts/labels", body(acme, fields))
+}
+
+#[test]
+fn a_published_version_has_every_field() {
+    let acme = acme();
+    promptlet(&acme, "tone", "1.0.0", "calm {{mood}}");
+    let source = "{{who}}: {{ import \"tone@^1.0\" }}";
+    let new = json!({
+        "artifactType": "prompt", "name": "p", "version": "1.0.0", "source": source,
+        "model": "m", "metadata": {"a": [1.50, null]},
+    });
+    let made = acme.member.post("/registries/artifacts", body(&acme, new)).ok();
+    let expected = json!({
+        "id": made["id"], "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt",
+        "name": "p", "version": "1.0.0", "model": "m", "metadata": {"a": [1.50, null]},
+        "hash": made["hash"], "imports": {"tone": "1.0.0"}, "variables": ["who", "mood"],
+        "publishedBy": acme.member_id, "publishedAt": made["publishedAt"], "source": source,
+        "compiled": "{{who}}: calm {{mood}}",
+    });
+    assert_eq!(made, expected);
+    let canonical = format!(
+        r#"{{"metadata":{{"a":[1.5,null]}},"model":"m","name":"p","source":{},"type":"prompt","version":"1.0.0"}}"#,
+        json!(source)
+    );
+    assert_eq!(made["hash"], blake3::hash(canonical.as_bytes()).to_string());
+
+    let shown = content(&acme, "p", "&model=m").ok();
+    let fields = "registryRef artifactType name version model source compiled metadata hash";
+    assert_eq!(pick(&shown, fields), pick(&made, fields));
+    assert_eq!(shown.as_object().unwrap().len(), 9);
+    content(&acme, "p", "").refused(404, "not_found");
+    let rows = acme.member.get(&about(&acme, "artifact-versions", "p", "")).items();
+    let mut row = made.clone();
+    row.as_object_mut().unwrap().retain(|name, _| name != "source" && name != "compiled");
+    assert_eq!(rows, [row]);
+    let log = acme.member.get("/notifications/logs?eventType=registry.artifact_published").items();
+    assert_eq!(pick(&log[0]["payload"], "name version model"), json!(["p", "1.0.0", "m"]));
+    assert_eq!(log.len(), 2);
+}
+
+#[test]
+fn what_is_sent_has_its_bounds() {
+    let acme = acme();
+    let publish = |fields: Value| {
+        let mut new = json!({
+            "artifactType": "prompt", "name": "p", "version": "1.0.0", "source": "x",
+        });
+        for (name, value) in fields.as_object().unwrap() {
+            new[name] = value.clone();
+        }
+        acme.member.post("/registries/artifacts", body(&acme, new))
+    };
+    for name in ["", ".", "..", "a b", "a/b", "ä", &"a".repeat(129)] {
+        publish(json!({"name": name})).invalid(&["name"]);
+    }
+    for version in ["1", "1.0", "v1.0.0", "1.0.0-rc", "^1.0.0", ""] {
+        publish(json!({"version": version})).invalid(&["version"]);
+    }
+    publish(json!({"artifactType": "skill"})).invalid(&["artifactType"]);
+    publish(json!({"artifactType": null})).invalid(&["artifactType"]);
+    publish(json!({"source": null})).invalid(&["source"]);
+    publish(json!({"model": ""})).invalid(&["model"]);
+    publish(json!({"metadata": []})).invalid(&["metadata"]);
+    publish(json!({"source": "ä".repeat(153_601)})).invalid(&["source"]);
+    let longest = publish(json!({"source": "ä".repeat(153_600), "name": "A.-_9"}));
+    assert_eq!(longest.ok()["name"], "A.-_9");
+    publish(json!({"source": ""})).ok();
+    publish(json!({"source": "y"})).refused(409, "version_exists");
+
+    let problem = publish(json!({"version": "2.0.0", "source": "a {{1}}\nä{{ import \"no\" }}"}));
+    let problem = problem.invalid(&["source", "source"]);
+    let message = |n: usize| problem["issues"][n]["message"].as_str().unwrap().to_string();
+    assert!(message(0).ends_with("(line 1, column 3)"), "{problem}");
+    assert!(message(1).ends_with("(line 2, column 2)"), "{problem}");
+}
+
+#[test]
+fn lists_are_walked_to_their_end_in_their_order() {
+    let acme = acme();
+    for n in 0..5 {
+        prompt(&acme, "p", &format!("1.{n}.0"), "x");
+        promptlet(&acme, &format!("t{n}"), "1.0.0", "x");
+    }
+    let names = |items: Vec<Value>, field: &str| -> Vec<String> {
+        items.iter().map(|item| item[field].as_str().unwrap().into()).collect()
+    };
+    let versions = acme.member.walk(&about(&acme, "artifact-versions", "p", ""), 2);
+    assert_eq!(names(versions, "version"), ["1.4.0", "1.3.0", "1.2.0", "1.1.0", "1.0.0"]);
+    let list = |more: &str| {
+        let path = format!("/registries/artifacts?registryRef={}/main{more}", acme.slug);
+        names(acme.member.walk(&path, 2), "name")
+    };
+    assert_eq!(list(""), ["t4", "p", "t3", "t2", "t1", "t0"]);
+    assert_eq!(list("&artifactType=prompt"), ["p"]);
+    assert_eq!(list("&artifactType=promptlet").len(), 5);
+    let bad = format!("/registries/artifacts?registryRef={}/main&artifactType=x", acme.slug);
+    acme.member.get(&bad).invalid(&["artifactType"]);
+    acme.member.get(&about(&acme, "artifact-versions", "never", "")).refused(404, "not_found");
+}
+
+#[test]
+fn a_content_is_found_by_version_range_label_and_model() {
+    let acme = acme();
+    for version in ["1.0.0", "1.2.0", "2.0.0"] {
+        prompt(&acme, "p", version, version);
+    }
+    let own = json!({
+        "artifactType": "prompt", "name": "p", "version": "1.2.0", "source": "own", "model": "m",
+    });
+    acme.member.post("/registries/artifacts", body(&acme, own)).ok();
+    label(&acme, "production", "1.0.0").ok();
+    for (more, source) in [
+        ("", "2.0.0"),
+        ("&version=1.0.0", "1.0.0"),
+        ("&version=1", "1.2.0"),
+        ("&version=%5E1.0", "1.2.0"),
+        ("&version=%7E1.0", "1.0.0"),
+        ("&version=%3E%3D1.1", "2.0.0"),
+        ("&version=*", "2.0.0"),
+        ("&version=production", "1.0.0"),
+        ("&version=1&model=m", "own"),
+        ("&model=m", "2.0.0"),
+        ("&model=other&version=1.2.0", "1.2.0"),
+        ("&artifactType=prompt", "2.0.0"),
+    ] {
+        assert_eq!(content(&acme, "p", more).ok()["source"], source, "{more}");
+    }
+    for more in ["&version=3", "&version=staging", "&version=", "&artifactType=promptlet"] {
+        content(&acme, "p", more).refused(404, "not_found");
+    }
+    content(&acme, "never", "").refused(404, "not_found");
+    content(&acme, "p", "&artifactType=x").invalid(&["artifactType"]);
+    content(&acme, "p", "&wait=61").invalid(&["wait"]);
+}
+
+/// Begins to wait for another content than the one with this tag.
+fn wait(acme: &World, caller: &Caller, more: &str, tag: &str, secs: u32) -> Connection {
+    let path = about(acme, "artifact-versions/content", "p", &format!("{more}&wait={secs}"));
+    let mut connection = Connection::open(acme.address).unwrap();
+    let ask = caller.ask("GET", &path).with("If-None-Match", tag);
+    connection.write(&ask.to_bytes()).unwrap();
+    connection
+}
+
+#[test]
+fn a_content_has_a_strong_tag_and_is_not_sent_to_whoever_has_it() {
+    let acme = acme();
+    prompt(&acme, "p", "1.0.0", "one");
+    let tag = content(&acme, "p", "").header("etag").unwrap().to_string();
+    assert!(tag.starts_with('"'), "{tag}");
+    let path = about(&acme, "artifact-versions/content", "p", "");
+    let again = |tag: &str| acme.member.ask("GET", &path).with("If-None-Match", tag).send();
+    assert_eq!((again(&tag).status, again(&tag).text().as_str()), (304, ""));
+    prompt(&acme, "p", "1.1.0", "two");
+    let next = again(&tag);
+    assert_eq!(next.ok()["source"], "two");
+    assert!(next.header("etag").unwrap() != tag);
+}
+
+#[test]
+fn who_waits_for_a_content_has_it_as_soon_as_another_one_is_meant() {
+    let acme = acme();
+    prompt(&acme, "p", "1.0.0", "one");
+    label(&acme, "live", "1.0.0").ok();
+    let tag = |more: &str| content(&acme, "p", more).header("etag").unwrap().to_string();
+    let mut by_label = wait(&acme, &acme.member, "&version=live", &tag("&version=live"), 30);
+    let mut newest = wait(&acme, &acme.key, "", &tag(""), 30);
+    let mut of_range = wait(&acme, &acme.key, "&version=%5E1", &tag("&version=%5E1"), 30);
+    // Nobody is woken for good by what is not for them.
+    promptlet(&acme, "p", "9.0.0", "x");
+
+    let begun = Instant::now();
+    prompt(&acme, "p", "2.0.0", "two");
+    assert_eq!(newest.reply(false).unwrap().ok()["source"], "two");
+    label(&acme, "live", "2.0.0").ok();
+    assert_eq!(by_label.reply(false).unwrap().ok()["version"], "2.0.0");
+    prompt(&acme, "p", "1.1.0", "one more");
+    assert_eq!(of_range.reply(false).unwrap().ok()["version"], "1.1.0");
+    assert!(begun.elapsed() < 4 * SOON, "{:?}", begun.elapsed());
+
+    // Taking a label off, and deleting, is told too.
+    let mut by_label = wait(&acme, &acme.member, "&version=live", &tag("&version=live"), 30);
+    let path = about(&acme, "artifacts/labels", "p", "&label=live");
+    acme.member.delete(&path).ok();
+    assert_eq!(by_label.reply(false).unwrap().status, 404);
+    let mut newest = wait(&acme, &acme.key, "", &tag(""), 30);
+    acme.member.delete(&about(&acme, "artifact-versions", "p", "&version=2.0.0")).ok();
+    assert_eq!(newest.reply(false).unwrap().ok()["version"], "1.1.0");
+    assert!(begun.elapsed() < 6 * SOON, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn who_waits_in_vain_is_told_that_nothing_changed() {
+    let acme = acme();
+    prompt(&acme, "p", "1.0.0", "one");
+    let tag = content(&acme, "p", "").header("etag").unwrap().to_string();
+    let begun = Instant::now();
+    let reply = wait(&acme, &acme.member, "", &tag, 1).reply(false).unwrap();
+    assert_eq!((reply.status, reply.header("etag")), (304, Some(tag.as_str())));
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    // Whoever has something else has no reason to wait, nor has who waits for nothing.
+    let begun = Instant::now();
+    wait(&acme, &acme.member, "", "\"other\"", 30).reply(false).unwrap().ok();
+    assert_eq!(wait(&acme, &acme.member, "&version=9", &tag, 30).reply(false).unwrap().status, 404);
+    assert!(begun.elapsed() < 2 * SOON);
+}
+
+#[test]
+fn labels_are_moved_and_taken_off() {
+    let acme = acme();
+    prompt(&acme, "p", "1.0.0", "one");
+    let made = prompt(&acme, "p", "1.1.0", "two");
+    let moved = label(&acme, "production", "1.0.0").ok();
+    let expected = json!({
+        "artifactType": "prompt", "name": "p", "latestVersion": "1.1.0",
+        "labels": {"production": "1.0.0"}, "updatedAt": moved["updatedAt"],
+    });
+    assert_eq!(moved, expected);
+    assert!(moved["updatedAt"].as_str() >= made["publishedAt"].as_str());
+    assert_eq!(label(&acme, "production", "1.1.0").ok()["labels"], json!({"production": "1.1.0"}));
+    for bad in ["", "1", "-a", "a b", &"a".repeat(65)] {
+        label(&acme, bad, "1.0.0").invalid(&["label"]);
+    }
+    label(&acme, "x", "9.9.9").refused(404, "not_found");
+    label(&acme, "x", "production").refused(404, "not_found");
+    let take_off = |label: &str| {
+        acme.member.delete(&about(&acme, "artifacts/labels", "p", &format!("&label={label}")))
+    };
+    assert_eq!(take_off("production").ok(), json!({"id": "production", "deleted": true}));
+    take_off("production").refused(404, "not_found");
+    take_off("1").refused(404, "not_found");
+}
+
+#[test]
+fn a_version_is_deleted_once_nothing_holds_it() {
+    let acme = acme();
+    promptlet(&acme, "tone", "1.0.0", "x");
+    prompt(&acme, "p", "1.0.0", "{{ import \"tone\" }}");
+    label(&acme, "live", "1.0.0").ok();
+    let delete =
+        |name: &str, more: &str| acme.member.delete(&about(&acme, "artifact-versions", name, more));
+    delete("tone", "&artifactType=promptlet&version=1.0.0").refused(409, "version_imported");
+    delete("p", "&version=1.0.0").refused(409, "version_labelled");
+    delete("p", "").invalid(&["version"]);
+    acme.member.delete(&about(&acme, "artifacts/labels", "p", "&label=live")).ok();
+    assert_eq!(delete("p", "&version=1.0.0").ok(), json!({"id": "1.0.0", "deleted": true}));
+    delete("p", "&version=1.0.0").refused(404, "not_found");
+    delete("tone", "&artifactType=promptlet&version=1.0.0").ok();
+    let list = format!("/registries/artifacts?registryRef={}/main", acme.slug);
+    assert_eq!(acme.member.get(&list).items().len(), 0);
+    let log = acme.member.get("/notifications/logs?eventType=registry.artifact_deleted").items();
+    assert_eq!(
+        pick(&log[0]["payload"], "artifactType name version"),
+        json!(["promptlet", "tone", "1.0.0"])
+    );
+}
+
+#[test]
+fn dependents_differences_and_clones_are_told() {
+    let acme = acme();
+    promptlet(&acme, "tone", "1.0.0", "calm");
+    prompt(&acme, "p", "1.0.0", "{{a}}\n{{ import \"tone@^1.0\" }}\n");
+    let path = about(&acme, "artifact-versions/dependents", "tone", "&artifactType=promptlet");
+    let expected = json!({
+        "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt", "name": "p",
+        "version": "1.0.0", "range": "^1.0", "resolved": "1.0.0",
+    });
+    assert_eq!(acme.member.get(&path).items(), [expected]);
+    assert_eq!(acme.member.get(&format!("{path}&version=1.0.0")).items().len(), 1);
+
+    prompt(&acme, "p", "1.1.0", "{{b}}\n{{ import \"tone@^1.0\" }}\n");
+    let diff = about(&acme, "artifact-versions/diff", "p", "&from=1.0.0&to=*");
+    let diff = acme.member.get(&diff).ok();
+    let expected = json!({
+        "from": "1.0.0", "to": "1.1.0",
+        "diff": "--- 1.0.0\n+++ 1.1.0\n@@ -1,2 +1,2 @@\n-{{a}}\n+{{b}}\n {{ import \"tone@^1.0\" }}\n",
+        "variables": {"added": ["b"], "removed": ["a"]},
+    });
+    assert_eq!(diff, expected);
+    let query = about(&acme, "artifact-versions/diff", "p", "&from=1.0.0");
+    acme.member.get(&query).invalid(&["to"]);
+
+    registry(&acme, "other", json!({}));
+    let clone = |to: Value| {
+        let fields = json!({"promptName": "p", "version": "1.0.0", "to": to});
+        acme.member.post("/registries/artifact-versions/clone", body(&acme, fields))
+    };
+    let made = clone(json!({"promptName": "q", "version": "3.0.0"})).ok();
+    assert_eq!(pick(&made, "name version compiled"), json!(["q", "3.0.0", "{{a}}\ncalm\n"]));
+    clone(json!({})).refused(409, "version_exists");
+    clone(json!({"promptName": "a b", "version": "x"})).invalid(&["to.promptName", "to.version"]);
+    // The other registry has no such promptlet.
+    let other = json!({"registryRef": format!("{}/other", acme.slug)});
+    clone(other.clone()).invalid(&["source"]);
+    publish(&acme, ["other", "promptlet", "tone", "1.5.0"], "wild");
+    let made = clone(other).ok();
+    assert_eq!(pick(&made, "registryRef compiled").as_array().unwrap()[1], "{{a}}\nwild\n");
+}
+
+#[test]
+fn usage_of_a_variable_is_asked_by_its_name() {
+    let acme = acme();
+    prompt(&acme, "p", "1.0.0", "{{V}}");
+    let tool = json!({"name": "t", "type": "x", "providerConfig": {"a": "${V}"}});
+    let tool = acme.member.post("/tools", tool).id();
+    let usage = acme.member.get("/environments/variables/V/usage").ok();
+    let expected = json!({
+        "variableName": "V", "used": true,
+        "prompts": [{
+            "registryRef": format!("{}/main", acme.slug), "name": "p", "artifactType": "prompt",
+            "version": "1.0.0", "latest": true,
+        }],
+        "tools": [{"id": tool, "name": "t", "version": "1.0.0"}],
+    });
+    assert_eq!(usage, expected);
+    let unknown = acme.member.get("/environments/variables/no%20name/usage").ok();
+    assert_eq!(pick(&unknown, "variableName used"), json!(["no name", false]));
+}

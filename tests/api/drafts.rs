@@ -1,0 +1,149 @@
+//! Drafts, and trying out prompts (contract §3, interface §1.11).
+
+use serde_json::{Value, json};
+
+use crate::client::{Reply, pick};
+use crate::registries::{publish, registry};
+use crate::world::{World, unknown_id};
+
+fn acme() -> World {
+    let acme = World::new();
+    registry(&acme, "main", json!({}));
+    acme
+}
+
+/// A body about `main`.
+fn body(acme: &World, mut fields: Value) -> Value {
+    fields["registryRef"] = json!(format!("{}/main", acme.slug));
+    fields
+}
+
+fn save(acme: &World, name: &str, version: &str, text: &str) -> Reply {
+    let fields = json!({"artifactType": "prompt", "draftVersion": version, "body": text});
+    acme.member.post(&format!("/prompts/{name}/drafts"), body(acme, fields))
+}
+
+fn list(acme: &World, more: &str) -> Reply {
+    acme.member.get(&format!("/prompts/p/drafts?registryRef={}/main{more}", acme.slug))
+}
+
+/// The path of a draft, with what a query must name.
+fn one(acme: &World, name: &str, id: &str, more: &str) -> String {
+    format!("/prompts/{name}/drafts/{id}?registryRef={}/main{more}", acme.slug)
+}
+
+#[test]
+fn drafts_are_saved_listed_shown_and_deleted() {
+    let acme = acme();
+    let made = save(&acme, "p", "1.0.0", "{{ not yet").ok();
+    let expected = json!({
+        "id": made["id"], "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt",
+        "promptName": "p", "draftVersion": "1.0.0", "body": "{{ not yet", "metadata": {},
+        "createdBy": acme.member_id, "createdAt": made["createdAt"],
+        "updatedAt": made["createdAt"],
+    });
+    assert_eq!(made, expected);
+    let again = save(&acme, "p", "1.0.0", "mended").ok();
+    assert_eq!(pick(&again, "id body"), json!([made["id"], "mended"]));
+    save(&acme, "p", "1.1.0", "x").ok();
+    save(&acme, "q", "1.0.0", "x").ok();
+    let listed = list(&acme, "&artifactType=prompt").items();
+    let versions: Vec<_> = listed.iter().map(|draft| &draft["draftVersion"]).collect();
+    assert_eq!(versions, ["1.1.0", "1.0.0"]);
+    assert_eq!(list(&acme, "&artifactType=promptlet").items().len(), 0);
+    list(&acme, "").invalid(&["artifactType"]);
+    acme.member.get("/prompts/p/drafts?artifactType=prompt").invalid(&["registryRef"]);
+
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(acme.member.get(&one(&acme, "p", id, "")).ok(), again);
+    acme.member.get(&one(&acme, "q", id, "")).refused(404, "not_found");
+    acme.member.get(&one(&acme, "p", id, "&artifactType=promptlet")).refused(404, "not_found");
+    acme.member.get(&one(&acme, "p", &unknown_id(), "")).refused(404, "not_found");
+    let deleted = acme.member.delete(&one(&acme, "p", id, "")).ok();
+    assert_eq!(deleted, json!({"id": id, "deleted": true}));
+    acme.member.delete(&one(&acme, "p", id, "")).refused(404, "not_found");
+    assert_eq!(list(&acme, "&artifactType=prompt").items().len(), 1);
+}
+
+#[test]
+fn what_is_saved_has_its_bounds() {
+    let acme = acme();
+    for name in ["a%20b", "%C3%A4", &"a".repeat(129)] {
+        save(&acme, name, "1.0.0", "x").invalid(&["promptName"]);
+    }
+    save(&acme, "p", "1.0", "x").invalid(&["draftVersion"]);
+    save(&acme, "p", "1.0.0", &"ä".repeat(153_601)).invalid(&["body"]);
+    save(&acme, "p", "1.0.0", &"ä".repeat(153_600)).ok();
+    acme.member.post("/prompts/p/drafts", json!({})).invalid(&[
+        "artifactType",
+        "body",
+        "draftVersion",
+        "registryRef",
+    ]);
+}
+
+#[test]
+fn a_draft_is_published_once_as_its_version() {
+    let acme = acme();
+    let draft = save(&acme, "p", "1.0.0", "{{ 1 }}").id();
+    let path = format!("/prompts/p/drafts/{draft}/publish");
+    let publish_it = |fields: Value| acme.member.post(&path, body(&acme, fields));
+    let problem = publish_it(json!({})).invalid(&["body"]);
+    let message = problem["issues"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("(line 1, column 1)"), "{message}");
+    save(&acme, "p", "1.0.0", "{{a}}").ok();
+    let made = publish_it(json!({"model": "m", "metadata": {"x": 1}})).ok();
+    let some = pick(&made, "name version model source metadata");
+    assert_eq!(some, json!(["p", "1.0.0", "m", "{{a}}", {"x": 1}]));
+    publish_it(json!({})).refused(404, "not_found");
+    assert_eq!(list(&acme, "&artifactType=prompt").items().len(), 0);
+    save(&acme, "p", "1.0.0", "x").refused(409, "version_published");
+}
+
+#[test]
+fn a_source_is_compiled_and_its_problems_are_an_answer() {
+    let acme = acme();
+    publish(&acme, ["main", "promptlet", "tone", "1.0.0"], "calm");
+    let compile = |source: &str| {
+        let fields = json!({"source": source});
+        acme.member.post("/prompts/new/compile", body(&acme, fields)).ok()
+    };
+    let expected = json!({
+        "compiled": "{{a}} calm", "imports": {"tone": "1.0.0"}, "variables": ["a"],
+        "problems": [],
+    });
+    assert_eq!(compile("{{a}} {{ import \"tone@1\" }}"), expected);
+    let problems = compile("ä {{ 1 }}\n{{ import \"tone@2\" }}")["problems"].clone();
+    let places: Vec<_> =
+        problems.as_array().unwrap().iter().map(|problem| pick(problem, "line column")).collect();
+    assert_eq!(places, [json!([1, 3]), json!([2, 1])], "{problems}");
+    assert!(problems[0]["message"].is_string());
+    let nowhere = json!({"registryRef": format!("{}/never", acme.slug), "source": "x"});
+    acme.member.post("/prompts/p/compile", nowhere).refused(404, "not_found");
+}
+
+#[test]
+fn a_prompt_is_rendered_with_what_is_given_and_what_the_environment_has() {
+    let acme = acme();
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "{{A}}, {{B}}, {{ C }} \\{{A}}");
+    let environment = acme.owner.post("/environments", json!({"slug": "dev", "name": "D"})).id();
+    for (name, value) in [("A", "env a"), ("B", "{{A}}")] {
+        let path = format!("/environments/{environment}/variables/{name}");
+        acme.owner.put(&path, json!({"value": value})).ok();
+    }
+    let render = |fields: Value| acme.member.post("/prompts/p/render", body(&acme, fields));
+    let rendered = render(json!({"environment": "dev", "variables": {"A": "mine"}})).ok();
+    let expected = json!({
+        "text": "mine, {{A}}, {{ C }} {{A}}", "missing": ["C"], "version": "1.0.0",
+        "model": "generic",
+    });
+    assert_eq!(rendered, expected);
+    let rendered = render(json!({"version": "^1", "model": "other"})).ok();
+    assert_eq!(rendered["missing"], json!(["A", "B", "C"]));
+    render(json!({"environment": "nowhere"})).refused(404, "not_found");
+    render(json!({"version": "2"})).refused(404, "not_found");
+    render(json!({"variables": {"A": 1}})).invalid(&["variables.A"]);
+    let restricted = json!({"slug": "prod", "name": "P", "access": "restricted"});
+    acme.owner.post("/environments", restricted).ok();
+    render(json!({"environment": "prod"})).refused(403, "grant_required");
+}

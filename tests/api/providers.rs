@@ -1,0 +1,558 @@
+//! Prompt providers (contract §8): what they answer comes from stand-ins on this machine, or from
+//! another organization of a real Roadstead.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use roadstead::app::Config;
+use serde_json::{Value, json};
+
+use crate::client::{Caller, Reply, pick};
+use crate::world::{Running, World, config, key_of, unknown_id};
+
+// ── The other side ───────────────────────────────────────────────────────────
+
+/// Somebody who is asked for prompts.
+struct There {
+    url: String,
+    /// The heads of the requests so far.
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl There {
+    /// One that does this with each connection, once it has read the head of a request.
+    fn doing(act: impl Fn(&str, TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (note, act) = (asked.clone(), Arc::new(act));
+        // The threads end with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (note, act) = (note.clone(), act.clone());
+                std::thread::spawn(move || {
+                    let mut stream = stream.unwrap();
+                    let Some(head) = head(&mut stream) else { return };
+                    note.lock().unwrap().push(head.clone());
+                    act(&head, stream);
+                });
+            }
+        });
+        There { url, asked }
+    }
+
+    /// One that answers so, given the target.
+    fn answering(answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static) -> Self {
+        Self::doing(move |head, mut stream| {
+            let (status, body) = answer(head.split(' ').nth(1).unwrap());
+            let _ = stream.write_all(message(status, &body).as_bytes());
+        })
+    }
+
+    /// One whose answer never changes.
+    fn saying(body: &Value) -> Self {
+        let body = body.to_string();
+        Self::answering(move |_| (200, body.clone()))
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+fn message(status: u16, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status} X\r\nlocation: /elsewhere\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+fn head(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    Some(String::from_utf8(head).unwrap())
+}
+
+/// A port that nobody listens on.
+fn closed() -> String {
+    format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+}
+
+/// A provider of the kind `http`.
+fn provider(acme: &World, url: &str) -> String {
+    provider_of(acme, "http", url, Value::Null)
+}
+
+fn provider_of(acme: &World, kind: &str, url: &str, credentials: Value) -> String {
+    let new = json!({"name": "There", "kind": kind, "baseUrl": url, "credentials": credentials});
+    format!("/prompt-providers/{}", acme.admin.post("/prompt-providers", new).id())
+}
+
+fn prompt(name: &str, version: &str, template: &str) -> Value {
+    json!({"name": name, "version": version, "template": template, "format": "text", "labels": [],
+        "updatedAt": null})
+}
+
+/// What a 502 says.
+#[track_caller]
+fn told(reply: &Reply) -> String {
+    let problem = reply.refused(502, "prompt_provider_failed");
+    problem["message"].as_str().unwrap().into()
+}
+
+// ── Providers ────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_provider_is_made_changed_and_removed_by_admins_and_shown_without_credentials() {
+    let acme = World::new();
+    let new = json!({"name": "There", "kind": "langfuse", "baseUrl": "https://there.test/x",
+        "credentials": {"publicKey": "pk-sesame", "secretKey": "sk-sesame"}});
+    let made = acme.admin.post("/prompt-providers", new.clone()).ok();
+    let fields: Vec<_> = made.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(fields, ["id", "name", "kind", "baseUrl", "createdAt", "updatedAt"]);
+    let path = format!("/prompt-providers/{}", made["id"].as_str().unwrap());
+    assert_eq!(acme.member.get(&path).ok(), made);
+    assert_eq!(key_of(&acme.member).get("/prompt-providers").items(), [made]);
+    let patch = json!({"name": "Other", "kind": "http", "baseUrl": "http://other.test"});
+    let changed = acme.key.patch(&path, patch).ok();
+    let expected = json!(["Other", "langfuse", "http://other.test"]);
+    assert_eq!(pick(&changed, "name kind baseUrl"), expected);
+    acme.member.post("/prompt-providers", new).refused(403, "admin_required");
+    acme.member.patch(&path, json!({})).refused(403, "admin_required");
+    acme.member.delete(&path).refused(403, "admin_required");
+    acme.admin.delete(&path).ok();
+    acme.admin.delete(&path).refused(404, "not_found");
+    acme.member.get(&format!("{path}/prompts")).refused(404, "not_found");
+}
+
+#[test]
+fn what_a_provider_needs_is_checked_all_at_once() {
+    let acme = World::new();
+    let post = |body: Value| acme.admin.post("/prompt-providers", body);
+    post(json!({})).invalid(&["name", "kind", "baseUrl"]);
+    let with = |field: &str, value: Value| {
+        let mut body = json!({"name": "n", "kind": "http", "baseUrl": "http://a.test"});
+        body[field] = value;
+        post(body)
+    };
+    with("kind", json!("promptlayer")).invalid(&["kind"]);
+    for url in ["ftp://a.test", "a.test", "/prompts", "http://", "http://u:p@a.test", ""] {
+        with("baseUrl", json!(url)).invalid(&["baseUrl"]);
+    }
+    with("credentials", json!({})).invalid(&["credentials.apiKey"]);
+    with("credentials", json!({"apiKey": ""})).invalid(&["credentials.apiKey"]);
+    with("credentials", json!({"publicKey": "p", "secretKey": "s"}))
+        .invalid(&["credentials.apiKey"]);
+    with("credentials", json!(["k"])).invalid(&["credentials"]);
+    with("credentials", Value::Null).ok();
+}
+
+// ── Listing ──────────────────────────────────────────────────────────────────
+
+#[test]
+fn prompts_are_fetched_anew_each_time_and_cut_by_the_limit() {
+    let acme = World::new();
+    let count = AtomicUsize::new(0);
+    let there = There::answering(move |_| {
+        let n = count.fetch_add(1, Ordering::SeqCst);
+        let items: Vec<_> =
+            (0..60).map(|i| prompt(&format!("p{i}"), &n.to_string(), "t")).collect();
+        (200, json!({"items": items, "nextCursor": "more"}).to_string())
+    });
+    let list = format!("{}/prompts", provider(&acme, &there.url));
+    let first = acme.member.get(&list).ok();
+    assert_eq!(first["items"].as_array().unwrap().len(), 50);
+    assert_eq!(first["nextCursor"], Value::Null);
+    assert_eq!(first["items"][0], prompt("p0", "0", "t"));
+    let second = acme.member.get(&format!("{list}?limit=200")).ok();
+    assert_eq!(second["items"].as_array().unwrap().len(), 60);
+    assert_eq!(
+        (&second["items"][0]["version"], &second["nextCursor"]),
+        (&json!("1"), &Value::Null)
+    );
+    assert_eq!(acme.key.get(&format!("{list}?limit=1")).items(), [prompt("p0", "2", "t")]);
+    for bad in ["0", "201", "x"] {
+        acme.member.get(&format!("{list}?limit={bad}")).invalid(&["limit"]);
+    }
+    acme.member
+        .get(&format!("/prompt-providers/{}/prompts", unknown_id()))
+        .refused(404, "not_found");
+    assert_eq!(there.asked().len(), 3);
+}
+
+#[test]
+fn each_kind_is_asked_where_it_answers_and_shown_its_credentials() {
+    let acme = World::new();
+    let version = json!({"id": "v", "template_format": "MUSTACHE",
+        "template": {"type": "string", "template": "t"}});
+    let tags = json!([{"key": "mlflow.prompt.is_prompt", "value": "true"},
+        {"key": "mlflow.prompt.text", "value": "t"}]);
+    let there = There::answering(move |target| {
+        let (path, _) = target.split_once('?').unwrap_or((target, ""));
+        let body = match path {
+            "/lf/api/public/v2/prompts" => {
+                json!({"data": [{"name": "a b"}], "meta": {"totalPages": 1}})
+            }
+            "/lf/api/public/v2/prompts/a%20b" => json!({"version": 1, "prompt": "t"}),
+            "/px/v1/prompts" => json!({"data": [{"name": "a"}], "next_cursor": null}),
+            "/px/v1/prompts/a/latest" => json!({"data": version}),
+            "/px/v1/prompt_versions/v/tags" => json!({"data": []}),
+            "/ml/api/2.0/mlflow/registered-models/search" => {
+                json!({"registered_models": [{"name": "a"}]})
+            }
+            "/ml/api/2.0/mlflow/model-versions/search" => {
+                json!({"model_versions": [{"version": "1", "tags": tags}]})
+            }
+            "/list" => json!({"items": [prompt("a", "1", "t")]}),
+            _ => return (404, String::new()),
+        };
+        (200, body.to_string())
+    });
+    let basic = json!({"publicKey": "pk", "secretKey": "sk"});
+    let bearer = json!({"apiKey": "key"});
+    for (kind, path, credentials, sent) in [
+        ("langfuse", "/lf/", basic, "authorization: Basic cGs6c2s=\r\n"),
+        ("phoenix", "/px", bearer.clone(), "authorization: Bearer key\r\n"),
+        ("mlflow", "/ml", bearer.clone(), "authorization: Bearer key\r\n"),
+        ("http", "/list", bearer, "authorization: Bearer key\r\n"),
+    ] {
+        let url = format!("{}{path}", there.url);
+        let list = format!("{}/prompts", provider_of(&acme, kind, &url, credentials));
+        let found = acme.member.get(&list).items();
+        assert_eq!((found.len(), &found[0]["template"]), (1, &json!("t")), "{kind}");
+        let asked = there.asked();
+        assert!(!asked.is_empty() && asked.iter().all(|head| head.contains(sent)), "{asked:?}");
+        let bare = format!("{}/prompts", provider_of(&acme, kind, &url, Value::Null));
+        assert_eq!(acme.member.get(&bare).items(), found);
+        assert!(there.asked().iter().all(|head| !head.contains("authorization")), "{kind}");
+    }
+}
+
+#[test]
+fn prompts_are_fetched_eight_at_a_time() {
+    let acme = World::new();
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = most.clone();
+    let there = There::answering(move |target| {
+        if target.contains("?page=") {
+            let names: Vec<_> = (0..32).map(|i| json!({"name": format!("p{i}")})).collect();
+            return (200, json!({"data": names, "meta": {"totalPages": 1}}).to_string());
+        }
+        seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        // Long enough for others to come meanwhile, if they may.
+        std::thread::sleep(Duration::from_millis(20));
+        now.fetch_sub(1, Ordering::SeqCst);
+        (200, json!({"version": 1, "prompt": "t"}).to_string())
+    });
+    let list = format!("{}/prompts", provider_of(&acme, "langfuse", &there.url, Value::Null));
+    let found = acme.member.get(&list).items();
+    let names: Vec<_> = found.iter().map(|prompt| prompt["name"].as_str().unwrap()).collect();
+    let expected: Vec<_> = (0..32).map(|i| format!("p{i}")).collect();
+    assert_eq!(names, expected);
+    assert_eq!(most.load(Ordering::SeqCst), 8);
+}
+
+// ── What can go wrong ────────────────────────────────────────────────────────
+
+#[test]
+fn whatever_is_wrong_with_a_provider_is_told_and_nothing_of_its_answer() {
+    let acme = World::new();
+    let says =
+        |status: u16, body: &'static str| There::answering(move |_| (status, body.into())).url;
+    let breaks_off = There::doing(|_, mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n{\"items\": [");
+    });
+    let no_http = There::doing(|_, mut stream| {
+        let _ = stream.write_all(b"220 sesame ESMTP\r\n");
+    });
+    let endless = There::doing(|_, mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n{\"items\": [");
+        while stream.write_all(&[b' '; 64 * 1024]).is_ok() {}
+    });
+    for (url, word) in [
+        (closed(), "cannot be connected to"),
+        ("http://there.invalid".into(), "cannot be resolved"),
+        (says(301, "sesame"), "redirects (301)"),
+        (says(307, "sesame"), "redirects (307)"),
+        (says(401, "sesame"), "refuses the credentials (401)"),
+        (says(403, "sesame"), "refuses the credentials (403)"),
+        (says(404, "sesame"), "no such path (404)"),
+        (says(500, "{\"message\": \"sesame\"}"), "the error 500"),
+        (says(200, "sesame"), "not JSON"),
+        (says(200, "{\"items\": \"sesame\"}"), "does not have the form"),
+        (says(200, "{\"items\": [{\"name\": \"sesame\"}]}"), "does not have the form"),
+        (says(204, ""), "not JSON"),
+        (breaks_off.url, "did not answer as HTTP asks"),
+        (no_http.url, "did not answer as HTTP asks"),
+        (endless.url, "longer than 4194304 bytes"),
+    ] {
+        let secret = json!({"apiKey": "open-sesame"});
+        let provider = provider_of(&acme, "http", &url, secret);
+        let message = told(&acme.member.get(&format!("{provider}/prompts")));
+        assert!(message.contains(word), "{url}: {message}");
+        assert!(!message.contains("sesame"), "{message}");
+        let import = json!({"registryRef": registry(&acme, "r"), "prompts": [{"name": "a"}]});
+        let message = told(&acme.member.post(&format!("{provider}/import"), import));
+        assert!(message.contains(word), "{url}: {message}");
+    }
+}
+
+#[test]
+fn a_redirect_is_not_followed() {
+    let acme = World::new();
+    let there = There::answering(|target| match target {
+        "/elsewhere" => (200, json!({"items": []}).to_string()),
+        _ => (302, String::new()),
+    });
+    told(&acme.member.get(&format!("{}/prompts", provider(&acme, &there.url))));
+    assert_eq!(there.asked().len(), 1);
+}
+
+#[test]
+fn a_provider_has_ten_seconds_for_all_it_is_asked() {
+    let acme = World::new();
+    // The list comes after four seconds, the prompts never.
+    let there = There::doing(|head, mut stream| {
+        if !head.contains("?page=") {
+            let _ = stream.read(&mut [0]);
+            return;
+        }
+        std::thread::sleep(Duration::from_secs(4));
+        let list = json!({"data": [{"name": "a"}], "meta": {"totalPages": 1}});
+        let _ = stream.write_all(message(200, &list.to_string()).as_bytes());
+    });
+    let list = format!("{}/prompts", provider_of(&acme, "langfuse", &there.url, Value::Null));
+    let begun = Instant::now();
+    let message = told(&acme.member.get(&list));
+    assert!(message.contains("no complete answer within"), "{message}");
+    let took = begun.elapsed().as_secs_f64();
+    assert!((9.5..13.0).contains(&took), "{took}");
+    // It was not asked again.
+    assert_eq!(there.asked().len(), 2);
+}
+
+#[test]
+fn an_address_that_is_not_public_is_called_only_where_the_operator_allows_it() {
+    let running = Running::start(Config { allow_private: vec![], ..config() });
+    let acme = running.world();
+    let there = There::saying(&json!({"items": []}));
+    for url in [there.url.clone(), there.url.replace("127.0.0.1", "localhost")] {
+        let message = told(&acme.member.get(&format!("{}/prompts", provider(&acme, &url))));
+        assert!(message.contains("--allow-private-network"), "{message}");
+    }
+    assert_eq!(there.asked(), [""; 0]);
+}
+
+// ── Importing ────────────────────────────────────────────────────────────────
+
+fn registry(acme: &World, slug: &str) -> String {
+    // Where it is there already, it stays.
+    acme.admin.post("/registries", json!({"slug": slug, "name": slug}));
+    format!("{}/{slug}", acme.slug)
+}
+
+/// What a version has as its source.
+fn source(caller: &Caller, registry: &str, name: &str, version: &str) -> String {
+    let path = "/registries/artifact-versions/content";
+    let target = format!("{path}?registryRef={registry}&promptName={name}&version={version}");
+    caller.get(&target).ok()["source"].as_str().unwrap().into()
+}
+
+fn imported(done: &Value) -> Vec<Value> {
+    let all = done["imported"].as_array().unwrap();
+    all.iter().map(|one| pick(one, "name artifactName version")).collect()
+}
+
+/// The events of imports so far, the newest first.
+fn events(acme: &World) -> Vec<Value> {
+    let log = acme.admin.get("/notifications/logs").items();
+    let is_import = |entry: &&Value| entry["eventType"].as_str().unwrap().contains(".import.");
+    log.iter().filter(is_import).cloned().collect()
+}
+
+#[test]
+fn imported_prompts_become_versions_of_artifacts() {
+    let acme = World::new();
+    let there = There::saying(&json!({"items": [
+        prompt("number", "3", "Hi {{name}}"),
+        prompt("dotted", "1.2.3", "Hi"),
+        prompt("other", "v2", "Hi"),
+        prompt("two.parts", "1.2", "Hi"),
+        prompt("huge", "99999999999999999999999", "Hi"),
+        prompt("no name/at all", "7", "Hi"),
+    ]}));
+    let (provider, registry) = (provider(&acme, &there.url), registry(&acme, "prompts"));
+    let prompts = json!([
+        {"name": "number"}, {"name": "dotted", "version": "1.2.3"}, {"name": "other"},
+        {"name": "two.parts"}, {"name": "huge"}, {"name": "no name/at all", "as": "named"},
+    ]);
+    let import = json!({"registryRef": registry, "prompts": prompts});
+    let done = acme.member.post(&format!("{provider}/import"), import).ok();
+    let expected = [
+        ["number", "number", "3.0.0"],
+        ["dotted", "dotted", "1.2.3"],
+        ["other", "other", "1.0.0"],
+        ["two.parts", "two.parts", "1.0.0"],
+        ["huge", "huge", "1.0.0"],
+        ["no name/at all", "named", "7.0.0"],
+    ];
+    assert_eq!(imported(&done), expected.map(|row| json!(row)));
+    assert_eq!(done["failed"], json!([]));
+    assert_eq!(source(&acme.key, &registry, "number", "3.0.0"), "Hi {{name}}");
+    assert_eq!(there.asked().len(), 1, "the list was fetched once for all of them");
+    let event = &events(&acme)[0];
+    assert_eq!(event["eventType"], "agent.import.complete");
+    assert_eq!(event["payload"]["registryRef"], registry);
+    assert_eq!(event["payload"]["imported"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn what_cannot_be_imported_is_told_and_keeps_nothing_else_from_it() {
+    let acme = World::new();
+    let there = There::saying(&json!({"items": [
+        prompt("good", "1", "Hi"),
+        prompt("a name", "1", "Hi"),
+        prompt("broken", "1", "Hi {{"),
+        prompt("imports", "1", "{{ import \"tone\" }}"),
+        prompt("long", "1", &"x".repeat(307_201)),
+    ]}));
+    let (provider, registry) = (provider(&acme, &there.url), registry(&acme, "prompts"));
+    let import = |prompts: Value| {
+        let body = json!({"registryRef": registry, "prompts": prompts});
+        acme.member.post(&format!("{provider}/import"), body)
+    };
+    let done = import(json!([
+        {"name": "gone"}, {"name": "good", "version": "2"}, {"name": "a name"},
+        {"name": "broken"}, {"name": "imports"}, {"name": "long"}, {"name": "good"},
+    ]));
+    let done = done.ok();
+    assert_eq!(imported(&done), [json!(["good", "good", "1.0.0"])]);
+    let failed = done["failed"].as_array().unwrap();
+    let words = [
+        ("gone", "no prompt of this name"),
+        ("good", "no such version"),
+        ("a name", "\"as\""),
+        ("broken", "(line 1, column 4)"),
+        ("imports", "tone"),
+        ("long", "307200"),
+    ];
+    assert_eq!(failed.len(), words.len());
+    for (failed, (name, word)) in failed.iter().zip(words) {
+        assert_eq!(failed["name"], name);
+        assert!(failed["message"].as_str().unwrap().contains(word), "{failed}");
+    }
+    let event = &events(&acme)[0];
+    assert_eq!(event["eventType"], "agent.import.partial");
+    assert_eq!(event["payload"]["failed"].as_array().unwrap().len(), 6);
+
+    let done = import(json!([{"name": "gone"}])).ok();
+    assert_eq!(done["imported"], json!([]));
+    assert_eq!(events(&acme)[0]["eventType"], "agent.import.error");
+
+    import(json!([])).invalid(&["prompts"]);
+    import(json!(vec![json!({"name": "good"}); 101])).invalid(&["prompts"]);
+    import(json!([{"name": ""}, {"name": "a", "as": "no name"}]))
+        .invalid(&["prompts[0].name", "prompts[1].as"]);
+}
+
+#[test]
+fn a_version_that_is_there_already_counts_if_its_text_is_the_same() {
+    let acme = World::new();
+    let text = Arc::new(Mutex::new("Hi"));
+    let now = text.clone();
+    let there = There::answering(move |_| {
+        let items = json!([prompt("greet", "1", &now.lock().unwrap()), prompt("two", "1", "b")]);
+        (200, json!({"items": items}).to_string())
+    });
+    let (provider, registry) = (provider(&acme, &there.url), registry(&acme, "prompts"));
+    let import = |prompts: Value| {
+        let body = json!({"registryRef": registry, "prompts": prompts});
+        acme.member.post(&format!("{provider}/import"), body).ok()
+    };
+    let greet = json!([{"name": "greet"}]);
+    assert_eq!(import(greet.clone()), import(greet.clone()));
+    // The same version twice in one request, with one text and with two.
+    let twice = import(json!([{"name": "two"}, {"name": "two"}, {"name": "greet", "as": "two"}]));
+    let two = json!(["two", "two", "1.0.0"]);
+    assert_eq!(imported(&twice), [two.clone(), two]);
+    assert_eq!(twice["failed"][0]["name"], "greet");
+    *text.lock().unwrap() = "Hello";
+    let done = import(greet);
+    assert_eq!(done["imported"], json!([]));
+    assert!(done["failed"][0]["message"].as_str().unwrap().contains("another text"), "{done}");
+    assert_eq!(source(&acme.key, &registry, "greet", "1.0.0"), "Hi");
+}
+
+#[test]
+fn an_import_needs_a_registry_that_the_caller_may_use() {
+    let acme = World::new();
+    let there = There::saying(&json!({"items": [prompt("a", "1", "t")]}));
+    let provider = provider(&acme, &there.url);
+    let import = |caller: &Caller, provider: &str, registry: &str| {
+        let body = json!({"registryRef": registry, "prompts": [{"name": "a"}]});
+        caller.post(&format!("{provider}/import"), body)
+    };
+    let closed = json!({"slug": "closed", "name": "Closed", "access": "restricted"});
+    acme.admin.post("/registries", closed).ok();
+    let closed = format!("{}/closed", acme.slug);
+    import(&acme.member, &provider, &closed).refused(403, "grant_required");
+    let other = World::new();
+    let theirs = registry(&other, "theirs");
+    for missing in ["nowhere", &unknown_id(), &theirs, ""] {
+        import(&acme.member, &provider, missing).refused(404, "not_found");
+    }
+    let nowhere = format!("/prompt-providers/{}", unknown_id());
+    import(&acme.member, &nowhere, &closed).refused(404, "not_found");
+    assert_eq!(there.asked(), [""; 0]);
+    import(&acme.admin, &provider, &closed).ok();
+    import(&acme.key, &provider, "closed").ok();
+}
+
+#[test]
+fn prompts_of_another_roadstead_are_listed_and_imported() {
+    let (acme, there) = (World::new(), World::new());
+    let registry_there = registry(&there, "shared");
+    let publish = |name: &str, kind: &str, version: &str, source: &str| {
+        let body = json!({"registryRef": registry_there, "artifactType": kind, "name": name,
+            "version": version, "source": source});
+        there.key.post("/registries/artifacts", body).ok();
+    };
+    publish("tone", "promptlet", "1.0.0", "Be {{mood}}.");
+    publish("greet", "prompt", "1.0.0", "Hello");
+    publish("greet", "prompt", "1.1.0", "{{ import \"tone\" }} Greet {{name}}, not \\{{name}}");
+    let label = json!({"registryRef": registry_there, "promptName": "greet", "label": "prod",
+        "version": "1.1.0"});
+    there.key.patch("/registries/artifacts/labels", label).ok();
+
+    let url = format!("http://{}/api?orgSlug={}", there.address, there.slug);
+    let key = json!({"apiKey": there.key.credential()});
+    let provider = provider_of(&acme, "roadstead", &url, key.clone());
+    let found = acme.member.get(&format!("{provider}/prompts")).items();
+    let compiled = "Be {{mood}}. Greet {{name}}, not \\{{name}}";
+    let row = pick(&found[0], "name version template format labels");
+    assert_eq!(row, json!(["greet", "1.1.0", compiled, "text", ["prod"]]));
+    assert_eq!(found.len(), 1);
+
+    let registry = registry(&acme, "prompts");
+    let prompts = json!([{"name": "greet"}, {"name": "greet", "version": "1.0.0"},
+        {"name": "greet", "version": "9.0.0"}]);
+    let import = json!({"registryRef": registry, "prompts": prompts});
+    let done = acme.member.post(&format!("{provider}/import"), import).ok();
+    let expected = [json!(["greet", "greet", "1.1.0"]), json!(["greet", "greet", "1.0.0"])];
+    assert_eq!(imported(&done), expected);
+    assert_eq!(done["failed"].as_array().unwrap().len(), 1);
+    assert_eq!(source(&acme.key, &registry, "greet", "1.1.0"), compiled);
+
+    // A registry by its name, and a key of somebody else.
+    let url = format!("http://{}/api?registryRef={registry_there}", there.address);
+    let named = provider_of(&acme, "roadstead", &url, key);
+    assert_eq!(acme.member.get(&format!("{named}/prompts")).items(), found);
+    let key = json!({"apiKey": acme.key.credential()});
+    let stranger = provider_of(&acme, "roadstead", &url, key);
+    told(&acme.member.get(&format!("{stranger}/prompts")));
+}

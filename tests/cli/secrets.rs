@@ -1,0 +1,442 @@
+//! Secrets stay where they belong: whatever the product is given or shows once is afterwards in no
+//! file of the data directory, no log line and no answer, neither in clear nor in hex or base64.
+//!
+//! A new kind of secret is one line of [`STEPS`]. A route that takes or shows one and is not there
+//! fails [`every_secret_that_the_api_takes_or_shows_is_tried`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use roadstead::api::{Method, Route, openapi};
+use roadstead::resources;
+use serde_json::{Value, json};
+
+use crate::client::{Caller, Connection, Reply, eventually};
+use crate::process::{Place, Serving};
+use crate::search::{Search, Secret};
+
+// ── What is tried ────────────────────────────────────────────────────────────
+
+/// What a step has to do with secrets.
+#[derive(Clone, Copy, PartialEq)]
+enum Step {
+    /// Nothing: others need it.
+    Plain,
+    /// It takes one, where the body says `SECRET`.
+    Takes,
+    /// The same, and this request makes the server send it to `ECHO`, for which it is.
+    Sends(&'static str),
+    /// It shows one that was made, in this field of its answer, this once.
+    Shows(&'static str),
+}
+use Step::{Plain, Sends, Shows, Takes};
+
+/// Method, path and body of requests by the owner of an organization, in their order. `{…}` in a
+/// path is what was last made, or is first listed, at the path before it, as is `<path>` in a body;
+/// `ECHO` is the URL of a server that refuses what it is sent and repeats it.
+const STEPS: &[(Step, &str, &str, &str)] = &[
+    (Plain, "POST", "/teams", r#"{"slug": "t", "name": "T"}"#),
+    (Plain, "POST", "/agents", r#"{"stableKey": "a", "name": "A"}"#),
+    (
+        Shows("wakeSecret"),
+        "POST",
+        "/teams/{teamId}/agents",
+        r#"{"stableKey": "a", "role": "member", "wakeUrl": "ECHO"}"#,
+    ),
+    (Plain, "POST", "/agents", r#"{"stableKey": "b", "name": "B"}"#),
+    (Plain, "POST", "/teams/{teamId}/agents", r#"{"stableKey": "b", "role": "member"}"#),
+    (Shows("wakeSecret"), "PATCH", "/teams/{teamId}/agents/{agentId}", r#"{"wakeUrl": "ECHO"}"#),
+    (
+        Plain,
+        "POST",
+        "/teams/{teamId}/tasks",
+        r#"{"title": "Wake up", "assigneeAgentId": "</teams/{teamId}/agents>"}"#,
+    ),
+    (Shows("key"), "POST", "/api-keys", r#"{"name": "k"}"#),
+    (
+        Shows("token"),
+        "POST",
+        "/organizations/members",
+        r#"{"email": "b@b.test", "role": "member"}"#,
+    ),
+    (
+        Takes,
+        "POST",
+        "/auth/password",
+        r#"{"currentPassword": "correct horse battery", "newPassword": "SECRET"}"#,
+    ),
+    (
+        Sends("POST /llm-providers/{id}/test"),
+        "POST",
+        "/llm-providers",
+        r#"{"name": "O", "provider": "openai", "baseUrl": "ECHO", "apiKey": "SECRET"}"#,
+    ),
+    (
+        Sends("POST /llm-providers/{id}/test"),
+        "POST",
+        "/llm-providers",
+        r#"{"name": "G", "provider": "google", "baseUrl": "ECHO", "apiKey": "SECRET"}"#,
+    ),
+    (
+        Sends("POST /llm-providers/{id}/test"),
+        "POST",
+        "/llm-providers",
+        r#"{"name": "A", "provider": "anthropic", "baseUrl": "ECHO", "apiKey": "SECRET"}"#,
+    ),
+    (
+        Sends("POST /llm-providers/{id}/test"),
+        "PATCH",
+        "/llm-providers/{id}",
+        r#"{"apiKey": "SECRET"}"#,
+    ),
+];
+
+/// Routes that have to do with secrets and are tried before the [`STEPS`], in [`Tried::begin`].
+const BEFORE: [&str; 3] = ["POST /setup", "POST /auth/sign-in", "POST /auth/invitations/accept"];
+
+/// Parts of the names of fields that hold secrets.
+const SECRETIVE: [&str; 5] = ["secret", "password", "apikey", "credentials", "token"];
+
+const PASSWORD: &str = "correct horse battery";
+
+#[test]
+fn no_secret_is_found_where_it_does_not_belong() {
+    let mut tried = Tried::begin();
+    for (step, method, path, body) in STEPS {
+        tried.step(*step, method, path, body);
+    }
+    let woken = tried.echo.requests.recv_timeout(Duration::from_secs(30));
+    assert!(woken.expect("somebody is woken").starts_with(b"POST / "));
+    tried.use_all_as_credentials();
+    tried.get_everything();
+    tried.end();
+}
+
+#[test]
+fn every_secret_that_the_api_takes_or_shows_is_tried() {
+    let tried: BTreeSet<String> = STEPS
+        .iter()
+        .filter(|(step, ..)| *step != Plain)
+        .map(|(_, method, path, _)| format!("{method} {path}"))
+        .chain(BEFORE.map(String::from))
+        .collect();
+    let routes = resources::routes();
+    let document = openapi::document(&routes, "");
+    let has_to_do = |route: &&Route| {
+        let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+        let mut names = Vec::new();
+        fields(&operation["requestBody"], &document, &mut names);
+        route.secret.is_some()
+            || names.iter().any(|name| {
+                let name = name.to_lowercase();
+                SECRETIVE.iter().any(|part| name.contains(part))
+            })
+    };
+    let all: BTreeSet<String> = routes
+        .iter()
+        .filter(has_to_do)
+        .map(|route| format!("{} {}", route.method.as_str(), route.path))
+        .collect();
+    let missing: Vec<_> = all.difference(&tried).collect();
+    assert!(missing.is_empty(), "add a line to STEPS: {missing:?}");
+}
+
+/// The names of all fields below a schema.
+fn fields(schema: &Value, document: &Value, names: &mut Vec<String>) {
+    match schema {
+        Value::Array(parts) => parts.iter().for_each(|part| fields(part, document, names)),
+        Value::Object(parts) => {
+            if let Some(reference) = schema["$ref"].as_str() {
+                fields(document.pointer(&reference[1..]).unwrap(), document, names);
+            }
+            if let Some(properties) = schema["properties"].as_object() {
+                names.extend(properties.keys().cloned());
+            }
+            parts.values().for_each(|part| fields(part, document, names));
+        }
+        _ => {}
+    }
+}
+
+// ── Trying it ────────────────────────────────────────────────────────────────
+
+struct Tried {
+    place: Place,
+    serving: Serving,
+    ada: Caller,
+    echo: Echo,
+    /// What was last made or first listed at a path.
+    ids: BTreeMap<String, String>,
+    secrets: Vec<Secret>,
+    /// What was answered, and to what. Answers that show a secret this once are not in it.
+    answers: Vec<(String, Vec<u8>)>,
+}
+
+impl Tried {
+    /// Sets a server up; whoever did so is in a session. Somebody else is invited and accepts.
+    fn begin() -> Self {
+        let place = Place::new();
+        let flags = ["--log-level", "trace", "--log-format", "json", "--rate-limit", "0"];
+        let network = ["--allow-private-network", "127.0.0.1"];
+        let serving = Serving::start(&place, &[&flags[..], &network].concat());
+        let nobody = Caller::nobody(serving.address, "acme").with_fields(&[]);
+        let shown = |reply: &Value, field: &str| reply[field].as_str().unwrap().to_string();
+
+        let link = serving.announced["setupLink"].as_str().unwrap();
+        let setup_token = link.split_once('#').unwrap().1.to_string();
+        let person = json!({"name": "Ada", "email": "ada@acme.test", "password": PASSWORD});
+        let organization = json!({"slug": "acme", "name": "Acme"});
+        let body = json!({"token": setup_token, "organization": organization, "user": person});
+        let session = shown(&nobody.post("/setup", body).ok(), "token");
+        let ada = nobody.with_bearer(&session);
+
+        let body = json!({"email": "ada@acme.test", "password": PASSWORD});
+        let second_session = shown(&nobody.post("/auth/sign-in", body).ok(), "token");
+        let body = json!({"email": "cy@acme.test", "role": "member"});
+        let invitation = shown(&ada.post("/organizations/members", body).ok(), "token");
+        let their_password = "a horse of another colour";
+        let body = json!({"token": invitation, "name": "Cy", "password": their_password});
+        let their_session = nobody.post("/auth/invitations/accept", body).ok();
+        let their_session = shown(&their_session, "token");
+
+        let key = fs::read_to_string(place.file("secret.key")).unwrap();
+        let key: Vec<u8> =
+            (0..32).map(|n| u8::from_str_radix(&key[2 * n..2 * n + 2], 16).unwrap()).collect();
+        let secrets = vec![
+            Secret { what: "the installation's key".into(), bytes: key },
+            Secret::text("the setup token", &setup_token),
+            Secret::text("the first password", PASSWORD),
+            Secret::text("the first session", &session),
+            Secret::text("the second session", &second_session),
+            Secret::text("an invitation", &invitation),
+            Secret::text("the password of who accepted", their_password),
+            Secret::text("the session of who accepted", &their_session),
+        ];
+        let (ids, answers) = (BTreeMap::new(), Vec::new());
+        Tried { place, serving, ada, echo: Echo::start(), ids, secrets, answers }
+    }
+
+    fn step(&mut self, step: Step, method: &str, path: &str, body: &str) {
+        let what = format!("{method} {path}");
+        let secret = format!("sesame{}Zq8wKd3vN5xT7bR1mP9c", self.secrets.len());
+        let target = self.filled(path).unwrap_or_else(|| panic!("{what}: what is meant?"));
+        let mut body = body.replace("SECRET", &secret).replace("ECHO", &self.echo.url);
+        for (path, id) in &self.ids {
+            body = body.replace(&format!("<{path}>"), id);
+        }
+        let fields = serde_json::from_str(&body).unwrap();
+        let reply = self.ada.ask(method, &target).org_json(fields).send();
+        let made = reply.ok();
+        if method == "POST"
+            && let Some(id) = name_of(&made, "")
+        {
+            self.ids.insert(path.into(), id);
+        }
+        match step {
+            Plain => self.note(&what, &reply),
+            Takes | Sends(_) => {
+                self.secrets.push(Secret::text(&format!("what {what} takes"), &secret));
+                self.note(&what, &reply);
+                if let Sends(asked) = step {
+                    self.have_it_sent(asked, &secret);
+                }
+                self.provoke(method, &target, &body, &secret);
+            }
+            Shows(field) => {
+                let secret = made[field].as_str().unwrap_or_else(|| panic!("{what}: {made}"));
+                self.secrets.push(Secret::text(&format!("what {what} shows"), secret));
+                if let Some(key) = secret.strip_prefix("whsec_") {
+                    let bytes = STANDARD.decode(key).unwrap();
+                    self.secrets.push(Secret { what: format!("{what}, decoded"), bytes });
+                }
+            }
+        }
+    }
+
+    /// Has the server send a secret to where it belongs, and be refused.
+    fn have_it_sent(&mut self, asked: &str, secret: &str) {
+        let (method, path) = asked.split_once(' ').unwrap();
+        let target = self.filled(path).unwrap();
+        let reply = match method {
+            "GET" => self.ada.get(&target),
+            _ => self.ada.post(&target, json!({})),
+        };
+        assert!(matches!(reply.status, 200 | 502), "{asked}: {}", reply.text());
+        self.note(asked, &reply);
+        let search = Search::new(&[Secret::text("it", secret)]);
+        let sent = self.echo.requests.try_iter().any(|request| !search.found(&request).is_empty());
+        assert!(sent, "{asked} does not send the secret, so that this proves nothing");
+    }
+
+    /// Sends a body with a secret in every way that may be refused.
+    fn provoke(&mut self, method: &str, target: &str, body: &str, secret: &str) {
+        let quoted = format!("\"{secret}\"");
+        let inside = |more: &str| body.replacen('{', &format!("{{{more}, "), 1);
+        let with = |instead: String| inside(r#""orgSlug": "acme""#).replace(&quoted, &instead);
+        let nobody = self.ada.with_fields(&[]);
+        for (who, sent) in [
+            (&self.ada, body[..body.len() - 1].to_string()),
+            (&self.ada, inside(r#""orgSlug": "acme", "orgSlug": "acme""#)),
+            (&self.ada, inside(r#""orgSlug": 7"#)),
+            (&self.ada, inside(r#""orgSlug": "elsewhere""#)),
+            (&self.ada, with(format!("[{quoted}]"))),
+            (&self.ada, with(format!("{{{quoted}: {quoted}}}"))),
+            (&self.ada, with(format!("\"{secret}{}\"", "x".repeat(200_000)))),
+            (&self.ada, with(format!("\"{secret}\\n\\u0000\""))),
+            (&self.ada, format!("{quoted}")),
+            (&nobody, inside(r#""orgSlug": "acme""#)),
+        ] {
+            let reply = who.ask(method, target).bytes(sent.clone()).send();
+            self.answers.push((format!("{method} {target} {sent:.200}"), all_of(&reply)));
+        }
+        let plain = self.ada.ask(method, target).with("Content-Type", "text/plain");
+        let reply = plain.bytes(body).send();
+        self.note(&format!("{method} {target} as text"), &reply);
+    }
+
+    /// A path with its parameters filled in, if it is known what with.
+    fn filled(&mut self, path: &str) -> Option<String> {
+        let mut template = String::new();
+        let mut filled = String::new();
+        for part in path.split('/').skip(1) {
+            let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
+            let value = match name {
+                None => part.to_string(),
+                Some(name) => match self.ids.get(&template) {
+                    Some(id) => id.clone(),
+                    None => name_of(self.ada.get(&filled).json()["items"].get(0)?, name)?,
+                },
+            };
+            template.push_str(&format!("/{part}"));
+            filled.push_str(&format!("/{value}"));
+        }
+        Some(filled)
+    }
+
+    fn note(&mut self, what: &str, reply: &Reply) {
+        self.answers.push((what.into(), all_of(reply)));
+    }
+
+    fn use_all_as_credentials(&mut self) {
+        let texts: Vec<_> = self.secrets.iter().filter_map(|s| s.as_text()).collect();
+        for text in texts {
+            let key = self.ada.with_key(&text).get("/tools");
+            self.note("a secret as a key", &key);
+            let bearer = self.ada.with_bearer(&text).get("/tools");
+            self.note("a secret as a bearer's", &bearer);
+            let body = json!({"email": "ada@acme.test", "password": text, "token": text});
+            let sign_in = self.ada.with_fields(&[]).post("/auth/sign-in", body);
+            if sign_in.status != 200 {
+                self.note("a secret as a password", &sign_in);
+            }
+        }
+    }
+
+    fn get_everything(&mut self) {
+        let gets = resources::routes().into_iter().filter(|route| route.method == Method::Get);
+        for route in gets {
+            let Some(path) = self.filled(route.path) else { continue };
+            let reply = self.ada.get(&path);
+            self.note(&format!("GET {}", route.path), &reply);
+        }
+        for target in ["/", "/metrics", "/readyz", "/api/openapi.json"] {
+            let mut connection = Connection::open(self.serving.address).unwrap();
+            let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            connection.write(request.as_bytes()).unwrap();
+            self.note(target, &connection.reply(false).unwrap());
+        }
+    }
+
+    /// Stops the server and searches everything that it left behind.
+    fn end(mut self) {
+        let gone = || Some(()).filter(|()| !self.place.file("setup-link").exists());
+        eventually("removing the link that was used", gone);
+        self.serving.signal("TERM");
+        let (code, out, log) = self.serving.ends();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.lines().count() > self.answers.len(), "each request has its line: {log}");
+        self.answers.push(("what is printed".into(), out.into_bytes()));
+        self.answers.push(("the log".into(), log.into_bytes()));
+        for entry in fs::read_dir(self.place.data()).unwrap() {
+            let path = entry.unwrap().path();
+            if !path.ends_with("secret.key") {
+                self.answers.push((path.display().to_string(), fs::read(path).unwrap()));
+            }
+        }
+        let search = Search::new(&self.secrets);
+        let found: Vec<_> = self
+            .answers
+            .iter()
+            .map(|(what, bytes)| (what, search.found(bytes)))
+            .filter(|(_, found)| !found.is_empty())
+            .collect();
+        assert!(found.is_empty(), "{found:#?}");
+    }
+}
+
+/// What a path names a thing by: of this name, or the first that it has of the usual ones.
+fn name_of(thing: &Value, parameter: &str) -> Option<String> {
+    let is_slug = parameter.ends_with("Slug");
+    let names = [parameter, if is_slug { "slug" } else { "id" }, "stableKey", "name"];
+    names.iter().find_map(|name| thing[*name].as_str()).map(String::from)
+}
+
+fn all_of(reply: &Reply) -> Vec<u8> {
+    let heads = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\n"));
+    [heads.collect::<String>().into_bytes(), reply.body.clone()].concat()
+}
+
+/// Somebody outside who refuses what they are sent and repeats all of it.
+struct Echo {
+    url: String,
+    requests: Receiver<Vec<u8>>,
+}
+
+impl Echo {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (note, requests) = channel();
+        // The thread ends with the process.
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if let Ok(request) = repeat(stream) {
+                    let _ = note.send(request);
+                }
+            }
+        });
+        Echo { url, requests }
+    }
+}
+
+fn repeat(mut stream: TcpStream) -> std::io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let mut request = Vec::new();
+    let mut bytes = [0; 4096];
+    let is_whole = |request: &[u8]| {
+        let text = String::from_utf8_lossy(request);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        body.len() >= length.map_or(0, |length| length.parse().unwrap())
+    };
+    while !is_whole(&request) {
+        match stream.read(&mut bytes)? {
+            0 => break,
+            read => request.extend_from_slice(&bytes[..read]),
+        }
+    }
+    // As providers of language models tell of a wrong key.
+    let message = format!("this is wrong: {}", String::from_utf8_lossy(&request));
+    let body = json!({"error": {"message": message}, "message": message}).to_string();
+    let length = body.len();
+    let head = format!("HTTP/1.1 401 Wrong\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all((head + &body).as_bytes())?;
+    Ok(request)
+}
