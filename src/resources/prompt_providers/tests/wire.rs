@@ -210,7 +210,8 @@ fn mlflow_keeps_texts_in_tags_of_versions() {
         ),
         (
             &*greet,
-            json!({"model_versions": [version("2", "text", "Hello {{ name }}")],
+            json!({"model_versions": [version("1", "text", "Hi"),
+                version("2", "text", "Hello {{ name }}")],
                 "next_page_token": "eyJvZmZzZXQiOiAxfQ=="}),
         ),
         (&*chat, json!({"model_versions": [version("1", "chat", messages)]})),
