@@ -489,6 +489,31 @@ fn a_version_that_is_there_already_counts_if_its_text_is_the_same() {
 }
 
 #[test]
+fn what_a_policy_refuses_is_not_imported_and_the_rest_is() {
+    let acme = World::new();
+    let there = There::saying(&json!({"items": [
+        prompt("bad", "1", "The secret is"), prompt("good", "1", "Hi"),
+    ]}));
+    let (provider, registry) = (provider(&acme, &there.url), registry(&acme, "prompts"));
+    let rules = json!([{"type": "forbidPattern", "value": "secret"}]);
+    let policy = json!({"name": "House rules", "severity": "error", "rules": rules});
+    let policy = acme.admin.post("/governance/policies", policy).id();
+    let assignment = json!({"registryRef": registry});
+    acme.admin.post(&format!("/governance/policies/{policy}/assignments"), assignment).ok();
+
+    let import = json!({"registryRef": registry, "prompts": [{"name": "bad"}, {"name": "good"}]});
+    let done = acme.member.post(&format!("{provider}/import"), import).ok();
+    assert_eq!(imported(&done), [json!(["good", "good", "1.0.0"])]);
+    assert_eq!(done["failed"][0]["name"], "bad");
+    assert!(done["failed"][0]["message"].as_str().unwrap().contains("House rules"), "{done}");
+    let log = acme.admin.get("/notifications/logs").items();
+    let events: Vec<_> = log.iter().map(|entry| entry["eventType"].as_str().unwrap()).collect();
+    for event in ["agent.import.partial", "governance.violation", "governance.passed"] {
+        assert!(events.contains(&event), "{events:?}");
+    }
+}
+
+#[test]
 fn an_import_needs_a_registry_that_the_caller_may_use() {
     let acme = World::new();
     let there = There::saying(&json!({"items": [prompt("a", "1", "t")]}));

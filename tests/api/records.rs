@@ -139,6 +139,9 @@ fn fill(dir: &Path) {
         "providerConfig": {"a": null, "b": "${TONE}"}});
     let tool = key.post("/tools", tool).id();
     key.patch(&format!("/tools/{tool}"), json!({"updateEnvironmentVersions": ["dev"]})).ok();
+    let provider = json!({"name": "p", "kind": "mlflow", "baseUrl": "http://127.0.0.1:9/",
+        "credentials": {"apiKey": "k"}});
+    owner.post("/prompt-providers", provider).ok();
     let draft = json!({"model": "m", "toolRefs": [{"toolId": tool, "version": "1.0.0"}],
         "variables": {"A": "b"}, "providerConfig": {"x": null}});
     for agent in ["ann", "bob"] {

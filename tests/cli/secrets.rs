@@ -104,16 +104,22 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
     ),
     (
         Sends("GET /prompt-providers/{id}/prompts"),
-        "PATCH",
-        "/prompt-providers/{id}",
-        r#"{"credentials": {"apiKey": "SECRET"}}"#,
+        "POST",
+        "/prompt-providers",
+        r#"{"name": "L", "kind": "langfuse", "baseUrl": "ECHO",
+            "credentials": {"publicKey": "pk", "secretKey": "SECRET"}}"#,
     ),
     (
         Sends("GET /prompt-providers/{id}/prompts"),
         "POST",
         "/prompt-providers",
-        r#"{"name": "L", "kind": "langfuse", "baseUrl": "ECHO",
-            "credentials": {"publicKey": "pk", "secretKey": "SECRET"}}"#,
+        r#"{"name": "H", "kind": "http", "baseUrl": "ECHO", "credentials": {"apiKey": "SECRET"}}"#,
+    ),
+    (
+        Sends("GET /prompt-providers/{id}/prompts"),
+        "PATCH",
+        "/prompt-providers/{id}",
+        r#"{"credentials": {"apiKey": "SECRET"}}"#,
     ),
 ];
 
