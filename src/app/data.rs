@@ -7,7 +7,7 @@
 //! the mark is moved aside, not removed, and a key there is used: the mark itself may be what was
 //! lost.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -139,7 +139,7 @@ impl DataDir {
     /// is none.
     pub fn make(&self) -> Result<Store, Unusable> {
         if self.exists() {
-            return Err(Unusable(format!("{} is a data directory already", self.path.display())));
+            return Err(self.is_there());
         }
         let failed = |error: std::io::Error| {
             Unusable(format!("{} cannot be made: {error}", self.path.display()))
@@ -148,6 +148,16 @@ impl DataDir {
         let given = secret_key::find(&self.path, &self.outside_key)?;
         // Everybody's mail and the hashes of their passwords lie in it: its owner's business alone.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(failed)?;
+        let dir = File::open(&self.path).map_err(failed)?;
+        match dir.try_lock() {
+            Ok(()) if self.exists() => return Err(self.is_there()),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let path = self.path.display();
+                return Err(Unusable(format!("another process is making {path}; try again")));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
         let moment = Moment::system();
         let leftover = self.database();
         if leftover.exists() {
@@ -170,8 +180,12 @@ impl DataDir {
         })?;
         let mark = format!("{FORMAT}\n{}\n", key_check(&keys));
         write_private(&self.path.join(MARK), mark.as_bytes()).map_err(failed)?;
-        File::open(&self.path).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        dir.sync_all().map_err(failed)?;
         start(disk, keys)
+    }
+
+    fn is_there(&self) -> Unusable {
+        Unusable(format!("{} is a data directory already", self.path.display()))
     }
 
     /// Writes the link by which the first person sets the server up.
@@ -225,6 +239,24 @@ mod tests {
         assert_eq!(mode(dir.path().to_path_buf()), 0o700);
         for file in [DATABASE, KEY, MARK] {
             assert_eq!(mode(dir.path().join(file)), 0o600, "{file}");
+        }
+    }
+
+    #[test]
+    fn of_many_who_make_it_at_once_one_does_and_its_key_is_the_one_that_is_kept() {
+        for _ in 0..20 {
+            let place = tempfile::tempdir().unwrap();
+            let dir = DataDir::at(place.path().join("new"));
+            let makers: Vec<_> = (0..4)
+                .map(|_| {
+                    let dir = dir.clone();
+                    std::thread::spawn(move || dir.make())
+                })
+                .collect();
+            let made: Vec<_> = makers.into_iter().map(|maker| maker.join().unwrap()).collect();
+            assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1);
+            drop(made);
+            assert!(dir.open().is_ok());
         }
     }
 

@@ -23,6 +23,7 @@ pub const MAX_VARIABLES: usize = 1_000;
 
 /// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "TemplateProblem")]
 pub struct Problem {
     /// A sentence without a final full stop.
     pub message: String,

@@ -75,10 +75,10 @@ fn what_is_saved_has_its_bounds() {
     save(&acme, "p", "1.0.0", &"ä".repeat(153_601)).invalid(&["body"]);
     save(&acme, "p", "1.0.0", &"ä".repeat(153_600)).ok();
     acme.member.post("/prompts/p/drafts", json!({})).invalid(&[
-        "artifactType",
-        "body",
-        "draftVersion",
         "registryRef",
+        "artifactType",
+        "draftVersion",
+        "body",
     ]);
 }
 

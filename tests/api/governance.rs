@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
 
-use crate::client::pick;
+use crate::client::{Reply, pick};
 use crate::llm_providers::{connected, saying};
 use crate::receiver::{Receiver, json_response};
 use crate::world::{World, key_of, unknown_id};
@@ -209,6 +209,126 @@ fn a_slow_judge_keeps_nobody_else_waiting() {
         drop(release);
         assert_eq!(asking.join().unwrap(), 502);
     });
+}
+
+// ── Publishing ───────────────────────────────────────────────────────────────
+
+/// An organization whose registry `main` has these policies.
+fn governed(policies: impl Fn(&World) -> Vec<String>) -> World {
+    let acme = World::new();
+    let main = registry(&acme, "main");
+    for policy in policies(&acme) {
+        let assignments = format!("{POLICIES}/{policy}/assignments");
+        acme.admin.post(&assignments, json!({"registryId": main})).ok();
+    }
+    acme
+}
+
+fn publish(acme: &World, version: &str, source: &str) -> Reply {
+    let body = json!({"registryRef": format!("{}/main", acme.slug), "artifactType": "prompt",
+        "name": "greeting", "version": version, "source": source});
+    acme.member.post("/registries/artifacts", body)
+}
+
+fn published(acme: &World) -> usize {
+    let path = format!("/registries/artifacts?registryRef={}/main", acme.slug);
+    acme.member.get(&path).items().len()
+}
+
+fn events(acme: &World) -> Vec<Value> {
+    let logged = acme.member.get("/notifications/logs").items();
+    let mut types: Vec<_> = logged.iter().map(|entry| entry["eventType"].clone()).collect();
+    types.sort_by_key(Value::to_string);
+    types
+}
+
+#[test]
+fn an_error_refuses_to_publish_and_is_told_all_the_same() {
+    let acme = governed(|acme| {
+        let rules = json!([
+            {"type": "forbidPattern", "value": "(?i)secret"},
+            {"type": "maxLength", "value": 20},
+            {"type": "requireVariable", "value": "NAME"},
+        ]);
+        vec![policy(acme, "error", rules)]
+    });
+    let refused = publish(&acme, "1.0.0", "The secret is secret.");
+    let problem = refused.invalid(&["source", "source", "source"]);
+    let message = problem["issues"][0]["message"].as_str().unwrap();
+    assert_eq!(message, "must not match \"(?i)secret\" (policy \"House rules\")");
+    assert_eq!((published(&acme), events(&acme)), (0, vec![json!("governance.violation")]));
+    assert_eq!(acme.member.get("/governance/flags").items().len(), 0);
+
+    let draft = json!({"registryRef": "main", "artifactType": "prompt", "draftVersion": "1.0.0",
+        "body": "A secret of {{NAME}}"});
+    let key = key_of(&acme.member);
+    let draft = key.post("/prompts/greeting/drafts", draft).id();
+    let path = format!("/prompts/greeting/drafts/{draft}/publish");
+    key.post(&path, json!({"registryRef": "main"})).invalid(&["body"]);
+    assert_eq!(published(&acme), 0);
+
+    publish(&acme, "1.0.0", "Hello {{NAME}}").ok();
+    let all = [
+        "governance.passed",
+        "governance.violation",
+        "governance.violation",
+        "registry.artifact_published",
+    ];
+    assert_eq!(events(&acme), all);
+}
+
+#[test]
+fn a_warning_publishes_with_a_flag_that_an_admin_clears() {
+    let acme = governed(|acme| {
+        let rule = json!({"type": "forbidPattern", "value": "secret"});
+        vec![policy(acme, "warning", json!([rule, {"type": "maxLength", "value": 1}]))]
+    });
+    publish(&acme, "1.0.0", "secret").ok();
+    let all = ["governance.violation", "registry.artifact_published"];
+    assert_eq!((published(&acme), events(&acme)), (1, all.map(|event| json!(event)).to_vec()));
+    let flags = acme.member.get("/governance/flags").items();
+    assert_eq!(flags.len(), 2);
+    let flag = &flags[1];
+    let reference = format!("{}/main", acme.slug);
+    assert_eq!(
+        pick(flag, "registryRef artifactType name version rule clearedAt clearedBy"),
+        json!([reference, "prompt", "greeting", "1.0.0", "forbidPattern", null, null])
+    );
+    let path = format!("/governance/flags/{}/clear", flag["id"].as_str().unwrap());
+    acme.member.post(&path, json!({})).refused(403, "admin_required");
+    let cleared = acme.owner.post(&path, json!({})).ok();
+    assert!(cleared["clearedAt"].is_string());
+    assert_eq!(cleared["clearedBy"], acme.owner_id);
+    acme.owner.post(&path, json!({})).refused(409, "flag_cleared");
+    assert!(events(&acme).contains(&json!("governance.flag_cleared")));
+    let open = acme.member.get("/governance/flags?registryRef=main").items();
+    assert_eq!(json!(open), json!([flags[0]]));
+    let done = acme.member.get(&format!("/governance/flags?cleared=true&registryRef={reference}"));
+    assert_eq!(json!(done.items()), json!([cleared]));
+}
+
+#[test]
+fn a_judge_is_asked_before_anything_is_published() {
+    let model = saying("{\"pass\": false, \"reason\": \"It is rude.\"}");
+    let acme = governed(|acme| vec![judge(acme, &model)]);
+    let problem = publish(&acme, "1.0.0", "Get lost").invalid(&["source"]);
+    assert!(problem["message"].as_str().unwrap().contains("It is rude."), "{problem}");
+    assert!(model.next().body.contains("Get lost"));
+    assert_eq!((published(&acme), events(&acme)), (0, vec![json!("governance.violation")]));
+
+    let silent = Receiver::responding(|_| String::new());
+    let acme = governed(|acme| vec![judge(acme, &silent)]);
+    publish(&acme, "1.0.0", "Hello").refused(502, "llm_provider_failed");
+    assert_eq!((published(&acme), events(&acme)), (0, vec![]));
+
+    let kind = saying("yes");
+    let acme = governed(|acme| vec![judge(acme, &kind)]);
+    publish(&acme, "1.0.0", "Hello").ok();
+    assert_eq!(published(&acme), 1);
+    // A version that is there already is nothing to ask about.
+    assert!(kind.next().body.contains("Hello"));
+    assert_eq!(publish(&acme, "1.0.0", "Hello again").status, 409);
+    assert!(kind.is_idle());
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
     let variable = format!("/environments/{environment}/variables/V_{suffix}");
     owner.put(&variable, json!({"value": "v"})).ok();
     let registry = json!({"slug": slug, "name": "R", "access": "restricted"});
-    owner.post("/registries", registry).ok();
+    let registry = owner.post("/registries", registry).id();
     let grant = json!({
         "userId": acme.member_id, "resourceType": "environment", "resourceId": environment,
     });
@@ -49,6 +49,17 @@ fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
     let policy = owner.post("/governance/policies", policy).id();
     let assignments = format!("/governance/policies/{policy}/assignments");
     let assignment = owner.post(&assignments, json!({"registryRef": slug})).id();
+    let prompt = format!("prompt-{suffix}");
+    let version = json!({
+        "registryRef": slug, "artifactType": "prompt", "name": prompt, "version": "1.0.0",
+        "source": "It breaks the policy.",
+    });
+    owner.post("/registries/artifacts", version).ok();
+    let flag = owner.get("/governance/flags").items()[0]["id"].as_str().unwrap().to_string();
+    let draft = json!({
+        "registryRef": slug, "artifactType": "prompt", "draftVersion": "1.1.0", "body": "x",
+    });
+    let draft = owner.post(&format!("/prompts/{prompt}/drafts"), draft).id();
     ids.extend([
         ("stableKey", stable_key),
         ("registrySlug", slug),
@@ -68,7 +79,10 @@ fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
         ("id", provider),
         ("policyId", policy),
         ("assignmentId", assignment),
-        ("flagId", unknown_id()),
+        ("flagId", flag),
+        ("registryRef", registry),
+        ("promptName", prompt),
+        ("draftId", draft),
         ("userId", acme.member_id.clone()),
         ("version", "1".into()),
     ]);
@@ -88,7 +102,8 @@ fn what_lies_in_another_organization_is_as_if_it_never_was() {
     let mut walked = 0;
     for route in all_routes() {
         let names = names_of(&route);
-        if names.is_empty() {
+        // Of a variable's name it is told who uses it, whoever else has one of that name.
+        if names.is_empty() || names == ["variableName"] {
             continue;
         }
         for name in &names {
@@ -114,7 +129,7 @@ fn state_of(world: &World) -> String {
             && !route.path.starts_with("/auth")
     });
     let read =
-        |route: Route| format!("{} {}\n", route.name, ask_sample(&world.owner, &route).text());
+        |route: Route| format!("{} {}\n", route.name, ask_sample(&world.owner, &route).likeness());
     lists.map(read).collect()
 }
 
@@ -127,7 +142,8 @@ fn ids_in_bodies_of_another_organization_are_as_if_they_never_were() {
         "assigneeAgentId" | "toAgentId" | "fromAgentId" => "agentId",
         "supersedes" => "memoryId",
         "resourceId" => "environmentId",
-        other => BTreeSet::from(["agentId", "taskId", "userId", "stableKey"])
+        "registryId" => "registryRef",
+        other => BTreeSet::from(["agentId", "taskId", "userId", "stableKey", "registryRef"])
             .get(other)
             .copied()
             .unwrap_or_default(),

@@ -15,6 +15,7 @@ mod drafts;
 mod environments;
 mod governance;
 mod ids;
+mod imports;
 mod lists;
 mod llm_providers;
 mod notifications;

@@ -14,7 +14,7 @@ use roadstead::resources::{self, organizations};
 use roadstead::store::TableInfo;
 use serde_json::json;
 
-use crate::client::eventually;
+use crate::client::{Caller, eventually};
 use crate::world::{Running, config};
 
 fn tables() -> Vec<TableInfo> {
@@ -134,10 +134,14 @@ fn fill(dir: &Path) {
     let policy = owner.post("/governance/policies", policy).id();
     let assignments = format!("/governance/policies/{policy}/assignments");
     owner.post(&assignments, json!({"registryRef": "main"})).ok();
+    publish(owner);
     let tool = json!({"name": "t", "type": "http", "description": "d", "prompt": "p",
-        "providerConfig": {"a": null}});
+        "providerConfig": {"a": null, "b": "${TONE}"}});
     let tool = key.post("/tools", tool).id();
     key.patch(&format!("/tools/{tool}"), json!({"updateEnvironmentVersions": ["dev"]})).ok();
+    let provider = json!({"name": "p", "kind": "mlflow", "baseUrl": "http://127.0.0.1:9/",
+        "credentials": {"apiKey": "k"}});
+    owner.post("/prompt-providers", provider).ok();
     let draft = json!({"model": "m", "toolRefs": [{"toolId": tool, "version": "1.0.0"}],
         "variables": {"A": "b"}, "providerConfig": {"x": null}});
     for agent in ["ann", "bob"] {
@@ -179,4 +183,34 @@ fn fill(dir: &Path) {
     let gone = key.post("/teams", json!({"slug": "gone", "name": "Gone"})).id();
     owner.delete(&format!("/teams/{gone}")).ok();
     running.stop();
+}
+
+/// Something of everything that lies in registries.
+fn publish(owner: &Caller) {
+    owner.post("/registries", json!({"slug": "texts", "name": "Texts"})).ok();
+    let rules = json!([{"type": "maxLength", "value": 0}]);
+    let policy = json!({"name": "P", "severity": "warning", "rules": rules});
+    let policy = owner.post("/governance/policies", policy).id();
+    let assignments = format!("/governance/policies/{policy}/assignments");
+    owner.post(&assignments, json!({"registryRef": "texts"})).ok();
+    let version = |kind: &str, name: &str, source: &str| {
+        let version = json!({"registryRef": "texts", "artifactType": kind, "name": name,
+            "version": "1.0.0", "source": source, "metadata": {"a": null}});
+        owner.post("/registries/artifacts", version).ok();
+    };
+    version("promptlet", "tone", "Be {{TONE}}.");
+    version("prompt", "answer", "{{ import \"tone@^1.0\" }} Answer {{QUESTION}}.");
+    let label = json!({"registryRef": "texts", "promptName": "answer", "label": "live",
+        "version": "1.0.0"});
+    owner.patch("/registries/artifacts/labels", label).ok();
+    let draft = json!({"registryRef": "texts", "artifactType": "prompt", "draftVersion": "1.1.0",
+        "body": "b", "metadata": {"a": null}});
+    owner.post("/prompts/answer/drafts", draft).ok();
+    // A registry leaves rows behind only when it has more than go at once.
+    owner.post("/registries", json!({"slug": "gone", "name": "Gone"})).ok();
+    let many: String = (0..1000).map(|n| format!("{{{{v{n}}}}}")).collect();
+    let large = json!({"registryRef": "gone", "artifactType": "prompt", "name": "p",
+        "version": "1.0.0", "source": many});
+    owner.post("/registries/artifacts", large).ok();
+    owner.delete("/registries/gone").ok();
 }

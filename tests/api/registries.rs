@@ -58,7 +58,7 @@ fn a_registry_has_every_field_and_its_defaults() {
         acme.owner.post("/registries", json!({"slug": slug, "name": "x"})).invalid(&["slug"]);
     }
     let wrong = json!({"slug": "x", "visibility": "secret", "access": "all"});
-    acme.owner.post("/registries", wrong).invalid(&["access", "name", "visibility"]);
+    acme.owner.post("/registries", wrong).invalid(&["visibility", "access", "name"]);
     assert_eq!(acme.owner.get("/registries?visibility=public").items().len(), 1);
     assert_eq!(acme.owner.get("/registries?visibility=private").items().len(), 0);
     acme.owner.get("/registries?visibility=x").invalid(&["visibility"]);

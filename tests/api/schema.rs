@@ -128,7 +128,7 @@ fn text_of(schema: &Value) -> String {
         (Some("idn-hostname"), _) => "example.com".into(),
         (Some("uri"), _) => "https://example.com/".into(),
         (Some("date-time"), _) => "2026-01-01T00:00:00Z".into(),
-        (_, Some(pattern)) if pattern.contains(r"\d+\.") => "1.0.0".into(),
+        (_, Some(pattern)) if pattern.contains(r"[0-9]+\.") => "1.0.0".into(),
         _ => "a".repeat(schema["minLength"].as_u64().unwrap_or(0).max(1) as usize),
     }
 }

@@ -19,14 +19,15 @@ fn the_lines_it_prints_wake_an_agent_which_tells_the_humans_and_remembers() {
     let place = Place::new();
     let mut demo = Serving::by("demo", &place, &[]);
     let printed = demo.announced.clone();
-    let [task, inbox, memories] = [0, 1, 2].map(|i| &printed["curl"][i]);
+    let [task, inbox, prompt] = [0, 1, 2].map(|i| &printed["curl"][i]);
     let title = run(task)["title"].as_str().unwrap().to_string();
     eventually("the agent's word to the humans", || {
         let mail = run(inbox);
         mail["items"][0]["body"].as_str().filter(|body| body.contains(&title)).map(|_| ())
     });
-    let remembered = run(memories);
-    assert!(remembered["items"][0]["content"].as_str().unwrap().contains(&title));
+    let prompt = run(prompt);
+    assert_eq!(prompt["version"], "1.1.0");
+    assert!(prompt["compiled"].as_str().unwrap().starts_with("Write plainly"), "{prompt}");
 
     let session = Caller::nobody(demo.address, "acme")
         .ask("POST", "/auth/sign-in")

@@ -96,6 +96,31 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
         "/llm-providers/{id}",
         r#"{"apiKey": "SECRET"}"#,
     ),
+    (
+        Sends("GET /prompt-providers/{id}/prompts"),
+        "POST",
+        "/prompt-providers",
+        r#"{"name": "P", "kind": "phoenix", "baseUrl": "ECHO", "credentials": {"apiKey": "SECRET"}}"#,
+    ),
+    (
+        Sends("GET /prompt-providers/{id}/prompts"),
+        "POST",
+        "/prompt-providers",
+        r#"{"name": "L", "kind": "langfuse", "baseUrl": "ECHO",
+            "credentials": {"publicKey": "pk", "secretKey": "SECRET"}}"#,
+    ),
+    (
+        Sends("GET /prompt-providers/{id}/prompts"),
+        "POST",
+        "/prompt-providers",
+        r#"{"name": "H", "kind": "http", "baseUrl": "ECHO", "credentials": {"apiKey": "SECRET"}}"#,
+    ),
+    (
+        Sends("GET /prompt-providers/{id}/prompts"),
+        "PATCH",
+        "/prompt-providers/{id}",
+        r#"{"credentials": {"apiKey": "SECRET"}}"#,
+    ),
 ];
 
 /// Routes that have to do with secrets and are tried before the [`STEPS`], in [`Tried::begin`].

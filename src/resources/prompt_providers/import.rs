@@ -242,6 +242,7 @@ pub(super) fn route() -> Route {
         "/prompt-providers/{id}/import",
         Rule::Member,
         "prompt_provider.import",
+        // What was fetched may have to be judged.
         TOTAL_SECS + governance::JUDGE_SECS,
         import,
     )

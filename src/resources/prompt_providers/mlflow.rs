@@ -126,7 +126,9 @@ fn newest(server: &mut Server, name: &str) -> Result<Reply<Version>> {
     let filter = format!("name = '{name}' AND tags.`{IS_PROMPT}` = 'true'");
     let query = [("filter", &*filter), ("max_results", "1"), ("order_by", "version_number DESC")];
     let list = server.one::<Versions>("/api/2.0/mlflow/model-versions/search", &query)?;
-    Ok(list.and_then(|list| list.model_versions.into_iter().next()))
+    // Not every registry behind this API keeps to the order or the number asked for.
+    let number = |version: &Version| version.version.parse::<u64>().ok();
+    Ok(list.and_then(|list| list.model_versions.into_iter().max_by_key(number)))
 }
 
 fn as_found(server: &Server, name: &str, version: Version) -> Result<Found> {

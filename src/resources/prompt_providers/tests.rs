@@ -209,6 +209,7 @@ fn each_failure_is_told_apart_and_says_what_to_do() {
         (answered(200, "[".repeat(100_000)), "does not have the form"),
         (answered(200, "[]"), "does not have the form"),
         (answered(200, "null"), "does not have the form"),
+        (answered(200, "\"sesame\""), "does not have the form"),
         (Err(Failure::TimedOut { host: host(), after: Duration::from_secs(10) }), "within 10 s"),
         (Err(Failure::TooLarge { host: host(), bytes }), "longer than 4 bytes"),
         (Err(Failure::Name { host: host(), reason: "r".into() }), "cannot be resolved"),

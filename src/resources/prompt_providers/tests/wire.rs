@@ -143,6 +143,7 @@ fn phoenix_gives_the_newest_version_with_its_tags() {
             }),
         ),
         ("/v1/prompts/greet/latest", json!({"data": second})),
+        ("/v1/prompts/UHJvbXB0OjE%3D/latest", json!({"data": second})),
         ("/v1/prompts/greet/versions?limit=100", json!({"data": [second], "next_cursor": "abc"})),
         (
             "/v1/prompts/greet/versions?limit=100&cursor=abc",
@@ -209,7 +210,8 @@ fn mlflow_keeps_texts_in_tags_of_versions() {
         ),
         (
             &*greet,
-            json!({"model_versions": [version("2", "text", "Hello {{ name }}")],
+            json!({"model_versions": [version("1", "text", "Hi"),
+                version("2", "text", "Hello {{ name }}")],
                 "next_page_token": "eyJvZmZzZXQiOiAxfQ=="}),
         ),
         (&*chat, json!({"model_versions": [version("1", "chat", messages)]})),
@@ -263,8 +265,12 @@ fn another_roadstead_is_asked_for_the_registries_of_one_organization() {
     let artifacts = "/api/registries/artifacts";
     let path = |path: &str, query: &str| format!("{path}?{query}");
     let table = [
-        ("/api/registries?orgSlug=acme&limit=200".into(), registries.clone()),
-        ("/api/registries?orgSlug=other&limit=200".into(), registries),
+        ("/api/registries?orgSlug=acme&limit=200".into(), registries),
+        (
+            "/api/registries?orgSlug=other&limit=200".into(),
+            json!({"items": [{"id": "r2"}],
+            "nextCursor": null}),
+        ),
         (
             path(artifacts, "registryRef=r1&artifactType=prompt&limit=200"),
             json!({"items": [artifact("greet")], "nextCursor": "c"}),
@@ -290,11 +296,11 @@ fn another_roadstead_is_asked_for_the_registries_of_one_organization() {
         "updatedAt": "2026-05-02T10:00:00.000Z"})
     };
     let expected = json!([found("greet", "Be kind"), found("both", "one"), found("both", "two")]);
-    for base in
-        ["https://there.test/api", "https://there.test/", "https://there.test/api/?orgSlug=other"]
-    {
+    for base in ["https://there.test/api", "https://there.test/"] {
         assert_eq!(prompts(Roadstead, base, 50, &table), expected, "{base}");
     }
+    let other = prompts(Roadstead, "https://there.test/api/?orgSlug=other", 50, &table);
+    assert_eq!(other, json!([expected[2]]));
     let first = prompts(Roadstead, "https://there.test/api", 1, &table);
     assert_eq!(first, json!([expected[0]]));
 
