@@ -34,14 +34,16 @@ impl Phoenix {
         let place = place();
         let free = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let [http, grpc] = [0, 1].map(free).map(|it| it.local_addr().expect("it is bound"));
-        let process = Command::new(program)
-            .arg("serve")
+        let process = Command::new(python)
+            .args(["-m", "phoenix.server.main", "serve"])
             .env("PHOENIX_HOST", "127.0.0.1")
             .env("PHOENIX_PORT", http.port().to_string())
             .env("PHOENIX_GRPC_PORT", grpc.port().to_string())
             .env("PHOENIX_WORKING_DIR", place.path())
             .env("PHOENIX_TELEMETRY_ENABLED", "false")
             .env("PHOENIX_ALLOW_EXTERNAL_RESOURCES", "false")
+            .env("PHOENIX_DISABLE_AGENT_ASSISTANT", "true")
+            .env("PHOENIX_ENABLE_MCP_SERVER", "false")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -91,14 +93,26 @@ impl Drop for Phoenix {
     }
 }
 
+/// The Python that has it, if the tests have installed it (`tests/phoenix/phoenix.rs`).
+fn installed() -> Option<PathBuf> {
+    let places = std::fs::read_dir(env!("CARGO_TARGET_TMPDIR")).ok()?;
+    let places = places.flatten().filter(|place| {
+        place.file_name().to_string_lossy().starts_with("phoenix-")
+            && place.path().join("complete").exists()
+    });
+    places.map(|place| place.path().join("bin/python")).next()
+}
+
 fn prompt(name: &str, template: &str) -> Value {
     json!({
         "prompt": {"name": name},
         "version": {
             "model_provider": "OPENAI",
             "model_name": "any",
-            "template": {"type": "string", "template": template},
-            "template_type": "STR",
+            "template": {
+                "type": "chat", "messages": [{"role": "system", "content": template}],
+            },
+            "template_type": "CHAT",
             "template_format": "MUSTACHE",
             "invocation_parameters": {"type": "openai", "openai": {}},
         },
