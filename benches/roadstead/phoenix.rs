@@ -27,10 +27,7 @@ pub struct Phoenix {
 impl Phoenix {
     /// Starts it with a prompt tagged `production`, if it is installed.
     pub fn start(name: &str, template: &str) -> Option<Self> {
-        let program = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/phoenix/bin/phoenix");
-        if !program.exists() {
-            return None;
-        }
+        let python = installed()?;
         let place = place();
         let free = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let [http, grpc] = [0, 1].map(free).map(|it| it.local_addr().expect("it is bound"));
