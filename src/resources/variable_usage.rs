@@ -2,6 +2,7 @@
 //! that mentions it, from indexes that are kept whenever one of them is written.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,8 +21,8 @@ pub const RESOURCE: Resource = Resource { routes, tables: &[], jobs: &[], sweeps
 /// An answer shows at most 5,000 versions and 5,000 tools: more than anybody reads, and some 2 MB.
 const MAX_SHOWN: usize = 5000;
 
-/// For an answer at most 50,000 versions are looked at, which takes some 100 ms.
-const MAX_LOOKED_AT: usize = 50_000;
+/// For an answer at most 20,000 versions are looked at, which takes some 100 ms.
+const MAX_LOOKED_AT: usize = 20_000;
 
 // ── What callers see ─────────────────────────────────────────────────────────
 
@@ -87,11 +88,11 @@ fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
     let mut looked_at = 0;
     in_artifacts::each_use(view, &variable, |found| {
         looked_at += 1;
-        let registry = found.of.registry;
-        if !known.contains_key(&registry) {
-            known.insert(registry, shown_as(view, req, &found)?);
-        }
-        match &known[&registry] {
+        let shown = match known.entry(found.of.registry) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(shown_as(view, req, &found)?),
+        };
+        match shown {
             Shown::Gone => {}
             Shown::Hidden => usage.used = true,
             Shown::As(reference) => {

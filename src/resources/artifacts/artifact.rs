@@ -36,9 +36,9 @@ pub enum Change {}
 static BY_CHANGE: Index<Artifact, (Id<Registry>, Id<Change>)> =
     Index::many("artifacts.by_change", |artifact| Some((artifact.id.registry, artifact.changed)));
 
-static BY_TYPE: Index<Artifact, ((Id<Registry>, ArtifactType), Id<Change>)> =
+static BY_TYPE: Index<Artifact, (Id<Registry>, ArtifactType, Id<Change>)> =
     Index::many("artifacts.by_type", |artifact| {
-        Some(((artifact.id.registry, artifact.id.kind), artifact.changed))
+        Some((artifact.id.registry, artifact.id.kind, artifact.changed))
     });
 
 impl Record for Artifact {
