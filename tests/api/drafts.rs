@@ -101,6 +101,43 @@ fn a_draft_is_published_once_as_its_version() {
 }
 
 #[test]
+fn what_a_policy_refuses_stays_a_draft_and_is_not_cloned_in_parts() {
+    let acme = acme();
+    let rules =
+        json!([{"type": "forbidPattern", "value": "secret"}, {"type": "maxLength", "value": 9}]);
+    let policy = json!({"name": "P", "severity": "error", "rules": rules});
+    let policy = acme.owner.post("/governance/policies", policy).id();
+    let reference = format!("{}/main", acme.slug);
+    let assignments = format!("/governance/policies/{policy}/assignments");
+    acme.owner.post(&assignments, json!({"registryRef": reference})).ok();
+    let draft = save(&acme, "p", "1.0.0", "a secret text").id();
+    let path = format!("/prompts/p/drafts/{draft}/publish");
+    acme.member.post(&path, body(&acme, json!({}))).invalid(&["body", "body"]);
+    assert_eq!(list(&acme, "&artifactType=prompt").items().len(), 1);
+    let violations =
+        || acme.member.get("/notifications/logs?eventType=governance.violation").items().len();
+    assert_eq!(violations(), 1);
+
+    registry(&acme, "free", json!({}));
+    for (model, source) in [("generic", "short"), ("m", "a secret")] {
+        let version = json!({
+            "registryRef": format!("{}/free", acme.slug), "artifactType": "prompt", "name": "p",
+            "version": "1.0.0", "source": source, "model": model,
+        });
+        acme.member.post("/registries/artifacts", version).ok();
+    }
+    let clone = json!({
+        "registryRef": format!("{}/free", acme.slug), "promptName": "p", "version": "1.0.0",
+        "to": {"registryRef": reference},
+    });
+    acme.member.post("/registries/artifact-versions/clone", clone).invalid(&["source"]);
+    let artifacts = format!("/registries/artifacts?registryRef={reference}");
+    assert_eq!(acme.member.get(&artifacts).items().len(), 0);
+    assert_eq!(violations(), 2);
+    acme.member.delete(&one(&acme, "p", &draft, "")).ok();
+}
+
+#[test]
 fn a_source_is_compiled_and_its_problems_are_an_answer() {
     let acme = acme();
     publish(&acme, ["main", "promptlet", "tone", "1.0.0"], "calm");

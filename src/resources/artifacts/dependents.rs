@@ -47,6 +47,16 @@ impl Record for ImportEdge {
     }
 }
 
+#[cfg(test)]
+impl ImportEdge {
+    /// What has what in it.
+    pub fn to_text(&self) -> String {
+        let (kind, name) = (self.kind, self.name.clone());
+        let of = ArtifactId { registry: self.promptlet.registry, kind, name };
+        format!("{of:?} {} has {} {}", self.version, self.promptlet.name, self.resolved)
+    }
+}
+
 /// The edges from `row`, each promptlet's version once: of two ranges that lead to it the first
 /// counts.
 fn edges(row: &Published) -> BTreeMap<(ArtifactName, Numbers), ImportEdge> {

@@ -21,7 +21,6 @@ pub mod variables;
 mod versions;
 
 use bincode::{Decode, Encode};
-
 use uuid::Uuid;
 
 use super::registries::{self, ArtifactType, Registry};

@@ -1,5 +1,7 @@
 //! What uses what, how versions differ, what they are filled with, what is cloned.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::base::Kind;
 use crate::resources::environments;
@@ -209,5 +211,65 @@ fn a_clone_takes_all_models_along_and_is_compiled_where_it_goes() {
     let error = clone("1.0.0", json!({"registryRef": "acme/empty"})).unwrap_err();
     assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "source"));
     assert_eq!(rows(&world), before);
+    world.assert_sound(RESOURCE.tables);
+}
+
+/// Every edge and every use, as the tables have them and as all versions together say.
+fn known_and_true(world: &World) -> [Vec<String>; 2] {
+    let read = |view: &View| {
+        let rows = view.all(Source::<Published>::TABLE, &())?;
+        let edges = view.all(Source::<dependents::ImportEdge>::TABLE, &())?;
+        let uses = view.all(Source::<variables::VariableUse>::TABLE, &())?;
+        let mut known: Vec<String> = edges.iter().map(|edge| edge.to_text()).collect();
+        known.extend(
+            uses.iter().map(|used| format!("{} in {:?} {}", used.variable, used.of, used.version)),
+        );
+        let mut found = BTreeSet::new();
+        for row in &rows {
+            for import in &row.imports {
+                let text =
+                    format!("{:?} {} has {} {}", row.of, row.version, import.name, import.version);
+                found.insert(text);
+            }
+            for variable in &row.variables {
+                found.insert(format!("{variable} in {:?} {}", row.of, row.version));
+            }
+        }
+        known.sort();
+        Ok([known, found.into_iter().collect()])
+    };
+    world.store.read(world.org, read).unwrap()
+}
+
+#[test]
+fn what_is_kept_of_uses_is_what_going_through_all_versions_would_find() {
+    let world = World::new();
+    registry(&world, "main");
+    // Any sequence will do; this one is always the same.
+    let mut seed = 7_u32;
+    let mut any = |below: u32| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 16) % below
+    };
+    let (mut published, mut deleted) = (0, 0);
+    for _ in 0..400 {
+        let kind = ["prompt", "promptlet"][any(2) as usize];
+        let name = format!("n{}", any(4));
+        let number = format!("1.{}.0", any(3));
+        if any(3) == 0 {
+            deleted += i32::from(delete(&world, kind, &name, &number).is_ok());
+        } else {
+            let (a, b, v) = (any(4), any(4), any(5));
+            let source =
+                format!("{{{{ import \"n{a}\" }}}}{{{{ import \"n{b}@~1.1\" }}}}{{{{v{v}}}}}");
+            let source = [&source, &source[source.len() - 6..]][(any(3) == 0) as usize];
+            let mut new = version(kind, &name, &number, source);
+            new["model"] = json!(["generic", "m"][any(2) as usize]);
+            published += i32::from(publish(&world, new).is_ok());
+        }
+        let [known, found] = known_and_true(&world);
+        assert_eq!(known, found);
+    }
+    assert!(published > 50 && deleted > 20, "{published} {deleted}");
     world.assert_sound(RESOURCE.tables);
 }
