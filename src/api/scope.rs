@@ -14,7 +14,7 @@ pub enum Scope {
     /// named by the path is: the function says whether it is in the view's.
     Wherever(fn(&View, &[String]) -> Result<bool>),
     /// What the request names says: a registry, whose reads may be open to anybody.
-    Named(Locate),
+    Named(&'static Locate),
 }
 
 /// What a request says about where its organization is to be found.
@@ -28,19 +28,21 @@ pub struct Named {
     pub params: Vec<String>,
 }
 
-/// Finds the organization of what a request names; the last argument is the one that the caller's
-/// key is for, if it is a key.
-///
-/// # Errors
-/// 404 for what is not there, 400 for what cannot be found without saying more.
-pub type Locate = fn(&View, &Named, Option<Id<Org>>) -> Result<Place>;
+/// How what a request names leads to its organization.
+pub struct Locate {
+    /// Finds it; the last argument is the organization that the caller's key is for, if it is a
+    /// key. 404 for what is not there, 400 for what cannot be found without saying more.
+    pub place: fn(&View, &Named, Option<Id<Org>>) -> Result<Place>,
+    /// Whether anybody may read what is named ([`Rule::Reader`](crate::auth::Rule::Reader)). The
+    /// view is of the organization found.
+    pub is_open: fn(&View, &Named) -> Result<bool>,
+}
 
 /// Where something that a request names was found.
 pub struct Place {
     /// In which organization.
     pub org: Id<Org>,
-    /// Whether anybody may read it ([`Rule::Reader`](crate::auth::Rule::Reader)).
-    pub open: bool,
-    /// What whoever is not of that organization hears instead: the same as if it had never been.
+    /// What whoever is not of that organization hears, unless it is open: the same as if what they
+    /// name had never been.
     pub unknown: fn() -> Error,
 }

@@ -447,12 +447,7 @@ pub fn credential_bytes(through: &Through) -> Vec<u8> {
 /// The organization with this slug.
 pub fn organization_named(view: &View, slug: &str) -> Result<Option<Id<Org>>> {
     let Ok(slug) = Slug::parse(slug) else { return Ok(None) };
-    Ok(view.find(&BY_SLUG, &slug)?.map(|organization| organization.id))
-}
-
-/// The slug of the view's organization.
-pub fn own_slug(view: &View) -> Result<Slug> {
-    Ok(view.fetch::<Organization>(&view.org())?.slug)
+    view.find_key(&BY_SLUG, &slug)
 }
 
 /// The organizations a user is in.

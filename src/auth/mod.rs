@@ -10,7 +10,7 @@ mod tokens;
 
 pub use access::{
     Access, Caller, Gatekeeper, Identity, Presented, Rule, Through, credential_bytes, in_session,
-    org_of_key, organization_named, organizations_of, own_slug,
+    org_of_key, organization_named, organizations_of,
 };
 pub use records::{
     ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted,

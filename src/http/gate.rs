@@ -17,7 +17,7 @@ use super::wire::Progress;
 use super::{
     Body, Context, Reply, body, calls, json_bytes, link_base, problem, wait, watching, write,
 };
-use crate::api::{Action, Method, Named, OrgSlug, Place, Raw, Route, Scope, Who};
+use crate::api::{Action, Method, Named, OrgSlug, Raw, Route, Scope, Who};
 use crate::auth::{Identity, Presented, Rule, Through, org_of_key, organizations_of};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{Org, Tx, View};
@@ -287,24 +287,25 @@ pub(super) fn admit<'v>(
         }
         Scope::Installation => return Ok((Who::Identity(identify()?), *view)),
         Scope::Named(locate) => {
-            let key = if nobody { None } else { org_of_key(&*identify()?) };
-            let place = locate(view, named, key);
-            let open = |place: &Place| place.open && route.rule == Rule::Reader;
+            let is_open = |org| match route.rule {
+                Rule::Reader => (locate.is_open)(&view.of(org), named),
+                _ => Ok(false),
+            };
             if nobody {
-                let open = place.as_ref().is_ok_and(open);
-                let place = place.ok().filter(|_| open);
-                // Whatever else would be told about it: there is no credential.
-                return match place {
-                    Some(place) => Ok((Who::Anyone, view.of(place.org))),
-                    None => identify().map(|who| (Who::Identity(who), *view)),
+                // Whatever else would be told of what is not open: there is no credential.
+                return match (locate.place)(view, named, None) {
+                    Ok(place) if is_open(place.org)? => Ok((Who::Anyone, view.of(place.org))),
+                    _ => identify().map(|who| (Who::Identity(who), *view)),
                 };
             }
-            let place = place?;
+            let place = (locate.place)(view, named, org_of_key(&*identify()?))?;
             match gatekeeper.admit_to(view, presented, place.org) {
-                Err(error) if error.kind() == Kind::NotFound && open(&place) => {
-                    return Ok((Who::Identity(identify()?), view.of(place.org)));
+                Err(error) if error.kind() == Kind::NotFound => {
+                    return match is_open(place.org)? {
+                        true => Ok((Who::Identity(identify()?), view.of(place.org))),
+                        false => Err((place.unknown)()),
+                    };
                 }
-                Err(error) if error.kind() == Kind::NotFound => return Err((place.unknown)()),
                 admitted => admitted?,
             }
         }

@@ -231,7 +231,7 @@ pub(super) async fn refused(passing: &Passing<'_>, named: Named) {
         let view = tx.view();
         let organizations = match (&named.org_slug, scope, auth::org_of_key(&identity)) {
             (_, Scope::Named(locate), key) => {
-                let org = locate(&view, &named, key)?.org;
+                let org = (locate.place)(&view, &named, key)?.org;
                 vec![context.gatekeeper.admit_to(&view, &presented, org)?.org]
             }
             (Some(slug), ..) => vec![context.gatekeeper.admit(&view, &presented, slug)?.org],

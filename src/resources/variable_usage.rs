@@ -125,7 +125,7 @@ enum Shown {
 fn shown_as(view: &View, req: &Req<String>, found: &VariableUse) -> Result<Shown> {
     let Some(registry) = registries::get(view, found.of.registry)? else { return Ok(Shown::Gone) };
     match registry.may_be_used(view, req.caller())? {
-        true => registry.reference(view).map(Shown::As),
+        true => Ok(Shown::As(registry.reference.clone())),
         false => Ok(Shown::Hidden),
     }
 }

@@ -159,20 +159,42 @@ impl<'a> View<'a> {
         index: &'static Index<R, K>,
         key: &K,
     ) -> Result<Option<R>> {
+        let own = key.to_bytes();
+        let Some(record_key) = self.taken_by(index, &own)? else { return Ok(None) };
+        let record_key = [owner::<R>(self.org).as_slice(), &record_key].concat();
+        Ok(Some(self.indexed(index, &own, &record_key)?.1))
+    }
+
+    /// The key of that record, which is not read.
+    pub fn find_key<R: Record, K: Key>(
+        &self,
+        index: &'static Index<R, K>,
+        key: &K,
+    ) -> Result<Option<R::Key>> {
+        let own = key.to_bytes();
+        let Some(record_key) = self.taken_by(index, &own)? else { return Ok(None) };
+        R::Key::read(&mut record_key.as_slice())
+            .map(Some)
+            .ok_or_else(|| dangling(index.name(), &own))
+    }
+
+    /// What a unique index has under this key.
+    fn taken_by<R: Record, K: Key>(
+        &self,
+        index: &'static Index<R, K>,
+        own: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
         debug_assert!(index.is_kept(), "{} is not among its record's indexes", index.name());
         if index.taken().is_none() {
             return Err(Error::internal(format!("{} is not unique", index.name())));
         }
-        let own = key.to_bytes();
-        let owner = owner::<R>(self.org);
-        let mut record_key = None;
-        self.raw_get(index.name(), &[owner.as_slice(), &own].concat(), &mut |value| {
-            record_key = Some([owner.as_slice(), value].concat());
+        let mut found = None;
+        let entry = [owner::<R>(self.org).as_slice(), own].concat();
+        self.raw_get(index.name(), &entry, &mut |value| {
+            found = Some(value.to_vec());
             Ok(())
         })?;
-        let found =
-            record_key.map(|record_key| self.indexed(index, &own, &record_key)).transpose()?;
-        Ok(found.map(|(_, record)| record))
+        Ok(found)
     }
 
     /// One part of the records whose key in `source` begins with `prefix`, those that `keep` keeps.

@@ -315,7 +315,7 @@ impl Tried {
             (&self.ada, with(format!("{{{quoted}: {quoted}}}"))),
             (&self.ada, with(format!("\"{secret}{}\"", "x".repeat(200_000)))),
             (&self.ada, with(format!("\"{secret}\\n\\u0000\""))),
-            (&self.ada, format!("{quoted}")),
+            (&self.ada, quoted.to_string()),
             (&nobody, inside(r#""orgSlug": "acme""#)),
         ] {
             let reply = who.ask(method, target).bytes(sent.clone()).send();

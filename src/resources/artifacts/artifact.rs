@@ -148,7 +148,7 @@ pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<Ar
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::list("/registries/artifacts", Rule::Reader, "artifact.list", list)
-            .scope(Scope::Named(registries::by_reference))
+            .scope(Scope::Named(&registries::BY_REFERENCE))
             .about("List what is published in a registry, what changed last first"),
     ]
 }

@@ -83,7 +83,7 @@ pub(super) fn routes() -> Vec<Route> {
             JUDGE_SECS,
             clone,
         )
-        .scope(Scope::Named(registries::by_reference))
+        .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Publish a version once more, at another name, version or registry"),
     ]
 }

@@ -68,7 +68,7 @@ pub(super) fn show(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> 
     let row = meant(view, &id, &selector, query.model.as_deref())?.ok_or_else(Error::not_found)?;
     let texts = text(view, &row)?;
     Ok(Content {
-        registry_ref: registry.reference(view)?,
+        registry_ref: registry.reference.clone(),
         artifact_type: row.of.kind,
         name: row.of.name,
         version: row.version,
@@ -95,7 +95,7 @@ pub(super) fn routes() -> Vec<Route> {
             show,
             topic,
         )
-        .scope(Scope::Named(registries::by_reference))
+        .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Read what a version says, perhaps once it is another than the caller has"),
     ]
 }

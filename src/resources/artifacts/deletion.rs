@@ -41,7 +41,7 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Removed
     }
     artifact::unpublished(tx, &id)?;
     let payload = json!({
-        "registryId": registry.id, "registryRef": registry.reference(&tx.view())?,
+        "registryId": registry.id, "registryRef": registry.reference,
         "artifactType": id.kind, "name": id.name, "version": version,
     });
     outbox::publish(tx, EventType::RegistryArtifactDeleted, payload)?;
@@ -84,7 +84,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.delete",
             remove,
         )
-        .scope(Scope::Named(registries::by_reference))
+        .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Delete a version, for all models"),
     ]
 }

@@ -165,7 +165,7 @@ pub(super) fn list(view: &View, req: &Req<(), DependentFilter>) -> Result<Page<D
             _ => within(view, req, &id, range),
         },
     };
-    let reference = registry.reference(view)?;
+    let reference = registry.reference.clone();
     Ok(page?.map(|edge| Dependent {
         registry_ref: reference.clone(),
         artifact_type: edge.kind,
@@ -206,7 +206,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.dependents",
             list,
         )
-        .scope(Scope::Named(registries::by_reference))
+        .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("List what imports a promptlet, what was published last first"),
     ]
 }

@@ -163,7 +163,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.diff",
             show,
         )
-        .scope(Scope::Named(registries::by_reference))
+        .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Show how two versions differ"),
     ]
 }

@@ -150,10 +150,10 @@ pub struct DraftInfo {
     updated_at: Time,
 }
 
-fn info(view: &View, registry: &Registry, draft: Draft) -> Result<DraftInfo> {
-    Ok(DraftInfo {
+fn info(registry: &Registry, draft: Draft) -> DraftInfo {
+    DraftInfo {
         id: draft.id,
-        registry_ref: registry.reference(view)?,
+        registry_ref: registry.reference.clone(),
         artifact_type: draft.of.kind,
         prompt_name: draft.of.name,
         draft_version: draft.draft_version,
@@ -162,7 +162,7 @@ fn info(view: &View, registry: &Registry, draft: Draft) -> Result<DraftInfo> {
         created_by: draft.created_by,
         created_at: draft.created_at,
         updated_at: draft.updated_at,
-    })
+    }
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -174,8 +174,8 @@ pub(super) fn list(view: &View, req: &Req<String, DraftFilter>) -> Result<Page<D
         return Ok(Page::whole(Vec::new()));
     };
     let id = ArtifactId { registry: registry.id, kind: req.input.artifact_type, name };
-    view.page(&OUTSTANDING, &id, Order::Descending, &req.part, |_| true)?
-        .try_map(|draft| info(view, &registry, draft))
+    let page = view.page(&OUTSTANDING, &id, Order::Descending, &req.part, |_| true)?;
+    Ok(page.map(|draft| info(&registry, draft)))
 }
 
 pub(super) fn save(tx: &mut Tx, req: &Req<ArtifactName, NewDraft>) -> Result<DraftInfo> {
@@ -212,7 +212,7 @@ pub(super) fn save(tx: &mut Tx, req: &Req<ArtifactName, NewDraft>) -> Result<Dra
         Some(old) => tx.replace(old, &draft)?,
         None => tx.insert(&draft)?,
     }
-    info(&tx.view(), &registry, draft)
+    Ok(info(&registry, draft))
 }
 
 /// An outstanding draft, as a path and the rest of a request name it.
@@ -230,7 +230,7 @@ fn fetch(
 pub(super) fn show(view: &View, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<DraftInfo> {
     let registry = registries::named(view, req.caller(), &req.input.registry_ref)?;
     let draft = fetch(view, &registry, req.input.artifact_type, &req.at)?;
-    info(view, &registry, draft)
+    Ok(info(&registry, draft))
 }
 
 pub(super) fn remove(tx: &mut Tx, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<Removed> {
@@ -276,7 +276,7 @@ pub(super) fn routes() -> Vec<Route> {
     const ALL: &str = "/prompts/{promptName}/drafts";
     const ONE: &str = "/prompts/{promptName}/drafts/{draftId}";
     const PUBLISH: &str = "/prompts/{promptName}/drafts/{draftId}/publish";
-    let scope = Scope::Named(registries::by_reference);
+    let scope = Scope::Named(&registries::BY_REFERENCE);
     vec![
         Route::list(ALL, Rule::Member, "draft.list", list)
             .scope(scope)

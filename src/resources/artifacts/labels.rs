@@ -91,7 +91,7 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Removed> 
 
 pub(super) fn routes() -> Vec<Route> {
     const LABELS: &str = "/registries/artifacts/labels";
-    let scope = Scope::Named(registries::by_reference);
+    let scope = Scope::Named(&registries::BY_REFERENCE);
     vec![
         Route::patch(LABELS, Rule::Member, "artifact_label.move", put)
             .scope(scope)

@@ -131,7 +131,7 @@ fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringM
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 pub(super) fn routes() -> Vec<Route> {
-    let scope = Scope::Named(registries::by_reference);
+    let scope = Scope::Named(&registries::BY_REFERENCE);
     vec![
         Route::ask("/prompts/{promptName}/compile", Rule::Member, "prompt.compile", try_out)
             .scope(scope)

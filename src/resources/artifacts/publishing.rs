@@ -211,7 +211,7 @@ pub fn publish_all(
     for (ready, verdict) in all.into_iter().zip(verdicts) {
         keep(tx, registry, &ready)?;
         governance::settle(tx, registry, &ready.subject(), &verdict)?;
-        let reference = registry.reference(&tx.view())?;
+        let reference = registry.reference.clone();
         made.push(version(reference, ready.row, ready.texts));
     }
     Ok(Outcome::Done(made))
@@ -300,7 +300,7 @@ fn keep(tx: &mut Tx, registry: &Registry, ready: &Ready) -> Result<()> {
     variables::add(tx, row)?;
     artifact::published(tx, &row.of, &row.version)?;
     let payload = json!({
-        "registryId": registry.id, "registryRef": registry.reference(&tx.view())?,
+        "registryId": registry.id, "registryRef": registry.reference,
         "artifactType": row.of.kind, "name": row.of.name, "version": row.version,
         "model": row.model, "versionId": row.id,
     });
@@ -344,7 +344,7 @@ pub(super) fn routes() -> Vec<Route> {
             governance::JUDGE_SECS,
             create,
         )
-        .scope(Scope::Named(registries::by_reference))
+        .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Publish a version of a prompt or promptlet"),
     ]
 }

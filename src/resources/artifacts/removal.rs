@@ -57,7 +57,7 @@ impl Record for DeletedRegistry {
 pub(super) fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
     let registry = registries::named(&tx.view(), req.caller(), &req.at)?;
     let payload = json!({
-        "registryId": registry.id, "registryRef": registry.reference(&tx.view())?,
+        "registryId": registry.id, "registryRef": registry.reference,
         "name": registry.name,
     });
     registries::forget(tx, &registry)?;

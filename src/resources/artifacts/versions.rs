@@ -332,7 +332,7 @@ pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<Art
     let registry = readable(view, req, registry_ref)?;
     let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
     view.fetch::<Artifact>(&id)?;
-    let reference = registry.reference(view)?;
+    let reference = registry.reference.clone();
     let page = view.page(Source::TABLE, &id, Order::Descending, &req.part, |_| true)?;
     Ok(page.map(|row| ArtifactVersionRow::new(reference.clone(), row)))
 }
@@ -342,7 +342,7 @@ pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<Art
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::list("/registries/artifact-versions", Rule::Reader, "artifact_version.list", list)
-            .scope(Scope::Named(registries::by_reference))
+            .scope(Scope::Named(&registries::BY_REFERENCE))
             .about("List the versions of an artifact, the highest first"),
     ]
 }

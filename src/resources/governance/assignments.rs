@@ -135,7 +135,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Resul
         id: tx.new_id(),
         policy_id: policy.id,
         registry_id: registry.id,
-        registry_ref: registry.reference(&tx.view())?,
+        registry_ref: registry.reference.clone(),
         created_by: req.caller().user(),
         created_at: tx.now(),
     };

@@ -98,7 +98,7 @@ pub fn settle(
     verdict: &Verdict,
 ) -> Result<()> {
     tell(tx, registry, subject, verdict, true)?;
-    let registry_ref = registry.reference(&tx.view())?;
+    let registry_ref = registry.reference.clone();
     for issue in &verdict.issues {
         let flag = Flag {
             id: tx.new_id(),
@@ -153,7 +153,7 @@ fn tell(
     };
     let payload = json!({
         "registryId": registry.id,
-        "registryRef": registry.reference(&tx.view())?,
+        "registryRef": registry.reference,
         "artifactType": subject.kind,
         "name": subject.name,
         "version": subject.version,

@@ -229,7 +229,7 @@ fn tell(
     let failed: Vec<_> = done.failed.iter().map(|failed| &failed.name).collect();
     let payload: Value = json!({
         "providerId": provider.id, "providerName": provider.name,
-        "registryId": registry.id, "registryRef": registry.reference(&tx.view())?,
+        "registryId": registry.id, "registryRef": registry.reference,
         "imported": done.imported, "failed": failed,
     });
     outbox::publish(tx, event, payload)

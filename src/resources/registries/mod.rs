@@ -14,13 +14,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Input, Req, Resource, Route, Scope};
-use crate::auth::{Access, Caller, ResourceType, Rule, own_slug};
+use crate::auth::{Access, Caller, ResourceType, Rule};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Slug, Time};
 use crate::store::{ACCESS, AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
 pub use kind::ArtifactType;
-use locate::{RegistryPlace, slug_part};
-pub use locate::{by_path, by_reference};
+use locate::RegistryPlace;
+pub use locate::{BY_PATH, BY_REFERENCE};
 
 /// Registries, and which organization one belongs to.
 pub const RESOURCE: Resource = Resource {
@@ -46,6 +46,8 @@ pub struct Registry {
     pub id: Id<Registry>,
     /// Its slug, unique in the organization. It never changes.
     pub slug: Slug,
+    /// `<orgSlug>/<registrySlug>`, neither of which changes: how requests and answers name it.
+    pub reference: String,
     /// Its name.
     pub name: Name,
     /// What it is for.
@@ -90,14 +92,6 @@ impl Record for Registry {
 }
 
 impl Registry {
-    /// `<orgSlug>/<registrySlug>`, as answers have it.
-    ///
-    /// # Errors
-    /// If the view is of no organization.
-    pub fn reference(&self, view: &View) -> Result<String> {
-        Ok(format!("{}/{}", own_slug(view)?, self.slug))
-    }
-
     /// Whether anybody may read it.
     pub fn is_public(&self) -> bool {
         self.visibility == Visibility::Public
@@ -187,10 +181,10 @@ pub struct RegistryInfo {
     updated_at: Time,
 }
 
-fn info(view: &View, registry: Registry) -> Result<RegistryInfo> {
-    Ok(RegistryInfo {
+fn info(registry: Registry) -> RegistryInfo {
+    RegistryInfo {
         id: registry.id,
-        reference: registry.reference(view)?,
+        reference: registry.reference,
         slug: registry.slug,
         name: registry.name,
         description: registry.description,
@@ -198,7 +192,7 @@ fn info(view: &View, registry: Registry) -> Result<RegistryInfo> {
         access: registry.access,
         created_at: registry.created_at,
         updated_at: registry.updated_at,
-    })
+    }
 }
 
 // ── For other resources ──────────────────────────────────────────────────────
@@ -212,11 +206,11 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Registry>> {
     if !id.is_nothing() {
         return view.get(&id);
     }
-    let Some(slug) = slug_part(view, reference)? else { return Ok(None) };
-    match Slug::parse(slug) {
-        Ok(slug) => view.find(&BY_SLUG, &slug),
-        Err(_) => Ok(None),
-    }
+    let slug = reference.split_once('/').map_or(reference, |(_, slug)| slug);
+    let Ok(slug) = Slug::parse(slug) else { return Ok(None) };
+    let found = view.find(&BY_SLUG, &slug)?;
+    // A slug alone is one of the view's organization; in front of it, no other may stand.
+    Ok(found.filter(|registry| !reference.contains('/') || registry.reference == reference))
 }
 
 /// The registry that a `registryRef` names, for a member's use.
@@ -289,12 +283,11 @@ fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>
         req.input.visibility.is_none_or(|visibility| registry.visibility == visibility)
             && may_see(registry)
     };
-    view.page(Source::TABLE, &(), Order::Descending, &req.part, wanted)?
-        .try_map(|registry| info(view, registry))
+    Ok(view.page(Source::TABLE, &(), Order::Descending, &req.part, wanted)?.map(info))
 }
 
 fn show(view: &View, req: &Req<String, RegistryQuery>) -> Result<RegistryInfo> {
-    info(view, readable(view, req.caller_if_any(), &req.at)?)
+    readable(view, req.caller_if_any(), &req.at).map(info)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
@@ -308,6 +301,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
     let registry = Registry {
         id: tx.new_id(),
         slug: new.slug.clone(),
+        reference: format!("{}/{}", req.caller().org_slug, new.slug),
         name: new.name.clone(),
         description: new.description.clone(),
         visibility: new.visibility.unwrap_or_default(),
@@ -317,7 +311,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
     };
     tx.insert(&registry)?;
     tx.insert(&RegistryPlace { id: registry.id, org: tx.org() })?;
-    info(&tx.view(), registry)
+    Ok(info(registry))
 }
 
 fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo> {
@@ -334,7 +328,7 @@ fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo>
         // Whoever waits for something in it may no longer read it.
         tx.signal(ACCESS);
     }
-    info(&tx.view(), new)
+    Ok(info(new))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -346,7 +340,7 @@ fn routes() -> Vec<Route> {
         Route::post("/registries", Rule::SessionAdmin, "registry.create", create)
             .about("Make a registry"),
         Route::get("/registries/{registrySlug}", Rule::Reader, "registry.show", show)
-            .scope(Scope::Named(by_path))
+            .scope(Scope::Named(&BY_PATH))
             .about("Show a registry"),
         Route::patch("/registries/{registrySlug}", Rule::SessionAdmin, "registry.update", change)
             .about("Change a registry"),

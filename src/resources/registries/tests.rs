@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::api::{Named, Place};
+use crate::api::Named;
 use crate::base::Kind;
 use crate::resources::testing::World;
 use crate::store::Org;
@@ -17,7 +17,8 @@ pub fn make(world: &World, slug: &str, more: serde_json::Value) -> Result<Regist
     world.write_as(&world.owner, create, (), World::input(new)?)
 }
 
-fn locate_in(world: &World, org_slug: Option<&str>, reference: &str) -> Result<Place> {
+/// The organization that a request's words lead to, and whether what they name is open to anybody.
+fn locate_in(world: &World, org_slug: Option<&str>, reference: &str) -> Result<(Id<Org>, bool)> {
     locate_with(world, org_slug, reference, None)
 }
 
@@ -26,13 +27,14 @@ fn locate_with(
     org_slug: Option<&str>,
     reference: &str,
     key: Option<Id<Org>>,
-) -> Result<Place> {
+) -> Result<(Id<Org>, bool)> {
     let named = Named {
         org_slug: org_slug.map(String::from),
         registry_ref: Some(reference.into()),
         params: vec![],
     };
-    world.store.read(Id::NOTHING, |view| by_reference(view, &named, key))
+    let org = world.store.read(Id::NOTHING, |view| (BY_REFERENCE.place)(view, &named, key))?.org;
+    Ok((org, world.store.read(org, |view| (BY_REFERENCE.is_open)(view, &named))?))
 }
 
 #[test]
@@ -48,8 +50,8 @@ fn a_registry_is_found_by_its_id_its_full_reference_and_under_a_key_by_its_slug(
         (Some("acme"), "acme/main".to_string(), None),
         (Some("acme"), made.id.to_string(), None),
     ] {
-        let place = locate_with(&world, org_slug, &reference, key).unwrap();
-        assert_eq!((place.org, place.open), (world.org, false), "{org_slug:?} {reference}");
+        let located = locate_with(&world, org_slug, &reference, key).unwrap();
+        assert_eq!(located, (world.org, false), "{org_slug:?} {reference}");
     }
     let alone = locate_in(&world, None, "main").err().unwrap();
     assert_eq!((alone.kind(), alone.issues()[0].path.as_str()), (Kind::Invalid, "registryRef"));
@@ -64,7 +66,7 @@ fn a_reference_and_an_organization_that_differ_name_nothing() {
     assert_eq!(foreign.kind(), Kind::NotFound);
     // In the organization that was named there is no such registry.
     let elsewhere = locate_in(&world, Some("other"), &made.id.to_string()).unwrap();
-    assert_eq!((elsewhere.org, elsewhere.open), (other, false));
+    assert_eq!(elsewhere, (other, false));
     for reference in ["nowhere/main", "01890a5d-ac96-774b-bcce-b302099a8057", "a/b/c"] {
         assert_eq!(locate_in(&world, None, reference).err().unwrap().kind(), Kind::NotFound);
     }
@@ -75,9 +77,9 @@ fn only_what_is_public_is_open() {
     let world = World::new();
     make(&world, "open", json!({"visibility": "public", "access": "restricted"})).unwrap();
     make(&world, "closed", json!({})).unwrap();
-    assert!(locate_in(&world, None, "acme/open").unwrap().open);
-    assert!(!locate_in(&world, None, "acme/closed").unwrap().open);
-    assert!(!locate_in(&world, None, "acme/never").unwrap().open);
+    assert!(locate_in(&world, None, "acme/open").unwrap().1);
+    assert!(!locate_in(&world, None, "acme/closed").unwrap().1);
+    assert!(!locate_in(&world, None, "acme/never").unwrap().1);
     let read = |reference: &str| {
         world.store.read(world.org, |view| readable(view, None, reference).map(|found| found.slug))
     };

@@ -27,6 +27,7 @@ pub fn with_access(world: &World, slug: &'static str, access: Access) -> Registr
         let registry = Registry {
             id: tx.new_id(),
             slug: Slug::parse(slug).unwrap(),
+            reference: format!("acme/{slug}"),
             name: Name::parse(slug).unwrap(),
             description: None,
             visibility: Visibility::Private,
