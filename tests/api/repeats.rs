@@ -111,3 +111,18 @@ fn of_many_at_once_with_one_key_one_does_it_and_all_get_its_answer() {
     assert!(replies.iter().all(|reply| reply.ok() == replies[0].ok()));
     assert_eq!(acme.key.get("/tools").items().len(), 1);
 }
+
+#[test]
+fn publishing_is_repeated_as_all_else_is_where_nobody_outside_is_asked() {
+    let acme = World::new();
+    acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let new = json!({
+        "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt", "name": "p",
+        "version": "1.0.0", "source": "x",
+    });
+    let publish = |_| keyed(&acme.key, "once", "/registries/artifacts", new.clone());
+    let replies = at_once(16, publish);
+    let replayed = replies.iter().filter(|r| r.header("idempotency-replayed").is_some()).count();
+    assert!(replies.iter().all(|reply| reply.ok() == replies[0].ok()));
+    assert_eq!(replayed, 15);
+}
