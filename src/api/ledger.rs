@@ -129,7 +129,7 @@ pub struct Kept {
     pub request: [u8; 32],
     /// A keyed hash of the body.
     pub body: [u8; 32],
-    /// The answer; none where it showed a secret.
+    /// The answer; none where it showed a secret or was too large.
     pub answer: Option<Vec<u8>>,
     /// When.
     pub at: Time,

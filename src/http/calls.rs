@@ -102,8 +102,8 @@ pub(super) async fn write(
     named: &Named,
     repeatable: Option<Repeatable>,
 ) -> Result<Response<Reply>> {
-    let under_way = &passing.context.under_way;
-    let _turn = repeatable.map(|this| under_way.begin(this.request)).transpose()?;
+    // Where nobody outside is asked, the store alone puts repeats in a row.
+    let mut turn = None;
     let operation = Arc::new(Mutex::new(operation));
     let mut errand = errand(passing, total);
     for _ in 0..MAX_ROUNDS {
@@ -125,6 +125,9 @@ pub(super) async fn write(
         let asked = std::mem::take(&mut *asked.lock().map_err(|_| endless())?);
         if asked.is_empty() {
             return answer;
+        }
+        if let (None, Some(this)) = (&turn, repeatable) {
+            turn = Some(passing.context.under_way.begin(this.request)?);
         }
         errand.run(asked).await;
     }

@@ -27,6 +27,10 @@ pub(super) struct Expected {
     pub reading: Option<Reading>,
 }
 
+/// Answers of up to so many bytes are kept: with what stands beside it, one must fit into a record
+/// (2 MiB). A text that was compiled may be larger as JSON.
+const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024 - 1024;
+
 /// What makes a request the same as one before.
 #[derive(Clone, Copy)]
 pub(super) struct Repeatable {
@@ -76,7 +80,11 @@ pub(super) async fn write(
         }
         if let Some(repeatable) = &repeatable {
             let shows_secret = route.secret.is_some_and(|field| has(&answer.body, field));
-            keep(tx, repeatable, (!shows_secret).then_some(&answer.body))?;
+            let is_kept = !shows_secret && answer.body.len() <= MAX_KEPT_BYTES;
+            // What changed nothing may as well be asked again.
+            if is_kept || route.shape == Shape::Change {
+                keep(tx, repeatable, is_kept.then_some(&answer.body))?;
+            }
         }
         Ok(Done::Now(answer))
     });
@@ -159,7 +167,8 @@ fn replay(tx: &Tx, repeatable: &Repeatable) -> Result<Option<Vec<u8>>> {
     kept.answer.map(Some).ok_or_else(|| {
         Error::conflict(
             "answer_not_kept",
-            "this was done before, and its answer held a secret that is shown only once",
+            "this was done before, and its answer is not kept: it held a secret that is shown only \
+             once, or had more than 2 MiB",
         )
     })
 }

@@ -252,6 +252,40 @@ fn who_waits_in_vain_is_told_that_nothing_changed() {
 }
 
 #[test]
+fn who_waits_hears_at_once_that_they_may_no_longer_read() {
+    let acme = World::new();
+    registry(&acme, "main", json!({"visibility": "public"}));
+    prompt(&acme, "p", "1.0.0", "one");
+    let tag = content(&acme, "p", "").header("etag").unwrap().to_string();
+    let waits = |caller: &Caller| {
+        let mut waiting = wait(&acme, caller, "", &tag, 30);
+        // By the time that all of these are answered, it waits.
+        (0..20).for_each(|_| drop(acme.owner.get("/registries").ok()));
+        move || (waiting.reply(false).unwrap().status, Instant::now())
+    };
+    let change = |fields: Value| {
+        acme.owner.patch("/registries/main", fields).ok();
+        Instant::now()
+    };
+    let stranger = World::new();
+    let (mut nobody, mut foreign) = (waits(&acme.nobody), waits(&stranger.key));
+    let changed = change(json!({"visibility": "private"}));
+    for (heard, status) in [(nobody(), 401), (foreign(), 404)] {
+        assert_eq!(heard.0, status);
+        assert!(heard.1 < changed + SOON);
+    }
+    let mut member = waits(&acme.member);
+    let changed = change(json!({"access": "restricted"}));
+    let heard = member();
+    assert!(heard.0 == 403 && heard.1 < changed + SOON, "{heard:?}");
+    let mut owner = waits(&acme.owner);
+    acme.owner.delete("/registries/main").ok();
+    let changed = Instant::now();
+    let heard = owner();
+    assert!(heard.0 == 404 && heard.1 < changed + SOON, "{heard:?}");
+}
+
+#[test]
 fn labels_are_moved_and_taken_off() {
     let acme = acme();
     prompt(&acme, "p", "1.0.0", "one");

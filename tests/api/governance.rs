@@ -211,6 +211,33 @@ fn a_slow_judge_keeps_nobody_else_waiting() {
     });
 }
 
+#[test]
+fn a_repeat_while_the_first_still_asks_a_judge_is_told_to_wait() {
+    let acme = World::new();
+    let (release, released) = channel::<()>();
+    let (came, coming) = channel::<()>();
+    let released = Mutex::new(released);
+    let slow = Receiver::responding(move |_| {
+        came.send(()).unwrap();
+        let _ = released.lock().unwrap().recv();
+        String::new()
+    });
+    let body = json!({"text": "Hello", "policyIds": [judge(&acme, &slow)]});
+    let check = || {
+        let ask = acme.member.ask("POST", "/governance/check").with("Idempotency-Key", "once");
+        ask.org_json(body.clone()).send()
+    };
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| check().status);
+        coming.recv().unwrap();
+        let repeated = check();
+        repeated.refused(409, "still_under_way");
+        assert!(repeated.header("retry-after").is_some());
+        drop(release);
+        assert_eq!(asking.join().unwrap(), 502);
+    });
+}
+
 // ── Publishing ───────────────────────────────────────────────────────────────
 
 /// An organization whose registry `main` has these policies.

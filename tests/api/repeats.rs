@@ -111,3 +111,40 @@ fn of_many_at_once_with_one_key_one_does_it_and_all_get_its_answer() {
     assert!(replies.iter().all(|reply| reply.ok() == replies[0].ok()));
     assert_eq!(acme.key.get("/tools").items().len(), 1);
 }
+
+#[test]
+fn publishing_is_repeated_as_all_else_is_where_nobody_outside_is_asked() {
+    let acme = World::new();
+    acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let new = json!({
+        "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt", "name": "p",
+        "version": "1.0.0", "source": "x",
+    });
+    let publish = |_| keyed(&acme.key, "once", "/registries/artifacts", new.clone());
+    let replies = at_once(16, publish);
+    let replayed = replies.iter().filter(|r| r.header("idempotency-replayed").is_some()).count();
+    assert!(replies.iter().all(|reply| reply.ok() == replies[0].ok()));
+    assert_eq!(replayed, 15);
+}
+
+#[test]
+fn an_answer_that_is_too_large_to_be_kept_is_given_once_and_what_only_asks_may_ask_again() {
+    let acme = World::new();
+    acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let new = |kind: &str, source: &str| {
+        json!({
+            "registryRef": format!("{}/main", acme.slug), "artifactType": kind, "name": "p",
+            "version": "1.0.0", "source": source,
+        })
+    };
+    // As JSON, each of these characters takes six bytes.
+    let part = "\u{1}".repeat(150_000);
+    acme.key.post("/registries/artifacts", new("promptlet", &part)).ok();
+    let large = new("prompt", &"{{ import \"p\" }}".repeat(6));
+    let publish = || keyed(&acme.key, "once", "/registries/artifacts", large.clone());
+    publish().ok();
+    publish().refused(409, "answer_not_kept");
+    for _ in 0..2 {
+        keyed(&acme.key, "once", "/prompts/p/compile", large.clone()).ok();
+    }
+}

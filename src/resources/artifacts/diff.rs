@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use similar::{Algorithm, TextDiff};
+use similar::{Algorithm, DiffOp, DiffTag, TextDiff};
 
 use super::{ArtifactId, ArtifactType, Published, meant, readable, text};
 use crate::api::{Input, Req, Route, Scope};
@@ -87,14 +87,24 @@ pub(super) fn show(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Diff>
     })
 }
 
-/// A unified diff.
+/// A unified diff. A line ends in `\n` and nowhere else, as whoever applies it reads it.
 fn unified(old: &str, new: &str, (from, to): (&str, &str)) -> String {
     let changed = Changed::between(old, new);
-    if changed.old.len().max(changed.new.len()) > MAX_COMPARED_LINES {
-        return changed.as_one_hunk(from, to);
+    let hunks = match changed.old.len().max(changed.new.len()) > MAX_COMPARED_LINES {
+        true => vec![changed.as_one_hunk()],
+        false => TextDiff::configure()
+            .algorithm(Algorithm::Myers)
+            .diff_slices(&changed.old_lines, &changed.new_lines)
+            .grouped_ops(CONTEXT_LINES),
+    };
+    if hunks.is_empty() {
+        return String::new();
     }
-    let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_lines(old, new);
-    diff.unified_diff().context_radius(CONTEXT_LINES).header(from, to).to_string()
+    let mut text = format!("--- {from}\n+++ {to}\n");
+    for hunk in &hunks {
+        changed.write(hunk, &mut text);
+    }
+    text
 }
 
 /// Two texts as lines, and what lies between their common beginning and end.
@@ -118,12 +128,26 @@ impl<'a> Changed<'a> {
     }
 
     /// All that lies between as taken out and put in anew.
-    fn as_one_hunk(&self, from: &str, to: &str) -> String {
-        let first = self.old.start.saturating_sub(CONTEXT_LINES);
+    fn as_one_hunk(&self) -> Vec<DiffOp> {
+        let same = |old_index, new_index, len| DiffOp::Equal { old_index, new_index, len };
+        let before = self.old.start.min(CONTEXT_LINES);
         let after = CONTEXT_LINES.min(self.old_lines.len() - self.old.end);
-        let shown = |changed: &Range<usize>| first..changed.end + after;
-        let (old, new) = (place(&shown(&self.old)), place(&shown(&self.new)));
-        let mut text = format!("--- {from}\n+++ {to}\n@@ -{old} +{new} @@\n");
+        let replaced = DiffOp::Replace {
+            old_index: self.old.start,
+            old_len: self.old.len(),
+            new_index: self.new.start,
+            new_len: self.new.len(),
+        };
+        let first = self.old.start - before;
+        vec![same(first, first, before), replaced, same(self.old.end, self.new.end, after)]
+    }
+
+    /// Writes a hunk: its place, then its lines.
+    fn write(&self, hunk: &[DiffOp], text: &mut String) {
+        let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { return };
+        let old = place(&(first.old_range().start..last.old_range().end));
+        let new = place(&(first.new_range().start..last.new_range().end));
+        text.push_str(&format!("@@ -{old} +{new} @@\n"));
         let mut write = |sign: char, lines: &[&str]| {
             for line in lines {
                 text.push(sign);
@@ -133,11 +157,15 @@ impl<'a> Changed<'a> {
                 }
             }
         };
-        write(' ', &self.old_lines[first..self.old.start]);
-        write('-', &self.old_lines[self.old.clone()]);
-        write('+', &self.new_lines[self.new.clone()]);
-        write(' ', &self.old_lines[self.old.end..self.old.end + after]);
-        text
+        for part in hunk {
+            let (old, new) = (part.old_range(), part.new_range());
+            if part.tag() == DiffTag::Equal {
+                write(' ', &self.old_lines[old]);
+            } else {
+                write('-', &self.old_lines[old]);
+                write('+', &self.new_lines[new]);
+            }
+        }
     }
 }
 
@@ -201,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hunk_is_written_as_hunks_are() {
+    fn hunks_are_written_as_they_usually_are() {
         for (old, new) in [
             ("a\nb\nc\nd\ne\n", "a\nb\nx\nd\ne\n"),
             ("a\nb\nc\nd\ne\nf\ng\nh\ni", "a\nb\nc\nd\nx\ny\nf\ng\nh\ni"),
@@ -211,8 +239,23 @@ mod tests {
             ("a\nb\n", "a\n"),
             ("1\n1\n1\n", "1\n1\n"),
         ] {
-            let ours = Changed::between(old, new).as_one_hunk("1.0.0", "1.1.0");
-            assert_eq!(ours, unified(old, new, ("1.0.0", "1.1.0")), "{old:?} {new:?}");
+            let expected = TextDiff::from_lines(old, new)
+                .unified_diff()
+                .context_radius(CONTEXT_LINES)
+                .header("1.0.0", "1.1.0")
+                .to_string();
+            assert_eq!(unified(old, new, ("1.0.0", "1.1.0")), expected, "{old:?} {new:?}");
+            let changed = Changed::between(old, new);
+            let mut one_hunk = "--- 1.0.0\n+++ 1.1.0\n".to_string();
+            changed.write(&changed.as_one_hunk(), &mut one_hunk);
+            assert_eq!(one_hunk, expected, "{old:?} {new:?}");
         }
+    }
+
+    #[test]
+    fn only_a_line_feed_ends_a_line() {
+        let expected = "--- 1.0.0\n+++ 1.1.0\n@@ -1,2 +1,2 @@\n-a\rb\n+a\rc\n d\r\n\\ No newline at \
+                        end of file\n";
+        assert_eq!(unified("a\rb\nd\r", "a\rc\nd\r", ("1.0.0", "1.1.0")), expected);
     }
 }

@@ -16,7 +16,7 @@ use crate::base::{Id, Result};
 use crate::outbox::{self, EventType, SWEEP_ROWS, Settings, Sweep, Swept, remove_first};
 use crate::resources::governance;
 use crate::resources::registries::{self, Registry};
-use crate::store::{Order, Record, Source, Tx};
+use crate::store::{Order, Record, Source, Step, Tx};
 
 type Clear = fn(&mut Tx, Id<Registry>, usize) -> Result<usize>;
 
@@ -25,9 +25,9 @@ type Clear = fn(&mut Tx, Id<Registry>, usize) -> Result<usize>;
 const CLEARS: &[Clear] = &[
     |tx, registry, at_most| remove_first::<Artifact>(tx, &registry, at_most),
     clear_versions,
-    |tx, registry, at_most| remove_first::<VersionText>(tx, &registry, at_most),
+    clear_texts,
     |tx, registry, at_most| remove_first::<ImportEdge>(tx, &registry, at_most),
-    |tx, registry, at_most| remove_first::<Draft>(tx, &registry, at_most),
+    clear_drafts,
     governance::forget_registry,
     clear_grants,
 ];
@@ -35,6 +35,10 @@ const CLEARS: &[Clear] = &[
 /// A deletion clears so many rows itself: most registries have fewer, and with their index entries
 /// they are well within what one transaction may change.
 const AT_ONCE: usize = 1000;
+
+/// A row counts once more for each 16 KiB in it: a thousand rows of the largest would be 2 GB in
+/// memory.
+const BYTES_OF_ONE: usize = 16 * 1024;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -77,18 +81,53 @@ fn clear(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
 }
 
 fn clear_versions(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
-    let mut cleared = 0;
     // What a version mentions goes with it, and may be many rows.
-    while cleared < at_most {
-        let Some(row) = tx.view().first(Source::<Published>::TABLE, &registry, Order::Ascending)?
-        else {
-            break;
-        };
-        variables::forget(tx, &row)?;
-        tx.remove(&row)?;
-        cleared += 1 + row.variables.len();
+    let weight = |row: &Published| row.variables.len() + weight_of(row.metadata.text_len());
+    let (rows, cleared) = first_within(tx, registry, at_most, weight)?;
+    for row in &rows {
+        variables::forget(tx, row)?;
+        tx.remove(row)?;
     }
-    Ok(cleared.min(at_most))
+    Ok(cleared)
+}
+
+fn clear_texts(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
+    let weight = |text: &VersionText| weight_of(text.source.len() + text.compiled().len());
+    let (texts, cleared) = first_within(tx, registry, at_most, weight)?;
+    texts.iter().try_for_each(|text| tx.remove(text))?;
+    Ok(cleared)
+}
+
+fn clear_drafts(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
+    let weight = |draft: &Draft| weight_of(draft.body.len() + draft.metadata.text_len());
+    let (drafts, cleared) = first_within(tx, registry, at_most, weight)?;
+    drafts.iter().try_for_each(|draft| tx.remove(draft))?;
+    Ok(cleared)
+}
+
+/// What a row with so many bytes of text counts.
+fn weight_of(bytes: usize) -> usize {
+    1 + bytes / BYTES_OF_ONE
+}
+
+/// The first rows of a registry, until they count as much as they may, and what they count. Where
+/// it is less, these are all.
+fn first_within<R: Record>(
+    tx: &Tx,
+    registry: Id<Registry>,
+    at_most: usize,
+    weight: impl Fn(&R) -> usize,
+) -> Result<(Vec<R>, usize)> {
+    let mut rows = Vec::new();
+    let mut count = 0;
+    if at_most > 0 {
+        tx.view().each(Source::TABLE, &registry, Order::Ascending, |row| {
+            count += weight(&row);
+            rows.push(row);
+            Ok(if count < at_most { Step::More } else { Step::Enough })
+        })?;
+    }
+    Ok((rows, count.min(at_most)))
 }
 
 fn clear_grants(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
