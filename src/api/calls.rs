@@ -1,9 +1,11 @@
-//! Answers from outside, as an operation gets them without leaving its transaction.
+//! Answers that take long, as an operation gets them without leaving its transaction: those from
+//! outside, and those that the processor is long about. In a transaction they would keep all who
+//! write waiting.
 //!
 //! It asks for what it needs. What is not known yet is noted, the operation goes on with anything
-//! and what it wrote is dropped; then the calls are made and it runs again, with their answers.
-//! So an operation that calls stays a function of the state and of what it heard, and its last run
-//! sees both as they are when it is committed.
+//! and what it wrote is dropped; then the calls are made, the searches done, and it runs again, with
+//! the answers. So such an operation stays a function of the state and of what it heard, and its
+//! last run sees both as they are when it is committed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,50 +13,94 @@ use std::sync::Arc;
 use crate::base::{Error, Result};
 use crate::outside::{Call, Heard};
 
-/// What tells one call from another: a hash of everything in it.
-type Tag = [u8; 32];
+/// What tells one call, or one search, from another: a hash of all that its answer follows from.
+pub type Tag = [u8; 32];
 
-/// What was heard so far, for all runs of one operation.
-pub type Known = Arc<HashMap<Tag, Heard>>;
+/// A search that takes long: whether something is there, the same for the same tag at any time.
+pub type Search = Box<dyn FnOnce() -> Result<bool> + Send>;
 
-/// The calls of one run of an operation.
+/// What was heard and found out so far, for all runs of one operation.
+#[derive(Clone, Default)]
+pub struct Known {
+    /// What came of the calls.
+    pub heard: Arc<HashMap<Tag, Heard>>,
+    /// What came of the searches.
+    pub found: Arc<HashMap<Tag, bool>>,
+}
+
+/// What has to be known before a run counts.
+#[derive(Default)]
+pub struct Asked {
+    /// The calls to make.
+    pub calls: Vec<(Tag, Call)>,
+    /// The searches to make.
+    pub searches: Vec<(Tag, Search)>,
+}
+
+impl Asked {
+    /// Whether everything was known.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.searches.is_empty()
+    }
+}
+
+/// The calls and searches of one run of an operation.
 #[derive(Default)]
 pub struct Calls {
     known: Known,
-    asked: Vec<(Tag, Call)>,
+    asked: Asked,
 }
 
 impl Calls {
     /// For a run that knows this.
     pub fn new(known: Known) -> Self {
-        Calls { known, asked: Vec::new() }
+        Calls { known, asked: Asked::default() }
     }
 
     /// What came of this call, if it was made. Otherwise it will be: go on with anything, for
     /// nothing of this run is kept.
     pub fn send(&mut self, call: Call) -> Option<Heard> {
         let tag = tag(&call);
-        let heard = self.known.get(&tag).cloned();
-        if heard.is_none() && self.asked.iter().all(|(asked, _)| *asked != tag) {
-            self.asked.push((tag, call));
+        let heard = self.known.heard.get(&tag).cloned();
+        if heard.is_none() && self.asked.calls.iter().all(|(asked, _)| *asked != tag) {
+            self.asked.calls.push((tag, call));
         }
         heard
+    }
+
+    /// What came of this search, if it was made. Otherwise it will be, as with [`Calls::send`].
+    pub fn find_out(&mut self, tag: Tag, search: impl FnOnce() -> Search) -> Option<bool> {
+        let found = self.known.found.get(&tag).copied();
+        if found.is_none() && self.asked.searches.iter().all(|(asked, _)| *asked != tag) {
+            self.asked.searches.push((tag, search()));
+        }
+        found
     }
 
     /// Takes an answer as heard.
     #[cfg(test)]
     pub fn hear(&mut self, call: &Call, heard: Heard) {
-        Arc::make_mut(&mut self.known).insert(tag(call), heard);
+        Arc::make_mut(&mut self.known.heard).insert(tag(call), heard);
+    }
+
+    /// Makes the searches that were asked for; says whether there were any.
+    #[cfg(test)]
+    pub fn search(&mut self) -> bool {
+        let searches = std::mem::take(&mut self.asked.searches);
+        let were_any = !searches.is_empty();
+        let found = searches.into_iter().map(|(tag, search)| (tag, search().unwrap()));
+        Arc::make_mut(&mut self.known.found).extend(found);
+        were_any
     }
 
     /// The calls asked for so far.
     #[cfg(test)]
     pub fn asked(&self) -> Vec<&Call> {
-        self.asked.iter().map(|(_, call)| call).collect()
+        self.asked.calls.iter().map(|(_, call)| call).collect()
     }
 
-    /// The calls that have to be made before this run counts.
-    pub fn into_asked(self) -> Vec<(Tag, Call)> {
+    /// What has to be known before this run counts.
+    pub fn into_asked(self) -> Asked {
         self.asked
     }
 }
@@ -130,11 +176,23 @@ mod tests {
         assert!(calls.send(call("http://b.test/")).is_none());
         assert!(calls.send(call("http://a.test/")).is_none());
         let asked = calls.into_asked();
-        assert_eq!(asked.len(), 2);
+        assert_eq!(asked.calls.len(), 2);
         let answer = Answer { status: 200, headers: vec![], body: vec![] };
         let mut calls = Calls::default();
-        calls.hear(&asked[0].1, Heard { answer: Ok(answer), took: Duration::ZERO });
+        calls.hear(&asked.calls[0].1, Heard { answer: Ok(answer), took: Duration::ZERO });
         assert!(calls.send(call("http://a.test/")).is_some());
+        assert!(calls.into_asked().is_empty());
+    }
+
+    #[test]
+    fn a_search_is_made_once_and_its_finding_is_given() {
+        let mut calls = Calls::default();
+        let yes = || -> Search { Box::new(|| Ok(true)) };
+        assert_eq!(calls.find_out([1; 32], yes), None);
+        assert_eq!(calls.find_out([1; 32], || panic!("it is asked for already")), None);
+        assert_eq!(calls.asked.searches.len(), 1);
+        assert!(calls.search());
+        assert_eq!(calls.find_out([1; 32], || panic!("it is known")), Some(true));
         assert!(calls.into_asked().is_empty());
     }
 }

@@ -15,7 +15,7 @@ pub use action::{
     Action, Answer, Bound, CallingRead, CallingWrite, HashAction, Look, Reading, Taken, TakenPart,
     WaitAction, WatchAction, Work, Writing,
 };
-pub use calls::{Calls, Known, Outcome};
+pub use calls::{Asked, Calls, Known, Outcome, Search};
 pub use read::Input;
 pub use request::{At, Empty, OrgSlug, Parts, PathPart, Raw, Removed, Req, Who};
 pub use route::{Method, Route, Shape};

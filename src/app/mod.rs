@@ -19,7 +19,7 @@ use crate::api::openapi;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Gatekeeper, Tokens};
 use crate::base::{Error, Id, Result};
-use crate::http::{self, Context, KeyUses, Limits, Metrics, Router, Strangers, UnderWay};
+use crate::http::{self, Context, KeyUses, Limits, Metrics, Router, Searches, Strangers, UnderWay};
 use crate::outbox::Settings;
 use crate::outbox::runner::Runner;
 use crate::outside::{self, Outside};
@@ -92,6 +92,7 @@ impl Server {
             gatekeeper: Gatekeeper::new(Tokens::new(store.keys())),
             passwords: Passwords::default(),
             outside: outside.clone(),
+            searches: Searches::default(),
             under_way: UnderWay::default(),
             strangers: Strangers::default(),
             limits: Limits::new(config.rate_limit),

@@ -1,19 +1,21 @@
-//! Carrying out operations that need answers from outside: run, make the calls that the run asked
-//! for, run again, until it asks for none. See [`crate::api::Calls`].
+//! Carrying out operations that need answers from outside, or searches that take long: run, make the
+//! calls and searches that the run asked for, run again, until it asks for none. See
+//! [`crate::api::Calls`].
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::Response;
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
 
 use super::Reply;
 use super::gate::Passing;
 use super::write::{self, Repeatable};
-use crate::api::{CallingRead, CallingWrite, Calls, Known, Named, Outcome};
+use crate::api::{Asked, CallingRead, CallingWrite, Calls, Known, Named, Outcome, Search};
 use crate::base::{Error, Result};
-use crate::outside::{Call, Outside};
+use crate::outside::Outside;
 
 /// Calls of one request at a time: enough to fetch a list quickly, few enough not to look like an
 /// attack to whoever is called.
@@ -50,9 +52,56 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// Requests that search at a time: on a small machine more would starve everybody else.
+const SEARCHING_AT_ONCE: usize = 2;
+
+/// Who waits longer for a place to search gets 503.
+const SEARCH_WAIT: Duration = Duration::from_secs(5);
+
+/// One request may search so long. A search is not broken off; the next is not begun.
+const SEARCH_TIME: Duration = Duration::from_secs(10);
+
+/// Where searches are made: on threads of their own, never in a transaction.
+pub struct Searches(Arc<Semaphore>);
+
+impl Default for Searches {
+    fn default() -> Self {
+        Searches(Arc::new(Semaphore::new(SEARCHING_AT_ONCE)))
+    }
+}
+
+impl Searches {
+    /// What came of each of these searches, in their order.
+    ///
+    /// # Errors
+    /// 503 when there was no place to make them, or no time to make them all.
+    async fn make(&self, searches: Vec<Search>) -> Result<Vec<bool>> {
+        let Ok(Ok(place)) = timeout(SEARCH_WAIT, self.0.clone().acquire_owned()).await else {
+            return Err(Error::busy("overloaded", "too many texts are examined; try again", 5));
+        };
+        let found = tokio::task::spawn_blocking(move || {
+            // Who hangs up meanwhile makes no room for another.
+            let _place = place;
+            let begin = Instant::now();
+            let in_time = |search: Search| match begin.elapsed() < SEARCH_TIME {
+                true => search(),
+                false => Err(Error::busy(
+                    "too_slow",
+                    "the patterns of the policies take more than 10 s for this text; shorten \
+                     either, or try again when the server has less to do",
+                    10,
+                )),
+            };
+            searches.into_iter().map(in_time).collect()
+        });
+        found.await.map_err(|e| Error::internal(format!("searching failed: {e}")))?
+    }
+}
+
 /// What was heard so far, and until when there is time to hear more.
 struct Errand<'a> {
     outside: &'a Outside,
+    searches: &'a Searches,
     known: Known,
     total: Duration,
     /// From the first call on: the store may have let us wait before.
@@ -60,11 +109,19 @@ struct Errand<'a> {
 }
 
 impl Errand<'_> {
-    async fn run(&mut self, asked: Vec<([u8; 32], Call)>) {
-        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
-        let (tags, calls): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-        let heard = self.outside.send_all(calls, AT_ONCE, deadline).await;
-        Arc::make_mut(&mut self.known).extend(tags.into_iter().zip(heard));
+    async fn run(&mut self, asked: Asked) -> Result<()> {
+        if !asked.searches.is_empty() {
+            let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
+            let found = self.searches.make(searches).await?;
+            Arc::make_mut(&mut self.known.found).extend(tags.into_iter().zip(found));
+        }
+        if !asked.calls.is_empty() {
+            let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
+            let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();
+            let heard = self.outside.send_all(calls, AT_ONCE, deadline).await;
+            Arc::make_mut(&mut self.known.heard).extend(tags.into_iter().zip(heard));
+        }
+        Ok(())
     }
 }
 
@@ -89,7 +146,7 @@ pub(super) async fn read(
         if asked.is_empty() {
             return answer.map(|answer| passing.conditional(answer.body));
         }
-        errand.run(asked).await;
+        errand.run(asked).await?;
     }
     Err(endless())
 }
@@ -107,7 +164,7 @@ pub(super) async fn write(
     let operation = Arc::new(Mutex::new(operation));
     let mut errand = errand(passing, total);
     for _ in 0..MAX_ROUNDS {
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let asked = Arc::new(Mutex::new(Asked::default()));
         let attempt: write::Operation = {
             let (operation, known) = (operation.clone(), errand.known.clone());
             let asked = asked.clone();
@@ -129,13 +186,14 @@ pub(super) async fn write(
         if let (None, Some(this)) = (&turn, repeatable) {
             turn = Some(passing.context.under_way.begin(this.request)?);
         }
-        errand.run(asked).await;
+        errand.run(asked).await?;
     }
     Err(endless())
 }
 
 fn errand<'a>(passing: &Passing<'a>, total: Duration) -> Errand<'a> {
-    Errand { outside: &passing.context.outside, known: Known::default(), total, deadline: None }
+    let (outside, searches) = (&passing.context.outside, &passing.context.searches);
+    Errand { outside, searches, known: Known::default(), total, deadline: None }
 }
 
 fn endless() -> Error {

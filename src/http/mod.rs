@@ -31,7 +31,7 @@ use ipnet::IpNet;
 use tokio::sync::watch;
 
 pub use body::Strangers;
-pub use calls::UnderWay;
+pub use calls::{Searches, UnderWay};
 pub use limits::Limits;
 pub use metrics::{Counted, Metrics};
 pub use reply::{Reply, json, json_bytes};
@@ -55,6 +55,8 @@ pub struct Context {
     pub passwords: Passwords,
     /// The way out.
     pub outside: Outside,
+    /// Where searches that take long are made.
+    pub searches: Searches,
     /// What is under way there.
     pub under_way: UnderWay,
     /// How often somebody may ask.

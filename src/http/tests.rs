@@ -85,6 +85,7 @@ async fn serving(setup_required: bool) -> SocketAddr {
             extra_roots_pem: None,
         })
         .unwrap(),
+        searches: Searches::default(),
         under_way: UnderWay::default(),
         strangers: Strangers::default(),
         limits: Limits::new(0),

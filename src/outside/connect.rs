@@ -7,7 +7,10 @@
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -20,7 +23,7 @@ use hyper_util::rt::TokioIo;
 use ipnet::IpNet;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
@@ -34,6 +37,11 @@ const ATTEMPT_SECS: u64 = 3;
 
 /// An answer's status line and headers. Eight times what common servers accept of a request.
 const HEAD_BYTES: usize = 64 * 1024;
+
+/// So much may come before the answer has a head: itself, what was read of the body along with it,
+/// and answers that only announce another (100 to 199), which a hostile server could send without
+/// end and keep a thread busy with.
+const BYTES_BEFORE_HEAD: usize = 8 * HEAD_BYTES;
 
 /// Where a URL leads.
 pub struct Target {
@@ -98,6 +106,7 @@ impl Target {
 /// A connection for one exchange. Dropping it closes the socket.
 pub struct Line {
     sender: SendRequest<Full<Bytes>>,
+    has_head: Arc<AtomicBool>,
     /// Moves the bytes. The set ends it when it is dropped.
     _driver: JoinSet<()>,
 }
@@ -108,7 +117,48 @@ impl Line {
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> hyper::Result<Response<Incoming>> {
-        self.sender.send_request(request).await
+        let answer = self.sender.send_request(request).await;
+        self.has_head.store(true, Ordering::Relaxed);
+        answer
+    }
+}
+
+/// A stream that fails once [`BYTES_BEFORE_HEAD`] have come and the answer still has no head.
+struct UntilHead<S> {
+    stream: S,
+    read_bytes: usize,
+    has_head: Arc<AtomicBool>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for UntilHead<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.read_bytes > BYTES_BEFORE_HEAD && !self.has_head.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(io::Error::other("it goes on without a final answer")));
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        self.read_bytes = self.read_bytes.saturating_add(buffer.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for UntilHead<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
@@ -193,12 +243,14 @@ async fn speak<S>(stream: S) -> hyper::Result<Line>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
+    let has_head = Arc::new(AtomicBool::new(false));
+    let stream = UntilHead { stream, read_bytes: 0, has_head: has_head.clone() };
     let (sender, connection) =
         Builder::new().max_buf_size(HEAD_BYTES).handshake(TokioIo::new(stream)).await?;
     let mut driver = JoinSet::new();
     // What goes wrong here reaches the sender or the reader of the body too.
     driver.spawn(async { drop(connection.await) });
-    Ok(Line { sender, _driver: driver })
+    Ok(Line { sender, has_head, _driver: driver })
 }
 
 /// TLS 1.2 and 1.3 with the roots that browsers trust, and those of `--ca-file`.

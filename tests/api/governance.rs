@@ -2,6 +2,8 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -369,4 +371,51 @@ fn flags_are_filtered_as_a_list_is() {
     let clear = format!("/governance/flags/{}/clear", unknown_id());
     acme.member.post(&clear, json!({})).refused(403, "admin_required");
     acme.admin.post(&clear, json!({})).refused(404, "not_found");
+}
+
+/// A text of a's and b's without any pattern in it, which is what makes some patterns slow.
+fn noise(length: usize) -> String {
+    let mut state = 12345_u64;
+    let letter = |_| {
+        for (left, by) in [(true, 13), (false, 7), (true, 17)] {
+            state ^= if left { state << by } else { state >> by };
+        }
+        if state & 1 == 0 { 'a' } else { 'b' }
+    };
+    (0..length).map(letter).collect()
+}
+
+#[test]
+fn nobody_who_writes_waits_for_a_slow_pattern() {
+    let acme = World::new();
+    let registry = registry(&acme, "main");
+    let rule = json!({"type": "forbidPattern", "value": "a[ab]{50}c"});
+    let policy = policy(&acme, "error", json!([rule]));
+    let assignments = format!("{POLICIES}/{policy}/assignments");
+    acme.admin.post(&assignments, json!({"registryId": registry})).ok();
+    let slow = |path: &'static str, body: Value| {
+        let caller = acme.member.clone();
+        thread::spawn(move || {
+            let begin = Instant::now();
+            caller.post(path, body).ok();
+            begin.elapsed()
+        })
+    };
+    let publishing = slow(
+        "/registries/artifacts",
+        json!({
+            "registryRef": registry, "artifactType": "prompt", "name": "long",
+            "version": "1.0.0", "source": noise(300_000),
+        }),
+    );
+    let checking =
+        slow("/governance/check", json!({"text": noise(290_000), "policyIds": [policy]}));
+    let mut longest = Duration::ZERO;
+    while !publishing.is_finished() && !checking.is_finished() {
+        let begin = Instant::now();
+        acme.member.post("/tools", json!({"name": "T", "type": "http"})).ok();
+        longest = longest.max(begin.elapsed());
+    }
+    let shortest = publishing.join().unwrap().min(checking.join().unwrap());
+    assert!(longest < shortest / 3, "a write took {longest:?}, the pattern {shortest:?}");
 }

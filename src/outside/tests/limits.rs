@@ -128,3 +128,35 @@ async fn calls_beyond_the_limit_wait_for_their_turn_within_their_time() {
     let free = client.slots.acquire_many(IN_FLIGHT as u32);
     drop(timeout(Duration::from_secs(10), free).await.unwrap());
 }
+
+#[tokio::test]
+async fn announcements_of_an_answer_do_not_go_on_for_ever() {
+    let (port, _) = server(|mut stream| async move {
+        read_request(&mut stream).await;
+        let many = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000);
+        let mut sent = 0;
+        while stream.write_all(&many).await.is_ok() {
+            sent += many.len();
+        }
+        sent
+    })
+    .await;
+    let failure = open_to_loopback().send(get(format!("http://127.0.0.1:{port}/"))).await;
+    let Err(Failure::Protocol { reason, .. }) = failure else { panic!("{failure:?}") };
+    assert!(reason.contains("without a final answer"), "{reason}");
+}
+
+#[tokio::test]
+async fn an_answer_may_be_announced_and_be_large() {
+    let body = "x".repeat(1000);
+    let answer = format!(
+        "{}HTTP/1.1 200 OK\r\ncontent-length: 3000000\r\n\r\n{}",
+        "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(10),
+        body.repeat(3000)
+    );
+    let (port, _) = answering(answer).await;
+    let mut call = get(format!("http://127.0.0.1:{port}/"));
+    call.limits.answer = AnswerBody::UpTo(4_000_000);
+    let answer = open_to_loopback().send(call).await;
+    assert_eq!(answer.unwrap().body.len(), 3_000_000);
+}

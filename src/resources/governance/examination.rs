@@ -164,8 +164,9 @@ fn tell(
     publish(tx, event, payload)
 }
 
-/// What these policies say of a content. Judges are asked last, and only about what nothing else
-/// refuses: a text that must not be published need not be shown to a provider.
+/// What these policies say of a content; anything as long as not all is known that it follows from.
+/// Judges are asked last, and only about what nothing else refuses: a text that must not be
+/// published need not be shown to a provider.
 fn by_policies(
     view: &View,
     policies: &[Policy],
@@ -174,11 +175,15 @@ fn by_policies(
 ) -> Result<Verdict> {
     let mut issues = Vec::new();
     let mut judges = Vec::new();
+    let all_rules = policies.iter().flat_map(|policy| &policy.rules);
+    let Some(occurring) = rules::occurring(all_rules, content.text, calls) else {
+        return Ok(Verdict { passed: true, issues, policies: Vec::new() });
+    };
     for policy in policies {
         for rule in &policy.rules {
             if rule.kind == RuleType::Judge {
                 judges.push((policy, rule));
-            } else if let Some(message) = rules::fault(rule, content)? {
+            } else if let Some(message) = rules::fault(rule, content, &occurring) {
                 issues.push(broken(policy, rule.kind, message));
             }
         }

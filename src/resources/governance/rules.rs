@@ -1,7 +1,11 @@
 //! Rules: what a policy asks of a text, and whether a text keeps it (contract §5).
 //!
 //! Patterns are those of the `regex` crate: they take time in proportion to the text, whatever is
-//! in it. How much for each character is bounded by the size of the compiled pattern.
+//! in it. How much for each character is bounded by the size of the compiled pattern, and still may
+//! be much: so they are looked for outside of transactions (see [`Calls::find_out`]).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 use regex::{Regex, RegexBuilder, RegexSetBuilder};
@@ -10,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::llm_providers::LlmProvider;
+use crate::api::{Calls, Search};
 use crate::base::{Error, Id, Issue, Json, JsonMap, List, Result, Text, VariableName};
 
-/// A pattern has at most so many bytes when compiled: enough for `BEGIN.{0,500}END`. In the worst
-/// case, made on purpose, such a pattern takes seconds for the longest text; usual ones take less
-/// than a millisecond.
-const MAX_PATTERN_BYTES: usize = 512 * 1024;
+/// A pattern has at most so many bytes when compiled: enough for `BEGIN.{0,200}END`. In the worst
+/// case, made on purpose, such a pattern takes 10 s for the longest text; usual ones take less than a
+/// millisecond.
+const MAX_PATTERN_BYTES: usize = 256 * 1024;
 
 /// All patterns of a policy together have at most so many: they are compiled, in a few
 /// milliseconds, whenever something is published.
@@ -215,23 +220,54 @@ pub struct Content<'a> {
     pub model: &'a str,
 }
 
-/// What is wrong with a content by a rule, as a phrase ("must …"). Nothing for a judge, who is
-/// asked elsewhere.
-///
-/// # Errors
-/// 500 if a stored pattern does not compile any more.
-pub fn fault(rule: &PolicyRule, content: &Content) -> Result<Option<String>> {
+/// The patterns of these rules that occur in a text. `None` as long as it was not searched for all
+/// of them: this run does not count then.
+pub fn occurring<'a>(
+    rules: impl Iterator<Item = &'a PolicyRule>,
+    text: &str,
+    calls: &mut Calls,
+) -> Option<BTreeSet<&'a str>> {
+    let patterns: BTreeSet<&str> = rules.filter_map(pattern_of).collect();
+    if patterns.is_empty() {
+        return Some(patterns);
+    }
+    let hash = blake3::hash(text.as_bytes());
+    let mut shared: Option<Arc<str>> = None;
+    let mut all_known = true;
+    let mut occurring = BTreeSet::new();
+    for pattern in patterns {
+        let tag =
+            blake3::Hasher::new().update(hash.as_bytes()).update(pattern.as_bytes()).finalize();
+        let search = || -> Search {
+            let text = shared.get_or_insert_with(|| text.into()).clone();
+            let pattern = pattern.to_string();
+            Box::new(move || occurs(&pattern, &text))
+        };
+        match calls.find_out(*tag.as_bytes(), search) {
+            None => all_known = false,
+            Some(true) => {
+                occurring.insert(pattern);
+            }
+            Some(false) => {}
+        }
+    }
+    all_known.then_some(occurring)
+}
+
+/// What is wrong with a content by a rule, as a phrase ("must …"), where these patterns occur in it.
+/// Nothing for a judge, who is asked elsewhere.
+pub fn fault(rule: &PolicyRule, content: &Content, occurring: &BTreeSet<&str>) -> Option<String> {
     let value = rule.text();
     let uses = || content.variables.iter().any(|variable| variable == value);
     let (is_broken, message) = match rule.kind {
         RuleType::ForbidPattern => {
-            (occurs(value, content.text)?, format!("must not match {}", quoted(value)))
+            (occurring.contains(value), format!("must not match {}", quoted(value)))
         }
         RuleType::RequirePattern => {
-            (!occurs(value, content.text)?, format!("must match {}", quoted(value)))
+            (!occurring.contains(value), format!("must match {}", quoted(value)))
         }
         RuleType::MaxLength => {
-            let RuleValue::Number(most) = rule.value else { return Ok(None) };
+            let RuleValue::Number(most) = rule.value else { return None };
             let length = content.text.chars().count() as u64;
             (length > most, format!("must have at most {most} characters; it has {length}"))
         }
@@ -246,7 +282,7 @@ pub fn fault(rule: &PolicyRule, content: &Content) -> Result<Option<String>> {
         }
         RuleType::Judge => (false, String::new()),
     };
-    Ok(is_broken.then_some(message))
+    is_broken.then_some(message)
 }
 
 /// A rule's value as a message repeats it.
@@ -312,7 +348,15 @@ mod tests {
             ("forbidModel", json!("gpt"), true),
             ("judge", json!("Is it kind?"), true),
         ] {
-            let fault = fault(&rule(kind, value.clone()), &content).unwrap();
+            let rule = rule(kind, value.clone());
+            let mut calls = Calls::default();
+            let occurring = loop {
+                match occurring([&rule].into_iter(), text, &mut calls) {
+                    Some(occurring) => break occurring,
+                    None => assert!(calls.search()),
+                }
+            };
+            let fault = fault(&rule, &content, &occurring);
             assert_eq!(fault.is_none(), is_kept, "{kind} {value}: {fault:?}");
         }
     }
@@ -348,7 +392,7 @@ mod tests {
         let large = issues(json!([one("x{1000000}"), one(r"(\w{100}){100}")]));
         assert_eq!(large.len(), 2);
         assert!(large[0].1.contains("too large"), "{large:?}");
-        let half = r"(?s)BEGIN.{0,500}END";
+        let half = r"(?s)BEGIN.{0,200}END";
         assert_eq!(issues(json!([one(half)])), []);
         let together = issues(json!(vec![one(half); 10]));
         assert_eq!(together.len(), 1);

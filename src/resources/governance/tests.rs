@@ -57,7 +57,10 @@ fn publish_with(
             model: "generic",
         };
         let mut calls = Calls::default();
-        let verdict = examine(tx, registry.id, &subject, &mut calls)?;
+        let mut verdict = examine(tx, registry.id, &subject, &mut calls)?;
+        if calls.search() {
+            verdict = examine(tx, registry.id, &subject, &mut calls)?;
+        }
         let refusals: Vec<_> = verdict.refusals().map(|issue| issue.message.clone()).collect();
         match refusals.is_empty() && !with_refused {
             true => settle(tx, &registry, &subject, &verdict)?,
@@ -84,8 +87,15 @@ fn listed(world: &World, who: &Who, filter: Value) -> Vec<Flag> {
 
 fn check(world: &World, calls: &mut Calls, body: Value) -> Result<Verdict> {
     let parts = parts((), World::input::<GovernanceCheck>(body)?);
-    let ask = |view: &View| examination::check(view, &Req::new(&parts, &world.member), calls);
-    world.store.read(world.org, ask)
+    let mut ask = || {
+        let ask = |view: &View| examination::check(view, &Req::new(&parts, &world.member), calls);
+        let said = world.store.read(world.org, ask);
+        (said, calls.search())
+    };
+    match ask() {
+        (_, true) => ask().0,
+        (said, false) => said,
+    }
 }
 
 fn checked(world: &World, body: Value) -> Value {
