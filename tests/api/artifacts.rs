@@ -118,6 +118,7 @@ fn what_is_sent_has_its_bounds() {
     let message = |n: usize| problem["issues"][n]["message"].as_str().unwrap().to_string();
     assert!(message(0).ends_with("(line 1, column 3)"), "{problem}");
     assert!(message(1).ends_with("(line 2, column 2)"), "{problem}");
+    assert!(message(0).starts_with("cannot be compiled: "), "{problem}");
 }
 
 #[test]
