@@ -279,6 +279,22 @@ fn labels_are_moved_and_taken_off() {
 }
 
 #[test]
+fn a_tag_of_what_cannot_be_read_matches_nothing_once_the_thing_is_there() {
+    let acme = acme();
+    prompt(&acme, "p", "1.0.0", "one");
+    label(&acme, "production", "1.0.0").ok();
+    let take_off = |label: &str, tags: &str| {
+        let path = about(&acme, "artifacts/labels", "p", &format!("&label={label}"));
+        acme.member.ask("DELETE", &path).with("If-Match", tags).send()
+    };
+    take_off("staging", "\"x\"").refused(404, "not_found");
+    take_off("production", "\"x\"").refused(412, "changed_meanwhile");
+    content(&acme, "p", "&version=production").ok();
+    take_off("production", "*").ok();
+    content(&acme, "p", "&version=production").refused(404, "not_found");
+}
+
+#[test]
 fn a_version_is_deleted_once_nothing_holds_it() {
     let acme = acme();
     promptlet(&acme, "tone", "1.0.0", "x");
