@@ -9,9 +9,7 @@ use crate::resources;
 
 /// Print every route: method, path, who may call it, what it does
 #[derive(Args)]
-#[command(after_help = "WHO: any = no credential needed; s = a session; m = a member, by key or \
-                        session; a = an organization admin, by key or session; sm, sa = member, \
-                        admin, by session alone.")]
+#[command(after_help = openapi::LEGEND)]
 pub struct Routes {
     #[command(flatten)]
     common: Common,

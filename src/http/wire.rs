@@ -203,9 +203,12 @@ impl Wire {
             b"431" if self.progress.is_long_line() => target_too_long(),
             b"431" => head_too_large(),
             b"414" => target_too_long(),
-            _ => {
-                Error::new(Kind::Invalid, "malformed_request", "this is not a request of HTTP/1.1")
-            }
+            _ => Error::new(
+                Kind::Invalid,
+                "malformed_request",
+                "this is not a request of HTTP/1.1; blanks, < and > in a path or query are sent \
+                 percent-encoded",
+            ),
         }))
     }
 }

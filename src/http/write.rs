@@ -74,6 +74,10 @@ pub(super) async fn write(
             Outcome::Done(answer) => answer,
             Outcome::Refused(error) => return Ok(Done::Refused(error)),
         };
+        // Not before the operation: that there is no such thing (404) is said first.
+        if expected.as_ref().is_some_and(Expected::cannot_hold) {
+            return Err(changed_meanwhile());
+        }
         if route.shape == Shape::Change {
             let subject = subject(&answer.body).or_else(|| named.params.last().cloned());
             audit_everywhere(tx, &who, route.name, subject, &request_id)?;
@@ -133,24 +137,28 @@ pub(super) async fn hash(
 }
 
 impl Expected {
-    /// 412 unless the thing is as one of the tags says.
+    /// 412 unless the thing is as one of the tags says, if it can be read.
     fn must_hold(&self, tx: &Tx, who: &Who) -> Result<()> {
-        let holds = match &self.reading {
-            Some(reading) => {
-                let tag = etag(&reading(&tx.view(), who)?.body);
-                self.tags.iter().any(|tags| names(tags, &tag, false))
-            }
-            None => self.tags.iter().any(|tags| tags == b"*"),
-        };
-        match holds {
+        let Some(reading) = &self.reading else { return Ok(()) };
+        let tag = etag(&reading(&tx.view(), who)?.body);
+        match self.tags.iter().any(|tags| names(tags, &tag, false)) {
             true => Ok(()),
-            false => Err(Error::new(
-                Kind::Precondition,
-                "changed_meanwhile",
-                "it is not as If-Match expects; read it again and decide anew",
-            )),
+            false => Err(changed_meanwhile()),
         }
     }
+
+    /// What cannot be read has no tag that could be named.
+    fn cannot_hold(&self) -> bool {
+        self.reading.is_none() && !self.tags.iter().any(|tags| tags == b"*")
+    }
+}
+
+fn changed_meanwhile() -> Error {
+    Error::new(
+        Kind::Precondition,
+        "changed_meanwhile",
+        "it is not as If-Match expects; read it again and decide anew",
+    )
 }
 
 fn replay(tx: &Tx, repeatable: &Repeatable) -> Result<Option<Vec<u8>>> {

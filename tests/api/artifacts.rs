@@ -118,6 +118,7 @@ fn what_is_sent_has_its_bounds() {
     let message = |n: usize| problem["issues"][n]["message"].as_str().unwrap().to_string();
     assert!(message(0).ends_with("(line 1, column 3)"), "{problem}");
     assert!(message(1).ends_with("(line 2, column 2)"), "{problem}");
+    assert!(message(0).starts_with("cannot be compiled: "), "{problem}");
 }
 
 #[test]
@@ -309,6 +310,22 @@ fn labels_are_moved_and_taken_off() {
     assert_eq!(take_off("production").ok(), json!({"id": "production", "deleted": true}));
     take_off("production").refused(404, "not_found");
     take_off("1").refused(404, "not_found");
+}
+
+#[test]
+fn a_tag_of_what_cannot_be_read_matches_nothing_once_the_thing_is_there() {
+    let acme = acme();
+    prompt(&acme, "p", "1.0.0", "one");
+    label(&acme, "production", "1.0.0").ok();
+    let take_off = |label: &str, tags: &str| {
+        let path = about(&acme, "artifacts/labels", "p", &format!("&label={label}"));
+        acme.member.ask("DELETE", &path).with("If-Match", tags).send()
+    };
+    take_off("staging", "\"x\"").refused(404, "not_found");
+    take_off("production", "\"x\"").refused(412, "changed_meanwhile");
+    content(&acme, "p", "&version=production").ok();
+    take_off("production", "*").ok();
+    content(&acme, "p", "&version=production").refused(404, "not_found");
 }
 
 #[test]

@@ -166,12 +166,18 @@ fn a_request_with_two_lengths_is_refused_and_the_connection_closes() {
 #[test]
 fn a_malformed_head_gets_an_answer_like_any_other_and_the_connection_closes() {
     let acme = World::new();
-    for bad in ["nonsense\r\n\r\n", "GET /api/tools\r\n\r\n", "GET /a b HTTP/1.1\r\n\r\n"] {
+    for bad in [
+        "nonsense\r\n\r\n",
+        "GET /api/tools\r\n\r\n",
+        "GET /a b HTTP/1.1\r\n\r\n",
+        "GET /api/registries?version=>1 HTTP/1.1\r\n\r\n",
+    ] {
         let mut connection = Connection::open(acme.address).unwrap();
         connection.write(bad.as_bytes()).unwrap();
         let reply = connection.reply(false).unwrap();
         assert_eq!(reply.status, 400, "{bad}");
-        reply.problem();
+        let message = reply.problem()["message"].to_string();
+        assert!(message.contains("percent-encoded"), "{bad}: {message}");
         assert!(connection.is_closed(), "{bad}");
     }
     let fields = "Content-Length: 1\r\nContent-Length: 2\r\n";

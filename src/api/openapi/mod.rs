@@ -19,7 +19,7 @@ use super::route::Route;
 use crate::auth::Rule;
 use schemas::Schemas;
 
-pub use table::{routes_markdown, routes_table};
+pub use table::{LEGEND, routes_markdown, routes_table};
 
 /// The introduction that readers and generators see: what holds for every route (contract §1).
 const INTRODUCTION: &str = "\

@@ -4,7 +4,7 @@ use super::{group, who};
 use crate::api::route::Route;
 
 /// What the letters under WHO mean.
-const LEGEND: &str = "any: anybody; m, a: a member, an admin, by key or session; \
+pub const LEGEND: &str = "any: anybody; m, a: a member, an admin, by key or session; \
                       sm, sa: the same by session alone; s: any session; \
                       r: as m, and anybody where the registry is public";
 

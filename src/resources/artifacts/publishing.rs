@@ -232,7 +232,9 @@ fn prepare(tx: &Tx, by: Id<User>, registry: &Registry, new: Publication) -> Resu
     let of = ArtifactId { registry: registry.id, kind, name };
     let Compiled { compilation, depth, brings } = compile(&tx.view(), &of, &model, &source)?;
     if !compilation.problems.is_empty() {
-        let issue = |problem: &templates::Problem| Issue::new(path, problem.to_string());
+        let issue = |problem: &templates::Problem| {
+            Issue::new(path, format!("cannot be compiled: {problem}"))
+        };
         return Err(Error::invalid(compilation.problems.iter().map(issue).collect()));
     }
     let imports = compilation.imports.into_iter().map(|import| Imported {
