@@ -19,7 +19,7 @@ use crate::api::openapi;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Gatekeeper, Tokens};
 use crate::base::{Error, Id, Result};
-use crate::http::{self, Context, KeyUses, Limits, Metrics, Router, Strangers, UnderWay};
+use crate::http::{self, Context, KeyUses, Limits, Metrics, Router, Shared, Strangers, UnderWay};
 use crate::outbox::Settings;
 use crate::outbox::runner::Runner;
 use crate::outside::{self, Outside};
@@ -93,6 +93,7 @@ impl Server {
             passwords: Passwords::default(),
             outside: outside.clone(),
             under_way: UnderWay::default(),
+            shared: Shared::default(),
             strangers: Strangers::default(),
             limits: Limits::new(config.rate_limit),
             router: Router::new(routes)?,

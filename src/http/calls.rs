@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::Response;
-use tokio::time::Instant;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
 use super::Reply;
 use super::gate::Passing;
@@ -22,6 +23,10 @@ const AT_ONCE: usize = 8;
 /// How often an operation may ask for more: a list, its parts, and what judges say of them. An
 /// operation whose questions never end is broken.
 const MAX_ROUNDS: usize = 16;
+
+/// When the server stops, calls under way get so long: less than requests in flight do, so that
+/// whoever waits for them still hears that they were given up.
+const AFTER_STOP: Duration = Duration::from_secs(5);
 
 /// What is under way with an `Idempotency-Key` and still calls outside: until it is done, nothing
 /// says so in the store.
@@ -53,6 +58,7 @@ impl Drop for Turn<'_> {
 /// What was heard so far, and until when there is time to hear more.
 struct Errand<'a> {
     outside: &'a Outside,
+    stopping: watch::Receiver<bool>,
     known: Known,
     total: Duration,
     /// From the first call on: the store may have let us wait before.
@@ -60,11 +66,20 @@ struct Errand<'a> {
 }
 
 impl Errand<'_> {
-    async fn run(&mut self, asked: Vec<([u8; 32], Call)>) {
+    async fn run(&mut self, asked: Vec<([u8; 32], Call)>) -> Result<()> {
         let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
         let (tags, calls): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-        let heard = self.outside.send_all(calls, AT_ONCE, deadline).await;
+        let stopping = &mut self.stopping;
+        let stopped = async {
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+            sleep(AFTER_STOP).await;
+        };
+        let heard = tokio::select! {
+            heard = self.outside.send_all(calls, AT_ONCE, deadline) => heard,
+            () = stopped => return Err(Error::busy("stopping", "the server is stopping", 5)),
+        };
         Arc::make_mut(&mut self.known).extend(tags.into_iter().zip(heard));
+        Ok(())
     }
 }
 
@@ -89,7 +104,7 @@ pub(super) async fn read(
         if asked.is_empty() {
             return answer.map(|answer| passing.conditional(answer.body));
         }
-        errand.run(asked).await;
+        errand.run(asked).await?;
     }
     Err(endless())
 }
@@ -126,13 +141,15 @@ pub(super) async fn write(
         if asked.is_empty() {
             return answer;
         }
-        errand.run(asked).await;
+        errand.run(asked).await?;
     }
     Err(endless())
 }
 
 fn errand<'a>(passing: &Passing<'a>, total: Duration) -> Errand<'a> {
-    Errand { outside: &passing.context.outside, known: Known::default(), total, deadline: None }
+    let context = passing.context;
+    let (outside, stopping) = (&context.outside, context.stopping.clone());
+    Errand { outside, stopping, known: Known::default(), total, deadline: None }
 }
 
 fn endless() -> Error {
