@@ -13,15 +13,17 @@ use super::{Published, VersionText, variables};
 use crate::api::{Removed, Req, Route};
 use crate::auth::{GRANTS_BY_RESOURCE, Granted, ResourceType, Rule};
 use crate::base::{Id, Result};
-use crate::outbox::{self, EventType, SWEEP_ROWS, Settings, Sweep, Swept, remove_first};
+use crate::outbox::{
+    self, EventType, SWEEP_ROWS, Settings, Sweep, Swept, first_rows, remove_first, rows_of,
+};
 use crate::resources::governance;
 use crate::resources::registries::{self, Registry};
 use crate::store::{Order, Record, Source, Tx};
 
 type Clear = fn(&mut Tx, Id<Registry>, usize) -> Result<usize>;
 
-/// What a registry has, each removed by a function that clears at most so many rows and says how
-/// many. Where it is less than it was allowed, nothing is left.
+/// What a registry has, each removed by a function that clears about so many rows, of which long
+/// texts count for several, and says how many. Where it is less than allowed, nothing is left.
 const CLEARS: &[Clear] = &[
     |tx, registry, at_most| remove_first::<Artifact>(tx, &registry, at_most),
     clear_versions,
@@ -77,18 +79,14 @@ fn clear(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
 }
 
 fn clear_versions(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
-    let mut cleared = 0;
     // What a version mentions goes with it, and may be many rows.
-    while cleared < at_most {
-        let Some(row) = tx.view().first(Source::<Published>::TABLE, &registry, Order::Ascending)?
-        else {
-            break;
-        };
-        variables::forget(tx, &row)?;
-        tx.remove(&row)?;
-        cleared += 1 + row.variables.len();
+    let rows_of = |row: &Published| Ok(rows_of(row)? + row.variables.len());
+    let (first, rows) = first_rows(&tx.view(), &registry, at_most, rows_of)?;
+    for row in &first {
+        variables::forget(tx, row)?;
+        tx.remove(row)?;
     }
-    Ok(cleared.min(at_most))
+    Ok(rows)
 }
 
 fn clear_grants(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {

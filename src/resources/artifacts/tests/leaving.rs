@@ -113,3 +113,17 @@ fn a_large_registry_is_gone_at_once_and_cleared_in_steps() {
     assert_eq!(rows(&world), [0; 6]);
     world.assert_sound(RESOURCE.tables);
 }
+
+#[test]
+fn long_texts_count_for_several_rows_of_a_step() {
+    let world = World::new();
+    registry(&world, "main");
+    let long = "x".repeat(300_000);
+    for n in 0..60 {
+        prompt(&world, "p", &format!("1.{n}.0"), &long);
+    }
+    remove(&world, "main").unwrap();
+    assert!(sweep(&world) > 1);
+    assert_eq!(rows(&world), [0; 6]);
+    world.assert_sound(RESOURCE.tables);
+}
