@@ -122,12 +122,21 @@ pub trait WaitAction: Send + Sync {
     fn wait_secs(&self) -> u64;
 }
 
+/// What somebody who watches a thing goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// What to listen to: it is signalled when there may be another mark.
+    pub topic: Topic,
+    /// Answers with the same mark are the same to the byte, for whoever may have them.
+    pub mark: Uuid,
+}
+
 /// A bound read that may wait until what it reads is another.
 pub trait WatchAction: Send + Sync {
     /// Reads it.
     fn read(&self, view: &View, who: &Who) -> Result<Answer>;
-    /// What to listen to.
-    fn topic(&self, view: &View, who: &Who) -> Result<Topic>;
+    /// Looks which it is, without reading it.
+    fn look(&self, view: &View, who: &Who) -> Result<Watched>;
     /// How long to wait, in seconds, while it is what the caller has.
     fn wait_secs(&self) -> u64;
 }

@@ -13,7 +13,7 @@ mod special;
 
 pub use action::{
     Action, Answer, Bound, CallingRead, CallingWrite, HashAction, Look, Reading, Taken, TakenPart,
-    WaitAction, WatchAction, Work, Writing,
+    WaitAction, WatchAction, Watched, Work, Writing,
 };
 pub use calls::{Asked, Calls, Known, Outcome, Search};
 pub use read::Input;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::action::{
-    Action, Answer, HashAction, Look, Taken, TakenPart, WaitAction, WatchAction, Work,
+    Action, Answer, HashAction, Look, Taken, TakenPart, WaitAction, WatchAction, Watched, Work,
 };
 use super::calls::{Calls, Outcome};
 use super::extra::{Extra, cursor};
@@ -19,7 +19,7 @@ use super::scope::Scope;
 use crate::auth::passwords::Hashed;
 use crate::auth::{Rule, User};
 use crate::base::{Error, Id, Result};
-use crate::store::{Page, Topic, Tx, View};
+use crate::store::{Page, Tx, View};
 
 type ListFn<P, I, O> = fn(&View, &Req<P, I>, &mut Calls) -> Result<Page<O>>;
 type DecideFn<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
@@ -106,26 +106,26 @@ impl Route {
     }
 
     /// A GET of one thing that waits (`wait`, 0 to 60 seconds) as long as the thing is what the
-    /// caller's `If-None-Match` says it has; `topic` is signalled when it may have changed.
+    /// caller's `If-None-Match` says it has; `look` says which thing that is.
     pub fn watch<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
         path: &'static str,
         rule: Rule,
         name: &'static str,
         operation: fn(&View, &Req<P, I>) -> Result<O>,
-        topic: fn(&View, &Req<P, I>) -> Result<Topic>,
+        look: fn(&View, &Req<P, I>) -> Result<Watched>,
     ) -> Self {
         struct Both<P, I, O> {
             parts: Parts<P, I>,
             secs: u64,
             operation: fn(&View, &Req<P, I>) -> Result<O>,
-            topic: fn(&View, &Req<P, I>) -> Result<Topic>,
+            look: fn(&View, &Req<P, I>) -> Result<Watched>,
         }
         impl<P: At, I: Input, O: Serialize> WatchAction for Both<P, I, O> {
             fn read(&self, view: &View, who: &Who) -> Result<Answer> {
                 Answer::of(&(self.operation)(view, &Req::new(&self.parts, who))?)
             }
-            fn topic(&self, view: &View, who: &Who) -> Result<Topic> {
-                (self.topic)(view, &Req::new(&self.parts, who))
+            fn look(&self, view: &View, who: &Who) -> Result<Watched> {
+                (self.look)(view, &Req::new(&self.parts, who))
             }
             fn wait_secs(&self) -> u64 {
                 self.secs
@@ -133,7 +133,7 @@ impl Route {
         }
         let bind = move |parts: Parts<P, I>, extra: &Extra| {
             let secs = extra.wait_secs;
-            Ok(Action::Watch(Box::new(Both { parts, secs, operation, topic })))
+            Ok(Action::Watch(Box::new(Both { parts, secs, operation, look })))
         };
         Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::Watch, bind)
     }

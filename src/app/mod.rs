@@ -19,7 +19,9 @@ use crate::api::openapi;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Gatekeeper, Tokens};
 use crate::base::{Error, Id, Result};
-use crate::http::{self, Context, KeyUses, Limits, Metrics, Router, Searches, Strangers, UnderWay};
+use crate::http::{
+    self, Context, KeyUses, Limits, Metrics, Router, Searches, Shared, Strangers, UnderWay,
+};
 use crate::outbox::Settings;
 use crate::outbox::runner::Runner;
 use crate::outside::{self, Outside};
@@ -94,6 +96,7 @@ impl Server {
             outside: outside.clone(),
             searches: Searches::default(),
             under_way: UnderWay::default(),
+            shared: Shared::default(),
             strangers: Strangers::default(),
             limits: Limits::new(config.rate_limit),
             router: Router::new(routes)?,

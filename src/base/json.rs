@@ -26,13 +26,6 @@ pub struct Json(pub Value);
 #[serde(transparent)]
 pub struct JsonMap(pub serde_json::Map<String, Value>);
 
-impl JsonMap {
-    /// How many bytes its text has.
-    pub fn text_len(&self) -> usize {
-        serde_json::to_string(&self.0).map_or(0, |text| text.len())
-    }
-}
-
 macro_rules! stored_as_text {
     ($type:ty) => {
         impl Encode for $type {

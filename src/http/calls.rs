@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::Response;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Reply;
 use super::gate::Passing;
@@ -24,6 +24,10 @@ const AT_ONCE: usize = 8;
 /// How often an operation may ask for more: a list, its parts, and what judges say of them. An
 /// operation whose questions never end is broken.
 const MAX_ROUNDS: usize = 16;
+
+/// When the server stops, calls under way get so long: less than requests in flight do, so that
+/// whoever waits for them still hears that they were given up.
+const AFTER_STOP: Duration = Duration::from_secs(5);
 
 /// What is under way with an `Idempotency-Key` and still calls outside: until it is done, nothing
 /// says so in the store.
@@ -102,6 +106,7 @@ impl Searches {
 struct Errand<'a> {
     outside: &'a Outside,
     searches: &'a Searches,
+    stopping: watch::Receiver<bool>,
     known: Known,
     total: Duration,
     /// From the first call on: the store may have let us wait before.
@@ -118,7 +123,15 @@ impl Errand<'_> {
         if !asked.calls.is_empty() {
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();
-            let heard = self.outside.send_all(calls, AT_ONCE, deadline).await;
+            let stopping = &mut self.stopping;
+            let stopped = async {
+                let _ = stopping.wait_for(|stopping| *stopping).await;
+                sleep(AFTER_STOP).await;
+            };
+            let heard = tokio::select! {
+                heard = self.outside.send_all(calls, AT_ONCE, deadline) => heard,
+                () = stopped => return Err(Error::busy("stopping", "the server is stopping", 5)),
+            };
             Arc::make_mut(&mut self.known.heard).extend(tags.into_iter().zip(heard));
         }
         Ok(())
@@ -192,8 +205,10 @@ pub(super) async fn write(
 }
 
 fn errand<'a>(passing: &Passing<'a>, total: Duration) -> Errand<'a> {
-    let (outside, searches) = (&passing.context.outside, &passing.context.searches);
-    Errand { outside, searches, known: Known::default(), total, deadline: None }
+    let context = passing.context;
+    let (outside, searches) = (&context.outside, &context.searches);
+    let stopping = context.stopping.clone();
+    Errand { outside, searches, stopping, known: Known::default(), total, deadline: None }
 }
 
 fn endless() -> Error {

@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http_body_util::Full;
 use hyper::header::{
     ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
     IF_NONE_MATCH,
@@ -15,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::router::{Found, Missing};
 use super::wire::Progress;
 use super::{
-    Body, Context, Reply, body, calls, json_bytes, link_base, problem, wait, watching, write,
+    Body, Context, Reply, body, calls, json, json_bytes, link_base, problem, wait, watching, write,
 };
 use crate::api::{Action, Method, Named, OrgSlug, Raw, Route, Scope, Who};
 use crate::auth::{Identity, Presented, Rule, Through, org_of_key, organizations_of};
@@ -213,13 +215,19 @@ impl Passing<'_> {
             return json_bytes(body);
         }
         let tag = etag(&body);
-        let unchanged = self.has(&tag);
-        let mut response = json_bytes(if unchanged { Vec::new() } else { body });
+        let changed = !self.has(&tag);
+        self.tagged(&tag, changed.then(|| body.into()))
+    }
+
+    /// The same for a thing with this tag; of one that the caller has there is none to send.
+    pub fn tagged(&self, tag: &str, body: Option<Bytes>) -> Response<Reply> {
+        let unchanged = body.is_none();
+        let mut response = json(Full::new(body.unwrap_or_default()));
         if unchanged {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response.headers_mut().remove(CONTENT_TYPE);
         }
-        if let Ok(tag) = HeaderValue::from_str(&tag) {
+        if let Ok(tag) = HeaderValue::from_str(tag) {
             response.headers_mut().insert(ETAG, tag);
         }
         response

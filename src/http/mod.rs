@@ -13,6 +13,7 @@ mod problem;
 mod reply;
 mod router;
 mod server;
+mod shared;
 mod uses;
 mod wait;
 mod watching;
@@ -37,6 +38,7 @@ pub use metrics::{Counted, Metrics};
 pub use reply::{Reply, json, json_bytes};
 pub use router::Router;
 pub use server::{Body, serve};
+pub use shared::Shared;
 pub use uses::{FLUSH_EVERY_SECS, KeyUses};
 
 use crate::auth::Gatekeeper;
@@ -59,6 +61,8 @@ pub struct Context {
     pub searches: Searches,
     /// What is under way there.
     pub under_way: UnderWay,
+    /// Answers that many wait for.
+    pub shared: Shared,
     /// How often somebody may ask.
     pub limits: Limits,
     /// The routes.

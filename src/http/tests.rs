@@ -1,5 +1,7 @@
 //! The server by itself, with a route or two of its own, over real sockets.
 
+mod watching;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -70,6 +72,16 @@ fn fetch(tx: &mut Tx, req: &Req<(), Urls>, calls: &mut Calls) -> Result<Outcome<
 
 /// A server with routes that anybody may call; it serves as long as the runtime lives.
 async fn serving(setup_required: bool) -> SocketAddr {
+    start(setup_required).await.address
+}
+
+struct Server {
+    address: SocketAddr,
+    store: Store,
+    stop: Arc<watch::Sender<bool>>,
+}
+
+async fn start(setup_required: bool) -> Server {
     let store = Store::in_memory(Moment::system());
     let route =
         |path| Route::post(path, Rule::Anyone, "nothing.do", nothing).scope(Scope::Installation);
@@ -77,6 +89,7 @@ async fn serving(setup_required: bool) -> SocketAddr {
         .scope(Scope::Installation);
     let list = Route::list("/parts", Rule::Anyone, "part.list", parts).scope(Scope::Installation);
     let (stop, stopping) = watch::channel(false);
+    let stop = Arc::new(stop);
     let context = Context {
         gatekeeper: Gatekeeper::new(Tokens::new(store.keys())),
         passwords: Passwords::default(),
@@ -87,9 +100,17 @@ async fn serving(setup_required: bool) -> SocketAddr {
         .unwrap(),
         searches: Searches::default(),
         under_way: UnderWay::default(),
+        shared: Shared::default(),
         strangers: Strangers::default(),
         limits: Limits::new(0),
-        router: Router::new(vec![route("/setup"), route("/nothing"), list, fetch]).unwrap(),
+        router: Router::new(vec![
+            route("/setup"),
+            route("/nothing"),
+            list,
+            fetch,
+            watching::route(),
+        ])
+        .unwrap(),
         uses: KeyUses::default(),
         metrics: Metrics::default(),
         public_url: None,
@@ -97,15 +118,16 @@ async fn serving(setup_required: bool) -> SocketAddr {
         document: b"{}".to_vec(),
         setup_required: AtomicBool::new(setup_required),
         stopping: stopping.clone(),
-        store,
+        store: store.clone(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    let stops = stop.clone();
     tokio::spawn(async move {
         serve(listener, Arc::new(context), stopping).await;
-        drop(stop);
+        drop(stops);
     });
-    address
+    Server { address, store, stop }
 }
 
 /// Everything that comes back on a connection on which this was sent, until it closes.
@@ -284,6 +306,23 @@ async fn a_repeat_while_the_first_still_calls_is_told_to_come_back_and_then_gets
     assert!(first.await.unwrap().starts_with("HTTP/1.1 200"));
     let late = raw(address, &request).await;
     assert!(late.starts_with("HTTP/1.1 200") && late.contains("idempotency-replayed"), "{late}");
+}
+
+#[tokio::test]
+async fn who_still_calls_when_the_server_stops_hears_that_it_was_given_up() {
+    let Server { address, stop, .. } = start(false).await;
+    let (let_it, let_answer) = watch::channel(false);
+    let there = elsewhere(let_answer.clone()).await;
+    let request = fetching(&[format!("http://{there}/a")], "key");
+    let asking = tokio::spawn(async move { raw(address, &request).await });
+    // As above: it calls.
+    while let_it.receiver_count() < 3 {
+        tokio::task::yield_now().await;
+    }
+    stop.send_replace(true);
+    let came = asking.await.unwrap();
+    assert!(came.starts_with("HTTP/1.1 503") && came.contains("\"stopping\""), "{came}");
+    assert!(came.contains("retry-after: "), "{came}");
 }
 
 /// All but the last byte of a request with a body of the largest size, so that it waits for it.

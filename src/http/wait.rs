@@ -18,7 +18,7 @@ use crate::base::{Error, Id, Result};
 use crate::store::ACCESS;
 
 /// Whoever waits looks at least this often, signal or not.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A stream says that it lives.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 /// Events that a slow reader has not taken yet: few, since each is leased while it waits here.

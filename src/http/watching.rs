@@ -3,40 +3,62 @@
 use std::time::Duration;
 
 use hyper::Response;
+use hyper::header::IF_NONE_MATCH;
 use tokio::time::{Instant, sleep_until};
 
 use super::Reply;
-use super::gate::{Passing, etag};
-use super::wait::LOOK_EVERY;
-use crate::api::{Named, WatchAction};
+use super::gate::Passing;
+use crate::api::{Named, WatchAction, Watched};
 use crate::base::Result;
 use crate::store::ACCESS;
 
+/// A signal is lost only with a commit whose outcome is unknown, so this is rare: whoever waits
+/// costs next to nothing.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
 /// Answers a route that watches: at once, or, while the thing is what the caller says they have,
 /// as soon as it is another; 304 at the end. Nobody is let on who lost the right to read it.
+///
+/// A look does not read the thing if its tag is known, and nothing of it is held while somebody
+/// waits: thousands may wait for a long text.
 pub(super) async fn watch(
     passing: &Passing<'_>,
     operation: &dyn WatchAction,
     named: &Named,
 ) -> Result<Response<Reply>> {
-    let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let read = || passing.read(named, |view, who| operation.read(view, who));
-    let mut answer = read()?;
-    if operation.wait_secs() == 0 || !passing.has(&etag(&answer.body)) {
+    if !passing.headers.contains_key(IF_NONE_MATCH) {
+        let answer = passing.read(named, |view, who| operation.read(view, who))?;
         return Ok(passing.conditional(answer.body));
     }
+    let shared = &passing.context.shared;
+    let look = || {
+        passing.read(named, |view, who| {
+            let Watched { topic, mark } = operation.look(view, who)?;
+            let make = || operation.read(view, who).map(|answer| answer.body);
+            let tag = shared.tag(mark, make)?;
+            let other = if passing.has(&tag) { None } else { Some(shared.body(mark, make)?) };
+            Ok((topic, tag, other))
+        })
+    };
+    let until = Instant::now() + Duration::from_secs(operation.wait_secs());
     let signals = passing.context.store.signals();
     let mut stopping = passing.context.stopping.clone();
     let mut access = signals.listen(ACCESS);
-    let topic = passing.read(named, |view, who| operation.topic(view, who))?;
-    let mut listener = signals.listen(topic);
+    let mut listening = None;
     loop {
-        // Read again after listening began, so that nothing is missed between the two.
-        answer = read()?;
+        let (topic, tag, other) = look()?;
         let now = Instant::now();
-        if now >= until || *stopping.borrow() || !passing.has(&etag(&answer.body)) {
-            return Ok(passing.conditional(answer.body));
+        if other.is_some() || now >= until || *stopping.borrow() {
+            return Ok(passing.tagged(&tag, other));
         }
+        let listener = match &mut listening {
+            Some((to, listener)) if *to == topic => listener,
+            // Looked again after listening began, so that nothing is missed between the two.
+            _ => {
+                listening = Some((topic, signals.listen(topic)));
+                continue;
+            }
+        };
         tokio::select! {
             () = listener.heard() => {}
             () = access.heard() => {}

@@ -4,7 +4,7 @@
 //! begin and end, puts a JSON body where hyper answers a malformed head by itself with none, and
 //! keeps from hyper that a client has nothing more to say while it may still listen.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -262,21 +262,35 @@ impl Read for Wire {
 
 impl Write for Wire {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         if self.instead.is_empty() {
-            match self.replacement(bytes) {
+            // What hyper makes by itself is a head alone, and so in one part.
+            match self.replacement(parts.first().map_or(&[], |part| part)) {
                 Some(instead) => self.instead = instead,
-                None => return Pin::new(&mut self.stream).poll_write(cx, bytes),
+                None => return Pin::new(&mut self.stream).poll_write_vectored(cx, parts),
             }
         }
         match self.write_instead(cx) {
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(bytes.len())),
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(parts.iter().map(|part| part.len()).sum())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// Else hyper would copy every body behind its head, and thousands may be sent one.
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -11,7 +11,9 @@ pub use events::{
     BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, UNSENT, in_app,
     publish,
 };
-pub use sweeps::{SWEEP_ROWS, Settings, Sweep, Swept, due, first, remove_due, remove_first};
+pub use sweeps::{
+    SWEEP_ROWS, Settings, Sweep, Swept, due, first, first_rows, remove_due, remove_first, rows_of,
+};
 pub use tasks::{Job, Next, Step, Subject, Task, enqueue, retry_at};
 
 use crate::store::TableInfo;

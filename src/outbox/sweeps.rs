@@ -2,7 +2,7 @@
 //! what was kept long enough.
 
 use crate::base::Result;
-use crate::store::{Key, Order, Record, Source, Step, Tx, View};
+use crate::store::{Key, Order, Record, Source, Step, Tx, View, codec};
 
 /// Work that is done again and again.
 pub struct Sweep {
@@ -88,11 +88,41 @@ pub fn first<R: Record>(view: &View, prefix: &impl Key, at_most: usize) -> Resul
     Ok(first)
 }
 
-/// Removes the first records whose keys begin with `prefix`; says how many.
+/// Long records count for more than one row: so many bytes of one count as one.
+const ROW_BYTES: usize = 8 * 1024;
+
+/// For how many rows a record counts in a step.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn rows_of<R: Record>(record: &R) -> Result<usize> {
+    Ok(1 + codec::encode(record, &[])?.len() / ROW_BYTES)
+}
+
+/// The first records whose keys begin with `prefix`, up to the one with which they count for
+/// `at_most` rows; and for how many they count, which is less only if those are all.
+pub fn first_rows<R: Record>(
+    view: &View,
+    prefix: &impl Key,
+    at_most: usize,
+    rows_of: impl Fn(&R) -> Result<usize>,
+) -> Result<(Vec<R>, usize)> {
+    let (mut first, mut rows) = (Vec::new(), 0);
+    view.each(Source::TABLE, prefix, Order::Ascending, |record| {
+        if rows >= at_most {
+            return Ok(Step::Enough);
+        }
+        rows += rows_of(&record)?;
+        first.push(record);
+        Ok(Step::More)
+    })?;
+    Ok((first, rows.min(at_most)))
+}
+
+/// Removes the first records whose keys begin with `prefix`; says for how many rows they count,
+/// which is less than `at_most` only if those were all.
 pub fn remove_first<R: Record>(tx: &mut Tx, prefix: &impl Key, at_most: usize) -> Result<usize> {
-    let first: Vec<R> = first(&tx.view(), prefix, at_most)?;
-    for record in &first {
-        tx.remove(record)?;
-    }
-    Ok(first.len())
+    let (first, rows) = first_rows::<R>(&tx.view(), prefix, at_most, rows_of)?;
+    first.iter().try_for_each(|record| tx.remove(record))?;
+    Ok(rows)
 }

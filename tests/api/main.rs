@@ -29,4 +29,5 @@ mod routes;
 mod teams;
 mod tools;
 mod waking;
+mod watching;
 mod wire;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::client::Caller;
 use crate::process::{Place, Serving};
+use crate::shelf::{FLAGGED, REGISTRY, Shelf};
 
 const WRITERS: usize = 8;
 
@@ -25,10 +26,10 @@ impl Dice {
     }
 }
 
-/// What one writer knows. Each has an agent, and things, of its own.
-#[derive(Default)]
+/// What one writer knows. Each has an agent, a prompt, and things, of its own.
 struct Writer {
     stable_key: String,
+    shelf: Shelf,
     agent: String,
     team: String,
     /// What a path must answer: one of these, the last one most likely.
@@ -55,7 +56,7 @@ impl Writer {
     fn write(&mut self, caller: &Caller, dice: &mut Dice) -> Option<()> {
         let title = format!("{} {}", self.stable_key, dice.below(u64::MAX));
         let memories = format!("/teams/{}/agents/{}/memories", self.team, self.agent);
-        match dice.below(8) {
+        match dice.below(13) {
             0..=2 => {
                 let tasks = format!("/teams/{}/tasks", self.team);
                 let made = self.post(caller, &tasks, json!({"title": title}))?;
@@ -84,7 +85,7 @@ impl Writer {
                 let made = self.post(caller, &memories, json!({"content": title}))?;
                 self.memories.insert(made["id"].as_str()?.into(), Some(true));
             }
-            _ => {
+            7 => {
                 let live = self.memories.iter().find(|(_, live)| **live == Some(true));
                 let Some(id) = live.map(|(id, _)| id.clone()) else { return Some(()) };
                 self.memories.insert(id.clone(), None);
@@ -92,6 +93,27 @@ impl Writer {
                 caller.ask("DELETE", &path).try_send().ok()?.ok();
                 self.memories.insert(id, Some(false));
             }
+            8 => {
+                let new = self.shelf.new_version(&title);
+                let made = self.post(caller, "/registries/artifacts", new)?;
+                self.shelf.know_version(&made);
+            }
+            9 => {
+                let (drafts, new) = self.shelf.new_draft(&title);
+                let saved = self.post(caller, &drafts, new)?;
+                self.shelf.know_draft(&saved);
+            }
+            10 => {
+                let Some(publish) = self.shelf.publishing() else { return Some(()) };
+                let made = self.post(caller, &publish, json!({"registryRef": REGISTRY}))?;
+                self.shelf.know_version(&made);
+            }
+            11 => {
+                let Some(clear) = self.shelf.clearing(caller) else { return Some(()) };
+                let flag = self.post(caller, &clear, json!({}))?;
+                self.shelf.know_cleared(&flag);
+            }
+            _ => self.shelf.move_label(caller, dice.below(u64::MAX))?,
         }
         Some(())
     }
@@ -114,6 +136,9 @@ impl Writer {
         match path.rsplit('/').next() {
             Some("tasks") => self.know_task(&made),
             Some("versions") => self.know_version(&made),
+            Some("artifacts" | "publish") => self.shelf.know_version(&made),
+            Some("drafts") => self.shelf.know_draft(&made),
+            Some("clear") => self.shelf.know_cleared(&made),
             _ => {
                 self.memories.insert(made["id"].as_str().unwrap().into(), Some(true));
             }
@@ -160,7 +185,24 @@ impl Writer {
         assert!(recalled.iter().all(|id| self.memories.contains_key(*id)));
         let made = caller.get(&format!("/agents/{}", self.stable_key)).ok();
         assert_eq!(made["latestVersion"].as_u64().unwrap_or(0), self.versions);
+        self.shelf.verify(caller);
     }
+}
+
+/// Makes the registry, with a promptlet that all texts import and a policy that flags some.
+fn open_the_registry(owner: &Caller) {
+    let registry = json!({"slug": "main", "name": "Main"});
+    let registry = owner.post("/registries", registry).id();
+    let rules = json!([{"type": "forbidPattern", "value": FLAGGED}]);
+    let policy = json!({"name": "P", "severity": "warning", "rules": rules});
+    let policy = owner.post("/governance/policies", policy).id();
+    let assignments = format!("/governance/policies/{policy}/assignments");
+    owner.post(&assignments, json!({"registryId": registry})).ok();
+    let tone = json!({
+        "registryRef": REGISTRY, "artifactType": "promptlet", "name": "tone", "version": "1.0.0",
+        "source": "calm {{mood}}",
+    });
+    owner.post("/registries/artifacts", tone).ok();
 }
 
 fn from_environment(name: &str) -> Option<u64> {
@@ -176,9 +218,15 @@ fn what_was_acknowledged_survives_being_killed() {
     });
     println!("ROADSTEAD_TEST_SEED={seed}");
     let mut dice = Dice(seed);
-    let (place, key) = Place::founded();
+    let place = Place::new();
+    let password = "correct horse battery";
+    let made = place.init(&["--json", "--password-stdin"], Some(password)).succeeds();
+    let key = made["apiKey"]["key"].as_str().unwrap().to_string();
     let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
     let ada = serving.caller(&key);
+    let signed_in = json!({"email": "ada@acme.test", "password": password});
+    let session = ada.with_fields(&[]).post("/auth/sign-in", signed_in).ok();
+    open_the_registry(&ada.with_bearer(session["token"].as_str().unwrap()));
     let team = ada.post("/teams", json!({"slug": "crew", "name": "Crew"})).id();
     let mut writers: Vec<_> = (0..WRITERS)
         .map(|n| {
@@ -186,7 +234,19 @@ fn what_was_acknowledged_survives_being_killed() {
             ada.post("/agents", json!({"stableKey": stable_key, "name": "A"})).ok();
             let body = json!({"stableKey": stable_key, "role": "member"});
             let agent = ada.post(&format!("/teams/{team}/agents"), body).id();
-            Writer { stable_key, agent, team: team.clone(), ..Writer::default() }
+            Writer {
+                shelf: Shelf::new(format!("prompt_{n}")),
+                stable_key,
+                agent,
+                team: team.clone(),
+                things: BTreeMap::new(),
+                fresh: BTreeSet::new(),
+                memories: BTreeMap::new(),
+                tasks: Vec::new(),
+                versions: 0,
+                requests: 0,
+                unanswered: None,
+            }
         })
         .collect();
 
@@ -223,9 +283,14 @@ fn what_was_acknowledged_survives_being_killed() {
     let ada = serving.caller(&key);
     for writer in &mut writers {
         writer.fresh = writer.things.keys().cloned().collect();
+        writer.shelf.refresh();
         writer.verify(&ada);
     }
-    let written: usize = writers.iter().map(|writer| writer.things.len()).sum();
+    let published: usize = writers.iter().map(|writer| writer.shelf.versions()).sum();
+    let tone = format!("registryRef={REGISTRY}&promptName=tone&artifactType=promptlet");
+    let dependents = format!("/registries/artifact-versions/dependents?{tone}");
+    assert_eq!(ada.walk(&dependents, 200).len(), published);
+    let written = published + writers.iter().map(|writer| writer.things.len()).sum::<usize>();
     assert!(written > WRITERS, "they hardly wrote anything");
     println!("{written} things were written");
 }

@@ -6,6 +6,7 @@
 mod client;
 mod process;
 mod search;
+mod shelf;
 
 mod commands;
 mod crash;

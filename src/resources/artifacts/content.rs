@@ -6,12 +6,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactId, ArtifactType, Model, meant, readable, text};
-use crate::api::{Input, Req, Route, Scope};
+use super::{ArtifactId, ArtifactType, Model, Published, meant, readable, text};
+use crate::api::{Input, Req, Route, Scope, Watched};
 use crate::auth::Rule;
 use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Selector, Version};
-use crate::resources::registries;
-use crate::store::{Topic, View};
+use crate::resources::registries::{self, Registry};
+use crate::store::View;
 
 /// Which content is wanted.
 #[derive(Deserialize, JsonSchema)]
@@ -60,12 +60,18 @@ pub fn selector(version: Option<&str>) -> Selector {
     version.map_or(Selector::Newest, Selector::parse)
 }
 
-pub(super) fn show(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> {
+/// The version that is meant, and its registry.
+fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, Published)> {
     let query = &req.input;
     let registry = readable(view, req, &query.registry_ref)?;
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
     let selector = selector(query.version.as_deref());
     let row = meant(view, &id, &selector, query.model.as_deref())?.ok_or_else(Error::not_found)?;
+    Ok((registry, row))
+}
+
+pub(super) fn show(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> {
+    let (registry, row) = find(view, req)?;
     let texts = text(view, &row)?;
     Ok(Content {
         registry_ref: registry.reference.clone(),
@@ -80,10 +86,11 @@ pub(super) fn show(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> 
     })
 }
 
-fn topic(view: &View, req: &Req<(), ContentQuery>) -> Result<Topic> {
-    let query = &req.input;
-    let registry = readable(view, req, &query.registry_ref)?;
-    Ok(ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?.topic())
+/// A version never changes, and neither do the slugs of its registry and organization: the answer
+/// is the same as long as the same version is meant.
+pub(super) fn look(view: &View, req: &Req<(), ContentQuery>) -> Result<Watched> {
+    let (_, row) = find(view, req)?;
+    Ok(Watched { topic: row.of.topic(), mark: row.id.uuid() })
 }
 
 pub(super) fn routes() -> Vec<Route> {
@@ -93,7 +100,7 @@ pub(super) fn routes() -> Vec<Route> {
             Rule::Reader,
             "artifact_version.content",
             show,
-            topic,
+            look,
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Read what a version says, perhaps once it is another than the caller has"),

@@ -32,6 +32,12 @@ const MAX_DEPTH: u32 = 16;
 /// names are kept with each of its versions.
 const MAX_PROMPTLETS: usize = 1000;
 
+/// To compile a text, at most 8 MiB of promptlets are read, and one more. What it brings in has at
+/// most 1 MiB, so that only what is made to take long comes near; and all who write wait meanwhile.
+const MAX_READ_BYTES: usize = 8 * 1024 * 1024;
+/// For so many bytes the name of an import or a variable counts in that.
+const NAME_BYTES: usize = 64;
+
 /// The texts of one version, for all models together, have at most 5,000 variables and 3,000
 /// imports, and there are at most 500 of them: they go, and leave the indexes of who uses what, in
 /// one transaction. One text has at most 1,000 of each (see `templates`).
@@ -108,11 +114,15 @@ pub struct Compiled {
 /// If the store fails; what is wrong with the source is in what is returned.
 pub fn compile(view: &View, id: &ArtifactId, model: &Model, source: &str) -> Result<Compiled> {
     let mut depth = 0;
+    let mut read = 0;
     let mut brings = BTreeSet::new();
     let find = |name: &ArtifactName, range: &crate::base::Range| -> Result<_> {
         let itself = |name: &ArtifactName| id.kind == ArtifactType::Promptlet && *name == id.name;
         if itself(name) {
             return Ok(Err("a promptlet cannot import itself".to_string()));
+        }
+        if read > MAX_READ_BYTES {
+            return Ok(Err("the imports before this one bring in too much".to_string()));
         }
         let kind = ArtifactType::Promptlet;
         let promptlet = ArtifactId { registry: id.registry, kind, name: name.clone() };
@@ -134,7 +144,10 @@ pub fn compile(view: &View, id: &ArtifactId, model: &Model, source: &str) -> Res
         if brings.len() > MAX_PROMPTLETS {
             return Ok(Err(format!("brings in more than {MAX_PROMPTLETS} promptlets")));
         }
-        let text = versions::text(view, &found)?.compiled().to_string();
+        let texts = versions::text(view, &found)?;
+        let names = found.imports.len() + found.brings.len() + found.variables.len();
+        read += texts.bytes() + NAME_BYTES * names;
+        let text = texts.compiled().to_string();
         let variables = found.variables;
         Ok(Ok(templates::Imported { version: found.version, text, variables }))
     };

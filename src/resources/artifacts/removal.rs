@@ -13,21 +13,23 @@ use super::{Published, VersionText, variables};
 use crate::api::{Removed, Req, Route};
 use crate::auth::{GRANTS_BY_RESOURCE, Granted, ResourceType, Rule};
 use crate::base::{Id, Result};
-use crate::outbox::{self, EventType, SWEEP_ROWS, Settings, Sweep, Swept, remove_first};
+use crate::outbox::{
+    self, EventType, SWEEP_ROWS, Settings, Sweep, Swept, first_rows, remove_first, rows_of,
+};
 use crate::resources::governance;
 use crate::resources::registries::{self, Registry};
-use crate::store::{Order, Record, Source, Step, Tx};
+use crate::store::{Order, Record, Source, Tx};
 
 type Clear = fn(&mut Tx, Id<Registry>, usize) -> Result<usize>;
 
-/// What a registry has, each removed by a function that clears at most so many rows and says how
-/// many. Where it is less than it was allowed, nothing is left.
+/// What a registry has, each removed by a function that clears about so many rows, of which long
+/// texts count for several, and says how many. Where it is less than allowed, nothing is left.
 const CLEARS: &[Clear] = &[
     |tx, registry, at_most| remove_first::<Artifact>(tx, &registry, at_most),
     clear_versions,
-    clear_texts,
+    |tx, registry, at_most| remove_first::<VersionText>(tx, &registry, at_most),
     |tx, registry, at_most| remove_first::<ImportEdge>(tx, &registry, at_most),
-    clear_drafts,
+    |tx, registry, at_most| remove_first::<Draft>(tx, &registry, at_most),
     governance::forget_registry,
     clear_grants,
 ];
@@ -35,10 +37,6 @@ const CLEARS: &[Clear] = &[
 /// A deletion clears so many rows itself: most registries have fewer, and with their index entries
 /// they are well within what one transaction may change.
 const AT_ONCE: usize = 1000;
-
-/// A row counts once more for each 16 KiB in it: a thousand rows of the largest would be 2 GB in
-/// memory.
-const BYTES_OF_ONE: usize = 16 * 1024;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -82,52 +80,13 @@ fn clear(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
 
 fn clear_versions(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
     // What a version mentions goes with it, and may be many rows.
-    let weight = |row: &Published| row.variables.len() + weight_of(row.metadata.text_len());
-    let (rows, cleared) = first_within(tx, registry, at_most, weight)?;
-    for row in &rows {
+    let rows_of = |row: &Published| Ok(rows_of(row)? + row.variables.len());
+    let (first, rows) = first_rows(&tx.view(), &registry, at_most, rows_of)?;
+    for row in &first {
         variables::forget(tx, row)?;
         tx.remove(row)?;
     }
-    Ok(cleared)
-}
-
-fn clear_texts(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
-    let weight = |text: &VersionText| weight_of(text.source.len() + text.compiled().len());
-    let (texts, cleared) = first_within(tx, registry, at_most, weight)?;
-    texts.iter().try_for_each(|text| tx.remove(text))?;
-    Ok(cleared)
-}
-
-fn clear_drafts(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
-    let weight = |draft: &Draft| weight_of(draft.body.len() + draft.metadata.text_len());
-    let (drafts, cleared) = first_within(tx, registry, at_most, weight)?;
-    drafts.iter().try_for_each(|draft| tx.remove(draft))?;
-    Ok(cleared)
-}
-
-/// What a row with so many bytes of text counts.
-fn weight_of(bytes: usize) -> usize {
-    1 + bytes / BYTES_OF_ONE
-}
-
-/// The first rows of a registry, until they count as much as they may, and what they count. Where
-/// it is less, these are all.
-fn first_within<R: Record>(
-    tx: &Tx,
-    registry: Id<Registry>,
-    at_most: usize,
-    weight: impl Fn(&R) -> usize,
-) -> Result<(Vec<R>, usize)> {
-    let mut rows = Vec::new();
-    let mut count = 0;
-    if at_most > 0 {
-        tx.view().each(Source::TABLE, &registry, Order::Ascending, |row| {
-            count += weight(&row);
-            rows.push(row);
-            Ok(if count < at_most { Step::More } else { Step::Enough })
-        })?;
-    }
-    Ok((rows, count.min(at_most)))
+    Ok(rows)
 }
 
 fn clear_grants(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {

@@ -112,6 +112,11 @@ impl VersionText {
     pub fn compiled(&self) -> &str {
         self.compiled.as_deref().unwrap_or(&self.source)
     }
+
+    /// How many bytes it has in all.
+    pub fn bytes(&self) -> usize {
+        self.source.len() + self.compiled.as_ref().map_or(0, String::len)
+    }
 }
 
 impl Record for VersionText {

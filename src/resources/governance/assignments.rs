@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::registries::{self, Registry};
-use super::hidden;
 use super::policies::Policy;
+use super::shown;
 use crate::api::{Input, Removed, Req, Route};
 use crate::auth::{Rule, User};
 use crate::base::{Error, Id, Issue, Result, Time};
@@ -123,8 +123,8 @@ pub(super) fn forget_registry(tx: &mut Tx, registry: Id<Registry>) -> Result<()>
 
 pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment>> {
     let policy: Policy = view.fetch(&req.at)?;
-    let hidden = hidden(view, req.caller())?;
-    let is_shown = |assignment: &Assignment| !hidden.contains(&assignment.registry_id);
+    let shown = shown(view, req.caller())?;
+    let is_shown = |assignment: &Assignment| shown.contains(&assignment.registry_id);
     view.page(Source::TABLE, &policy.id, Order::Descending, &req.part, is_shown)
 }
 

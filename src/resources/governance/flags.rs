@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::super::registries::{self, ArtifactType, Registry};
-use super::hidden;
 use super::policies::Policy;
 use super::rules::RuleType;
+use super::shown;
 use crate::api::{Input, Req, Route};
 use crate::auth::{Rule, User};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
@@ -107,8 +107,8 @@ pub(super) fn forget_registry(
 
 pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>> {
     let cleared = req.input.cleared.unwrap_or(false);
-    let hidden = hidden(view, req.caller())?;
-    let is_shown = |flag: &Flag| !hidden.contains(&flag.registry);
+    let shown = shown(view, req.caller())?;
+    let is_shown = |flag: &Flag| shown.contains(&flag.registry);
     let Some(reference) = &req.input.registry_ref else {
         return view.page(&BY_STATE, &cleared, Order::Descending, &req.part, is_shown);
     };

@@ -46,20 +46,19 @@ pub fn forget_registry(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> R
     flags::forget_registry(tx, registry, at_most)
 }
 
-/// The registries that a caller is not to hear of: restricted ones without a grant (contract §1,
-/// "Who may do what"). There are at most 1,000 in all.
-fn hidden(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Registry>>> {
-    if caller.is_admin() {
-        return Ok(BTreeSet::new());
-    }
+/// The registries that a caller may hear of: not restricted ones without a grant (contract §1, "Who
+/// may do what"), nor any that is gone though its flags may not all be yet. There are at most 1,000
+/// in all.
+fn shown(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Registry>>> {
     let granted = caller.granted(view, ResourceType::Registry)?;
-    let is_hidden = |registry: &Registry| {
-        registry.access == Access::Restricted
-            && !registry.is_public()
-            && !granted.contains(&registry.id.cast())
+    let is_shown = |registry: &Registry| {
+        registry.access != Access::Restricted
+            || registry.is_public()
+            || caller.is_admin()
+            || granted.contains(&registry.id.cast())
     };
     let all = view.all(Source::<Registry>::TABLE, &())?;
-    Ok(all.into_iter().filter(is_hidden).map(|registry| registry.id).collect())
+    Ok(all.into_iter().filter(is_shown).map(|registry| registry.id).collect())
 }
 
 #[cfg(test)]

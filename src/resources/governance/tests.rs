@@ -414,6 +414,20 @@ fn a_registry_that_goes_takes_assignments_and_flags_along_in_steps() {
     world.assert_sound(RESOURCE.tables);
 }
 
+#[test]
+fn flags_of_a_registry_that_is_gone_are_shown_to_nobody_though_they_are_still_there() {
+    let world = World::new();
+    registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
+    let main = world.store.read(world.org, |view| registries::find(view, "main"));
+    let main = main.unwrap().unwrap();
+    assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), &main);
+    publish(&world, &main, "x");
+    assert_eq!(listed(&world, &world.owner, json!({})).len(), 1);
+    world.store.write_now(world.org, move |tx| registries::forget(tx, &main)).unwrap();
+    assert_eq!(listed(&world, &world.owner, json!({})), []);
+    assert_eq!(listed(&world, &world.member, json!({})), []);
+}
+
 // ── Asking ───────────────────────────────────────────────────────────────────
 
 #[test]

@@ -220,3 +220,22 @@ fn a_compiled_text_compiles_to_itself() {
     let again = again.unwrap().compilation;
     assert_eq!((again.text, again.imports.len()), (made.compiled, 0));
 }
+
+#[test]
+fn what_reads_too_much_to_be_compiled_is_refused_although_it_would_be_short() {
+    let world = World::new();
+    registry(&world, "main");
+    promptlet(&world, "x", "1.0.0", "x");
+    // Of 288,000 bytes each, which become 18,000.
+    let long = "{{ import \"x\" }}".repeat(18_000);
+    let source = |count: usize| -> String {
+        (0..count).map(|n| format!("{{{{ import \"long@1.0.{n}\" }}}}")).collect()
+    };
+    for n in 0..29 {
+        promptlet(&world, "long", &format!("1.0.{n}"), &long);
+    }
+    prompt(&world, "p", "1.0.0", &source(27));
+    let told = refused(&world, version("prompt", "p", "1.1.0", &source(29)));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("the imports before this one bring in too much"), "{told:?}");
+}

@@ -1,0 +1,99 @@
+//! Waiting for a content when the right to read it ends (contract §1 and §3): whoever waits hears
+//! what they would hear if they asked now, at once.
+
+use std::time::{Duration, Instant};
+
+use roadstead::api::ledger::{AuditEntry, Outcome};
+use roadstead::auth::Role;
+use roadstead::store::Source;
+use serde_json::json;
+
+use crate::client::{Caller, Connection, Reply};
+use crate::registries::{publish, registry};
+use crate::world::{World, key_of};
+
+/// Well below every interval at which anybody looks without a signal.
+const SOON: Duration = Duration::from_secs(3);
+
+/// Begins to wait for another content than there is of the prompt `p`, whose tag is known.
+fn wait(acme: &World, caller: &Caller) -> Connection {
+    let reference = format!("registryRef={}/main&promptName=p", acme.slug);
+    let path = format!("/registries/artifact-versions/content?{reference}");
+    let tag = caller.ask("GET", &path).send().header("etag").unwrap().to_string();
+    let mut connection = Connection::open(acme.address).unwrap();
+    let path = format!("{path}&wait=60");
+    let ask = caller.ask("GET", &path).with("If-None-Match", &tag);
+    connection.write(&ask.to_bytes()).unwrap();
+    connection
+}
+
+/// An organization whose registry `main`, made with these fields, has the prompt `p`.
+fn acme(more: serde_json::Value) -> World {
+    let acme = World::new();
+    registry(&acme, "main", more);
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "one");
+    acme
+}
+
+fn replies<const N: usize>(waiting: [Connection; N]) -> [Reply; N] {
+    waiting.map(|mut connection| connection.reply(false).unwrap())
+}
+
+#[test]
+fn who_waits_in_a_public_registry_that_becomes_private_hears_what_a_stranger_hears() {
+    let acme = acme(json!({"visibility": "public"}));
+    let stranger = World::new();
+    let waiting = [&acme.nobody, &stranger.key, &stranger.member, &acme.member];
+    let [nobody, key, session, mut member] = waiting.map(|caller| wait(&acme, caller));
+    let begun = Instant::now();
+    acme.owner.patch("/registries/main", json!({"visibility": "private"})).ok();
+    let [nobody, key, session] = replies([nobody, key, session]);
+    nobody.refused(401, "unauthenticated");
+    key.refused(404, "organization_not_found");
+    session.refused(404, "organization_not_found");
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    // A member goes on waiting.
+    publish(&acme, ["main", "prompt", "p", "1.1.0"], "two");
+    assert_eq!(member.reply(false).unwrap().ok()["source"], "two");
+}
+
+#[test]
+fn who_waits_in_a_registry_that_is_deleted_hears_so() {
+    let acme = acme(json!({"visibility": "public"}));
+    let stranger = World::new();
+    let waiting = [&acme.nobody, &stranger.key, &acme.member].map(|caller| wait(&acme, caller));
+    let begun = Instant::now();
+    acme.owner.delete("/registries/main").ok();
+    let [nobody, stranger, member] = replies(waiting);
+    nobody.refused(401, "unauthenticated");
+    stranger.refused(404, "organization_not_found");
+    member.refused(404, "not_found");
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn who_waits_with_a_credential_or_a_grant_that_ends_hears_so() {
+    let acme = acme(json!({"access": "restricted"}));
+    let (member, _) = acme.person("eve", Role::Member);
+    let id = acme.owner.get("/registries/main").ok()["id"].clone();
+    let user = member.get("/auth/session").ok()["user"]["id"].clone();
+    let grant = json!({"userId": user, "resourceType": "registry", "resourceId": id});
+    let grant = acme.owner.post("/access-grants", grant).id();
+    let key = key_of(&member);
+    let key_id = member.get("/api-keys").items()[0]["id"].as_str().unwrap().to_string();
+    let [mut by_key, mut by_session] = [&key, &member].map(|caller| wait(&acme, caller));
+    let begun = Instant::now();
+    member.delete(&format!("/api-keys/{key_id}")).ok();
+    by_key.reply(false).unwrap().refused(401, "unauthenticated");
+    acme.owner.delete(&format!("/access-grants/{grant}")).ok();
+    by_session.reply(false).unwrap().refused(403, "grant_required");
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+
+    // That the right to it had gone is in the audit log, once.
+    let entries = acme.store.read(acme.org, |view| view.all::<AuditEntry>(Source::TABLE, &()));
+    let refused: Vec<_> =
+        entries.unwrap().into_iter().filter(|entry| entry.outcome == Outcome::Refused).collect();
+    let actions: Vec<_> = refused.iter().map(|entry| entry.action.as_str()).collect();
+    assert_eq!(actions, ["artifact_version.content"]);
+    assert_eq!(refused[0].actor_name, "eve");
+}
