@@ -237,5 +237,5 @@ fn what_reads_too_much_to_be_compiled_is_refused_although_it_would_be_short() {
     prompt(&world, "p", "1.0.0", &source(27));
     let told = refused(&world, version("prompt", "p", "1.1.0", &source(29)));
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].starts_with("the imports before this one bring in too much"), "{told:?}");
+    assert!(told[0].contains("the imports before this one bring in too much"), "{told:?}");
 }
