@@ -87,13 +87,13 @@ fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
     let mut known = BTreeMap::new();
     let mut looked_at = 0;
     in_artifacts::each_use(view, &variable, |found| {
-        looked_at += 1;
         let shown = match known.entry(found.of.registry) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => place.insert(shown_as(view, req, &found)?),
         };
         match shown {
-            Shown::Gone => {}
+            // It counts for nothing, or what is used would seem unused until all is cleared away.
+            Shown::Gone => return Ok(Step::More),
             Shown::Hidden => usage.used = true,
             Shown::As(reference) => {
                 usage.used = true;
@@ -106,6 +106,7 @@ fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
                 });
             }
         }
+        looked_at += 1;
         let is_enough = usage.prompts.len() == MAX_SHOWN || looked_at == MAX_LOOKED_AT;
         Ok(if is_enough { Step::Enough } else { Step::More })
     })?;
@@ -150,11 +151,13 @@ mod tests {
 
     use super::*;
     use crate::auth::Access;
+    use crate::resources::artifacts::ArtifactId;
     use crate::resources::artifacts::tests::{
         delete, prompt, promptlet, publish, registry, version, with_access,
     };
     use crate::resources::testing::World;
     use crate::resources::tools::tests::{self as tool, make};
+    use crate::store::Tx;
 
     fn usage(world: &World, variable: &str) -> Value {
         json!(world.read(show, variable.to_string(), ()).unwrap())
@@ -217,6 +220,32 @@ mod tests {
         assert_eq!(usage(&world, "B")["used"], false);
         assert_eq!(names(&usage(&world, "C"), "tools"), ["t"]);
         world.assert_sound(tools::RESOURCE.tables);
+    }
+
+    #[test]
+    fn what_is_left_of_a_deleted_registry_hides_nothing() {
+        let world = World::new();
+        registry(&world, "main");
+        prompt(&world, "p", "1.0.0", "{{A}}");
+        let of = ArtifactId {
+            registry: world.store.write_now(world.org, |tx| Ok(tx.new_id())).unwrap(),
+            kind: ArtifactType::Prompt,
+            name: ArtifactName::parse("gone").unwrap(),
+        };
+        let left: Vec<_> = (0..=MAX_LOOKED_AT)
+            .map(|n| VariableUse {
+                variable: VariableName::parse("A").unwrap(),
+                of: of.clone(),
+                version: Version::parse(format!("1.{n}.0")).unwrap(),
+            })
+            .collect();
+        for some in left.chunks(2000) {
+            let some = some.to_vec();
+            let leave = move |tx: &mut Tx| some.iter().try_for_each(|used| tx.insert(used));
+            world.store.write_now(world.org, leave).unwrap();
+        }
+        let usage = usage(&world, "A");
+        assert_eq!((&usage["used"], names(&usage, "prompts")), (&json!(true), vec!["p".into()]));
     }
 
     #[test]
