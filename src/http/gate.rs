@@ -118,7 +118,7 @@ pub(super) async fn pass(
             .read(&named, |view, who| operation(view, who))
             .map(|answer| passing.conditional(answer.body)),
         Action::Write(operation) => {
-            let current = passing.current(reading, &raw)?;
+            let current = passing.current(reading, &raw, &named)?;
             write::write(&passing, write::done(operation), &named, kept, current).await
         }
         Action::Hash(operation) => write::hash(&passing, operation).await,
@@ -234,7 +234,12 @@ impl Passing<'_> {
     }
 
     /// What `If-Match` asks for, if it was sent: the reading of the same path, and the tags.
-    fn current(&self, reading: Option<&Arc<Route>>, raw: &Raw) -> Result<Option<write::Expected>> {
+    fn current(
+        &self,
+        reading: Option<&Arc<Route>>,
+        raw: &Raw,
+        named: &Named,
+    ) -> Result<Option<write::Expected>> {
         let tags: Vec<_> =
             self.headers.get_all(IF_MATCH).iter().map(|v| v.as_bytes().to_vec()).collect();
         if tags.is_empty() || !matches!(self.route.method, Method::Patch | Method::Delete) {
@@ -244,9 +249,18 @@ impl Passing<'_> {
             // What cannot be read has no tag that could match.
             return Ok(Some(write::Expected { tags, reading: None }));
         };
+        // The organization that a body names, a reading's query does.
+        let query = match &named.org_slug {
+            Some(slug) if self.route.method.has_body() => {
+                form_urlencoded::Serializer::new(String::new())
+                    .append_pair("orgSlug", slug)
+                    .finish()
+            }
+            _ => raw.query.to_string(),
+        };
         let raw = Raw {
             params: raw.params.clone(),
-            query: raw.query,
+            query: &query,
             body: &[],
             org: OrgSlug::Ignored,
             by_name: false,

@@ -86,3 +86,16 @@ fn of_many_who_saw_the_same_state_one_changes_it() {
     assert_eq!(replies.iter().filter(|reply| reply.status == 412).count(), 15);
     assert_eq!(acme.owner.get(&path).ok()["name"], done[0].ok()["name"]);
 }
+
+#[test]
+fn a_registry_whose_organization_the_body_names_is_changed_only_as_it_was() {
+    let acme = World::new();
+    acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let tag = acme.owner.get("/registries/main").header("etag").unwrap().to_string();
+    let patch = |name: &str| {
+        let ask = acme.owner.ask("PATCH", "/registries/main").with("If-Match", &tag);
+        ask.org_json(json!({"name": name})).send()
+    };
+    assert_eq!(patch("b").ok()["name"], "b");
+    patch("c").refused(412, "changed_meanwhile");
+}
