@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::registries::{self, ArtifactType, Registry};
 use crate::api::{Req, Resource, Route};
-use crate::base::{ArtifactName, Error, Id, Result, Text};
+use crate::base::{ArtifactName, Error, Id, Name, Result};
 use crate::store::{Key, TableInfo, Topic, View};
 
 pub use publishing::{ArtifactVersion, Publication, publish};
@@ -50,8 +50,8 @@ pub const RESOURCE: Resource = Resource {
 /// Where nobody says which kind is meant (contract §3).
 const USUAL: ArtifactType = ArtifactType::Prompt;
 
-/// The model that a text is for.
-pub type Model = Text<1, 200>;
+/// The model that a text is for: a name like others.
+pub type Model = Name;
 
 /// The model of a text that is for every model that has none of its own.
 const GENERIC: &str = "generic";
