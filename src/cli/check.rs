@@ -7,7 +7,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Common, Failure, output};
-use crate::resources;
+use crate::base::Id;
+use crate::resources::{self, organizations};
 use crate::store::check::Findings;
 use crate::store::engine::integrity;
 use crate::store::{self, Store};
@@ -106,7 +107,21 @@ fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
             Err(_) => findings.note(format!("{}: cannot be read; restore a backup", table.name)),
         }
     }
+    // What does not read has been told of, and is not fit to be compared with the rest.
+    if findings.wrong == 0 {
+        output::progress("what the records say of each other");
+        compare(data, findings)?;
+    }
     output::progress("");
+    Ok(())
+}
+
+/// Looks whether what the records of each organization say of each other is true.
+fn compare(data: &Store, findings: &mut Findings) -> crate::base::Result<()> {
+    let organizations = data.read(Id::NOTHING, organizations::all)?;
+    for org in organizations {
+        data.read(org, |view| resources::check(view, findings))?;
+    }
     Ok(())
 }
 

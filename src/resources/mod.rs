@@ -18,8 +18,10 @@ mod notifications;
 mod testing;
 
 use crate::api::{Resource, Route, ledger};
+use crate::base::Result;
 use crate::outbox::{Job, Sweep};
-use crate::store::TableInfo;
+use crate::store::check::Findings;
+use crate::store::{TableInfo, View};
 use crate::{auth, outbox};
 
 pub use teams::dropped_wakes;
@@ -53,6 +55,15 @@ pub fn routes() -> Vec<Route> {
 pub fn tables() -> Vec<TableInfo> {
     let below = auth::TABLES.iter().chain(outbox::TABLES).chain(ledger::TABLES);
     below.chain(ALL.iter().flat_map(|resource| resource.tables)).copied().collect()
+}
+
+/// Notes what is wrong between the records of an organization, beyond what each table's own check
+/// sees.
+///
+/// # Errors
+/// If a record does not read, or the store fails.
+pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
+    artifacts::check(view, findings)
 }
 
 /// The jobs of all of them.

@@ -17,6 +17,7 @@ mod labels;
 mod prompts;
 mod publishing;
 mod removal;
+mod soundness;
 pub mod variables;
 mod versions;
 
@@ -29,6 +30,7 @@ use crate::base::{ArtifactName, Error, Id, Name, Result};
 use crate::store::{Key, TableInfo, Topic, View};
 
 pub use publishing::{ArtifactVersion, Publication, publish};
+pub use soundness::check;
 pub use versions::{Published, VersionText, meant, text};
 
 /// Artifacts with their versions and labels, drafts, and what is known of who uses what.

@@ -31,7 +31,7 @@ impl Record for VariableUse {
 }
 
 /// What `row` mentions.
-fn uses(row: &Published) -> impl Iterator<Item = VariableUse> {
+pub(super) fn uses(row: &Published) -> impl Iterator<Item = VariableUse> {
     row.variables.iter().map(|variable| VariableUse {
         // Compiling refuses what can be no variable's name.
         variable: VariableName::stored(variable.clone()),

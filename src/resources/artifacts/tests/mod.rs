@@ -4,6 +4,7 @@ mod drafts;
 mod finding;
 mod leaving;
 mod publishing;
+mod soundness;
 mod using;
 
 use serde_json::{Value, json};
