@@ -9,9 +9,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::{Error, Result};
-use crate::outside::{Call, Heard};
+use crate::outside::{Call, Failure, Heard};
+
+/// The bodies of all calls of one operation have at most so many bytes: they are held at once, and
+/// made anew in each run. A hundred judges with a long text each stay below it; five hundred texts
+/// with each of them would be gigabytes.
+const MAX_SENT_BYTES: usize = 64 * 1024 * 1024;
 
 /// What tells one call, or one search, from another: a hash of all that its answer follows from.
 pub type Tag = [u8; 32];
@@ -49,17 +55,23 @@ impl Asked {
 pub struct Calls {
     known: Known,
     asked: Asked,
+    sent_bytes: usize,
 }
 
 impl Calls {
     /// For a run that knows this.
     pub fn new(known: Known) -> Self {
-        Calls { known, asked: Asked::default() }
+        Calls { known, ..Calls::default() }
     }
 
     /// What came of this call, if it was made. Otherwise it will be: go on with anything, for
-    /// nothing of this run is kept.
+    /// nothing of this run is kept. With too many others it fails, and none of them is made.
     pub fn send(&mut self, call: Call) -> Option<Heard> {
+        self.sent_bytes += call.body.len();
+        if self.sent_bytes > MAX_SENT_BYTES {
+            self.asked = Asked::default();
+            return Some(Heard { answer: Err(Failure::TooMuch), took: Duration::ZERO });
+        }
         let tag = tag(&call);
         let heard = self.known.heard.get(&tag).cloned();
         if heard.is_none() && self.asked.calls.iter().all(|(asked, _)| *asked != tag) {
@@ -155,8 +167,6 @@ impl<T> Outcome<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::outside::{Answer, AnswerBody, Limits, Method};
 
@@ -181,6 +191,18 @@ mod tests {
         let mut calls = Calls::default();
         calls.hear(&asked.calls[0].1, Heard { answer: Ok(answer), took: Duration::ZERO });
         assert!(calls.send(call("http://a.test/")).is_some());
+        assert!(calls.into_asked().is_empty());
+    }
+
+    #[test]
+    fn more_than_may_be_sent_is_refused_before_anything_is() {
+        let large = |url: &str| Call { body: vec![0; MAX_SENT_BYTES / 2], ..call(url) };
+        let mut calls = Calls::default();
+        assert!(calls.send(large("http://a.test/")).is_none());
+        assert!(calls.send(large("http://b.test/")).is_none());
+        for url in ["http://c.test/", "http://a.test/"] {
+            assert_eq!(calls.send(large(url)).unwrap().answer, Err(Failure::TooMuch));
+        }
         assert!(calls.into_asked().is_empty());
     }
 

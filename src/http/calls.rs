@@ -214,3 +214,20 @@ fn errand<'a>(passing: &Passing<'a>, total: Duration) -> Errand<'a> {
 fn endless() -> Error {
     Error::internal("an operation goes on asking for calls, or broke while it did")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_hangs_up_makes_no_room_for_another_search_before_theirs_ends() {
+        let searches = Searches::default();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let search: Search = Box::new(move || Ok(ended.recv().is_err()));
+        let made = Box::pin(searches.make(vec![search]));
+        assert!(timeout(Duration::ZERO, made).await.is_err());
+        assert_eq!(searches.0.available_permits(), SEARCHING_AT_ONCE - 1);
+        drop(end);
+        assert!(searches.0.acquire_many(SEARCHING_AT_ONCE as u32).await.is_ok());
+    }
+}

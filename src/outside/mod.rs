@@ -146,6 +146,8 @@ pub enum Failure {
     Header { name: String },
     /// Too many calls in flight for all of the call's time. Nothing was sent.
     Busy,
+    /// One of so many calls of one request that none of them is made.
+    TooMuch,
     /// The name has no address.
     Name { host: String, reason: String },
     /// The address is not public and not allowed. For the log: which it was.
@@ -179,6 +181,9 @@ impl fmt::Display for Failure {
             Failure::Url(why) => write!(f, "the URL cannot be called: {why}"),
             Failure::Header { name } => write!(f, "the header {name:?} cannot be sent"),
             Failure::Busy => write!(f, "{IN_FLIGHT} other calls are in flight; try again later"),
+            Failure::TooMuch => {
+                write!(f, "this takes more calls than one request may make; ask for less at once")
+            }
             Failure::Name { host, reason } => write!(f, "{host} cannot be resolved: {reason}"),
             Failure::Address { host, .. } => write!(
                 f,

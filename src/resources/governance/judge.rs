@@ -41,13 +41,14 @@ pub fn fault(
     else {
         return Ok(None);
     };
-    let verdict = said.text.and_then(|text| {
-        read(&text).ok_or_else(|| "its answer is no verdict; choose another config.model".into())
+    let verdict = said.text.as_deref().map_err(String::clone).and_then(|text| {
+        read(text).ok_or_else(|| "its answer is no verdict; choose another config.model".into())
     });
     match verdict {
         Ok(Opinion { pass: true, .. }) => Ok(None),
         Ok(Opinion { reason: None, .. }) => Ok(Some(format!("must satisfy {}", quoted(question)))),
         Ok(Opinion { reason: Some(reason), .. }) => {
+            let reason = said.without_key(&reason);
             Ok(Some(format!("must satisfy {}; the judge says: {reason}", quoted(question))))
         }
         Err(why) => Err(cannot_ask(policy, &format!("LLM provider \"{}\": {why}", provider.name))),

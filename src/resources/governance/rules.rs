@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
-use regex::{Regex, RegexBuilder, RegexSetBuilder};
+use regex::{RegexBuilder, RegexSetBuilder, bytes};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,10 +17,17 @@ use super::super::llm_providers::LlmProvider;
 use crate::api::{Calls, Search};
 use crate::base::{Error, Id, Issue, Json, JsonMap, List, Result, Text, VariableName};
 
-/// A pattern has at most so many bytes when compiled: enough for `BEGIN.{0,200}END`. In the worst
-/// case, made on purpose, such a pattern takes 10 s for the longest text; usual ones take less than a
-/// millisecond.
-const MAX_PATTERN_BYTES: usize = 256 * 1024;
+/// A pattern has at most so many bytes when compiled: enough for `BEGIN.{0,500}END`.
+const MAX_PATTERN_BYTES: usize = 512 * 1024;
+
+/// It has at most so many when `\w` and the like stand for ASCII alone. That is what grows with the
+/// number of places in the pattern where a match may be under way at once, hence with the time for
+/// each character; its whole size tells more of how large Unicode is. The worst pattern, made on
+/// purpose, takes 10 s for the longest text (1 MiB); usual ones take less than a millisecond.
+const MAX_ASCII_PATTERN_BYTES: usize = 64 * 1024;
+
+/// A pattern that cannot do without Unicode (`\p{L}`, `[äöü]`) has at most so many.
+const MAX_UNICODE_PATTERN_BYTES: usize = 128 * 1024;
 
 /// All patterns of a policy together have at most so many: they are compiled, in a few
 /// milliseconds, whenever something is published.
@@ -141,7 +148,7 @@ impl NewRule {
         match self.kind {
             RuleType::ForbidPattern | RuleType::RequirePattern => {
                 Text::<1, 2_000>::parse(text.as_str())?;
-                compile(text)?;
+                check_pattern(text)?;
             }
             RuleType::RequireVariable | RuleType::ForbidVariable => {
                 VariableName::parse(text.as_str())?;
@@ -189,9 +196,18 @@ fn pattern_of(rule: &PolicyRule) -> Option<&str> {
     matches!(rule.kind, RuleType::ForbidPattern | RuleType::RequirePattern).then(|| rule.text())
 }
 
-/// Compiles a pattern; the error is a phrase.
-fn compile(pattern: &str) -> Result<Regex, String> {
-    RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build().map_err(|e| match e {
+/// Refuses what is no pattern, or one that is too large; the error is a phrase.
+fn check_pattern(pattern: &str) -> Result<(), String> {
+    let in_ascii = bytes::RegexBuilder::new(pattern)
+        .unicode(false)
+        .size_limit(MAX_ASCII_PATTERN_BYTES)
+        .build();
+    let most = match in_ascii {
+        Ok(_) => MAX_PATTERN_BYTES,
+        Err(regex::Error::CompiledTooBig(_)) => 0,
+        Err(_) => MAX_UNICODE_PATTERN_BYTES,
+    };
+    RegexBuilder::new(pattern).size_limit(most).build().map(drop).map_err(|e| match e {
         regex::Error::CompiledTooBig(_) => {
             "is too large a regular expression; repeat less, or use (?-u) where ASCII does".into()
         }
@@ -296,9 +312,10 @@ pub fn quoted(value: &str) -> String {
 }
 
 fn occurs(pattern: &str, text: &str) -> Result<bool> {
-    let pattern = compile(pattern)
-        .map_err(|e| Error::internal(format!("the stored pattern {pattern:?} {e}")))?;
-    Ok(pattern.is_match(text))
+    let compiled = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build();
+    let compiled = compiled
+        .map_err(|e| Error::internal(format!("the stored pattern {pattern:?} is none: {e}")))?;
+    Ok(compiled.is_match(text))
 }
 
 #[cfg(test)]
@@ -392,11 +409,24 @@ mod tests {
         let large = issues(json!([one("x{1000000}"), one(r"(\w{100}){100}")]));
         assert_eq!(large.len(), 2);
         assert!(large[0].1.contains("too large"), "{large:?}");
-        let half = r"(?s)BEGIN.{0,200}END";
+        let half = r"(?s)BEGIN.{0,500}END";
         assert_eq!(issues(json!([one(half)])), []);
         let together = issues(json!(vec![one(half); 10]));
         assert_eq!(together.len(), 1);
         assert_eq!(together[0].0, "rules");
+    }
+
+    #[test]
+    fn a_pattern_waits_in_few_places_at_once() {
+        let refused = |pattern: &str| {
+            !issues(json!([{"type": "forbidPattern", "value": pattern}])).is_empty()
+        };
+        for good in [r"a[ab]{900}c", r"[\w.+-]+@[\w-]+\.[\w.]+", r"\p{L}+ü", r"[äöü]{20}"] {
+            assert!(!refused(good), "{good}");
+        }
+        for bad in [r"a[ab]{1000}c", r"\p{L}a[ab]{2000}c", r"(?u)a[ab]{1000}c"] {
+            assert!(refused(bad), "{bad}");
+        }
     }
 
     #[test]

@@ -507,6 +507,21 @@ fn a_judge_passes_or_says_why_not() {
 }
 
 #[test]
+fn a_key_that_is_a_word_of_every_verdict_does_not_make_it_unreadable() {
+    let world = World::new();
+    let body = json!({"name": "Ours", "provider": "custom", "baseUrl": "http://a.test",
+        "apiKey": "pass"});
+    let provider = llm_provider::make(&world, body).unwrap().id;
+    let rules = json!([{"type": "judge", "value": "Is it kind?", "llmProviderId": provider}]);
+    let policy = policy(&world, "error", rules).unwrap().id;
+    let body = json!({"text": "Hello", "policyIds": [policy]});
+    let said = heard(200, r#"{"pass": false, "reason": "It may not pass."}"#);
+    let verdict = json!(judged(&world, body, said).0.unwrap());
+    let message = verdict["issues"][0]["message"].as_str().unwrap();
+    assert!(message.contains("the judge says: It may not …."), "{message}");
+}
+
+#[test]
 fn a_judge_that_cannot_be_asked_is_told_with_its_provider() {
     let world = World::new();
     let body = json!({"text": "Hello", "policyIds": with_judge(&world, "warning")});

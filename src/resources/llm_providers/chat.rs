@@ -39,10 +39,23 @@ pub struct Question {
 
 /// What came of a question.
 pub struct Said {
-    /// What the model says, or why it says nothing: a sentence without a final full stop.
+    /// What the model says, or why it says nothing: a sentence without a final full stop. What is
+    /// shown of what it says goes through [`Said::without_key`].
     pub text: Result<String, String>,
     /// How long that took.
     pub took: Duration,
+    key: Option<String>,
+}
+
+impl Said {
+    /// A part of what was said without the key: a server that answers with the headers it was sent
+    /// must not make us show them. Only now, since keys such as `pass` are words of any answer.
+    pub fn without_key(&self, text: &str) -> String {
+        match &self.key {
+            Some(key) => text.replace(key.as_str(), "…"),
+            None => text.into(),
+        }
+    }
 }
 
 /// Asks a provider's model. `None` as long as it was not heard.
@@ -59,12 +72,7 @@ pub fn ask(
         Ok(answer) => text_of(provider.provider, answer, key.is_some()),
         Err(failure) => Err(failure.to_string()),
     };
-    // A server that answers with the headers it was sent must not make us show them.
-    let hide = |text: String| match &key {
-        Some(key) => text.replace(key.as_str(), "…"),
-        None => text,
-    };
-    Ok(Some(Said { text: text.map(hide), took: heard.took }))
+    Ok(Some(Said { text, took: heard.took, key }))
 }
 
 // ── What is said ─────────────────────────────────────────────────────────────
