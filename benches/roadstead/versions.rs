@@ -51,7 +51,7 @@ fn world(versions: usize) -> World {
         let source = registry::source(&version(nth));
         registry::publication("prompt", PROMPT, &version(nth), &source)
     });
-    world.store("artifact.publish", &[], publications, AT_ONCE, drop);
+    world.store("artifact_version.publish", &[], publications, AT_ONCE, drop);
     world
 }
 

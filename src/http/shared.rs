@@ -1,5 +1,5 @@
-//! Answers that many wait for at once: made once, held in memory once, and told apart by their
-//! tags without being made at all.
+//! Answers that never change: made once and held in memory once, however many read them or wait
+//! for them, and told apart by their tags without being made at all.
 //!
 //! They are kept by their marks ([`crate::api::Watched`]). Whether somebody may have one is not
 //! decided here: they are looked up for those alone who may read the thing at that moment.
@@ -13,9 +13,9 @@ use uuid::Uuid;
 use super::gate::etag;
 use crate::base::Result;
 
-/// Whoever waited for one thing is answered within moments, so a few are enough. Of the largest
-/// that is some 10 MiB.
-const MAX_BODIES: usize = 4;
+/// At most 16 MiB of answers are held, the one read last in any case: a few thousand prompts as
+/// most teams have them, or a dozen of the largest.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// At most 10,000 tags: a megabyte. Beyond, all are forgotten and made again.
 const MAX_TAGS: usize = 10_000;
@@ -26,58 +26,61 @@ pub struct Shared(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// The newest last.
-    bodies: VecDeque<(Uuid, Bytes)>,
+    bodies: HashMap<Uuid, Bytes>,
+    /// Their marks, the oldest first.
+    order: VecDeque<Uuid>,
+    /// Their bytes together.
+    bytes: usize,
     tags: HashMap<Uuid, Arc<str>>,
 }
 
 impl Shared {
-    /// The tag of the answer with this mark.
+    /// The tag of the answer with this mark, and the answer itself, unless `has` says of its tag
+    /// that it is not wanted.
     ///
     /// # Errors
-    /// Those of `make`, which is called if it is not known.
-    pub fn tag(&self, mark: Uuid, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Arc<str>> {
-        let known = self.0.lock().expect("nobody panics holding it").tags.get(&mark).cloned();
-        match known {
-            Some(tag) => Ok(tag),
-            None => self.make(mark, make).map(|(tag, _)| tag),
-        }
-    }
-
-    /// The answer with this mark.
-    ///
-    /// # Errors
-    /// Those of `make`, which is called if it is not there.
-    pub fn body(&self, mark: Uuid, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Bytes> {
-        let there = {
-            let kept = self.0.lock().expect("nobody panics holding it");
-            kept.bodies.iter().find(|(of, _)| *of == mark).map(|(_, body)| body.clone())
-        };
-        match there {
-            Some(body) => Ok(body),
-            None => self.make(mark, make).map(|(_, body)| body),
-        }
-    }
-
-    fn make(
+    /// Those of `make`, which is called for what is not there.
+    pub fn answer(
         &self,
         mark: Uuid,
+        has: impl Fn(&str) -> bool,
         make: impl FnOnce() -> Result<Vec<u8>>,
-    ) -> Result<(Arc<str>, Bytes)> {
+    ) -> Result<(Arc<str>, Option<Bytes>)> {
+        let (tag, body) = {
+            let kept = self.0.lock().expect("nobody panics holding it");
+            (kept.tags.get(&mark).cloned(), kept.bodies.get(&mark).cloned())
+        };
+        if let Some(tag) = tag {
+            if has(&tag) {
+                return Ok((tag, None));
+            }
+            if body.is_some() {
+                return Ok((tag, body));
+            }
+        }
         let body = Bytes::from(make()?);
         let tag: Arc<str> = etag(&body).into();
-        let mut kept = self.0.lock().expect("nobody panics holding it");
-        if kept.tags.len() == MAX_TAGS {
-            kept.tags.clear();
+        self.0.lock().expect("nobody panics holding it").keep(mark, tag.clone(), body.clone());
+        Ok(if has(&tag) { (tag, None) } else { (tag, Some(body)) })
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, mark: Uuid, tag: Arc<str>, body: Bytes) {
+        if self.tags.len() == MAX_TAGS {
+            self.tags.clear();
         }
-        kept.tags.insert(mark, tag.clone());
-        if kept.bodies.iter().all(|(of, _)| *of != mark) {
-            if kept.bodies.len() == MAX_BODIES {
-                kept.bodies.pop_front();
-            }
-            kept.bodies.push_back((mark, body.clone()));
+        self.tags.insert(mark, tag);
+        // Somebody else may have made it meanwhile.
+        let bytes = body.len();
+        if self.bodies.insert(mark, body).is_none() {
+            self.order.push_back(mark);
+            self.bytes += bytes;
         }
-        Ok((tag, body))
+        while self.bytes > MAX_BYTES && self.order.len() > 1 {
+            let oldest = self.order.pop_front().and_then(|mark| self.bodies.remove(&mark));
+            self.bytes -= oldest.map_or(0, |body| body.len());
+        }
     }
 }
 
@@ -85,27 +88,41 @@ impl Shared {
 mod tests {
     use super::*;
 
+    /// The body of an answer that nobody has; how often it was made is counted.
+    fn body(shared: &Shared, mark: u128, bytes: usize, made: &mut usize) -> Bytes {
+        let make = || {
+            *made += 1;
+            Ok(vec![mark as u8; bytes])
+        };
+        shared.answer(Uuid::from_u128(mark), |_| false, make).unwrap().1.unwrap()
+    }
+
     #[test]
     fn an_answer_is_made_once_and_its_tag_outlives_it() {
-        let shared = Shared::default();
-        let mut made = 0;
-        let mut body = |mark: u128| {
-            let make = || {
-                made += 1;
-                Ok(mark.to_string().into_bytes())
-            };
-            shared.body(Uuid::from_u128(mark), make).unwrap()
-        };
+        let (shared, mut made) = (Shared::default(), 0);
         for mark in [1, 1, 2, 1] {
-            assert_eq!(body(mark), mark.to_string());
+            assert_eq!(body(&shared, mark, 3, &mut made), vec![mark as u8; 3]);
         }
-        for mark in 2..=1 + MAX_BODIES as u128 {
-            body(mark);
+        assert_eq!(made, 2);
+        // One that fills all the room puts the others out, but not itself.
+        for _ in 0..2 {
+            body(&shared, 3, MAX_BYTES + 1, &mut made);
         }
-        assert_eq!(body(1), "1");
-        assert_eq!(made, 2 + MAX_BODIES);
-        let tag = shared.tag(Uuid::from_u128(2), || unreachable!("it is known")).unwrap();
-        assert_eq!(*tag, *etag(b"2"));
-        assert!(shared.0.lock().unwrap().bodies.len() <= MAX_BODIES);
+        assert_eq!(made, 3);
+        let unwanted = shared.answer(Uuid::from_u128(1), |_| true, || unreachable!("it is known"));
+        assert_eq!(unwanted.unwrap(), (etag(&[1; 3]).into(), None));
+        body(&shared, 1, 3, &mut made);
+        assert_eq!(made, 4);
+    }
+
+    #[test]
+    fn the_room_is_never_exceeded_by_more_than_the_newest() {
+        let (shared, mut made) = (Shared::default(), 0);
+        for mark in 1..100 {
+            body(&shared, mark, MAX_BYTES / 10, &mut made);
+            let kept = shared.0.lock().unwrap();
+            assert!(kept.bytes <= MAX_BYTES && kept.bodies.len() == kept.order.len());
+            assert_eq!(kept.bytes, kept.bodies.values().map(Bytes::len).sum::<usize>());
+        }
     }
 }

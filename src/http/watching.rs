@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use hyper::Response;
-use hyper::header::IF_NONE_MATCH;
 use tokio::time::{Instant, sleep_until};
 
 use super::Reply;
@@ -26,24 +25,17 @@ pub(super) async fn watch(
     operation: &dyn WatchAction,
     named: &Named,
 ) -> Result<Response<Reply>> {
-    if !passing.headers.contains_key(IF_NONE_MATCH) {
-        let answer = passing.read(named, |view, who| operation.read(view, who))?;
-        return Ok(passing.conditional(answer.body));
-    }
     let shared = &passing.context.shared;
     let look = || {
         passing.read(named, |view, who| {
             let Watched { topic, mark } = operation.look(view, who)?;
             let make = || operation.read(view, who).map(|answer| answer.body);
-            let tag = shared.tag(mark, make)?;
-            let other = if passing.has(&tag) { None } else { Some(shared.body(mark, make)?) };
+            let (tag, other) = shared.answer(mark, |tag| passing.has(tag), make)?;
             Ok((topic, tag, other))
         })
     };
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let signals = passing.context.store.signals();
     let mut stopping = passing.context.stopping.clone();
-    let mut access = signals.listen(ACCESS);
     let mut listening = None;
     loop {
         let (topic, tag, other) = look()?;
@@ -51,11 +43,12 @@ pub(super) async fn watch(
         if other.is_some() || now >= until || *stopping.borrow() {
             return Ok(passing.tagged(&tag, other));
         }
-        let listener = match &mut listening {
-            Some((to, listener)) if *to == topic => listener,
+        let (listener, access) = match &mut listening {
+            Some((to, listener, access)) if *to == topic => (listener, access),
             // Looked again after listening began, so that nothing is missed between the two.
             _ => {
-                listening = Some((topic, signals.listen(topic)));
+                let signals = passing.context.store.signals();
+                listening = Some((topic, signals.listen(topic), signals.listen(ACCESS)));
                 continue;
             }
         };
