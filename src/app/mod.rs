@@ -4,10 +4,11 @@ mod data;
 mod secret_key;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -84,7 +85,6 @@ impl Server {
             .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
         let (stop, stopping) = watch::channel(false);
         let routes = resources::routes();
-        let document = openapi::document(&routes, env!("CARGO_PKG_VERSION"));
         let anybody = store.read(Id::NOTHING, organizations::any_user)?;
         let outside = Outside::new(outside::Config {
             allow_private: config.allow_private,
@@ -103,7 +103,7 @@ impl Server {
             uses: KeyUses::default(),
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
-            document: document.to_string().into_bytes(),
+            document: LazyLock::new(document),
             metrics: Metrics::new(vec![(
                 "wakes_dropped",
                 "Wakes dropped because their reason had gone away",
@@ -143,6 +143,12 @@ impl Server {
             tracing::warn!("some jobs did not end in time; they will be done again");
         }
     }
+}
+
+/// The OpenAPI document.
+fn document() -> Bytes {
+    let document = openapi::document(&resources::routes(), env!("CARGO_PKG_VERSION"));
+    document.to_string().into()
 }
 
 /// How many wakes were dropped, in all organizations.

@@ -21,9 +21,10 @@ mod wire;
 mod write;
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
+use bytes::Bytes;
 use hyper::Response;
 use hyper::header::{HOST, HeaderMap};
 use hyper::http::request::Parts;
@@ -73,8 +74,9 @@ pub struct Context {
     pub public_url: Option<String>,
     /// `--trusted-proxy`: whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// The OpenAPI document.
-    pub document: Vec<u8>,
+    /// The OpenAPI document, made when somebody first asks for it: it takes longer, and more
+    /// memory, than everything else at the start.
+    pub document: LazyLock<Bytes>,
     /// Whether only setting up is possible: listening beyond this machine without any user.
     pub setup_required: AtomicBool,
     /// Memory for bodies of callers without a credential.

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
@@ -61,7 +60,7 @@ pub(super) fn document(
     method: &Method,
     id: &str,
 ) -> Result<Response<Reply>> {
-    reading(method, id, || json(Full::new(Bytes::from(context.document.clone()))))
+    reading(method, id, || json(Full::new(context.document.clone())))
 }
 
 fn reading(

@@ -115,7 +115,7 @@ async fn start(setup_required: bool) -> Server {
         metrics: Metrics::default(),
         public_url: None,
         trusted_proxies: Vec::new(),
-        document: b"{}".to_vec(),
+        document: std::sync::LazyLock::new(|| Bytes::from_static(b"{}")),
         setup_required: AtomicBool::new(setup_required),
         stopping: stopping.clone(),
         store: store.clone(),
