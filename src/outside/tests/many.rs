@@ -110,3 +110,28 @@ async fn dropping_them_all_closes_every_connection() {
     sending.abort();
     assert_eq!(served.await.unwrap(), 0);
 }
+
+#[tokio::test]
+async fn answers_that_are_too_large_together_are_not_all_kept() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answered = tokio::spawn(async move {
+        let body = "x".repeat(1024 * 1024);
+        for answered in 0.. {
+            let Ok(Ok((stream, _))) = timeout(Duration::from_secs(1), listener.accept()).await
+            else {
+                return answered;
+            };
+            reply(stream, &body).await;
+        }
+        unreachable!("nobody calls for ever")
+    });
+    let mut call = get(format!("http://127.0.0.1:{port}/"));
+    call.limits.answer = AnswerBody::UpTo(1024 * 1024);
+    let heard = open_to_loopback().send_all(vec![call; 100], 1, in_a_while()).await;
+    let (kept, others) = heard.split_at(64);
+    assert!(kept.iter().all(|one| one.answer.is_ok()));
+    let too_large = |one: &Heard| matches!(one.answer, Err(Failure::TooLarge { .. }));
+    assert!(others.iter().all(too_large), "{others:?}");
+    assert_eq!(answered.await.unwrap(), 65);
+}
