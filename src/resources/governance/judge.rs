@@ -112,8 +112,8 @@ struct Opinion {
 }
 
 /// Reads a judge's answer: the JSON object that was asked for, whatever stands around it, or the
-/// bare word of a model that cannot do better. Two objects that differ are no verdict: one of them
-/// may be quoted.
+/// word that a model begins with which cannot do better. Two objects that differ are no verdict: one
+/// of them may be quoted.
 fn read(said: &str) -> Option<Opinion> {
     if said.len() > MAX_VERDICT_BYTES {
         return None;
@@ -121,20 +121,47 @@ fn read(said: &str) -> Option<Opinion> {
     // Thoughts may weigh both.
     let said = said.rsplit("</think>").next().unwrap_or(said);
     let mut opinions = objects(said).into_iter().filter_map(|object| {
-        let pass = object.get("pass").or(object.get("passed"))?.as_bool()?;
+        let pass = passes(&object)?;
         let reason = object.get("reason").and_then(Value::as_str).map(shown);
         Some(Opinion { pass, reason: reason.filter(|reason| !reason.is_empty()) })
     });
     if let Some(opinion) = opinions.next() {
         return opinions.all(|other| other.pass == opinion.pass).then_some(opinion);
     }
-    let word = said.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    let pass = match word.as_str() {
-        "yes" | "pass" | "true" => true,
-        "no" | "fail" | "false" => false,
-        _ => return None,
-    };
-    Some(Opinion { pass, reason: None })
+    // "No: it is rude." says something, "no and yes" does not.
+    let said = said.trim_matches(|c: char| !c.is_alphanumeric());
+    let end = said.find(|c: char| !c.is_alphanumeric()).unwrap_or(said.len());
+    let (first, rest) = said.split_at(end);
+    let pass = word(first)?;
+    let rest = rest.trim_start_matches('*');
+    let goes_on =
+        rest.starts_with(|c: char| !matches!(c, '.' | ',' | ':' | ';' | '!' | '\n' | '\r'));
+    let mut words = rest.split(|c: char| !c.is_alphanumeric()).filter_map(word);
+    if goes_on || words.any(|other| other != pass) {
+        return None;
+    }
+    let reason = shown(rest.trim_start_matches(|c: char| !c.is_alphanumeric()));
+    Some(Opinion { pass, reason: Some(reason).filter(|reason| !reason.is_empty()) })
+}
+
+/// What an object says, under the name that was asked for or those that models like better.
+fn passes(object: &Value) -> Option<bool> {
+    ["pass", "passed", "verdict", "answer", "result"].iter().find_map(|name| {
+        match object.get(name)? {
+            Value::Bool(pass) => Some(*pass),
+            Value::String(said) => word(said),
+            _ => None,
+        }
+    })
+}
+
+/// What a word says.
+fn word(word: &str) -> Option<bool> {
+    match word.to_lowercase().as_str() {
+        "yes" | "pass" | "passed" | "passes" | "true" => Some(true),
+        "no" | "fail" | "failed" | "fails" | "false" => Some(false),
+        _ => None,
+    }
 }
 
 /// The JSON objects in a text, from left to right, none within another.
@@ -177,6 +204,11 @@ mod tests {
             (r#"{"passed": false, "reason": "x"}"#, false, Some("x")),
             ("Yes.", true, None),
             ("**no**", false, None),
+            ("FAIL: It is rude.", false, Some("It is rude")),
+            ("**Yes**, it is kind.", true, Some("it is kind")),
+            ("No\n\nIt is rude", false, Some("It is rude")),
+            (r#"{"verdict": "fail", "reason": "x"}"#, false, Some("x")),
+            (r#"{"pass": "true"}"#, true, None),
         ] {
             let reason = reason.map(String::from);
             assert_eq!(read(said), Some(Opinion { pass, reason }), "{said}");
@@ -192,7 +224,10 @@ mod tests {
             "yes and no",
             "{}",
             "[true, false]",
-            r#"{"pass": "true"}"#,
+            "no doubt: yes",
+            "no: yes",
+            "passable",
+            r#"{"pass": "maybe"}"#,
             r#"{"pass": 1}"#,
             r#"{"verdict": {"pass": true}}"#,
             r#"{"pass": true"#,
