@@ -19,12 +19,15 @@ const PROMPTS: &str = "/api/public/v2/prompts";
 #[derive(Deserialize)]
 struct List {
     data: Vec<Listed>,
-    meta: Meta,
+    /// Absent where everything is in one part.
+    meta: Option<Meta>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Listed {
     name: String,
+    last_updated_at: Option<Time>,
 }
 
 #[derive(Deserialize)]
@@ -53,22 +56,23 @@ enum Content {
 /// At most `limit` prompts.
 pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
     let part = limit.min(PART).to_string();
-    let mut names = Vec::new();
+    let mut listed = Vec::new();
     for page in 1..=MAX_PARTS {
         let query = [("page", &*page.to_string()), ("limit", &*part)];
         let Some(list) = server.list::<List>(PROMPTS, &query)? else { return Ok(Vec::new()) };
-        let is_last = list.data.is_empty() || page as u64 >= list.meta.total_pages;
-        names.extend(list.data.into_iter().map(|listed| listed.name));
-        if names.len() >= limit || is_last {
+        let pages = list.meta.map_or(0, |meta| meta.total_pages);
+        let is_last = list.data.is_empty() || page as u64 >= pages;
+        listed.extend(list.data);
+        if listed.len() >= limit || is_last {
             break;
         }
     }
-    names.truncate(limit);
+    listed.truncate(limit);
     let mut found = Vec::new();
-    for name in names {
-        // One that is gone meanwhile is left out.
+    for Listed { name, last_updated_at } in listed {
+        // One that is gone meanwhile is left out. A version need not tell its time.
         if let Lookup::Found(prompt) = find(server, &name, None)? {
-            found.push(prompt);
+            found.push(Found { updated_at: prompt.updated_at.or(last_updated_at), ..prompt });
         }
     }
     Ok(found)

@@ -71,7 +71,7 @@ fn langfuse_gives_the_production_version_or_else_the_newest() {
         {"name": "greet/warm", "version": "2", "template": "Hi {{name}}", "format": "text",
             "labels": ["production"], "updatedAt": "2026-05-02T10:00:00.000Z"},
         {"name": "new one", "version": "1", "template": messages.to_string(), "format": "chat",
-            "labels": ["latest"], "updatedAt": null},
+            "labels": ["latest"], "updatedAt": "2026-05-02T10:00:00.000Z"},
     ]);
     for base in ["https://langfuse.test", "https://langfuse.test/", "https://langfuse.test/#x"] {
         assert_eq!(prompts(Langfuse, base, 50, &table), expected, "{base}");
