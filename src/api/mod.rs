@@ -16,6 +16,7 @@ pub use action::{
     WaitAction, WatchAction, Watched, Work, Writing,
 };
 pub use calls::{Asked, Calls, Known, Outcome, Search};
+pub use extra::OrgRequired;
 pub use read::Input;
 pub use request::{At, Empty, OrgSlug, Parts, PathPart, Raw, Removed, Req, Who};
 pub use route::{Method, Route, Shape};

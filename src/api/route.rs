@@ -127,12 +127,24 @@ impl Route {
         name: &'static str,
         operation: fn(&View, &Req<P, I>) -> Result<O>,
     ) -> Self {
+        Self::read(Method::Get, path, rule, name, Shape::One, operation)
+    }
+
+    /// What reads one thing: a GET, or a POST that asks.
+    pub(super) fn read<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+        method: Method,
+        path: &'static str,
+        rule: Rule,
+        name: &'static str,
+        shape: Shape,
+        operation: fn(&View, &Req<P, I>) -> Result<O>,
+    ) -> Self {
         let bind = move |parts: Parts<P, I>, _: &Extra| {
             Ok(Action::Read(Box::new(move |view, who| {
                 Answer::of(&operation(view, &Req::new(&parts, who))?)
             })))
         };
-        Self::new::<P, I, O>(Method::Get, path, rule, name, Shape::One, bind)
+        Self::new::<P, I, O>(method, path, rule, name, shape, bind)
     }
 
     /// Reads a list in parts.

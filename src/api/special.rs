@@ -145,12 +145,7 @@ impl Route {
         name: &'static str,
         operation: fn(&View, &Req<P, I>) -> Result<O>,
     ) -> Self {
-        let bind = move |parts: Parts<P, I>, _: &Extra| {
-            Ok(Action::Read(Box::new(move |view, who| {
-                Answer::of(&operation(view, &Req::new(&parts, who))?)
-            })))
-        };
-        Self::new::<P, I, O>(Method::Post, path, rule, name, Shape::Ask, bind)
+        Self::read(Method::Post, path, rule, name, Shape::Ask, operation)
     }
 
     /// The same with answers from outside, for all of which there are `total_secs`.

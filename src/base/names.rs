@@ -161,18 +161,7 @@ impl Rule for LabelRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn good<R: Rule>(texts: &[&str]) {
-        for text in texts {
-            assert!(Checked::<R>::parse(*text).is_ok(), "{text:?} should do");
-        }
-    }
-
-    fn bad<R: Rule>(texts: &[&str]) {
-        for text in texts {
-            assert!(Checked::<R>::parse(*text).is_err(), "{text:?} should not do");
-        }
-    }
+    use crate::base::text::tests::{bad, good};
 
     #[test]
     fn slugs_and_stable_keys_keep_their_form_and_are_no_ids() {

@@ -311,16 +311,16 @@ impl Rule for HttpUrlRule {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn good<R: Rule>(texts: &[&str]) {
+    pub fn good<R: Rule>(texts: &[&str]) {
         for text in texts {
             assert!(Checked::<R>::parse(*text).is_ok(), "{text:?} should do");
         }
     }
 
-    fn bad<R: Rule>(texts: &[&str]) {
+    pub fn bad<R: Rule>(texts: &[&str]) {
         for text in texts {
             assert!(Checked::<R>::parse(*text).is_err(), "{text:?} should not do");
         }

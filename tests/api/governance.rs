@@ -1,7 +1,7 @@
 //! Governance: policies, their assignments, and asking what they say (contract §5).
 
 use std::sync::Mutex;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{self, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -187,9 +187,8 @@ fn a_judge_that_cannot_be_asked_is_502_and_says_which() {
     }
 }
 
-#[test]
-fn a_slow_judge_keeps_nobody_else_waiting() {
-    let acme = World::new();
+/// A judge that answers nothing until it is let go: who tells that it was asked, and who holds it.
+fn slow_judge() -> (Receiver, mpsc::Receiver<()>, Sender<()>) {
     let (release, released) = channel::<()>();
     let (came, coming) = channel::<()>();
     let released = Mutex::new(released);
@@ -198,6 +197,13 @@ fn a_slow_judge_keeps_nobody_else_waiting() {
         let _ = released.lock().unwrap().recv();
         String::new()
     });
+    (slow, coming, release)
+}
+
+#[test]
+fn a_slow_judge_keeps_nobody_else_waiting() {
+    let acme = World::new();
+    let (slow, coming, release) = slow_judge();
     let policy = judge(&acme, &slow);
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
@@ -216,14 +222,7 @@ fn a_slow_judge_keeps_nobody_else_waiting() {
 #[test]
 fn a_repeat_while_the_first_still_asks_a_judge_is_told_to_wait() {
     let acme = World::new();
-    let (release, released) = channel::<()>();
-    let (came, coming) = channel::<()>();
-    let released = Mutex::new(released);
-    let slow = Receiver::responding(move |_| {
-        came.send(()).unwrap();
-        let _ = released.lock().unwrap().recv();
-        String::new()
-    });
+    let (slow, coming, release) = slow_judge();
     let body = json!({"text": "Hello", "policyIds": [judge(&acme, &slow)]});
     let check = || {
         let ask = acme.member.ask("POST", "/governance/check").with("Idempotency-Key", "once");

@@ -9,8 +9,7 @@
 #[path = "../client/mod.rs"]
 mod client;
 mod phoenix;
-// A part of it is enough here.
-#[allow(dead_code)]
+#[allow(dead_code)] // A part of it is enough here.
 #[path = "../cli/process.rs"]
 mod process;
 

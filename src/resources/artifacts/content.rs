@@ -6,10 +6,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactId, ArtifactType, Model, Published, meant, readable, text};
+use super::{ArtifactId, ArtifactType, Model, Published, meant, readable, text, versions};
 use crate::api::{Input, Req, Route, Scope, Watched};
 use crate::auth::Rule;
-use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Selector, Version};
+use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Version};
 use crate::resources::registries::{self, Registry};
 use crate::store::View;
 
@@ -55,17 +55,12 @@ pub struct Content {
     hash: String,
 }
 
-/// The version that a request's optional text means; none was sent: the newest.
-pub fn selector(version: Option<&str>) -> Selector {
-    version.map_or(Selector::Newest, Selector::parse)
-}
-
 /// The version that is meant, and its registry.
 fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, Published)> {
     let query = &req.input;
     let registry = readable(view, req, &query.registry_ref)?;
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
-    let selector = selector(query.version.as_deref());
+    let selector = versions::selector(query.version.as_deref());
     let row = meant(view, &id, &selector, query.model.as_deref())?.ok_or_else(Error::not_found)?;
     Ok((registry, row))
 }

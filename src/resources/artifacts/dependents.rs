@@ -148,7 +148,7 @@ pub(super) fn list(view: &View, req: &Req<(), DependentFilter>) -> Result<Page<D
     let registry = readable(view, req, &query.registry_ref)?;
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
     let artifact: Artifact = view.fetch(&id)?;
-    let page = match super::content::selector(query.version.as_deref()) {
+    let page = match versions::selector(query.version.as_deref()) {
         Selector::Nothing => return Err(Error::not_found()),
         Selector::Newest => {
             view.page(Source::<ImportEdge>::TABLE, &id, Order::Descending, &req.part, |_| true)

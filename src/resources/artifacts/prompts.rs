@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::publishing::compile;
 use super::versions::{Imported, imports};
-use super::{ArtifactId, ArtifactType, Model, USUAL, content, generic, meant, text};
+use super::{ArtifactId, ArtifactType, Model, USUAL, generic, meant, text, versions};
 use crate::api::{Input, Req, Route, Scope};
 use crate::auth::{Caller, Rule};
 use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
@@ -105,7 +105,7 @@ pub(super) fn render(view: &View, req: &Req<String, Render>) -> Result<Rendered>
     let input = &req.input;
     let registry = registries::named(view, req.caller(), &input.registry_ref)?;
     let id = ArtifactId::named(&registry, input.artifact_type, &req.at)?;
-    let selector = content::selector(input.version.as_deref());
+    let selector = versions::selector(input.version.as_deref());
     let row = meant(view, &id, &selector, input.model.as_deref())?.ok_or_else(Error::not_found)?;
     let given = input.variables.as_ref();
     let environment = match &input.environment {

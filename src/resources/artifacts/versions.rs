@@ -129,6 +129,11 @@ impl Record for VersionText {
 
 // ── Finding one ──────────────────────────────────────────────────────────────
 
+/// The version that a request's optional text means; none was sent: the newest.
+pub fn selector(version: Option<&str>) -> Selector {
+    version.map_or(Selector::Newest, Selector::parse)
+}
+
 /// The version that a selector means for a model (contract §3): of all there are, only those count
 /// that have a text for the model or a generic one. Of equal versions the model's own is taken.
 ///

@@ -13,7 +13,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Req, Resource, Route, Scope};
+use crate::api::{Input, OrgRequired, Req, Resource, Route, Scope};
 use crate::auth::{Access, Caller, ResourceType, Rule};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Slug, Time};
 use crate::store::{ACCESS, AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
@@ -151,17 +151,6 @@ pub struct RegistryFilter {
 
 impl Input for RegistryFilter {}
 
-/// Whose registry is meant.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RegistryQuery {
-    /// The organization that the registry belongs to.
-    #[allow(dead_code)] // The gate reads it; here it is only required.
-    org_slug: String,
-}
-
-impl Input for RegistryQuery {}
-
 /// A registry, as callers see it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -286,7 +275,7 @@ fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>
     Ok(view.page(Source::TABLE, &(), Order::Descending, &req.part, wanted)?.map(info))
 }
 
-fn show(view: &View, req: &Req<String, RegistryQuery>) -> Result<RegistryInfo> {
+fn show(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
     readable(view, req.caller_if_any(), &req.at).map(info)
 }
 
