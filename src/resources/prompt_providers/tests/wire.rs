@@ -86,6 +86,17 @@ fn langfuse_gives_the_production_version_or_else_the_newest() {
 }
 
 #[test]
+fn a_list_of_langfuse_that_counts_no_parts_is_whole() {
+    let table = [
+        ("/api/public/v2/prompts?page=1&limit=50", json!({"data": [{"name": "greet"}]})),
+        ("/api/public/v2/prompts/greet", json!({"version": 1, "prompt": "Hi"})),
+    ];
+    let expected = json!([{"name": "greet", "version": "1", "template": "Hi", "format": "text",
+        "labels": [], "updatedAt": null}]);
+    assert_eq!(prompts(Langfuse, LANGFUSE, 50, &table), expected);
+}
+
+#[test]
 fn langfuse_is_read_in_parts_of_a_hundred() {
     let answer = |path: &str| {
         let page = |page: usize| {
