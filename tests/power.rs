@@ -79,10 +79,10 @@ impl State {
     fn of(store: &Store) -> Result<State> {
         let mut state = State::default();
         for owner in 0..2 {
-            let tasks = store.read(org(owner), |view| view.all::<Task>(Source::TABLE, &()))?;
+            let tasks = store.read_now(org(owner), |view| view.all::<Task>(Source::TABLE, &()))?;
             state.tasks.extend(tasks.into_iter().map(|task| ((owner, task.id), task)));
         }
-        let accounts = store.read(org(0), |view| view.all::<Account>(Source::TABLE, &()))?;
+        let accounts = store.read_now(org(0), |view| view.all::<Account>(Source::TABLE, &()))?;
         state.accounts.extend(accounts.into_iter().map(|account| (account.name.clone(), account)));
         Ok(state)
     }

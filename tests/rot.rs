@@ -24,7 +24,7 @@ fn task(id: u32) -> Task {
 /// Reads everything in every way there is.
 fn read(path: &Path) -> Result<Vec<Vec<Task>>> {
     let store = start(Redb::open(path, tables())?);
-    store.read(org(0), |view| {
+    store.read_now(org(0), |view| {
         let mut by_key = Vec::new();
         let mut by_slug = Vec::new();
         for id in 0..400 {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use roadstead::api::{Action, Answer, Calls, OrgSlug, Raw, Route, Who};
 use roadstead::app::{Config, Server};
-use roadstead::auth::{Caller, Identity, Role, Through};
+use roadstead::auth::{Caller, Credential, Identity, Role};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Founded, Founding};
 use roadstead::store::engine::{Commit, Disk, Reader, Redb, Writes};
@@ -209,7 +209,7 @@ impl World {
         let identity = Identity {
             user: founded.user.id,
             name: founded.user.name.to_string(),
-            through: Through::Session(Id::NOTHING),
+            credential: Credential::Session(Id::NOTHING),
             expires_at: None,
         };
         Who::Caller(Arc::new(Caller {

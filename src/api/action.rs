@@ -1,70 +1,49 @@
-//! A request whose arguments are bound to its operation: what the gate carries out.
+//! A request whose arguments are bound to its operation: what is executed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use bytes::Bytes;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::calls::{Calls, Outcome};
+use super::output::Answer;
 use super::request::Who;
-use super::scope::Named;
+use super::scope::OrgHint;
 use crate::auth::User;
 use crate::auth::passwords::{Hashed, Hashing};
-use crate::base::{Email, Error, Id, Result, Time};
+use crate::base::{Email, Id, Result, Time};
 use crate::store::{Topic, Tx, View};
 
-/// An answer: always 200, always JSON.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// The JSON.
-    pub body: Vec<u8>,
-}
-
-impl Answer {
-    /// Of this value.
-    pub(super) fn of(value: &impl Serialize) -> Result<Self> {
-        // Most answers fit, and a body that grows is copied each time.
-        let mut body = Vec::with_capacity(1024);
-        serde_json::to_writer(&mut body, value)
-            .map_err(|e| Error::internal(format!("an answer cannot be written: {e}")))?;
-        Ok(Answer { body })
-    }
-}
-
 /// A bound read.
-pub type Reading = Box<dyn Fn(&View, &Who) -> Result<Answer> + Send + Sync>;
+pub type Reading = Box<dyn Fn(&View, &Who, &mut Calls) -> Result<Answer> + Send + Sync>;
 /// A bound write. It may be run again.
-pub type Writing = Box<dyn FnMut(&mut Tx, &Who) -> Result<Answer> + Send>;
-
-/// A bound read that needs answers from outside.
-pub type CallingRead = Box<dyn Fn(&View, &Who, &mut Calls) -> Result<Answer> + Send + Sync>;
-/// A bound write that needs answers from outside. It may be run again.
-pub type CallingWrite = Box<dyn FnMut(&mut Tx, &Who, &mut Calls) -> Result<Outcome<Answer>> + Send>;
+pub type Writing = Box<dyn FnMut(&mut Tx, &Who, &mut Calls) -> Result<Outcome<Answer>> + Send>;
 
 /// A route's operation, its arguments bound.
 pub enum Action {
     /// Reads at a snapshot.
-    Read(Reading),
+    Read(Reading, CallTime),
     /// Writes in a transaction.
-    Write(Writing),
+    Write(Writing, CallTime),
     /// Reads, hashes passwords outside of any transaction, and writes.
     Hash(Box<dyn HashAction>),
     /// Waits until there is something to take.
     Wait(Arc<dyn WaitAction>),
     /// Reads, and may wait until it reads otherwise.
     Watch(Box<dyn WatchAction>),
-    /// Reads, with answers from outside.
-    CallAndRead(CallingRead, Duration),
-    /// Writes, with answers from outside.
-    CallAndWrite(CallingWrite, Duration),
+    /// Reads bytes, a piece at a time.
+    Download(Arc<dyn DownloadAction>),
 }
+
+/// The time that an operation has for all its calls outside together; `None` if it makes none.
+pub type CallTime = Option<Duration>;
 
 /// A request whose arguments are bound.
 pub struct Bound {
     /// What it says about where its organization is to be found.
-    pub named: Named,
+    pub hint: OrgHint,
     /// What to do.
     pub action: Action,
 }
@@ -79,7 +58,7 @@ pub struct Work {
 }
 
 /// A bound operation with a password.
-pub trait HashAction: Send {
+pub trait HashAction: Send + Sync {
     /// Looks at the state and says what is to be hashed.
     fn look(&self, view: &View, who: &Who) -> Result<Work>;
     /// Writes, knowing what came of it; says whose doing it was.
@@ -96,7 +75,7 @@ pub struct Look {
     pub again_at: Option<Time>,
 }
 
-/// One thing taken, for a stream.
+/// One thing taken.
 pub struct Taken {
     /// Its id.
     pub id: String,
@@ -139,4 +118,24 @@ pub trait WatchAction: Send + Sync {
     fn look(&self, view: &View, who: &Who) -> Result<Watched>;
     /// How long to wait, in seconds, while it is what the caller has.
     fn wait_secs(&self) -> u64;
+}
+
+/// Where in some bytes to go on reading: whatever the operation makes of it, 0 at the beginning.
+pub type Offset = u64;
+
+/// A bound read of bytes. Each piece is read at a state of its own, with the rights that the caller
+/// has then, so that a slow reader holds up nobody.
+pub trait DownloadAction: Send + Sync {
+    /// Reads the piece that begins at `offset`, and says where the next begins.
+    fn piece(&self, view: &View, who: &Who, offset: Offset) -> Result<Piece>;
+    /// The media type of the bytes.
+    fn media_type(&self) -> &'static str;
+}
+
+/// A piece of some bytes.
+pub struct Piece {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Where the next begins; `None` at the end.
+    pub next: Option<Offset>,
 }

@@ -29,9 +29,9 @@ pub type Search = Box<dyn FnOnce() -> Result<bool> + Send>;
 #[derive(Clone, Default)]
 pub struct Known {
     /// What came of the calls.
-    pub heard: Arc<HashMap<Tag, Heard>>,
+    pub heard: HashMap<Tag, Heard>,
     /// What came of the searches.
-    pub found: Arc<HashMap<Tag, bool>>,
+    pub found: HashMap<Tag, bool>,
 }
 
 /// What has to be known before a run counts.
@@ -50,18 +50,19 @@ impl Asked {
     }
 }
 
-/// The calls and searches of one run of an operation.
+/// The calls and searches of one run of an operation. Making one costs nothing: most operations
+/// call nobody.
 #[derive(Default)]
 pub struct Calls {
-    known: Known,
+    known: Option<Arc<Known>>,
     asked: Asked,
     sent_bytes: usize,
 }
 
 impl Calls {
     /// For a run that knows this.
-    pub fn new(known: Known) -> Self {
-        Calls { known, ..Calls::default() }
+    pub fn new(known: Arc<Known>) -> Self {
+        Calls { known: Some(known), ..Calls::default() }
     }
 
     /// What came of this call, if it was made. Otherwise it will be: go on with anything, for
@@ -73,7 +74,7 @@ impl Calls {
             return Some(Heard { answer: Err(Failure::TooMuch), took: Duration::ZERO });
         }
         let tag = tag(&call);
-        let heard = self.known.heard.get(&tag).cloned();
+        let heard = self.known.as_ref().and_then(|known| known.heard.get(&tag).cloned());
         if heard.is_none() && self.asked.calls.iter().all(|(asked, _)| *asked != tag) {
             self.asked.calls.push((tag, call));
         }
@@ -82,17 +83,22 @@ impl Calls {
 
     /// What came of this search, if it was made. Otherwise it will be, as with [`Calls::send`].
     pub fn find_out(&mut self, tag: Tag, search: impl FnOnce() -> Search) -> Option<bool> {
-        let found = self.known.found.get(&tag).copied();
+        let found = self.known.as_ref().and_then(|known| known.found.get(&tag).copied());
         if found.is_none() && self.asked.searches.iter().all(|(asked, _)| *asked != tag) {
             self.asked.searches.push((tag, search()));
         }
         found
     }
 
+    #[cfg(test)]
+    fn known_mut(&mut self) -> &mut Known {
+        Arc::make_mut(self.known.get_or_insert_default())
+    }
+
     /// Takes an answer as heard.
     #[cfg(test)]
     pub fn hear(&mut self, call: &Call, heard: Heard) {
-        Arc::make_mut(&mut self.known.heard).insert(tag(call), heard);
+        self.known_mut().heard.insert(tag(call), heard);
     }
 
     /// Makes the searches that were asked for; says whether there were any.
@@ -101,7 +107,7 @@ impl Calls {
         let searches = std::mem::take(&mut self.asked.searches);
         let were_any = !searches.is_empty();
         let found = searches.into_iter().map(|(tag, search)| (tag, search().unwrap()));
-        Arc::make_mut(&mut self.known.found).extend(found);
+        self.known_mut().found.extend(found);
         were_any
     }
 

@@ -1,17 +1,19 @@
-//! The rows that the gate writes beside an operation's own, in its transaction: who did what
+//! The rows that the pipeline writes beside an operation's own, in its transaction: who did what
 //! (contract §9, "Audit log"), and what was answered to an `Idempotency-Key` (contract §1).
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::auth::{Identity, Through};
+use super::output::ResourceRef;
+use crate::auth::{Credential, Identity};
 use crate::base::{Id, Result, Time};
 use crate::outbox::{Settings, Sweep, remove_due};
 use crate::store::{AnyIndex, Index, Record, TableInfo, Tx};
 
 /// The tables of this room.
-pub const TABLES: &[TableInfo] = &[TableInfo::of::<AuditEntry>(), TableInfo::of::<Kept>()];
+pub const TABLES: &[TableInfo] =
+    &[TableInfo::of::<AuditEntry>(), TableInfo::of::<IdempotencyRecord>()];
 
 /// The sweeps of this room.
 pub const SWEEPS: &[Sweep] = &[FORGET_KEPT];
@@ -82,34 +84,37 @@ impl Record for AuditEntry {
     }
 }
 
+/// What an audit entry says of a request, beside who made it.
+#[derive(Clone, Copy)]
+pub struct Audited<'a> {
+    /// Noun and verb of the route.
+    pub action: &'static str,
+    /// The resource that it was done to; its kind is the action's noun where it tells none.
+    pub resource: Option<&'a ResourceRef>,
+    /// The request's id.
+    pub request_id: &'a str,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
 /// Writes down what `identity` did in the transaction's organization.
-pub fn audit(
-    tx: &mut Tx,
-    identity: Option<&Identity>,
-    action: &'static str,
-    resource_id: Option<String>,
-    request_id: &str,
-    outcome: Outcome,
-) -> Result<()> {
-    let (actor_type, actor_id, via) = match identity.map(|identity| &identity.through) {
-        None => (ActorType::Anonymous, None, None),
-        Some(Through::Key { id, name, .. }) => {
-            (ActorType::Key, Some(id.cast()), Some(name.clone()))
-        }
-        Some(Through::Session(_)) => {
-            (ActorType::User, identity.map(|identity| identity.user.cast()), None)
-        }
+pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
+    let (actor_type, actor_id, via) = match &identity.credential {
+        Credential::Key { id, name, .. } => (ActorType::Key, Some(id.cast()), Some(name.clone())),
+        Credential::Session(_) => (ActorType::User, Some(identity.user.cast()), None),
     };
+    let Audited { action, resource, request_id, outcome } = audited;
+    let noun = || action.split('.').next().unwrap_or_default();
     let entry = AuditEntry {
         id: tx.new_id(),
         created_at: tx.now(),
         actor_type,
         actor_id,
-        actor_name: identity.map(|identity| identity.name.clone()).unwrap_or_default(),
+        actor_name: identity.name.clone(),
         via,
         action: action.into(),
-        resource_type: action.split('.').next().unwrap_or_default().into(),
-        resource_id,
+        resource_type: resource.and_then(|resource| resource.kind).unwrap_or_else(noun).into(),
+        resource_id: resource.map(|resource| resource.id.clone()),
         request_id: request_id.into(),
         outcome,
         chained: None,
@@ -124,7 +129,7 @@ pub const KEPT_SECS: i64 = 24 * 3600;
 
 /// What was answered to a request with an `Idempotency-Key`.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct Kept {
+pub struct IdempotencyRecord {
     /// A keyed hash of credential, path and key.
     pub request: [u8; 32],
     /// A keyed hash of the body.
@@ -135,9 +140,10 @@ pub struct Kept {
     pub at: Time,
 }
 
-static KEPT_BY_TIME: Index<Kept, Time> = Index::many("idempotency.by_time", |kept| Some(kept.at));
+static KEPT_BY_TIME: Index<IdempotencyRecord, Time> =
+    Index::many("idempotency.by_time", |kept| Some(kept.at));
 
-impl Record for Kept {
+impl Record for IdempotencyRecord {
     const TABLE: &'static str = "idempotency";
     const OWNED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KEPT_BY_TIME];
@@ -152,7 +158,7 @@ const FORGET_KEPT: Sweep = Sweep {
     every_secs: 600,
     run: |tx: &mut Tx, _: &Settings| {
         let end = tx.now().minus_secs(KEPT_SECS);
-        remove_due(tx, &KEPT_BY_TIME, |kept: &Kept| kept.at < end)
+        remove_due(tx, &KEPT_BY_TIME, |kept: &IdempotencyRecord| kept.at < end)
     },
     installation: true,
 };

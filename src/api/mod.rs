@@ -1,26 +1,30 @@
-//! How the product is offered: routes, typed requests, lists, and the document made from them.
+//! How the product is offered: routes, typed requests, lists, the document made from them, and
+//! their execution for a caller.
 
 mod action;
 mod calls;
+pub mod execute;
 mod extra;
 pub mod ledger;
+pub mod op;
 pub mod openapi;
+mod output;
 pub mod read;
 mod request;
 mod route;
 mod scope;
-mod special;
 
 pub use action::{
-    Action, Answer, Bound, CallingRead, CallingWrite, HashAction, Look, Reading, Taken, TakenPart,
-    WaitAction, WatchAction, Watched, Work, Writing,
+    Action, Bound, CallTime, DownloadAction, HashAction, Look, Offset, Piece, Reading, Taken,
+    TakenPart, WaitAction, WatchAction, Watched, Work, Writing,
 };
 pub use calls::{Asked, Calls, Known, Outcome, Search};
 pub use extra::OrgRequired;
+pub use output::{Answer, Empty, Output, Removed, ResourceRef};
 pub use read::Input;
-pub use request::{At, Empty, OrgSlug, Parts, PathPart, Raw, Removed, Req, Who};
-pub use route::{Method, Route, Shape};
-pub use scope::{Locate, Named, Place, Scope};
+pub use request::{At, Parts, PathPart, Raw, Req, Who};
+pub use route::{Method, Route};
+pub use scope::{Locate, OrgHint, OrgSlug, Place, Scope};
 
 use crate::outbox::{Job, Sweep};
 use crate::store::TableInfo;

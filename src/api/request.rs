@@ -1,45 +1,39 @@
 //! What an operation is given: the typed parts of a request, and who asks.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
 
+use super::read::Mode;
+use super::scope::OrgSlug;
 use crate::auth::{Caller, Identity};
-use crate::base::{ArtifactName, Id, Issue, VariableName};
+use crate::base::{ArtifactName, Id, Keys, VariableName};
 use crate::store::Part;
 
-/// A request as it came in: what its route makes a [`Req`] of.
+/// A request's arguments, parsed: what its route makes a [`Req`] of.
 pub struct Raw<'a> {
     /// The parameters of the path, decoded, in its order.
     pub params: Vec<String>,
-    /// The query, as sent.
-    pub query: &'a str,
-    /// The body, as sent.
-    pub body: &'a [u8],
-    /// Whether `orgSlug` must be there.
+    /// The query or the body.
+    pub arguments: &'a Value,
+    /// Which of the two.
+    pub mode: Mode,
+    /// What becomes of `orgSlug`.
     pub org: OrgSlug,
-    /// Whether `registryRef` may say which organization it is about.
-    pub by_name: bool,
+    /// The argument that leads to the organization, beside `orgSlug`.
+    pub reference: Option<&'static str>,
+    /// The bytes that were sent to a route which takes some.
+    pub content: Bytes,
     /// Where the request comes from.
     pub address: IpAddr,
     /// What links to this server begin with; empty when it does not know its own address.
     pub link_base: &'a str,
-    /// The key that cursors of this list are signed with: one is good for one list only.
-    pub list: [u8; 32],
-}
-
-/// What a route does with `orgSlug`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OrgSlug {
-    /// It must be there.
-    Required,
-    /// It may be there.
-    Optional,
-    /// It is passed over.
-    Ignored,
+    /// The installation's keys, with which cursors are signed.
+    pub keys: &'a Keys,
 }
 
 /// Who asks.
@@ -129,7 +123,7 @@ pub trait PathPart: Send + Sync + 'static {
     fn schema() -> Schema;
     /// What is wrong with it, where what cannot be one is refused after all: a name that is to be
     /// given to something.
-    fn problem(_text: &str) -> Option<Issue> {
+    fn problem(_text: &str) -> Option<String> {
         None
     }
 }
@@ -173,8 +167,8 @@ impl PathPart for VariableName {
     fn schema() -> Schema {
         <VariableName as JsonSchema>::json_schema(&mut SchemaGenerator::default())
     }
-    fn problem(text: &str) -> Option<Issue> {
-        VariableName::parse(text).err().map(|message| Issue::new("name", message))
+    fn problem(text: &str) -> Option<String> {
+        VariableName::parse(text).err().map(String::from)
     }
 }
 
@@ -186,8 +180,8 @@ impl PathPart for ArtifactName {
     fn schema() -> Schema {
         <ArtifactName as JsonSchema>::json_schema(&mut SchemaGenerator::default())
     }
-    fn problem(text: &str) -> Option<Issue> {
-        ArtifactName::parse(text).err().map(|message| Issue::new("promptName", message))
+    fn problem(text: &str) -> Option<String> {
+        ArtifactName::parse(text).err().map(String::from)
     }
 }
 
@@ -195,17 +189,15 @@ impl PathPart for ArtifactName {
 pub trait At: Send + Sync + 'static {
     /// Reads them, once there are no [`problems`](At::problems).
     fn bind(params: &[String]) -> Self;
-    /// What is wrong with them.
-    fn problems(params: &[String]) -> Vec<Issue>;
+    /// Tells what is wrong with them: the place of each, and a phrase that follows its name.
+    fn problems(params: &[String], note: &mut dyn FnMut(usize, String));
     /// Their schemas.
     fn schemas() -> Vec<Schema>;
 }
 
 impl At for () {
     fn bind(_: &[String]) -> Self {}
-    fn problems(_: &[String]) -> Vec<Issue> {
-        vec![]
-    }
+    fn problems(_: &[String], _: &mut dyn FnMut(usize, String)) {}
     fn schemas() -> Vec<Schema> {
         vec![]
     }
@@ -215,16 +207,18 @@ fn part<P: PathPart>(params: &[String], index: usize) -> P {
     P::part(params.get(index).map_or("", String::as_str))
 }
 
-fn problem<P: PathPart>(params: &[String], index: usize) -> Option<Issue> {
-    P::problem(params.get(index).map_or("", String::as_str))
+fn problem<P: PathPart>(params: &[String], index: usize, note: &mut dyn FnMut(usize, String)) {
+    if let Some(problem) = P::problem(params.get(index).map_or("", String::as_str)) {
+        note(index, problem);
+    }
 }
 
 impl<P: PathPart> At for P {
     fn bind(params: &[String]) -> Self {
         part(params, 0)
     }
-    fn problems(params: &[String]) -> Vec<Issue> {
-        problem::<P>(params, 0).into_iter().collect()
+    fn problems(params: &[String], note: &mut dyn FnMut(usize, String)) {
+        problem::<P>(params, 0, note);
     }
     fn schemas() -> Vec<Schema> {
         vec![P::schema()]
@@ -235,8 +229,9 @@ impl<A: PathPart, B: PathPart> At for (A, B) {
     fn bind(params: &[String]) -> Self {
         (part(params, 0), part(params, 1))
     }
-    fn problems(params: &[String]) -> Vec<Issue> {
-        [problem::<A>(params, 0), problem::<B>(params, 1)].into_iter().flatten().collect()
+    fn problems(params: &[String], note: &mut dyn FnMut(usize, String)) {
+        problem::<A>(params, 0, note);
+        problem::<B>(params, 1, note);
     }
     fn schemas() -> Vec<Schema> {
         vec![A::schema(), B::schema()]
@@ -247,42 +242,12 @@ impl<A: PathPart, B: PathPart, C: PathPart> At for (A, B, C) {
     fn bind(params: &[String]) -> Self {
         (part(params, 0), part(params, 1), part(params, 2))
     }
-    fn problems(params: &[String]) -> Vec<Issue> {
-        [problem::<A>(params, 0), problem::<B>(params, 1), problem::<C>(params, 2)]
-            .into_iter()
-            .flatten()
-            .collect()
+    fn problems(params: &[String], note: &mut dyn FnMut(usize, String)) {
+        problem::<A>(params, 0, note);
+        problem::<B>(params, 1, note);
+        problem::<C>(params, 2, note);
     }
     fn schemas() -> Vec<Schema> {
         vec![A::schema(), B::schema(), C::schema()]
-    }
-}
-
-/// What DELETE answers (contract §1).
-#[derive(Clone, Debug, serde::Serialize, JsonSchema)]
-pub struct Removed {
-    /// The id of what was removed, or its name where it has no id.
-    pub id: String,
-    /// Always true.
-    pub deleted: bool,
-}
-
-impl Removed {
-    /// That `id` was removed.
-    pub fn new(id: impl ToString) -> Self {
-        Removed { id: id.to_string(), deleted: true }
-    }
-}
-
-/// `{}`.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Empty {}
-
-impl JsonSchema for Empty {
-    fn schema_name() -> Cow<'static, str> {
-        "Empty".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "object"})
     }
 }

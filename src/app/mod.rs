@@ -4,7 +4,6 @@ mod data;
 mod secret_key;
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -16,13 +15,10 @@ use tokio::sync::watch;
 pub use data::{DataDir, Unusable};
 pub use secret_key::OutsideKey;
 
+use crate::api::execute::{self, Executor, LocalCoordination};
 use crate::api::openapi;
-use crate::auth::passwords::Passwords;
-use crate::auth::{Gatekeeper, Tokens};
 use crate::base::{Error, Id, Result};
-use crate::http::{
-    self, Context, KeyUses, Limits, Metrics, Router, Searches, Shared, Strangers, UnderWay,
-};
+use crate::http::{self, AnonymousBudget, Context, Metrics, Page, Router};
 use crate::outbox::Settings;
 use crate::outbox::runner::Runner;
 use crate::outside::{self, Outside};
@@ -85,33 +81,31 @@ impl Server {
             .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
         let (stop, stopping) = watch::channel(false);
         let routes = resources::routes();
-        let anybody = store.read(Id::NOTHING, organizations::any_user)?;
+        let anybody = store.read_now(Id::NOTHING, organizations::any_user)?;
         let outside = Outside::new(outside::Config {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
         })?;
-        let context = Arc::new(Context {
-            gatekeeper: Gatekeeper::new(Tokens::new(store.keys())),
-            passwords: Passwords::default(),
+        let executor = Arc::new(Executor::new(execute::Config {
+            coordination: Arc::new(LocalCoordination::new(store.clone(), config.rate_limit)),
+            store: store.clone(),
             outside: outside.clone(),
-            searches: Searches::default(),
-            under_way: UnderWay::default(),
-            shared: Shared::default(),
-            strangers: Strangers::default(),
-            limits: Limits::new(config.rate_limit),
+            setup_required: !anybody && !address.ip().is_loopback(),
+            stopping: stopping.clone(),
+        }));
+        let context = Arc::new(Context {
+            executor: executor.clone(),
             router: Router::new(routes)?,
-            uses: KeyUses::default(),
+            pages: PAGES,
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
             document: LazyLock::new(document),
+            anonymous: AnonymousBudget::default(),
             metrics: Metrics::new(vec![(
                 "wakes_dropped",
                 "Wakes dropped because their reason had gone away",
                 dropped_wakes,
             )]),
-            setup_required: AtomicBool::new(!anybody && !address.ip().is_loopback()),
-            stopping: stopping.clone(),
-            store: store.clone(),
         });
         let runner = Runner {
             store: store.clone(),
@@ -119,13 +113,13 @@ impl Server {
             jobs: resources::jobs(),
             sweeps: resources::sweeps(),
             settings: config.settings,
-            organizations: |store| store.read(Id::NOTHING, organizations::all),
+            organizations: |store| store.read_now(Id::NOTHING, organizations::all),
         };
         Ok(Server {
             address,
-            serving: tokio::spawn(http::serve(listener, context.clone(), stopping.clone())),
+            serving: tokio::spawn(http::serve(listener, context, stopping.clone())),
             working: tokio::spawn(runner.run(stopping.clone())),
-            flushing: tokio::spawn(keep_uses(context, stopping)),
+            flushing: tokio::spawn(keep_uses(executor, stopping)),
             store,
             stop,
         })
@@ -145,6 +139,14 @@ impl Server {
     }
 }
 
+/// What is shown to people: for now one page that says where they are.
+const PAGES: &[Page] = &[
+    Page { path: "/", html: HOME, open_before_setup: false },
+    Page { path: "/setup", html: HOME, open_before_setup: true },
+    Page { path: "/invitations", html: HOME, open_before_setup: false },
+];
+const HOME: &str = include_str!("home.html");
+
 /// The OpenAPI document.
 fn document() -> Bytes {
     let document = openapi::document(&resources::routes(), env!("CARGO_PKG_VERSION"));
@@ -153,28 +155,28 @@ fn document() -> Bytes {
 
 /// How many wakes were dropped, in all organizations.
 fn dropped_wakes(store: &Store) -> Result<u64> {
-    let organizations = store.read(Id::NOTHING, organizations::all)?;
-    organizations.into_iter().map(|org| store.read(org, resources::dropped_wakes)).sum()
+    let organizations = store.read_now(Id::NOTHING, organizations::all)?;
+    organizations.into_iter().map(|org| store.read_now(org, resources::dropped_wakes)).sum()
 }
 
 /// Writes down now and then when keys were used, and forgets idle buckets.
-async fn keep_uses(context: Arc<Context>, mut stopping: watch::Receiver<bool>) {
+async fn keep_uses(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
     let mut last = false;
     while !last {
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(http::FLUSH_EVERY_SECS)) => {}
+            () = tokio::time::sleep(Duration::from_secs(execute::FLUSH_EVERY_SECS)) => {}
             _ = stopping.wait_for(|stopping| *stopping) => last = true,
         }
-        context.limits.forget_idle();
-        let due = context.uses.due();
+        executor.coordination.forget_idle();
+        let due = executor.key_uses.due();
         if due.is_empty() {
             continue;
         }
         let uses = due.clone();
         let written =
-            context.store.write(Id::NOTHING, move |tx| organizations::note_uses(tx, &uses));
+            executor.store.write(Id::NOTHING, move |tx| organizations::note_uses(tx, &uses));
         if let Err(error) = written.await {
-            context.uses.unwritten(&due);
+            executor.key_uses.unwritten(&due);
             tracing::warn!(%error, "when keys were used could not be written down");
         }
     }

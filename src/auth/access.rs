@@ -1,4 +1,4 @@
-//! Who calls, and what a rule lets them do (interface §5, contract §1 "Order of checks").
+//! Who calls, and in which organization with which role.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -11,45 +11,12 @@ use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
 use crate::store::{Key, Order, Org, Source, Step, Tx, View};
 
-/// Who may call a route (the letters are those of the table of routes).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// `any`: no credential needed.
-    Anyone,
-    /// `s`: any session; keys are refused with 401.
-    Session,
-    /// `m` of a route that is about no organization: any good credential, key or session.
-    Credential,
-    /// `r`: a member, by key or session; where what is read is open, anybody.
-    Reader,
-    /// `m`: a member, by key or session.
-    Member,
-    /// `a`: an organization admin, by key or session.
-    Admin,
-    /// `sm`: a member, by session alone.
-    SessionMember,
-    /// `sa`: an organization admin, by session alone.
-    SessionAdmin,
-}
-
-impl Rule {
-    /// Whether API keys, even good ones, get 401.
-    pub fn session_only(self) -> bool {
-        matches!(self, Rule::Session | Rule::SessionMember | Rule::SessionAdmin)
-    }
-
-    /// Whether only organization admins may.
-    pub fn admin(self) -> bool {
-        matches!(self, Rule::Admin | Rule::SessionAdmin)
-    }
-}
-
-/// The credential that counts among those sent (interface §5.1: `X-API-Key` wins). There is no
-/// `Debug`: a session token stays out of logs.
+/// The credential of a request, not yet verified; of several that were sent, `X-API-Key` wins. There
+/// is no `Debug`: a session token stays out of logs.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub enum Presented {
+pub enum RawCredential {
     /// None.
-    Nothing,
+    Absent,
     /// Something that is none of ours.
     Malformed,
     /// A key, as its hash.
@@ -58,23 +25,24 @@ pub enum Presented {
     Token(String),
 }
 
-impl Presented {
+impl RawCredential {
     /// From the values of all headers `X-API-Key` and of all headers `Authorization`. One that is
     /// there twice is none of ours: whoever stands before us may have looked at the other.
     pub fn from_headers<'a>(
         mut keys: impl Iterator<Item = &'a [u8]>,
         mut authorizations: impl Iterator<Item = &'a [u8]>,
     ) -> Self {
-        let as_key = |text: &str| key_hash(text).map_or(Presented::Malformed, Presented::Key);
+        let as_key =
+            |text: &str| key_hash(text).map_or(RawCredential::Malformed, RawCredential::Key);
         let (value, another, is_key) = match (keys.next(), authorizations.next()) {
             (Some(key), _) => (key, keys.next(), true),
             (None, Some(authorization)) => (authorization, authorizations.next(), false),
-            (None, None) => return Presented::Nothing,
+            (None, None) => return RawCredential::Absent,
         };
         if another.is_some() {
-            return Presented::Malformed;
+            return RawCredential::Malformed;
         }
-        let Ok(text) = std::str::from_utf8(value) else { return Presented::Malformed };
+        let Ok(text) = std::str::from_utf8(value) else { return RawCredential::Malformed };
         if is_key {
             return as_key(text);
         }
@@ -83,26 +51,26 @@ impl Presented {
                 if token.starts_with(KEY_PREFIX) {
                     as_key(token)
                 } else {
-                    Presented::Token(token.into())
+                    RawCredential::Token(token.into())
                 }
             }
-            _ => Presented::Malformed,
+            _ => RawCredential::Malformed,
         }
     }
 
     /// What tells this credential from others in memory, without being it.
     pub fn fingerprint(&self) -> [u8; 32] {
         match self {
-            Presented::Nothing | Presented::Malformed => [0; 32],
-            Presented::Key(hash) => *hash,
-            Presented::Token(token) => *blake3::hash(token.as_bytes()).as_bytes(),
+            RawCredential::Absent | RawCredential::Malformed => [0; 32],
+            RawCredential::Key(hash) => *hash,
+            RawCredential::Token(token) => *blake3::hash(token.as_bytes()).as_bytes(),
         }
     }
 }
 
-/// By what somebody acts.
+/// A verified credential.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Through {
+pub enum Credential {
     /// An API key.
     Key {
         /// Its id.
@@ -125,8 +93,8 @@ pub struct Identity {
     pub user: Id<User>,
     /// Their name.
     pub name: String,
-    /// By what.
-    pub through: Through,
+    /// The credential they sent.
+    pub credential: Credential,
     /// When that ends.
     pub expires_at: Option<Time>,
 }
@@ -167,7 +135,7 @@ impl Caller {
 
     /// Whether the credential is a session.
     pub fn is_session(&self) -> bool {
-        matches!(self.identity.through, Through::Session(_))
+        matches!(self.identity.credential, Credential::Session(_))
     }
 
     /// Whether they may use a resource: everybody may unless it is restricted; then admins, and
@@ -272,20 +240,20 @@ impl Gatekeeper {
     fn recall<T>(
         &self,
         view: &View,
-        presented: &Presented,
+        raw: &RawCredential,
         what: impl FnOnce(&Known) -> Option<T>,
     ) -> Option<T> {
         let remembered = self.remembered.lock().expect("nobody panics holding it");
         if view.access_stamp() != Some(remembered.stamp) {
             return None;
         }
-        remembered.known.get(&presented.fingerprint()).and_then(what)
+        remembered.known.get(&raw.fingerprint()).and_then(what)
     }
 
     fn remember(
         &self,
         view: &View,
-        presented: &Presented,
+        raw: &RawCredential,
         identity: &Arc<Identity>,
         caller: Option<&Arc<Caller>>,
     ) {
@@ -297,7 +265,7 @@ impl Gatekeeper {
             *remembered = Remembered { stamp, known: HashMap::new() };
         }
         let new = || Known { identity: identity.clone(), callers: Vec::new() };
-        let known = remembered.known.entry(presented.fingerprint()).or_insert_with(new);
+        let known = remembered.known.entry(raw.fingerprint()).or_insert_with(new);
         known.callers.extend(caller.cloned());
     }
 
@@ -305,13 +273,13 @@ impl Gatekeeper {
     ///
     /// # Errors
     /// 401 if it is none, unknown, revoked or expired.
-    pub fn identify(&self, view: &View, presented: &Presented) -> Result<Arc<Identity>> {
-        let known = self.recall(view, presented, |known| Some(known.identity.clone()));
+    pub fn identify(&self, view: &View, raw: &RawCredential) -> Result<Arc<Identity>> {
+        let known = self.recall(view, raw, |known| Some(known.identity.clone()));
         let identity = match known {
             Some(identity) => identity,
             None => {
-                let identity = Arc::new(self.look_up(view, presented)?);
-                self.remember(view, presented, &identity, None);
+                let identity = Arc::new(self.look_up(view, raw)?);
+                self.remember(view, raw, &identity, None);
                 identity
             }
         };
@@ -319,39 +287,39 @@ impl Gatekeeper {
         Ok(identity)
     }
 
-    fn look_up(&self, view: &View, presented: &Presented) -> Result<Identity> {
-        let (user, through, expires_at) = match presented {
-            Presented::Nothing => {
+    fn look_up(&self, view: &View, raw: &RawCredential) -> Result<Identity> {
+        let (user, credential, expires_at) = match raw {
+            RawCredential::Absent => {
                 return Err(Error::unauthenticated(
                     "send an API key in X-API-Key, or a key or session token as a bearer token",
                 ));
             }
-            Presented::Malformed => return Err(bad_credential()),
-            Presented::Key(hash) => {
+            RawCredential::Malformed => return Err(bad_credential()),
+            RawCredential::Key(hash) => {
                 let key: ApiKey = view.get(hash)?.ok_or_else(bad_credential)?;
                 // A key ends with its user's membership (contract §2).
                 if view.get::<Membership>(&(key.user, key.org))?.is_none() {
                     return Err(bad_credential());
                 }
-                let through = Through::Key {
+                let credential = Credential::Key {
                     id: key.id,
                     name: key.name.into_string(),
                     org: key.org,
                     approve_as: key.approve_as,
                 };
-                (key.user, through, key.expires_at)
+                (key.user, credential, key.expires_at)
             }
-            Presented::Token(token) => {
+            RawCredential::Token(token) => {
                 let (id, user) = self.tokens.read(token, view.now()).ok_or_else(bad_credential)?;
                 let session = view
                     .get::<Session>(&id)?
                     .filter(|session| session.user == user)
                     .ok_or_else(bad_credential)?;
-                (user, Through::Session(id), Some(session.expires_at))
+                (user, Credential::Session(id), Some(session.expires_at))
             }
         };
         let name = view.get::<User>(&user)?.ok_or_else(bad_credential)?.name.into_string();
-        Ok(Identity { user, name, through, expires_at })
+        Ok(Identity { user, name, credential, expires_at })
     }
 
     /// Who this credential is in the organization with this slug.
@@ -359,42 +327,35 @@ impl Gatekeeper {
     /// # Errors
     /// 401 as [`Gatekeeper::identify`]; the same 404 for an organization that does not exist, one
     /// the user is not in and one the key is not for.
-    pub fn admit(&self, view: &View, presented: &Presented, slug: &str) -> Result<Arc<Caller>> {
+    pub fn admit(&self, view: &View, raw: &RawCredential, slug: &str) -> Result<Arc<Caller>> {
         let is_there = |caller: &&Arc<Caller>| &*caller.org_slug == slug;
-        let known =
-            self.recall(view, presented, |known| known.callers.iter().find(is_there).cloned());
+        let known = self.recall(view, raw, |known| known.callers.iter().find(is_there).cloned());
         if let Some(caller) = known {
             caller.identity.must_last(view)?;
             return Ok(caller);
         }
-        let identity = self.identify(view, presented)?;
+        let identity = self.identify(view, raw)?;
         let organization = match Slug::parse(slug) {
             Ok(slug) => view.find(&BY_SLUG, &slug)?,
             Err(_) => None,
         };
         let caller = Arc::new(self.enter(view, &identity, organization)?);
-        self.remember(view, presented, &identity, Some(&caller));
+        self.remember(view, raw, &identity, Some(&caller));
         Ok(caller)
     }
 
     /// The same, for a route that finds out the organization otherwise.
-    pub fn admit_to(
-        &self,
-        view: &View,
-        presented: &Presented,
-        org: Id<Org>,
-    ) -> Result<Arc<Caller>> {
+    pub fn admit_to(&self, view: &View, raw: &RawCredential, org: Id<Org>) -> Result<Arc<Caller>> {
         let is_there = |caller: &&Arc<Caller>| caller.org == org;
-        let known =
-            self.recall(view, presented, |known| known.callers.iter().find(is_there).cloned());
+        let known = self.recall(view, raw, |known| known.callers.iter().find(is_there).cloned());
         if let Some(caller) = known {
             caller.identity.must_last(view)?;
             return Ok(caller);
         }
-        let identity = self.identify(view, presented)?;
+        let identity = self.identify(view, raw)?;
         let organization = view.get::<Organization>(&org)?;
         let caller = Arc::new(self.enter(view, &identity, organization)?);
-        self.remember(view, presented, &identity, Some(&caller));
+        self.remember(view, raw, &identity, Some(&caller));
         Ok(caller)
     }
 
@@ -407,9 +368,9 @@ impl Gatekeeper {
         let id = organization.as_ref().map_or(Id::NOTHING, |organization| organization.id);
         // Looked up even for no organization: both roads take the same work.
         let membership = view.get::<Membership>(&(identity.user, id))?;
-        let for_it = match &identity.through {
-            Through::Key { org, .. } => *org == id,
-            Through::Session(_) => true,
+        let for_it = match &identity.credential {
+            Credential::Key { org, .. } => *org == id,
+            Credential::Session(_) => true,
         };
         match (organization, membership) {
             (Some(organization), Some(membership)) if for_it => Ok(Caller {
@@ -430,17 +391,17 @@ fn bad_credential() -> Error {
 /// The organization that a request without `orgSlug` and without anything else that names one
 /// would be about: the one a key is for.
 pub fn org_of_key(identity: &Identity) -> Option<Id<Org>> {
-    match identity.through {
-        Through::Key { org, .. } => Some(org),
-        Through::Session(_) => None,
+    match identity.credential {
+        Credential::Key { org, .. } => Some(org),
+        Credential::Session(_) => None,
     }
 }
 
 /// The bytes of a credential's id, as idempotency keeps them apart.
-pub fn credential_bytes(through: &Through) -> Vec<u8> {
-    match through {
-        Through::Key { id, .. } => id.to_bytes(),
-        Through::Session(id) => id.to_bytes(),
+pub fn credential_bytes(credential: &Credential) -> Vec<u8> {
+    match credential {
+        Credential::Key { id, .. } => id.to_bytes(),
+        Credential::Session(id) => id.to_bytes(),
     }
 }
 
@@ -459,8 +420,8 @@ pub fn organizations_of(view: &View, user: Id<User>) -> Result<Vec<Id<Org>>> {
 /// A user as whoever has just signed in: who the audit log says did it.
 pub fn in_session(tx: &Tx, user: Id<User>) -> Result<Arc<Identity>> {
     let name = tx.fetch::<User>(&user)?.name.into_string();
-    let through = Through::Session(Id::NOTHING);
-    Ok(Arc::new(Identity { user, name, through, expires_at: None }))
+    let credential = Credential::Session(Id::NOTHING);
+    Ok(Arc::new(Identity { user, name, credential, expires_at: None }))
 }
 
 #[cfg(test)]
@@ -471,32 +432,32 @@ mod tests {
     #[test]
     fn the_credential_that_counts_is_the_key_and_none_that_is_there_twice() {
         let (one, other) = (key_text([1; 32]), key_text([2; 32]));
-        let presented = |keys: &[&str], authorizations: &[&str]| {
+        let raw = |keys: &[&str], authorizations: &[&str]| {
             let bytes = |text: &&str| text.as_bytes().to_vec();
             let keys: Vec<_> = keys.iter().map(bytes).collect();
             let authorizations: Vec<_> = authorizations.iter().map(bytes).collect();
-            Presented::from_headers(
+            RawCredential::from_headers(
                 keys.iter().map(Vec::as_slice),
                 authorizations.iter().map(Vec::as_slice),
             )
         };
-        let key = |text: &str| Presented::Key(key_hash(text).unwrap());
+        let key = |text: &str| RawCredential::Key(key_hash(text).unwrap());
         let bearer = format!("bearer {other}");
         let table = [
-            (presented(&[], &[]), Presented::Nothing),
-            (presented(&[&one], &[]), key(&one)),
-            (presented(&[], &[&bearer]), key(&other)),
-            (presented(&[], &["Bearer x.y.z"]), Presented::Token("x.y.z".into())),
-            (presented(&[&one], &[&bearer, "Basic x"]), key(&one)),
-            (presented(&[""], &[&bearer]), Presented::Malformed),
-            (presented(&[&one, &one], &[]), Presented::Malformed),
-            (presented(&[&one, "x"], &[&bearer]), Presented::Malformed),
-            (presented(&[], &[&bearer, &bearer]), Presented::Malformed),
-            (presented(&[], &["Basic x"]), Presented::Malformed),
-            (presented(&[], &[&one]), Presented::Malformed),
+            (raw(&[], &[]), RawCredential::Absent),
+            (raw(&[&one], &[]), key(&one)),
+            (raw(&[], &[&bearer]), key(&other)),
+            (raw(&[], &["Bearer x.y.z"]), RawCredential::Token("x.y.z".into())),
+            (raw(&[&one], &[&bearer, "Basic x"]), key(&one)),
+            (raw(&[""], &[&bearer]), RawCredential::Malformed),
+            (raw(&[&one, &one], &[]), RawCredential::Malformed),
+            (raw(&[&one, "x"], &[&bearer]), RawCredential::Malformed),
+            (raw(&[], &[&bearer, &bearer]), RawCredential::Malformed),
+            (raw(&[], &["Basic x"]), RawCredential::Malformed),
+            (raw(&[], &[&one]), RawCredential::Malformed),
         ];
-        for (n, (presented, expected)) in table.into_iter().enumerate() {
-            assert!(presented == expected, "row {n}");
+        for (n, (raw, expected)) in table.into_iter().enumerate() {
+            assert!(raw == expected, "row {n}");
         }
     }
 }

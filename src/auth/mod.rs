@@ -5,12 +5,17 @@
 
 mod access;
 pub mod passwords;
+mod policy;
 mod records;
 mod tokens;
 
 pub use access::{
-    Access, Caller, Gatekeeper, Identity, Presented, Rule, Through, credential_bytes, in_session,
+    Access, Caller, Credential, Gatekeeper, Identity, RawCredential, credential_bytes, in_session,
     org_of_key, organization_named, organizations_of,
+};
+pub use policy::{
+    ADMIN, ANYONE, AuthPolicy, CREDENTIAL, MEMBER, MEMBER_OR_PUBLIC, RequiredCredential, SESSION,
+    SESSION_ADMIN, SESSION_MEMBER,
 };
 pub use records::{
     ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted,

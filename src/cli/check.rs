@@ -118,9 +118,9 @@ fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
 
 /// Looks whether what the records of each organization say of each other is true.
 fn compare(data: &Store, findings: &mut Findings) -> crate::base::Result<()> {
-    let organizations = data.read(Id::NOTHING, organizations::all)?;
+    let organizations = data.read_now(Id::NOTHING, organizations::all)?;
     for org in organizations {
-        data.read(org, |view| resources::check(view, findings))?;
+        data.read_now(org, |view| resources::check(view, findings))?;
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ impl Init {
         };
         let dir = self.common.data_dir();
         let store = dir.open_or_make()?;
-        if store.read(Id::NOTHING, organizations::any_user)? {
+        if store.read_now(Id::NOTHING, organizations::any_user)? {
             return Err(Failure::Failed(format!(
                 "{} has been set up already; nothing was changed",
                 self.common.data

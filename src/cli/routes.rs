@@ -24,7 +24,7 @@ impl Routes {
                 json!({
                     "method": route.method.as_str(),
                     "path": format!("/api{}", route.path),
-                    "who": openapi::who(route.rule),
+                    "who": openapi::who(route.policy),
                     "name": route.name,
                     "about": route.about,
                 })

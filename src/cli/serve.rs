@@ -180,7 +180,7 @@ async fn renew(store: Store, dir: DataDir, link_base: String) {
     let mut made = tokio::time::Instant::now();
     loop {
         tokio::time::sleep(LOOK).await;
-        if store.read(Id::NOTHING, organizations::any_user).unwrap_or(false) {
+        if store.read_now(Id::NOTHING, organizations::any_user).unwrap_or(false) {
             if let Err(error) = dir.remove_setup_link() {
                 tracing::warn!(%error, "the used setup link could not be removed");
             }

@@ -9,9 +9,11 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::api::execute::Arguments;
+use crate::api::{Route, op::Upload};
 use crate::base::{Error, Issue, Kind, Result};
 
-/// A body may have 1 MiB: the largest prompt fits three times, and a server of 24 MB stays one.
+/// A body of JSON may have 1 MiB: the largest prompt fits three times, and a server of 24 MB stays one.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// Between two bytes of a body may be 30 s.
@@ -25,62 +27,70 @@ const PASSING_OVER: Duration = Duration::from_secs(5);
 const PASSING_OVER_PAUSE: Duration = Duration::from_secs(1);
 
 /// Refuses a body that says that it is not JSON. None that says nothing.
-///
-/// # Errors
-/// 415.
-pub fn must_be_json(headers: &HeaderMap) -> Result<()> {
-    let Some(sent) = headers.get(CONTENT_TYPE) else { return Ok(()) };
-    let essence = sent.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let essence = essence.to_ascii_lowercase();
-    let json = essence == "application/json"
-        || essence.split_once('/').is_some_and(|(kind, rest)| {
+fn must_be_json(headers: &HeaderMap) -> Result<()> {
+    let Some(media_type) = media_type(headers) else { return Ok(()) };
+    let is_json = media_type == "application/json"
+        || media_type.split_once('/').is_some_and(|(kind, rest)| {
             !kind.is_empty() && rest.len() > "+json".len() && rest.ends_with("+json")
         });
-    match json {
-        true => Ok(()),
-        false => Err(Error::new(
-            Kind::Media,
-            "unsupported_media_type",
-            "send JSON, with Content-Type: application/json",
-        )),
+    if is_json {
+        return Ok(());
     }
+    Err(unsupported("send JSON, with Content-Type: application/json".into()))
 }
 
-/// Memory for the bodies of strangers: of callers who have shown no credential, of whom there may
-/// be one on each of 16,384 connections. All of theirs together, beyond what does not count, are
+/// Refuses a body that does not say that it is one of these.
+fn must_be_one_of(headers: &HeaderMap, media_types: &[&str]) -> Result<()> {
+    if media_type(headers).is_some_and(|sent| media_types.contains(&sent.as_str())) {
+        return Ok(());
+    }
+    Err(unsupported(format!(
+        "send one of these, with its Content-Type: {}",
+        media_types.join(", ")
+    )))
+}
+
+/// The media type of a body, if it says one, in small letters and without parameters.
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let sent = headers.get(CONTENT_TYPE)?.to_str().unwrap_or_default();
+    Some(sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
+fn unsupported(message: String) -> Error {
+    Error::new(Kind::Media, "unsupported_media_type", message)
+}
+
+/// Memory for the bodies of callers who have shown no credential, of whom there may be one on each
+/// of 16,384 connections. All of theirs together, beyond what does not count, are
 /// held within 64 MiB.
 #[derive(Clone)]
-pub struct Strangers(Arc<Semaphore>);
+pub struct AnonymousBudget(Arc<Semaphore>);
 
-impl Default for Strangers {
+impl Default for AnonymousBudget {
     fn default() -> Self {
-        Strangers(Arc::new(Semaphore::new(MAX_STRANGERS_BYTES)))
+        AnonymousBudget(Arc::new(Semaphore::new(MAX_ANONYMOUS_BYTES)))
     }
 }
 
 /// Enough for sixty of the largest at once, and nothing that a small machine would miss.
-const MAX_STRANGERS_BYTES: usize = 64 * 1024 * 1024;
+const MAX_ANONYMOUS_BYTES: usize = 64 * 1024 * 1024;
 
-/// The beginning of a stranger's body does not count, as a connection's buffer may be as large. What
+/// The beginning of an anonymous body does not count, as a connection's buffer may be as large. What
 /// signing in, accepting and setting up take is smaller, so that nobody can keep others from it by
 /// filling what counts.
 const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// A body that was read whole, and the place that is kept for it.
-pub struct Whole {
-    /// The body.
-    pub bytes: Bytes,
-    _place: Option<OwnedSemaphorePermit>,
+/// What was sent with a request, and the memory that is set aside for it.
+pub struct Sent {
+    /// The arguments.
+    pub arguments: Arguments,
+    /// Held until the request is answered.
+    pub _place: Option<OwnedSemaphorePermit>,
 }
 
-impl Whole {
-    /// No body.
-    pub const NONE: Self = Whole { bytes: Bytes::new(), _place: None };
-}
-
-/// Makes the place of a stranger's body large enough for so many bytes.
+/// Makes the place of an anonymous body large enough for so many bytes.
 fn make_room(
-    strangers: &Strangers,
+    anonymous: &AnonymousBudget,
     place: &mut Option<OwnedSemaphorePermit>,
     bytes: usize,
 ) -> Result<()> {
@@ -90,11 +100,11 @@ fn make_room(
         return Ok(());
     }
     let more = u32::try_from(more).expect("a body is far smaller");
-    let more = strangers.0.clone().try_acquire_many_owned(more).map_err(|_| {
+    let more = anonymous.0.clone().try_acquire_many_owned(more).map_err(|_| {
         Error::busy(
             "overloaded",
             "too many are sending much without a credential; try again",
-            STRANGERS_RETRY_SECS,
+            ANONYMOUS_RETRY_SECS,
         )
     })?;
     match place {
@@ -105,19 +115,48 @@ fn make_room(
 }
 
 /// As long as passing over a refused body may take.
-const STRANGERS_RETRY_SECS: u32 = 5;
+const ANONYMOUS_RETRY_SECS: u32 = 5;
 
-/// Reads a body whole; that of a stranger within what there is for them all.
+/// Reads what was sent with a request, if its route takes anything beside the query; that of an
+/// anonymous caller within what there is for them all.
 ///
 /// # Errors
-/// 413 if it is too large, 408 if it pauses too long, 400 if it breaks off, 503 if there is no
-/// memory left for strangers.
-pub async fn read(body: &mut Incoming, strangers: Option<&Strangers>) -> Result<Whole> {
-    let too_large = || {
-        Error::new(Kind::TooLarge, "body_too_large", "the body may have 1 MiB; send less at once")
+/// 415 if it is of another media type, 413 if it is too large, 408 if it pauses too long, 400 if it
+/// breaks off, 503 if there is no memory left for anonymous callers.
+pub async fn read(
+    route: &Route,
+    headers: &HeaderMap,
+    body: &mut Incoming,
+    anonymous: Option<&AnonymousBudget>,
+) -> Result<Sent> {
+    if !route.method.has_body() {
+        return Ok(Sent { arguments: Arguments::Query, _place: None });
+    }
+    let max_bytes = match &route.operation.upload {
+        None => {
+            must_be_json(headers)?;
+            MAX_BODY_BYTES
+        }
+        Some(Upload { media_types, max_bytes }) => {
+            must_be_one_of(headers, media_types)?;
+            *max_bytes
+        }
     };
-    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
-        return Err(too_large());
+    let (bytes, _place) = read_whole(body, max_bytes, anonymous).await?;
+    let arguments = match &route.operation.upload {
+        None => Arguments::Body(bytes),
+        Some(_) => Arguments::Upload(bytes),
+    };
+    Ok(Sent { arguments, _place })
+}
+
+async fn read_whole(
+    body: &mut Incoming,
+    max_bytes: usize,
+    anonymous: Option<&AnonymousBudget>,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>)> {
+    if body.size_hint().lower() > max_bytes as u64 {
+        return Err(too_large(max_bytes));
     }
     let mut whole = BytesMut::new();
     let mut first = None;
@@ -139,11 +178,11 @@ pub async fn read(body: &mut Incoming, strangers: Option<&Strangers>) -> Result<
             }
         };
         let length = whole.len() + data.len() + first.as_ref().map_or(0, Bytes::len);
-        if length > MAX_BODY_BYTES {
-            return Err(too_large());
+        if length > max_bytes {
+            return Err(too_large(max_bytes));
         }
-        if let Some(strangers) = strangers {
-            make_room(strangers, &mut place, length)?;
+        if let Some(anonymous) = anonymous {
+            make_room(anonymous, &mut place, length)?;
         }
         // Most bodies come in one piece, which is then not copied.
         match (first.take(), whole.is_empty()) {
@@ -155,7 +194,16 @@ pub async fn read(body: &mut Incoming, strangers: Option<&Strangers>) -> Result<
             (None, false) => whole.extend_from_slice(&data),
         }
     }
-    Ok(Whole { bytes: first.unwrap_or_else(|| whole.freeze()), _place: place })
+    Ok((first.unwrap_or_else(|| whole.freeze()), place))
+}
+
+fn too_large(max_bytes: usize) -> Error {
+    let message = if max_bytes == MAX_BODY_BYTES {
+        "the body may have 1 MiB; send less at once".into()
+    } else {
+        format!("the body may have {max_bytes} bytes; send less at once")
+    };
+    Error::new(Kind::TooLarge, "body_too_large", message)
 }
 
 /// Reads what is left of a body that was refused or not asked for, and says whether all was read.

@@ -1,7 +1,6 @@
 //! `/metrics`: Prometheus text, to this machine, else with an admin's key (routes, last section).
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -13,10 +12,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::{Context, Reply, gate};
-use crate::auth::{Through, org_of_key};
+use super::context::Context;
+use super::headers::raw_credential;
+use super::reply::Reply;
+use crate::auth::org_of_key;
 use crate::base::{Error, Id, Result};
-use crate::store::Store;
+use crate::store::{Store, View};
 
 /// A number that the product keeps in its rows: name, what it is, how it is read.
 pub type Counted = (&'static str, &'static str, fn(&Store) -> Result<u64>);
@@ -55,36 +56,34 @@ impl Metrics {
 }
 
 /// The page.
-pub(super) fn page(
-    context: &Arc<Context>,
+pub(super) async fn page(
+    context: &Context,
     address: IpAddr,
     headers: &HeaderMap,
 ) -> Result<Response<Reply>> {
     if !address.is_loopback() {
-        must_be_admins_key(context, headers)?;
+        must_be_admins_key(context, headers).await?;
     }
-    let text = context.metrics.text(&context.store)?;
+    let text = context.metrics.text(&context.executor.store)?;
     let mut response = Response::new(Reply::Whole(Full::new(Bytes::from(text))));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
 }
 
-fn must_be_admins_key(context: &Context, headers: &HeaderMap) -> Result<()> {
-    let presented = gate::presented(headers);
-    context.store.read(Id::NOTHING, |view| {
-        let identity = context.gatekeeper.identify(view, &presented)?;
-        let org = match identity.through {
-            Through::Key { .. } => org_of_key(&identity),
-            Through::Session(_) => None,
-        };
-        let caller = context.gatekeeper.admit_to(view, &presented, org.unwrap_or(Id::NOTHING));
-        match caller {
+async fn must_be_admins_key(context: &Context, headers: &HeaderMap) -> Result<()> {
+    let credential = raw_credential(headers);
+    let gatekeeper = &context.executor.gatekeeper;
+    let check = |view: &View| {
+        let identity = gatekeeper.identify(view, &credential)?;
+        let org = org_of_key(&identity).unwrap_or(Id::NOTHING);
+        match gatekeeper.admit_to(view, &credential, org) {
             Ok(caller) if caller.is_admin() => Ok(()),
             _ => Err(Error::forbidden(
                 "admin_required",
                 "from another machine this takes the API key of an organization admin",
             )),
         }
-    })
+    };
+    context.executor.store.read(Id::NOTHING, check).await
 }

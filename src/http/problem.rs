@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-use super::{Reply, json};
-use crate::base::{Error, Issue, Kind};
+use super::reply::{Reply, json};
+use crate::base::{Error, Issue, Kind, Limit};
 
 /// The status of a kind.
 pub fn status(kind: Kind) -> StatusCode {
@@ -63,5 +63,61 @@ pub fn reply(error: &Error, request_id: &str) -> Response<Reply> {
     if let Some(secs) = error.retry_after_secs() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(secs));
     }
+    tell_limit(error, response.headers_mut());
     response
+}
+
+/// The answer to a method that a path does not take; `allowed` are those that it does.
+pub fn method_not_allowed(allowed: &str, request_id: &str) -> Response<Reply> {
+    let error = Error::new(
+        Kind::Method,
+        "method_not_allowed",
+        "the path does not take this method; see the Allow header",
+    );
+    let mut response = reply(&error, request_id);
+    if let Ok(allowed) = HeaderValue::from_str(allowed) {
+        response.headers_mut().insert(ALLOW, allowed);
+    }
+    response
+}
+
+/// Adds to an answer which limit was reached, if one was (`RateLimit`, `RateLimit-Policy`).
+fn tell_limit(error: &Error, headers: &mut HeaderMap) {
+    let Some(Limit { name, quota, window_secs }) = error.reached() else { return };
+    let reset_secs = error.retry_after_secs().unwrap_or(1);
+    let told = [
+        ("ratelimit-policy", format!("\"{name}\";q={quota};w={window_secs}")),
+        ("ratelimit", format!("\"{name}\";r=0;t={reset_secs}")),
+    ];
+    for (name, value) in told {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::api::execute::RateLimits;
+    use crate::base::Result;
+
+    #[test]
+    fn a_429_names_the_limit_that_was_reached() {
+        let limits = RateLimits::new(1);
+        let policy = |refused: Error| {
+            let mut headers = HeaderMap::new();
+            tell_limit(&refused, &mut headers);
+            ["ratelimit-policy", "ratelimit"]
+                .map(|name| headers[name].to_str().unwrap().to_string())
+        };
+        let refused = |ask: &dyn Fn() -> Result<()>| (0..20).find_map(|_| ask().err()).unwrap();
+        let usual = refused(&|| limits.request(None, Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(policy(usual), ["\"default\";q=1;w=1", "\"default\";r=0;t=1"]);
+        let sign_in =
+            refused(&|| limits.sign_in("ada@acme.test", false, Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(policy(sign_in), ["\"sign-in\";q=10;w=60", "\"sign-in\";r=0;t=6"]);
+    }
 }

@@ -1,5 +1,6 @@
 //! The bodies of answers.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -10,13 +11,25 @@ use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::sync::mpsc;
 
-/// A body: whole, or events as they come.
+/// A body: whole, or in pieces as they come.
 pub enum Reply {
     /// All of it.
     Whole(Full<Bytes>),
-    /// Events.
-    Events(mpsc::Receiver<Bytes>),
+    /// Its pieces.
+    Stream(mpsc::Receiver<Result<Bytes, BrokenOff>>),
 }
+
+/// The rest of a body cannot be had: the connection is closed before its end.
+#[derive(Debug)]
+pub struct BrokenOff;
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the rest of the body cannot be had")
+    }
+}
+
+impl std::error::Error for BrokenOff {}
 
 impl Default for Reply {
     fn default() -> Self {
@@ -25,29 +38,24 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// A body of events.
-    pub fn events(events: mpsc::Receiver<Bytes>) -> Self {
-        Reply::Events(events)
-    }
-
-    /// Whether it ends only when somebody hangs up.
-    pub fn is_endless(&self) -> bool {
-        matches!(self, Reply::Events(_))
+    /// Whether it comes in pieces, for as long as that takes.
+    pub fn is_stream(&self) -> bool {
+        matches!(self, Reply::Stream(_))
     }
 }
 
 impl Body for Reply {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = BrokenOff;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.get_mut() {
-            Reply::Whole(whole) => Pin::new(whole).poll_frame(cx),
-            Reply::Events(events) => {
-                events.poll_recv(cx).map(|event| event.map(|bytes| Ok(Frame::data(bytes))))
+            Reply::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|never| match never {}),
+            Reply::Stream(pieces) => {
+                pieces.poll_recv(cx).map(|piece| piece.map(|bytes| bytes.map(Frame::data)))
             }
         }
     }
@@ -55,14 +63,14 @@ impl Body for Reply {
     fn is_end_stream(&self) -> bool {
         match self {
             Reply::Whole(whole) => whole.is_end_stream(),
-            Reply::Events(_) => false,
+            Reply::Stream(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Reply::Whole(whole) => whole.size_hint(),
-            Reply::Events(_) => SizeHint::default(),
+            Reply::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -75,9 +83,4 @@ pub fn json(body: Full<Bytes>) -> Response<Reply> {
     // Answers are for whoever asked; a tag still lets them ask whether theirs is current.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     response
-}
-
-/// The same from bytes.
-pub fn json_bytes(body: Vec<u8>) -> Response<Reply> {
-    json(Full::new(Bytes::from(body)))
 }

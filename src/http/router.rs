@@ -60,12 +60,21 @@ impl Router {
             let allowed: Vec<_> = methods.keys().map(|method| method.as_str()).collect();
             Missing::Method(allowed.join(", "))
         })?;
-        let decoded = |value: &str| match value.contains('%') {
-            true => percent_decode_str(value).decode_utf8_lossy().into_owned(),
-            false => value.to_string(),
+        let decoded = |value: &str| {
+            if value.contains('%') {
+                percent_decode_str(value).decode_utf8_lossy().into_owned()
+            } else {
+                value.to_string()
+            }
         };
         let params = matched.params.iter().map(|(_, value)| decoded(value)).collect();
         Ok(Found { route, params, reading: methods.get(&Method::Get) })
+    }
+
+    /// Whether a route at this path may be called before the server is set up.
+    pub fn is_open_before_setup(&self, path: &str) -> bool {
+        let routes = self.paths.at(path).map(|matched| matched.value);
+        routes.is_ok_and(|routes| routes.values().any(|route| route.open_before_setup))
     }
 }
 

@@ -18,14 +18,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use super::body;
+use super::context::Context;
 use super::framing::Head;
+use super::handler::answer;
+use super::reply::Reply;
 use super::wire::{self, Progress, Wire};
-use super::{Context, Reply, answer, problem};
+use super::{body, problem};
 use crate::base::{Error, Kind};
-
-/// The body of a request.
-pub type Body = Incoming;
 
 /// At most 16,384 connections: what they cost idle stays below 256 MB, and no more than a default
 /// limit of open files usually allows after raising it.
@@ -168,16 +167,16 @@ async fn request_of(
         || !body::pass_over(&head.headers, &mut body).await
         || progress.has_ended();
     // Who streams keeps the connection to the end, and asks again on another.
-    let endless = response.body().is_endless();
+    let is_stream = response.body().is_stream();
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if endless || last {
+    if is_stream || last {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    if !endless {
+    if !is_stream {
         progress.end();
     }
     response
@@ -207,7 +206,7 @@ fn request_id(headers: &HeaderMap, context: &Context) -> String {
     match sent.and_then(|id| std::str::from_utf8(id).ok()) {
         Some(id) => id.into(),
         None => {
-            let id = context.store.moment().new_id();
+            let id = context.executor.store.moment().new_id();
             id.as_hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_string()
         }
     }

@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::*;
-use crate::api::{Calls, Empty, Input, Outcome, Req, Route, Scope};
-use crate::auth::{Rule, Tokens};
+use crate::api::{Calls, Empty, Input, Outcome, Req, Route, op};
+use crate::auth::{ANYONE, Tokens};
 use crate::base::Result;
 use crate::outside::{self, AnswerBody, Call};
 use crate::store::{Moment, Page, Tx, View};
@@ -83,11 +83,9 @@ struct Server {
 
 async fn start(setup_required: bool) -> Server {
     let store = Store::in_memory(Moment::system());
-    let route =
-        |path| Route::post(path, Rule::Anyone, "nothing.do", nothing).scope(Scope::Installation);
-    let fetch = Route::post_calling("/fetch", Rule::Anyone, "page.fetch", 10, fetch)
-        .scope(Scope::Installation);
-    let list = Route::list("/parts", Rule::Anyone, "part.list", parts).scope(Scope::Installation);
+    let route = |path| Route::post(path, ANYONE, "nothing.do", op::write(nothing));
+    let fetch = Route::post("/fetch", ANYONE, "page.fetch", op::write_calling(10, fetch));
+    let list = Route::get("/parts", ANYONE, "part.list", op::list(parts));
     let (stop, stopping) = watch::channel(false);
     let stop = Arc::new(stop);
     let context = Context {

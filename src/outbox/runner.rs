@@ -79,7 +79,7 @@ impl Runner {
 
     /// The task that has been due longest of those whose turn it can be, now leased.
     async fn lease(&self, under_way: &UnderWay) -> Option<Task> {
-        let due = match self.store.read(Id::NOTHING, |view| first_due(view, under_way)) {
+        let due = match self.store.read(Id::NOTHING, |view| first_due(view, under_way)).await {
             Ok(due) => due?,
             Err(error) => {
                 tracing::error!(%error, "due tasks cannot be read");
@@ -298,11 +298,11 @@ mod tests {
 
     fn tasks(runner: &Runner) -> Vec<Task> {
         assert_eq!(runner.store.check(TABLES).unwrap().messages, Vec::<String>::new());
-        runner.store.read(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
+        runner.store.read_now(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
     }
 
     fn events(runner: &Runner, org: Id<Org>) -> usize {
-        runner.store.read(org, |view| view.count::<LogEntry>(Source::TABLE, &(), 9)).unwrap()
+        runner.store.read_now(org, |view| view.count::<LogEntry>(Source::TABLE, &(), 9)).unwrap()
     }
 
     #[tokio::test]
@@ -353,7 +353,8 @@ mod tests {
         let first = |places: &[_]| {
             let task = || tokio::spawn(async {}).id();
             let under_way = places.iter().map(|within| (task(), *within)).collect();
-            let due = runner.store.read(Id::NOTHING, |view| first_due(view, &under_way)).unwrap();
+            let due =
+                runner.store.read_now(Id::NOTHING, |view| first_due(view, &under_way)).unwrap();
             tasks(&runner).iter().position(|task| Some(task.id) == due)
         };
         assert_eq!(first(&[]), Some(0));

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use crate::api::{Parts, Req, Who};
-use crate::auth::{Caller, Identity, Membership, Organization, Role, Through, User};
+use crate::auth::{Caller, Credential, Identity, Membership, Organization, Role, User};
 use crate::base::{Email, Id, Name, Result, Slug, Time};
 use crate::store::{Moment, Org, Part, Store, TableInfo, Tx, View};
 
@@ -94,7 +94,7 @@ impl World {
         input: I,
     ) -> Result<O> {
         let parts = parts(at, input);
-        self.store.read(org_of(who), |view| operation(view, &Req::new(&parts, who)))
+        self.store.read_now(org_of(who), |view| operation(view, &Req::new(&parts, who)))
     }
 
     /// An input as a client would send it.
@@ -155,8 +155,8 @@ fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Who {
         let membership =
             Membership { user: user.id, org, role, email_verified: true, joined_at: tx.now() };
         tx.insert(&membership)?;
-        let through = Through::Session(tx.new_id());
-        let identity = Identity { user: user.id, name: name.into(), through, expires_at: None };
+        let credential = Credential::Session(tx.new_id());
+        let identity = Identity { user: user.id, name: name.into(), credential, expires_at: None };
         Ok(Caller { identity, org, org_slug: organization.slug, role })
     });
     Who::Caller(Arc::new(caller.unwrap()))

@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::artifacts::variables::{self as in_artifacts, VariableUse};
 use super::registries::{self, ArtifactType};
 use super::tools::{self, Tool};
-use crate::api::{Req, Resource, Route};
-use crate::auth::Rule;
+use crate::api::{Output, Req, Resource, Route, op};
+use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Id, Name, Result, VariableName, Version};
 use crate::store::{Step, View};
 
@@ -39,6 +39,8 @@ pub struct VariableUsage {
     /// The tools that mention it, the newest first; at most 5,000.
     tools: Vec<ToolUse>,
 }
+
+impl Output for VariableUsage {}
 
 /// A published version that mentions a variable.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -137,9 +139,9 @@ fn routes() -> Vec<Route> {
     vec![
         Route::get(
             "/environments/variables/{variableName}/usage",
-            Rule::Member,
+            MEMBER,
             "environment_variable.usage",
-            show,
+            op::read(show),
         )
         .about("Show which prompts and tools use a variable of environments"),
     ]

@@ -52,7 +52,7 @@ impl Store {
         let signals = Arc::new(Signals::default());
         let engine = Arc::new(Group::start(disk, signals.clone())?);
         let store = Store { engine, shared: Arc::new(Shared { moment, keys }), signals };
-        if let Some(clock) = store.read(Id::NOTHING, |view| view.get::<Clock>(&()))? {
+        if let Some(clock) = store.read_now(Id::NOTHING, |view| view.get::<Clock>(&()))? {
             store.moment().go_on_after(clock);
         }
         Ok(store)
@@ -80,7 +80,16 @@ impl Store {
     }
 
     /// Reads at the newest durable state, seeing the records of `org` ([`Id::NOTHING`]: of none).
-    pub fn read<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
+    /// An engine in this process answers at once; others are waited for.
+    ///
+    /// # Errors
+    /// What `read` returns, and 503 if there is no state to be had.
+    pub async fn read<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
+        self.read_now(org, read)
+    }
+
+    /// The same from a thread that may wait.
+    pub fn read_now<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
         let reader = self.engine.snapshot();
         read(&View {
             base: &*reader,

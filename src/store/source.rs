@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn the_clock_is_stored_now_and_then_and_only_with_something_else() {
         let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)));
-        let stored = || store.read(Id::NOTHING, |view| view.get::<Clock>(&())).unwrap();
+        let stored = || store.read_now(Id::NOTHING, |view| view.get::<Clock>(&())).unwrap();
         let clock = |secs: i64| Some(Clock { newest_millis: 1_800_000_000_000 + secs * 1000 });
         let write = |id| {
             store.write_now(org(1), move |tx| {

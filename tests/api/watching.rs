@@ -90,7 +90,7 @@ fn who_waits_with_a_credential_or_a_grant_that_ends_hears_so() {
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 
     // That the right to it had gone is in the audit log, once.
-    let entries = acme.store.read(acme.org, |view| view.all::<AuditEntry>(Source::TABLE, &()));
+    let entries = acme.store.read_now(acme.org, |view| view.all::<AuditEntry>(Source::TABLE, &()));
     let refused: Vec<_> =
         entries.unwrap().into_iter().filter(|entry| entry.outcome == Outcome::Refused).collect();
     let actions: Vec<_> = refused.iter().map(|entry| entry.action.as_str()).collect();

@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::route::Route;
-use crate::auth::Rule;
+use super::route::{Route, path_names};
+use crate::auth::{AuthPolicy, RequiredCredential, Role};
 use schemas::Schemas;
 
 pub use table::{LEGEND, routes_markdown, routes_table};
@@ -64,8 +64,14 @@ pub fn problems(routes: &[Route]) -> Vec<String> {
         if !names.insert(operation::id(route.name)) {
             problems.push(format!("{end}: another route is called {} too", route.name));
         }
-        if path_names(route.path).count() != route.params.len() {
-            problems.push(format!("{end}: its operation takes {} path parts", route.params.len()));
+        if path_names(route.path).count() != route.operation.params.len() {
+            problems.push(format!(
+                "{end}: its operation takes {} path parts",
+                route.operation.params.len()
+            ));
+        }
+        if route.policy.public_read && route.method.has_body() {
+            problems.push(format!("{end}: what is public is read by a query"));
         }
         if route.about.is_empty() {
             problems.push(format!("{end}: does not say what it does"));
@@ -110,26 +116,21 @@ fn group(route: &Route) -> &'static str {
     route.path.trim_start_matches('/').split('/').next().unwrap_or_default()
 }
 
-/// The letters of a rule, as the table of routes has them: `any`, `s`, `m`, `r`, `a`, `sm`, `sa`.
-pub fn who(rule: Rule) -> &'static str {
-    match rule {
-        Rule::Anyone => "any",
-        Rule::Session => "s",
-        Rule::Member | Rule::Credential => "m",
-        Rule::Reader => "r",
-        Rule::Admin => "a",
-        Rule::SessionMember => "sm",
-        Rule::SessionAdmin => "sa",
+/// The letters of who may call, as the table of routes has them: `any`, `s`, `m`, `r`, `a`, `sm`,
+/// `sa`.
+pub fn who(policy: AuthPolicy) -> &'static str {
+    match (policy.credential, policy.role) {
+        (RequiredCredential::None, _) => "any",
+        (RequiredCredential::Session, None) => "s",
+        (RequiredCredential::Session, Some(Role::Member)) => "sm",
+        (RequiredCredential::Session, _) => "sa",
+        _ if policy.public_read => "r",
+        (_, None | Some(Role::Member)) => "m",
+        _ => "a",
     }
 }
 
 /// A path of matchit's in OpenAPI's form, which has no mark for a rest.
 fn path(path: &str) -> String {
     path.replace("{*", "{")
-}
-
-/// The names of a path's parameters, in its order.
-fn path_names(path: &'static str) -> impl Iterator<Item = &'static str> {
-    let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    names.map(|name| name.trim_start_matches('*'))
 }

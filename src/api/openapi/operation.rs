@@ -3,11 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
-use super::{group, path_names, who};
+use super::{group, who};
 use crate::api::extra::{OrgOptional, OrgRequired};
-use crate::api::route::{Method, Route, SchemaOf, Shape};
+use crate::api::op::{SchemaOf, Shape};
+use crate::api::route::{Method, Route, path_names};
 use crate::api::scope::Scope;
-use crate::auth::Rule;
+use crate::auth::RequiredCredential;
 
 /// The operation of `route`; the schemas it needs are left in `schemas`.
 pub fn operation(route: &Route, schemas: &mut Schemas) -> Value {
@@ -15,7 +16,7 @@ pub fn operation(route: &Route, schemas: &mut Schemas) -> Value {
         "operationId": id(route.name),
         "tags": [group(route)],
         "summary": route.about,
-        "x-rule": who(route.rule),
+        "x-rule": who(route.policy),
         "security": security(route),
     });
     let parameters = parameters(route, schemas);
@@ -42,11 +43,12 @@ pub fn id(name: &str) -> String {
 /// The credentials that do, each alone. Where what is read may be open to anybody (a public
 /// registry), none may be needed, and one that is there counts.
 fn security(route: &Route) -> Value {
-    match route.rule {
-        Rule::Anyone => json!([]),
-        Rule::Reader => json!([{}, {"apiKeyHeader": []}, {"bearer": []}]),
-        rule if rule.session_only() => json!([{"bearer": []}]),
-        _ => json!([{"apiKeyHeader": []}, {"bearer": []}]),
+    let (key, session) = (json!({"apiKeyHeader": []}), json!({"bearer": []}));
+    match route.policy.credential {
+        RequiredCredential::None => json!([]),
+        RequiredCredential::Session => json!([session]),
+        RequiredCredential::KeyOrSession if route.policy.public_read => json!([{}, key, session]),
+        RequiredCredential::KeyOrSession => json!([key, session]),
     }
 }
 
@@ -54,13 +56,13 @@ fn security(route: &Route) -> Value {
 
 fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Value> {
     let mut parameters: Vec<Value> = path_names(route.path)
-        .zip(&route.params)
+        .zip(&route.operation.params)
         .map(|(name, schema)| {
             json!({"name": name, "in": "path", "required": true, "schema": schema.as_value()})
         })
         .collect();
     if !route.method.has_body() {
-        let own = schemas.query(route.input);
+        let own = schemas.query(route.operation.input);
         let is_own = |name: &str| own.iter().any(|parameter| parameter["name"] == name);
         let shared = shared_query(route).into_iter().filter(|(name, _)| !is_own(name));
         parameters.extend(shared.map(|(_, key)| shared_parameter(key)));
@@ -79,13 +81,13 @@ fn shared_parameter(key: &str) -> Value {
 fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
     let mut shared = match route.scope {
         Scope::Organization => vec![("orgSlug", "OrgSlug")],
-        Scope::Wherever(_) | Scope::Named(_) => vec![("orgSlug", "OptionalOrgSlug")],
+        Scope::InferFromPath(_) | Scope::Named(_) => vec![("orgSlug", "OptionalOrgSlug")],
         Scope::Installation => vec![],
     };
-    if route.shape.is_list() {
+    if route.is_list() {
         shared.extend([("limit", "Limit"), ("cursor", "Cursor")]);
     }
-    if route.shape.waits() {
+    if route.waits() {
         shared.push(("wait", "Wait"));
     }
     shared
@@ -93,36 +95,27 @@ fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
 
 fn headers(route: &Route) -> Vec<&'static str> {
     let mut headers = Vec::new();
-    if is_idempotent(route) {
+    if route.is_idempotent() {
         headers.push("IdempotencyKey");
     }
-    if is_conditional_write(route) {
+    if route.is_conditional_write() {
         headers.push("IfMatch");
     }
-    if route.shape.has_tag() {
+    if route.has_tag() {
         headers.push("IfNoneMatch");
     }
     headers
 }
 
-/// Routes under `/auth` and `/setup` keep no answers (contract §1, "Idempotency").
-fn is_idempotent(route: &Route) -> bool {
-    route.method == Method::Post && !matches!(group(route), "auth" | "setup")
-}
-
-fn is_conditional_write(route: &Route) -> bool {
-    matches!(route.method, Method::Patch | Method::Delete)
-}
-
 fn body(route: &Route, schemas: &mut Schemas) -> Value {
     let org: Option<SchemaOf> = match route.scope {
         Scope::Organization => Some(|generator| generator.subschema_for::<OrgRequired>()),
-        Scope::Wherever(_) | Scope::Named(_) => {
+        Scope::InferFromPath(_) | Scope::Named(_) => {
             Some(|generator| generator.subschema_for::<OrgOptional>())
         }
         Scope::Installation => None,
     };
-    let parts = [Some(route.input), org].into_iter().flatten();
+    let parts = [Some(route.operation.input), org].into_iter().flatten();
     let mut parts: Vec<Value> = parts.filter_map(|part| schemas.input(part)).collect();
     let required = parts.iter().any(|part| schemas.requires_something(part));
     let schema = match parts.len() {
@@ -146,12 +139,13 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
 }
 
 fn success(route: &Route, schemas: &mut Schemas) -> Value {
-    let schema = match route.shape {
-        Shape::List | Shape::Wait(_) => schemas.page(route.output),
-        _ => schemas.output(route.output),
+    let schema = match route.operation.shape {
+        Shape::List | Shape::Wait(_) => schemas.page(route.operation.output),
+        _ => schemas.output(route.operation.output),
     };
-    let description = match route.shape {
-        Shape::One | Shape::Ask => "What was asked for.".into(),
+    let description = match route.operation.shape {
+        Shape::One => "What was asked for.".into(),
+        Shape::Download(_) => "The bytes.".into(),
         Shape::Watch => {
             "What was asked for. With `wait` and an `If-None-Match` that it has, it is \
                          answered once it is another, or 304 when the time is over."
@@ -165,14 +159,14 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
         ),
     };
     let mut content = json!({"application/json": {"schema": schema}});
-    if matches!(route.shape, Shape::Wait(_)) {
+    if matches!(route.operation.shape, Shape::Wait(_)) {
         content["text/event-stream"] = json!({"schema": {"type": "string"}});
     }
     let mut headers = vec![("X-Request-Id", "RequestId")];
-    if route.shape.has_tag() {
+    if route.has_tag() {
         headers.push(("ETag", "ETag"));
     }
-    if is_idempotent(route) && route.secret.is_none() {
+    if route.is_idempotent() && !route.operation.may_show_secret {
         headers.push(("Idempotency-Replayed", "IdempotencyReplayed"));
     }
     let header = |key| json!({"$ref": format!("#/components/headers/{key}")});
@@ -184,23 +178,23 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
 /// The other answers that a route of its kind can give: status, and where it is described.
 fn others(route: &Route) -> Vec<(&'static str, &'static str)> {
     let installation = matches!(route.scope, Scope::Installation);
-    let anyone = route.rule == Rule::Anyone;
+    let anyone = !route.policy.needs_credential();
     let writes = route.method != Method::Get;
-    // A token that names nothing (`/setup`, `/auth/invitations/accept`) is 404 without any path.
-    let names_something = !installation || !route.params.is_empty() || anyone;
+    // A token in the body that names nothing is 404 without any path.
+    let names_something = !installation || !route.operation.params.is_empty() || anyone;
     let table = [
-        (route.shape.has_tag(), "304", "NotModified"),
+        (route.has_tag(), "304", "NotModified"),
         (true, "400", "Invalid"),
         (true, "401", "Unauthenticated"),
         (!(anyone && installation), "403", "Forbidden"),
         (names_something, "404", "NotFound"),
         (writes, "409", "Conflict"),
-        (is_conditional_write(route), "412", "PreconditionFailed"),
+        (route.is_conditional_write(), "412", "PreconditionFailed"),
         (route.method.has_body(), "413", "TooLarge"),
         (route.method.has_body(), "415", "UnsupportedMediaType"),
         (true, "429", "RateLimited"),
         (true, "500", "Internal"),
-        (route.calls, "502", "Upstream"),
+        (route.operation.calls, "502", "Upstream"),
         (true, "503", "Busy"),
     ];
     table.iter().filter(|row| row.0).map(|row| (row.1, row.2)).collect()

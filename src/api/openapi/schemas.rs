@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::api::route::SchemaOf;
+use crate::api::op::SchemaOf;
 
 /// Where schemas lie in the document.
 const SCHEMAS: &str = "#/components/schemas/";

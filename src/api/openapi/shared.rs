@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
 use crate::api::extra::{CursorQuery, LimitQuery, OrgOptional, OrgRequired, WaitQuery};
-use crate::api::route::SchemaOf;
+use crate::api::op::SchemaOf;
 
 /// Everything in `components` but the schemas.
 pub fn components(schemas: &mut Schemas) -> Value {

@@ -19,7 +19,7 @@ pub fn routes_table(routes: &[Route]) -> String {
     for (_, members) in groups(routes) {
         table.push('\n');
         for route in members {
-            table += &line(route.method.as_str(), route.path, who(route.rule), route.about);
+            table += &line(route.method.as_str(), route.path, who(route.policy), route.about);
         }
     }
     table + "\n" + LEGEND + "\n"
@@ -33,7 +33,7 @@ pub fn routes_markdown(routes: &[Route]) -> String {
         for route in members {
             let method = route.method.as_str();
             let about = route.about.replace('|', "\\|");
-            text += &format!("| {method} | `{}` | {} | {about} |\n", route.path, who(route.rule));
+            text += &format!("| {method} | `{}` | {} | {about} |\n", route.path, who(route.policy));
         }
     }
     text

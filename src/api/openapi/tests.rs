@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
-use crate::api::{Calls, Empty, Input, OrgSlug, Raw, Removed, Req, Route, Scope};
-use crate::auth::Rule;
+use crate::api::{Calls, Empty, Input, OrgSlug, Raw, Removed, Req, Route, Scope, op};
+use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Field, Id, Int, Json, Result, Text, Time, Title};
 use crate::outbox::Subject;
 use crate::store::{Page, Tx, View};
@@ -107,60 +107,60 @@ type Boats = (Id<Subject>, Id<Subject>);
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::list::<Id<Subject>, BoatQuery, Boat>(
+        Route::get(
             "/fleets/{fleetId}/boats",
-            Rule::Member,
+            MEMBER,
             "boat.list",
-            list,
+            op::list::<Id<Subject>, BoatQuery, Boat>(list),
         )
         .about("List the boats of a fleet"),
-        Route::post::<Id<Subject>, NewBoat, BoatMade>(
+        Route::post(
             "/fleets/{fleetId}/boats",
-            Rule::Admin,
+            ADMIN,
             "boat.create",
-            write,
+            op::write::<Id<Subject>, NewBoat, BoatMade>(write),
         )
-        .about("Lay down a boat")
-        .shows_secret("secret"),
-        Route::get::<Boats, (), Boat>(
+        .about("Lay down a boat"),
+        Route::get(
             "/fleets/{fleetId}/boats/{boatId}",
-            Rule::Member,
+            MEMBER,
             "boat.show",
-            read,
+            op::read::<Boats, (), Boat>(read),
         )
         .about("Show a boat"),
-        Route::patch::<Boats, BoatPatch, Boat>(
+        Route::patch(
             "/fleets/{fleetId}/boats/{boatId}",
-            Rule::SessionMember,
+            SESSION_MEMBER,
             "boat.change",
-            write,
+            op::write::<Boats, BoatPatch, Boat>(write),
         )
         .about("Change a boat"),
-        Route::delete::<Boats, (), Removed>(
+        Route::delete(
             "/fleets/{fleetId}/boats/{boatId}",
-            Rule::SessionAdmin,
+            SESSION_ADMIN,
             "boat.remove",
-            write,
+            op::write::<Boats, (), Removed>(write),
         )
         .about("Break up a boat"),
-        Route::put::<String, (), Empty>("/berths/{name}", Rule::Member, "berth.keep", write)
+        Route::put("/berths/{name}", MEMBER, "berth.keep", op::write::<String, (), Empty>(write))
             .about("Keep a berth | for long")
-            .scope(Scope::Wherever(|_, _| Ok(true))),
-        Route::wait::<(), (), Boat>(
+            .scope(Scope::InferFromPath(|_, _| Ok(true))),
+        Route::get(
             "/berths/arrivals",
-            Rule::Member,
+            MEMBER,
             "berth.arrivals_await",
-            "arrival",
-            read,
-            write,
+            op::take::<(), (), Boat>("arrival", read, write),
         )
         .about("Wait for arrivals"),
-        Route::post::<(), (), Empty>("/auth/sign-out", Rule::Session, "session.sign_out", write)
-            .about("Sign out")
-            .scope(Scope::Installation),
-        Route::get::<(), (), Empty>("/tides", Rule::Anyone, "tide.show", read)
-            .about("Show the tide")
-            .scope(Scope::Installation),
+        Route::post(
+            "/auth/sign-out",
+            SESSION,
+            "session.sign_out",
+            op::write::<(), (), Empty>(write),
+        )
+        .about("Sign out"),
+        Route::get("/tides", ANYONE, "tide.show", op::read::<(), (), Empty>(read))
+            .about("Show the tide"),
     ]
 }
 
@@ -324,7 +324,7 @@ fn an_input_may_have_a_limit_of_its_own() {
         limit: Option<Int<1, 3>>,
     }
     impl Input for Few {}
-    let routes = [Route::list::<(), Few, Boat>("/few", Rule::Member, "few.list", list)];
+    let routes = [Route::get("/few", MEMBER, "few.list", op::list::<(), Few, Boat>(list))];
     let document = document(&routes, "1");
     let limits: Vec<&Value> = parameters(&document, "fewList")
         .into_iter()
@@ -475,7 +475,7 @@ fn a_route_lists_the_answers_of_its_kind() {
 #[test]
 fn who_calls_outside_may_fail_there() {
     let hail = |_: &View, _: &Req, _: &mut Calls| -> Result<Empty> { Err(Error::not_found()) };
-    let route = Route::ask_calling("/hail", Rule::Member, "hail.send", 1, hail);
+    let route = Route::post("/hail", MEMBER, "hail.send", op::read_calling(1, hail));
     let document = document(&[route], "1.2.3");
     assert!(operation(&document, "hailSend")["responses"]["502"].is_object());
     assert!(operation(&made(), "boatCreate")["responses"]["502"].is_null());
@@ -523,7 +523,7 @@ fn mistakes_of_routes_are_told() {
         let problems = problems(routes);
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
-    let tide = |path, name| Route::get::<(), (), Empty>(path, Rule::Anyone, name, read);
+    let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
     told(&[tide("/a", "a.show")], "does not say what it does");
     told(&[tide("/a/{b}", "a.show")], "takes 0 path parts");
     told(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
@@ -534,7 +534,7 @@ fn mistakes_of_routes_are_told() {
         One(String),
     }
     impl Input for Either {}
-    let either = Route::get::<(), Either, Empty>("/a", Rule::Anyone, "a.show", read);
+    let either = Route::get("/a", ANYONE, "a.show", op::read::<(), Either, Empty>(read));
     told(&[either], "named fields");
 }
 
@@ -562,11 +562,11 @@ fn two_types_of_one_name_are_told() {
         let problems = problems(&routes);
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
-    let get = Route::get::<(), (), elsewhere::Boat>("/b", Rule::Member, "b.show", read);
+    let get = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::Boat>(read));
     told(get, "two types are called Boat");
-    let post = Route::post::<(), elsewhere::Crew, Empty>("/b", Rule::Member, "b.show", write);
+    let post = Route::post("/b", MEMBER, "b.show", op::write::<(), elsewhere::Crew, Empty>(write));
     told(post, "two types are called Crew");
-    let page = Route::get::<(), (), elsewhere::PageOfBoat>("/b", Rule::Member, "b.show", read);
+    let page = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::PageOfBoat>(read));
     told(page, "as is a page of a list");
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::{JoinHandle, yield_now};
 
 use super::*;
-use crate::api::Watched;
+use crate::api::{Watched, op};
 use crate::auth::KnownAddress;
 use crate::base::{Email, Id, Time};
 
@@ -33,7 +33,7 @@ fn look(view: &View, _: &Req) -> Result<Watched> {
 }
 
 pub(super) fn route() -> Route {
-    Route::watch("/watched", Rule::Anyone, "thing.show", read, look).scope(Scope::Installation)
+    Route::get("/watched", ANYONE, "thing.show", op::watch(read, look))
 }
 
 /// Makes the thing this, and says that it may have changed.

@@ -11,8 +11,8 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Removed, Req, Resource, Route};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::auth::MEMBER;
 use crate::base::{Description, Error, Field, Id, Name, Result, StableKey, Time};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
@@ -169,6 +169,12 @@ pub struct AgentInfo {
     updated_at: Time,
 }
 
+impl Output for AgentInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
 fn info(agent: Agent) -> AgentInfo {
     AgentInfo {
         id: agent.id,
@@ -309,13 +315,14 @@ fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
 
 fn routes() -> Vec<Route> {
     let mut routes = vec![
-        Route::list("/agents", Rule::Member, "agent.list", list)
+        Route::get("/agents", MEMBER, "agent.list", op::list(list))
             .about("List agents, perhaps those of a fleet or with a status"),
-        Route::post("/agents", Rule::Member, "agent.create", create).about("Make an agent"),
-        Route::get("/agents/{stableKey}", Rule::Member, "agent.show", show).about("Show an agent"),
-        Route::patch("/agents/{stableKey}", Rule::Member, "agent.update", change)
+        Route::post("/agents", MEMBER, "agent.create", op::write(create)).about("Make an agent"),
+        Route::get("/agents/{stableKey}", MEMBER, "agent.show", op::read(show))
+            .about("Show an agent"),
+        Route::patch("/agents/{stableKey}", MEMBER, "agent.update", op::write(change))
             .about("Change an agent or its draft"),
-        Route::delete("/agents/{stableKey}", Rule::Member, "agent.delete", remove)
+        Route::delete("/agents/{stableKey}", MEMBER, "agent.delete", op::write(remove))
             .about("Delete an agent with its versions"),
     ];
     routes.extend(versions::routes());

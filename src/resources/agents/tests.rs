@@ -60,7 +60,7 @@ fn a_stable_key_is_unique_in_its_organization_alone() {
     let body = json!({"stableKey": "a", "name": "B"});
     assert_eq!(make(&world, body.clone()).unwrap_err().code(), "stable_key_taken");
     let theirs = world.write_as(&eve, create, (), World::input(body).unwrap()).unwrap();
-    let found = world.store.read(other, |view| by_stable_key(view, "a")).unwrap();
+    let found = world.store.read_now(other, |view| by_stable_key(view, "a")).unwrap();
     assert_eq!(found.map(|agent| agent.id), Some(theirs.id));
     for unknown in ["b", "", "no key", "deployments"] {
         let error = world.read(show, unknown.to_string(), ()).unwrap_err();

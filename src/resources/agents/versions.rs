@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Agent, AgentConfig, AgentInfo, fetch, info, save};
-use crate::api::{Input, PathPart, Req, Route};
-use crate::auth::{Rule, User};
+use crate::api::{Input, Output, PathPart, Req, ResourceRef, Route, op};
+use crate::auth::{MEMBER, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
 use crate::store::{Order, Page, Part, Record, Source, Tx, View};
 
@@ -45,6 +45,12 @@ pub struct AgentVersion {
     pub created_at: Time,
 }
 
+impl Output for AgentVersion {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
 impl Record for AgentVersion {
     const TABLE: &'static str = "agent_versions";
     type Key = (Id<Agent>, u32);
@@ -76,6 +82,8 @@ pub struct AgentDiff {
     /// What differs; nothing if they are equal.
     changes: Vec<Change>,
 }
+
+impl Output for AgentDiff {}
 
 /// A value that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -202,15 +210,15 @@ const RESTORE: &str = "/agents/{stableKey}/versions/{version}/restore";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list(ALL, Rule::Member, "agent_version.list", list)
+        Route::get(ALL, MEMBER, "agent_version.list", op::list(list))
             .about("List an agent's versions, newest first"),
-        Route::post(ALL, Rule::Member, "agent_version.create", create)
+        Route::post(ALL, MEMBER, "agent_version.create", op::write(create))
             .about("Make a version of an agent's draft"),
-        Route::get(DIFF, Rule::Member, "agent_version.diff", diff)
+        Route::get(DIFF, MEMBER, "agent_version.diff", op::read(diff))
             .about("Compare two versions of an agent"),
-        Route::get(ONE, Rule::Member, "agent_version.show", show)
+        Route::get(ONE, MEMBER, "agent_version.show", op::read(show))
             .about("Show a version of an agent"),
-        Route::post(RESTORE, Rule::Member, "agent_version.restore", restore)
+        Route::post(RESTORE, MEMBER, "agent_version.restore", op::write(restore))
             .about("Put a version of an agent into its draft"),
     ]
 }

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ArtifactId, ArtifactType, readable, versions};
-use crate::api::{Input, Req, Route, Scope};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Req, Route, Scope, op};
+use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, Registry};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Tx, View};
@@ -118,6 +118,8 @@ pub struct ArtifactInfo {
     updated_at: Time,
 }
 
+impl Output for ArtifactInfo {}
+
 impl From<Artifact> for ArtifactInfo {
     fn from(artifact: Artifact) -> Self {
         ArtifactInfo {
@@ -147,7 +149,7 @@ pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<Ar
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list("/registries/artifacts", Rule::Reader, "artifact.list", list)
+        Route::get("/registries/artifacts", MEMBER_OR_PUBLIC, "artifact.list", op::list(list))
             .scope(Scope::Named(&registries::BY_REFERENCE))
             .about("List what is published in a registry, what changed last first"),
     ]

@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::publishing::publish_all;
 use super::{ArtifactId, ArtifactType, ArtifactVersion, GENERIC, Publication, text, versions};
-use crate::api::{Calls, Input, Outcome, Req, Route, Scope};
-use crate::auth::Rule;
+use crate::api::{Calls, Input, Outcome, Req, Route, Scope, op};
+use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Error, Result, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries;
@@ -76,12 +76,11 @@ pub(super) fn clone(
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post_calling(
+        Route::post(
             "/registries/artifact-versions/clone",
-            Rule::Member,
+            MEMBER,
             "artifact_version.clone",
-            JUDGE_SECS,
-            clone,
+            op::write_calling(JUDGE_SECS, clone),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Publish a version once more, at another name, version or registry"),

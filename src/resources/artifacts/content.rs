@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ArtifactId, ArtifactType, Model, Published, meant, readable, text, versions};
-use crate::api::{Input, Req, Route, Scope, Watched};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Req, Route, Scope, Watched, op};
+use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Version};
 use crate::resources::registries::{self, Registry};
 use crate::store::View;
@@ -55,6 +55,8 @@ pub struct Content {
     hash: String,
 }
 
+impl Output for Content {}
+
 /// The version that is meant, and its registry.
 fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, Published)> {
     let query = &req.input;
@@ -90,12 +92,11 @@ pub(super) fn look(view: &View, req: &Req<(), ContentQuery>) -> Result<Watched> 
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::watch(
+        Route::get(
             "/registries/artifact-versions/content",
-            Rule::Reader,
+            MEMBER_OR_PUBLIC,
             "artifact_version.content",
-            show,
-            look,
+            op::watch(show, look),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Read what a version says, perhaps once it is another than the caller has"),

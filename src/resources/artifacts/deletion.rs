@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::artifact::{self, Artifact};
 use super::{ArtifactId, ArtifactType, Published, VersionText, dependents, variables, versions};
-use crate::api::{Input, Removed, Req, Route, Scope};
-use crate::auth::Rule;
+use crate::api::{Input, Removed, Req, Route, Scope, op};
+use crate::auth::MEMBER;
 use crate::base::{Error, Result, Version};
 use crate::outbox::{self, EventType};
 use crate::resources::registries;
@@ -80,9 +80,9 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::delete(
             "/registries/artifact-versions",
-            Rule::Member,
+            MEMBER,
             "artifact_version.delete",
-            remove,
+            op::write(remove),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Delete a version, for all models"),

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::artifact::Artifact;
 use super::versions::{Numbers, numbers};
 use super::{ArtifactId, ArtifactType, ArtifactVersion, Published, readable, versions};
-use crate::api::{Input, Req, Route, Scope};
-use crate::auth::Rule;
+use crate::api::{Input, Req, Route, Scope, op};
+use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, Error, Id, Range, Result, Selector, Version};
 use crate::resources::registries;
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
@@ -200,11 +200,11 @@ fn within(
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list(
+        Route::get(
             "/registries/artifact-versions/dependents",
-            Rule::Reader,
+            MEMBER_OR_PUBLIC,
             "artifact_version.dependents",
-            list,
+            op::list(list),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("List what imports a promptlet, what was published last first"),

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use similar::{Algorithm, DiffOp, DiffTag, TextDiff};
 
 use super::{ArtifactId, ArtifactType, Published, meant, readable, text};
-use crate::api::{Input, Req, Route, Scope};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Req, Route, Scope, op};
+use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{Error, Result, Selector, Version};
 use crate::resources::registries;
 use crate::store::View;
@@ -54,6 +54,8 @@ pub struct Diff {
     /// How their variables differ.
     variables: VariableDiff,
 }
+
+impl Output for Diff {}
 
 /// How the variables of two versions differ, those of what they import included.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -187,9 +189,9 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(
             "/registries/artifact-versions/diff",
-            Rule::Reader,
+            MEMBER_OR_PUBLIC,
             "artifact_version.diff",
-            show,
+            op::read(show),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Show how two versions differ"),

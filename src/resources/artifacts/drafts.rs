@@ -12,8 +12,8 @@ use super::versions::{Numbers, numbers};
 use super::{
     ArtifactId, ArtifactType, ArtifactVersion, Model, Publication, generic, publish, versions,
 };
-use crate::api::{Calls, Input, Outcome, Removed, Req, Route, Scope};
-use crate::auth::{Rule, User};
+use crate::api::{Calls, Input, Outcome, Output, Removed, Req, ResourceRef, Route, Scope, op};
+use crate::auth::{MEMBER, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, Registry};
@@ -150,6 +150,12 @@ pub struct DraftInfo {
     updated_at: Time,
 }
 
+impl Output for DraftInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
 fn info(registry: &Registry, draft: Draft) -> DraftInfo {
     DraftInfo {
         id: draft.id,
@@ -278,17 +284,17 @@ pub(super) fn routes() -> Vec<Route> {
     const PUBLISH: &str = "/prompts/{promptName}/drafts/{draftId}/publish";
     let scope = Scope::Named(&registries::BY_REFERENCE);
     vec![
-        Route::list(ALL, Rule::Member, "draft.list", list)
+        Route::get(ALL, MEMBER, "draft.list", op::list(list))
             .scope(scope)
             .about("List the outstanding drafts of a prompt or promptlet"),
-        Route::post(ALL, Rule::Member, "draft.save", save)
+        Route::post(ALL, MEMBER, "draft.save", op::write(save))
             .scope(scope)
             .about("Save a draft, in the place of the one of the same version"),
-        Route::get(ONE, Rule::Member, "draft.show", show).scope(scope).about("Show a draft"),
-        Route::delete(ONE, Rule::Member, "draft.delete", remove)
+        Route::get(ONE, MEMBER, "draft.show", op::read(show)).scope(scope).about("Show a draft"),
+        Route::delete(ONE, MEMBER, "draft.delete", op::write(remove))
             .scope(scope)
             .about("Delete a draft"),
-        Route::post_calling(PUBLISH, Rule::Member, "draft.publish", JUDGE_SECS, publish_draft)
+        Route::post(PUBLISH, MEMBER, "draft.publish", op::write_calling(JUDGE_SECS, publish_draft))
             .scope(scope)
             .about("Publish a draft as its draftVersion"),
     ]

@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::artifact::{Artifact, ArtifactInfo, relabel};
 use super::{ArtifactId, ArtifactType, versions};
-use crate::api::{Input, Removed, Req, Route, Scope};
-use crate::auth::Rule;
+use crate::api::{Input, Removed, Req, Route, Scope, op};
+use crate::auth::MEMBER;
 use crate::base::{Error, Label, Result};
 use crate::resources::registries;
 use crate::store::Tx;
@@ -93,10 +93,10 @@ pub(super) fn routes() -> Vec<Route> {
     const LABELS: &str = "/registries/artifacts/labels";
     let scope = Scope::Named(&registries::BY_REFERENCE);
     vec![
-        Route::patch(LABELS, Rule::Member, "artifact_label.move", put)
+        Route::patch(LABELS, MEMBER, "artifact_label.move", op::write(put))
             .scope(scope)
             .about("Put a label on a version, or move it there"),
-        Route::delete(LABELS, Rule::Member, "artifact_label.delete", remove)
+        Route::delete(LABELS, MEMBER, "artifact_label.delete", op::write(remove))
             .scope(scope)
             .about("Take a label off"),
     ]

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::publishing::compile;
 use super::versions::{Imported, imports};
 use super::{ArtifactId, ArtifactType, Model, USUAL, generic, meant, text, versions};
-use crate::api::{Input, Req, Route, Scope};
-use crate::auth::{Caller, Rule};
+use crate::api::{Input, Output, Req, Route, Scope, op};
+use crate::auth::{Caller, MEMBER};
 use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
 use crate::resources::{environments, registries};
 use crate::store::View;
@@ -46,6 +46,8 @@ pub struct CompiledInfo {
     problems: Vec<Problem>,
 }
 
+impl Output for CompiledInfo {}
+
 /// What to render, and with which values.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -78,6 +80,8 @@ pub struct Rendered {
     /// The model that its text is for.
     model: Model,
 }
+
+impl Output for Rendered {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -133,10 +137,10 @@ fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringM
 pub(super) fn routes() -> Vec<Route> {
     let scope = Scope::Named(&registries::BY_REFERENCE);
     vec![
-        Route::ask("/prompts/{promptName}/compile", Rule::Member, "prompt.compile", try_out)
+        Route::post("/prompts/{promptName}/compile", MEMBER, "prompt.compile", op::read(try_out))
             .scope(scope)
             .about("Compile a source without publishing it"),
-        Route::ask("/prompts/{promptName}/render", Rule::Member, "prompt.render", render)
+        Route::post("/prompts/{promptName}/render", MEMBER, "prompt.render", op::read(render))
             .scope(scope)
             .about("Fill a version with the values of variables"),
     ]

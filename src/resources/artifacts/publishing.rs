@@ -14,8 +14,8 @@ use super::{
     ArtifactId, ArtifactType, Model, Published, VersionText, artifact, dependents, generic,
     variables, versions,
 };
-use crate::api::{Calls, Input, Outcome, Req, Route, Scope};
-use crate::auth::{Rule, User};
+use crate::api::{Calls, Input, Outcome, Output, Req, ResourceRef, Route, Scope, op};
+use crate::auth::{MEMBER, User};
 use crate::base::{ArtifactName, Error, Id, Issue, JsonMap, Prompt, Result, Version, canonical};
 use crate::outbox::{self, EventType};
 use crate::resources::governance::{self, Subject, Verdict};
@@ -78,6 +78,12 @@ pub struct ArtifactVersion {
     pub source: Prompt,
     /// With its imports put in; the variables are left in place.
     pub compiled: String,
+}
+
+impl Output for ArtifactVersion {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.row.id)
+    }
 }
 
 /// What is to be published.
@@ -352,12 +358,11 @@ pub(super) fn create(
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post_calling(
+        Route::post(
             "/registries/artifacts",
-            Rule::Member,
+            MEMBER,
             "artifact_version.publish",
-            governance::JUDGE_SECS,
-            create,
+            op::write_calling(governance::JUDGE_SECS, create),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Publish a version of a prompt or promptlet"),

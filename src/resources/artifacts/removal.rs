@@ -10,8 +10,8 @@ use super::artifact::Artifact;
 use super::dependents::ImportEdge;
 use super::drafts::Draft;
 use super::{Published, VersionText, variables};
-use crate::api::{Removed, Req, Route};
-use crate::auth::{GRANTS_BY_RESOURCE, Granted, ResourceType, Rule};
+use crate::api::{Removed, Req, Route, op};
+use crate::auth::{GRANTS_BY_RESOURCE, Granted, ResourceType, SESSION_ADMIN};
 use crate::base::{Id, Result};
 use crate::outbox::{
     self, EventType, SWEEP_ROWS, Settings, Sweep, Swept, first_rows, remove_first, rows_of,
@@ -116,7 +116,12 @@ pub const CLEAR: Sweep = Sweep {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::delete("/registries/{registrySlug}", Rule::SessionAdmin, "registry.delete", remove)
-            .about("Delete a registry with everything in it"),
+        Route::delete(
+            "/registries/{registrySlug}",
+            SESSION_ADMIN,
+            "registry.delete",
+            op::write(remove),
+        )
+        .about("Delete a registry with everything in it"),
     ]
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::artifact::Artifact;
 use super::publishing::ArtifactVersion;
 use super::{ArtifactId, ArtifactType, GENERIC, Model, readable};
-use crate::api::{Input, Req, Route, Scope};
-use crate::auth::{Rule, User};
+use crate::api::{Input, Req, Route, Scope, op};
+use crate::auth::{MEMBER_OR_PUBLIC, User};
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Prompt, Range, Result, Selector, StringMap, Time, Version,
 };
@@ -351,8 +351,13 @@ pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<Art
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list("/registries/artifact-versions", Rule::Reader, "artifact_version.list", list)
-            .scope(Scope::Named(&registries::BY_REFERENCE))
-            .about("List the versions of an artifact, the highest first"),
+        Route::get(
+            "/registries/artifact-versions",
+            MEMBER_OR_PUBLIC,
+            "artifact_version.list",
+            op::list(list),
+        )
+        .scope(Scope::Named(&registries::BY_REFERENCE))
+        .about("List the versions of an artifact, the highest first"),
     ]
 }

@@ -13,8 +13,8 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Removed, Req, Resource, Route};
-use crate::auth::{Access, Caller, GRANTS_BY_RESOURCE, Granted, ResourceType, Rule};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{ADMIN, Access, Caller, GRANTS_BY_RESOURCE, Granted, MEMBER, ResourceType};
 use crate::base::{Description, Error, Field, Id, Int, Issue, Name, Result, Slug, StringMap, Time};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
@@ -157,6 +157,12 @@ pub struct EnvironmentInfo {
     tool_versions: StringMap,
     created_at: Time,
     updated_at: Time,
+}
+
+impl Output for EnvironmentInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 fn info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
@@ -305,16 +311,26 @@ fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Removed> {
 
 fn routes() -> Vec<Route> {
     let mut routes = vec![
-        Route::list("/environments", Rule::Member, "environment.list", list)
+        Route::get("/environments", MEMBER, "environment.list", op::list(list))
             .about("List the environments that the caller may use"),
-        Route::post("/environments", Rule::Admin, "environment.create", create)
+        Route::post("/environments", ADMIN, "environment.create", op::write(create))
             .about("Make an environment"),
-        Route::get("/environments/{environmentId}", Rule::Member, "environment.show", show)
+        Route::get("/environments/{environmentId}", MEMBER, "environment.show", op::read(show))
             .about("Show an environment"),
-        Route::patch("/environments/{environmentId}", Rule::Admin, "environment.update", change)
-            .about("Change an environment"),
-        Route::delete("/environments/{environmentId}", Rule::Admin, "environment.delete", remove)
-            .about("Delete an environment with its variables and the grants for it"),
+        Route::patch(
+            "/environments/{environmentId}",
+            ADMIN,
+            "environment.update",
+            op::write(change),
+        )
+        .about("Change an environment"),
+        Route::delete(
+            "/environments/{environmentId}",
+            ADMIN,
+            "environment.delete",
+            op::write(remove),
+        )
+        .about("Delete an environment with its variables and the grants for it"),
     ];
     routes.extend(variables::routes());
     routes

@@ -67,7 +67,7 @@ fn a_slug_is_unique_in_its_organization_alone_and_finds_its_environment() {
     world.write_as(&eve, create, (), World::input(body).unwrap()).unwrap();
 
     let found = |org, reference: &str| {
-        let found = world.store.read(org, |view| find(view, reference)).unwrap();
+        let found = world.store.read_now(org, |view| find(view, reference)).unwrap();
         found.map(|environment| environment.id)
     };
     assert_eq!(found(world.org, "a"), Some(made.id));
@@ -76,8 +76,8 @@ fn a_slug_is_unique_in_its_organization_alone_and_finds_its_environment() {
     for unknown in ["b", "", "A", "no slug", &Id::<()>::NOTHING.to_string()] {
         assert_eq!(found(world.org, unknown), None);
     }
-    assert!(world.store.read(world.org, |view| exists(view, made.id)).unwrap());
-    assert!(!world.store.read(org, |view| exists(view, made.id)).unwrap());
+    assert!(world.store.read_now(world.org, |view| exists(view, made.id)).unwrap());
+    assert!(!world.store.read_now(org, |view| exists(view, made.id)).unwrap());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_restricted_one_is_for_admins_and_for_those_with_a_grant() {
     assert_eq!(slugs(&world), ["open"]);
     assert_eq!(world.read(show, closed, ()).unwrap_err().kind(), Kind::NotFound);
     let granted = |view: &View| view.all(Source::<Grant>::TABLE, &());
-    assert!(world.store.read(world.org, granted).unwrap().is_empty());
+    assert!(world.store.read_now(world.org, granted).unwrap().is_empty());
     world.assert_sound(RESOURCE.tables);
 }
 

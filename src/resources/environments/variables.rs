@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Environment, fetch, touch};
-use crate::api::{Input, Removed, Req, Route};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Removed, Req, Route, op};
+use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, Tx, View};
 
@@ -36,6 +36,8 @@ pub struct Variable {
     /// When it was last written.
     pub updated_at: Time,
 }
+
+impl Output for Variable {}
 
 /// A variable's value; it may be empty (contract §1, "Text").
 type VariableValue = Text<0, 100_000>;
@@ -143,11 +145,11 @@ const ONE: &str = "/environments/{environmentId}/variables/{name}";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list(ALL, Rule::Member, "environment_variable.list", list)
+        Route::get(ALL, MEMBER, "environment_variable.list", op::list(list))
             .about("List an environment's variables"),
-        Route::put(ONE, Rule::Admin, "environment_variable.set", set)
+        Route::put(ONE, ADMIN, "environment_variable.set", op::write(set))
             .about("Set a variable of an environment"),
-        Route::delete(ONE, Rule::Admin, "environment_variable.delete", remove)
+        Route::delete(ONE, ADMIN, "environment_variable.delete", op::write(remove))
             .about("Delete a variable of an environment"),
     ]
 }

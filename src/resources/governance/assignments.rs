@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::super::registries::{self, Registry};
 use super::policies::Policy;
 use super::shown;
-use crate::api::{Input, Removed, Req, Route};
-use crate::auth::{Rule, User};
+use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::auth::{ADMIN, MEMBER, User};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
 
@@ -33,6 +33,12 @@ pub struct Assignment {
     pub created_by: Id<User>,
     /// When.
     pub created_at: Time,
+}
+
+impl Output for Assignment {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 /// Finds the policies of a registry, too, in the order they were made in.
@@ -162,11 +168,11 @@ pub(super) fn routes() -> Vec<Route> {
     const ALL: &str = "/governance/policies/{policyId}/assignments";
     const ONE: &str = "/governance/policies/{policyId}/assignments/{assignmentId}";
     vec![
-        Route::list(ALL, Rule::Member, "policy_assignment.list", list)
+        Route::get(ALL, MEMBER, "policy_assignment.list", op::list(list))
             .about("List the registries that a policy is assigned to"),
-        Route::post(ALL, Rule::Admin, "policy_assignment.create", create)
+        Route::post(ALL, ADMIN, "policy_assignment.create", op::write(create))
             .about("Assign a policy to a registry"),
-        Route::delete(ONE, Rule::Admin, "policy_assignment.delete", remove)
+        Route::delete(ONE, ADMIN, "policy_assignment.delete", op::write(remove))
             .about("Take a policy off a registry"),
     ]
 }

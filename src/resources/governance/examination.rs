@@ -13,8 +13,8 @@ use super::flags::Flag;
 use super::judge::{self, JUDGE_SECS};
 use super::policies::{Policy, Severity};
 use super::rules::{self, Content, RuleType};
-use crate::api::{Calls, Input, Req, Route};
-use crate::auth::Rule;
+use crate::api::{Calls, Input, Output, Req, Route, op};
+use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Id, Issue, JsonMap, List, Range, Result, Text, Version};
 use crate::outbox::{EventType, publish};
 use crate::store::{Tx, View};
@@ -50,6 +50,8 @@ pub struct Verdict {
     #[serde(skip)]
     policies: Vec<Id<Policy>>,
 }
+
+impl Output for Verdict {}
 
 /// A rule that a text breaks.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -275,12 +277,11 @@ fn variables_in(text: &str) -> Vec<String> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::ask_calling(
+        Route::post(
             "/governance/check",
-            Rule::Member,
+            MEMBER,
             "governance.check",
-            JUDGE_SECS,
-            check,
+            op::read_calling(JUDGE_SECS, check),
         )
         .about("Examine a text by policies; nothing follows from it"),
     ]

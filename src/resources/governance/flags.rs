@@ -9,8 +9,8 @@ use super::super::registries::{self, ArtifactType, Registry};
 use super::policies::Policy;
 use super::rules::RuleType;
 use super::shown;
-use crate::api::{Input, Req, Route};
-use crate::auth::{Rule, User};
+use crate::api::{Input, Output, Req, ResourceRef, Route, op};
+use crate::auth::{ADMIN, MEMBER, User};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{EventType, publish};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Step, Tx, View};
@@ -45,6 +45,12 @@ pub struct Flag {
     pub cleared_at: Option<Time>,
     /// By whom.
     pub cleared_by: Option<Id<User>>,
+}
+
+impl Output for Flag {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 impl Flag {
@@ -147,9 +153,9 @@ pub(super) fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list("/governance/flags", Rule::Member, "flag.list", list)
+        Route::get("/governance/flags", MEMBER, "flag.list", op::list(list))
             .about("List the flags that are open, or those that were cleared"),
-        Route::post("/governance/flags/{flagId}/clear", Rule::Admin, "flag.clear", clear)
+        Route::post("/governance/flags/{flagId}/clear", ADMIN, "flag.clear", op::write(clear))
             .about("Clear a flag"),
     ]
 }

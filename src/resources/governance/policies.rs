@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::super::llm_providers::{self, LlmProvider};
 use super::assignments;
 use super::rules::{self, NewRules, PolicyRule, RuleType};
-use crate::api::{Input, Removed, Req, Route};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Time};
 use crate::store::{Order, Page, Record, Source, Tx, View};
 
@@ -32,6 +32,12 @@ pub struct Policy {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+}
+
+impl Output for Policy {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 impl Record for Policy {
@@ -171,11 +177,11 @@ pub(super) fn routes() -> Vec<Route> {
     const ALL: &str = "/governance/policies";
     const ONE: &str = "/governance/policies/{policyId}";
     vec![
-        Route::list(ALL, Rule::Member, "policy.list", list).about("List the policies"),
-        Route::post(ALL, Rule::Admin, "policy.create", create).about("Make a policy"),
-        Route::get(ONE, Rule::Member, "policy.show", show).about("Show a policy"),
-        Route::patch(ONE, Rule::Admin, "policy.update", change).about("Change a policy"),
-        Route::delete(ONE, Rule::Admin, "policy.delete", remove)
+        Route::get(ALL, MEMBER, "policy.list", op::list(list)).about("List the policies"),
+        Route::post(ALL, ADMIN, "policy.create", op::write(create)).about("Make a policy"),
+        Route::get(ONE, MEMBER, "policy.show", op::read(show)).about("Show a policy"),
+        Route::patch(ONE, ADMIN, "policy.update", op::write(change)).about("Change a policy"),
+        Route::delete(ONE, ADMIN, "policy.delete", op::write(remove))
             .about("Delete a policy with its assignments"),
     ]
 }

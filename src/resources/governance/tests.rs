@@ -18,7 +18,7 @@ use crate::resources::testing::{World, parts};
 
 fn registry(world: &World, slug: &str) -> Registry {
     registries::tests::make(world, slug, json!({})).unwrap();
-    let found = world.store.read(world.org, |view| registries::find(view, slug));
+    let found = world.store.read_now(world.org, |view| registries::find(view, slug));
     found.unwrap().unwrap()
 }
 
@@ -77,7 +77,7 @@ fn publish(world: &World, registry: &Registry, text: &'static str) -> Vec<String
 
 fn events(world: &World) -> Vec<(EventType, Value)> {
     let all = |view: &View| view.all(Source::<LogEntry>::TABLE, &());
-    let all = world.store.read(world.org, all).unwrap();
+    let all = world.store.read_now(world.org, all).unwrap();
     all.into_iter().map(|entry| (entry.event_type, entry.payload.0)).collect()
 }
 
@@ -89,7 +89,7 @@ fn check(world: &World, calls: &mut Calls, body: Value) -> Result<Verdict> {
     let parts = parts((), World::input::<GovernanceCheck>(body)?);
     let mut ask = || {
         let ask = |view: &View| examination::check(view, &Req::new(&parts, &world.member), calls);
-        let said = world.store.read(world.org, ask);
+        let said = world.store.read_now(world.org, ask);
         (said, calls.search())
     };
     match ask() {
@@ -381,7 +381,7 @@ fn a_flag_is_cleared_once_and_listed_where_it_belongs() {
 fn flags_and_assignments_of_a_restricted_registry_are_not_for_everybody() {
     let world = World::new();
     registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
-    let main = world.store.read(world.org, |view| registries::find(view, "main"));
+    let main = world.store.read_now(world.org, |view| registries::find(view, "main"));
     let main = main.unwrap().unwrap();
     let rules = json!([{"type": "maxLength", "value": 0}]);
     let policy = assigned(&world, "warning", rules, &main);
@@ -418,7 +418,7 @@ fn a_registry_that_goes_takes_assignments_and_flags_along_in_steps() {
 fn flags_of_a_registry_that_is_gone_are_shown_to_nobody_though_they_are_still_there() {
     let world = World::new();
     registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
-    let main = world.store.read(world.org, |view| registries::find(view, "main"));
+    let main = world.store.read_now(world.org, |view| registries::find(view, "main"));
     let main = main.unwrap().unwrap();
     assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), &main);
     publish(&world, &main, "x");

@@ -13,8 +13,8 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Calls, Input, Removed, Req, Resource, Route};
-use crate::auth::Rule;
+use crate::api::{Calls, Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{ADMIN, MEMBER};
 use crate::base::{
     Checked, Error, Field, HttpUrl, Id, Issue, JsonMap, Name, Result, Sealed, TextRule, Time,
 };
@@ -56,6 +56,12 @@ pub struct LlmProvider {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+}
+
+impl Output for LlmProvider {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 /// At most one is the default: whoever becomes it takes it from the other first.
@@ -233,6 +239,8 @@ pub struct LlmTest {
     message: String,
 }
 
+impl Output for LlmTest {}
+
 // ── For other resources ──────────────────────────────────────────────────────
 
 /// The provider that is asked where none is named.
@@ -352,22 +360,21 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/llm-providers";
     const ONE: &str = "/llm-providers/{id}";
     vec![
-        Route::list(ALL, Rule::Member, "llm_provider.list", list)
+        Route::get(ALL, MEMBER, "llm_provider.list", op::list(list))
             .about("List the connections to LLM providers"),
-        Route::post(ALL, Rule::Admin, "llm_provider.create", create)
+        Route::post(ALL, ADMIN, "llm_provider.create", op::write(create))
             .about("Make a connection to an LLM provider"),
-        Route::get(ONE, Rule::Member, "llm_provider.show", show)
+        Route::get(ONE, MEMBER, "llm_provider.show", op::read(show))
             .about("Show a connection to an LLM provider"),
-        Route::patch(ONE, Rule::Admin, "llm_provider.update", change)
+        Route::patch(ONE, ADMIN, "llm_provider.update", op::write(change))
             .about("Change a connection to an LLM provider; a new baseUrl wants its key anew"),
-        Route::delete(ONE, Rule::Admin, "llm_provider.delete", remove)
+        Route::delete(ONE, ADMIN, "llm_provider.delete", op::write(remove))
             .about("Delete a connection to an LLM provider that no judge asks"),
-        Route::ask_calling(
+        Route::post(
             "/llm-providers/{id}/test",
-            Rule::Admin,
+            ADMIN,
             "llm_provider.test",
-            TEST_SECS,
-            test,
+            op::read_calling(TEST_SECS, test),
         )
         .about("Ask the provider's model for a word, and tell what came of it"),
     ]

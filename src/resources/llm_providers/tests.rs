@@ -28,7 +28,7 @@ pub fn delete(world: &World, id: Id<LlmProvider>) -> Result<Removed> {
 
 fn key_of(world: &World, id: Id<LlmProvider>) -> Option<String> {
     let key = |view: &View| view.fetch::<LlmProvider>(&id)?.unsealed_key(view);
-    world.store.read(world.org, key).unwrap()
+    world.store.read_now(world.org, key).unwrap()
 }
 
 fn custom(name: &str) -> Value {
@@ -39,7 +39,7 @@ fn custom(name: &str) -> Value {
 fn tested(world: &World, id: Id<LlmProvider>, heard: Result<Answer, Failure>) -> (Call, LlmTest) {
     let (parts, who) = (parts(id, ()), world.owner.clone());
     let run = |calls: &mut Calls| {
-        world.store.read(world.org, |view| test(view, &Req::new(&parts, &who), calls)).unwrap()
+        world.store.read_now(world.org, |view| test(view, &Req::new(&parts, &who), calls)).unwrap()
     };
     let mut calls = Calls::default();
     run(&mut calls);
@@ -123,7 +123,8 @@ fn an_empty_patch_changes_nothing() {
 }
 
 fn defaults(store: &Store, world: &World) -> Vec<String> {
-    let all = store.read(world.org, |view| view.all(Source::<LlmProvider>::TABLE, &())).unwrap();
+    let all =
+        store.read_now(world.org, |view| view.all(Source::<LlmProvider>::TABLE, &())).unwrap();
     all.into_iter().filter(|one| one.is_default).map(|one| one.name.into_string()).collect()
 }
 
@@ -241,7 +242,7 @@ fn a_key_that_a_server_repeats_is_not_shown() {
     let provider = make(&world, custom("a")).unwrap();
     let question = Question { system: "s".into(), user: "u".into(), total_secs: 1 };
     let run = |calls: &mut Calls| {
-        world.store.read(world.org, |view| ask(view, &provider, &question, calls)).unwrap()
+        world.store.read_now(world.org, |view| ask(view, &provider, &question, calls)).unwrap()
     };
     let mut calls = Calls::default();
     assert!(run(&mut calls).is_none());

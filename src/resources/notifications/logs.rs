@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Req};
+use crate::api::{Input, Output, Req};
 use crate::base::{Error, Id, Int, Issue, Result, Time};
 use crate::outbox::{
     BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, Settings, Sweep,
@@ -85,6 +85,8 @@ pub struct LogPage {
     /// Where in the list they stand.
     pagination: LogPagination,
 }
+
+impl Output for LogPage {}
 
 /// Where in a list a part stands.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]

@@ -4,23 +4,22 @@
 mod logs;
 mod workflows;
 
-use crate::api::{Resource, Route, Scope};
-use crate::auth::Rule;
+use crate::api::{Resource, Route, op};
+use crate::auth::{CREDENTIAL, MEMBER};
 
 /// Notifications.
 pub const RESOURCE: Resource = Resource { routes, tables: &[], jobs: &[], sweeps: &[logs::FORGET] };
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::get("/notifications/logs", Rule::Member, "notification.list", logs::list)
+        Route::get("/notifications/logs", MEMBER, "notification.list", op::read(logs::list))
             .about("List what happened and how far telling it has come, newest first"),
-        Route::list(
+        Route::get(
             "/notifications/action-workflows",
-            Rule::Credential,
+            CREDENTIAL,
             "action_workflow.list",
-            workflows::list,
+            op::list(workflows::list),
         )
-        .about("List the ways in which channels can tell of events")
-        .scope(Scope::Installation),
+        .about("List the ways in which channels can tell of events"),
     ]
 }

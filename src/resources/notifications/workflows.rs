@@ -180,7 +180,7 @@ mod tests {
             let mut parts = parts((), ());
             parts.part = Part { limit: 4, after };
             let read = |view: &View| list(view, &Req::new(&parts, &world.member));
-            let page = world.store.read(world.org, read).unwrap();
+            let page = world.store.read_now(world.org, read).unwrap();
             seen.extend(page.items.iter().map(|workflow| workflow.key));
             after = page.next;
             if after.is_none() {

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sessions::{attempt, session_of, still_fits};
-use crate::api::{Empty, Input, Req, Route, Scope, Work};
+use crate::api::{Empty, Input, Output, Req, ResourceRef, Route, Work, op};
 use crate::auth::passwords::{Hashed, Hashing, Password};
-use crate::auth::{Rule, SESSIONS_BY_USER, Session, User};
+use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};
 use crate::base::{Email, Error, Field, HttpUrl, Id, Issue, Name, Result, Time};
 use crate::store::{Tx, View};
 
@@ -23,6 +23,12 @@ pub(super) struct UserInfo {
     /// An https URL of a picture.
     image: Option<String>,
     created_at: Time,
+}
+
+impl Output for UserInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 impl UserInfo {
@@ -112,16 +118,15 @@ fn change_password(
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::patch("/auth/user", Rule::Session, "user.update", change)
-            .scope(Scope::Installation)
+        Route::patch("/auth/user", SESSION, "user.update", op::write(change))
             .about("Change one's own name or picture"),
-        Route::hashing(
+        Route::post(
             "/auth/password",
-            Rule::Session,
+            SESSION,
             "user.change_password",
-            look,
-            change_password,
+            op::hash(look, change_password),
         )
+        .no_replay()
         .about("Change one's own password, ending all other sessions"),
     ]
 }

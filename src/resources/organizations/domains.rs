@@ -6,8 +6,8 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Removed, Req, Route};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::auth::{ADMIN, MEMBER};
 use crate::base::{self, Id, Result, Time};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
 
@@ -27,6 +27,12 @@ pub struct Domain {
     pub verified_at: Option<Time>,
     /// When it was made.
     pub created_at: Time,
+}
+
+impl Output for Domain {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 /// What is known about a claim.
@@ -94,14 +100,19 @@ fn remove(tx: &mut Tx, req: &Req<Id<Domain>>) -> Result<Removed> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list("/organizations/domains", Rule::Member, "domain.list", list)
+        Route::get("/organizations/domains", MEMBER, "domain.list", op::list(list))
             .about("List the domains the organization claims"),
-        Route::post("/organizations/domains", Rule::Admin, "domain.create", create)
+        Route::post("/organizations/domains", ADMIN, "domain.create", op::write(create))
             .about("Claim a domain; it is unverified at first"),
-        Route::get("/organizations/domains/{domainId}", Rule::Member, "domain.show", show)
+        Route::get("/organizations/domains/{domainId}", MEMBER, "domain.show", op::read(show))
             .about("Show a claimed domain"),
-        Route::delete("/organizations/domains/{domainId}", Rule::Admin, "domain.delete", remove)
-            .about("Give a claim up"),
+        Route::delete(
+            "/organizations/domains/{domainId}",
+            ADMIN,
+            "domain.delete",
+            op::write(remove),
+        )
+        .about("Give a claim up"),
     ]
 }
 

@@ -6,9 +6,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
 use crate::auth::{
-    GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, Membership, ResourceType, Rule, User,
+    ADMIN, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, MEMBER, Membership,
+    ResourceType, User,
 };
 use crate::base::{Error, Id, Kind, List, Result};
 use crate::resources::{environments, registries};
@@ -52,6 +53,14 @@ struct GrantsMade {
     /// How many were there already, or twice in the list.
     skipped: usize,
 }
+
+impl Output for Grant {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+impl Output for GrantsMade {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -153,13 +162,18 @@ pub(super) fn remove_all_of(tx: &mut Tx, user: Id<User>) -> Result<()> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list("/access-grants", Rule::Member, "access_grant.list", list)
+        Route::get("/access-grants", MEMBER, "access_grant.list", op::list(list))
             .about("List the access grants"),
-        Route::post("/access-grants", Rule::Admin, "access_grant.create", create)
+        Route::post("/access-grants", ADMIN, "access_grant.create", op::write(create))
             .about("Grant a member the use of something restricted"),
-        Route::post("/access-grants/bulk", Rule::Admin, "access_grant.create_many", create_many)
-            .about("Make up to 1,000 grants; those already there are skipped"),
-        Route::delete("/access-grants/{grantId}", Rule::Admin, "access_grant.delete", remove)
+        Route::post(
+            "/access-grants/bulk",
+            ADMIN,
+            "access_grant.create_many",
+            op::write(create_many),
+        )
+        .about("Make up to 1,000 grants; those already there are skipped"),
+        Route::delete("/access-grants/{grantId}", ADMIN, "access_grant.delete", op::write(remove))
             .about("Take a grant back"),
     ]
 }

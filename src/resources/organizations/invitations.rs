@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::members::must_manage;
 use super::sessions::{self, SessionInfo};
 use super::{TokenHash, hash_of, new_token};
-use crate::api::{Input, Removed, Req, Route, Work};
+use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, Work, op};
 use crate::auth::passwords::{Hashed, Hashing, Password};
-use crate::auth::{BY_EMAIL, Identity, Membership, Role, Rule, Session, Through, User};
+use crate::auth::{
+    ANYONE, BY_EMAIL, Credential, Identity, Membership, Role, SESSION_ADMIN, Session, User,
+};
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
 use crate::store::{AnyIndex, Index, Order, Org, Page, Record, Source, Tx, View};
 
@@ -86,6 +88,14 @@ struct InvitationMade {
     /// Where to accept it. The token stands in the fragment, so that it reaches no log.
     invitation_url: String,
     expires_at: Time,
+}
+
+impl Output for InvitationMade {
+    const MAY_SHOW_SECRET: bool = true;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -166,7 +176,9 @@ fn open(view: &View, token: &str) -> Result<Invitation> {
 /// astray must not make anybody else a member under its name.
 fn session_of(identity: Option<&Identity>, user: Id<User>) -> Result<Id<Session>> {
     match identity {
-        Some(Identity { user: own, through: Through::Session(id), .. }) if *own == user => Ok(*id),
+        Some(Identity { user: own, credential: Credential::Session(id), .. }) if *own == user => {
+            Ok(*id)
+        }
         _ => Err(Error::unauthenticated(
             "the invited address has an account; sign in with it and accept again",
         )),
@@ -229,20 +241,30 @@ fn accept(tx: &mut Tx, req: &Req<(), Accept>, hashed: &Hashed) -> Result<(Sessio
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/organizations/members", Rule::SessionAdmin, "invitation.create", invite)
-            .shows_secret("token")
-            .about("Invite somebody; an older invitation of the same address is good no more"),
-        Route::list("/organizations/invitations", Rule::SessionAdmin, "invitation.list", list)
+        Route::post(
+            "/organizations/members",
+            SESSION_ADMIN,
+            "invitation.create",
+            op::write(invite),
+        )
+        .about("Invite somebody; an older invitation of the same address is good no more"),
+        Route::get("/organizations/invitations", SESSION_ADMIN, "invitation.list", op::list(list))
             .about("List the open invitations"),
         Route::delete(
             "/organizations/invitations/{invitationId}",
-            Rule::SessionAdmin,
+            SESSION_ADMIN,
             "invitation.delete",
-            withdraw,
+            op::write(withdraw),
         )
         .about("Withdraw an invitation"),
-        Route::hashing("/auth/invitations/accept", Rule::Anyone, "invitation.accept", look, accept)
-            .about("Accept an invitation"),
+        Route::post(
+            "/auth/invitations/accept",
+            ANYONE,
+            "invitation.accept",
+            op::hash(look, accept),
+        )
+        .no_replay()
+        .about("Accept an invitation"),
     ]
 }
 
@@ -271,7 +293,7 @@ mod tests {
     }
 
     fn membership(world: &World, user: Id<User>, org: Id<Org>) -> Option<Membership> {
-        world.store.read(Id::NOTHING, |view| view.get(&(user, org))).unwrap()
+        world.store.read_now(Id::NOTHING, |view| view.get(&(user, org))).unwrap()
     }
 
     #[test]
@@ -320,9 +342,13 @@ mod tests {
         let (_, eve) = world.other_org("globex");
         let made = invite_as(&world, &eve, "ben@acme.test", Role::Member).unwrap();
         let Who::Caller(ben) = &world.member else { panic!("somebody in an organization") };
-        let through =
-            Through::Key { id: Id::NOTHING, name: "k".into(), org: world.org, approve_as: false };
-        let key = Who::Identity(Identity { through, ..ben.identity.clone() }.into());
+        let credential = Credential::Key {
+            id: Id::NOTHING,
+            name: "k".into(),
+            org: world.org,
+            approve_as: false,
+        };
+        let key = Who::Identity(Identity { credential, ..ben.identity.clone() }.into());
         let refused = accept_as(&world, &key, &made.token).err().unwrap();
         assert_eq!(refused.kind(), Kind::Unauthenticated);
     }
@@ -359,7 +385,7 @@ mod tests {
         let sweep = move |tx: &mut Tx| forget_ended(tx, &settings);
         world.store.write_now(Id::NOTHING, sweep).unwrap();
         let left = |view: &View| view.count::<Invitation>(Source::TABLE, &(), 9);
-        assert_eq!(world.store.read(Id::NOTHING, left).unwrap(), 1);
+        assert_eq!(world.store.read_now(Id::NOTHING, left).unwrap(), 1);
 
         let (_, eve) = world.other_org("globex");
         let foreign = world.write_as(&eve, withdraw, second.id, ()).err().unwrap();

@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
 use crate::auth::{
-    ApiKey, KEYS_BY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, Rule, User, key_hash, key_text,
+    ApiKey, KEYS_BY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, SESSION_MEMBER, User, key_hash,
+    key_text,
 };
 use crate::base::{Error, Id, Int, Name, Result, Time};
 use crate::outbox::{EventType, Settings, Sweep, Swept, due, publish};
@@ -54,6 +55,14 @@ struct ApiKeyMade {
     #[serde(flatten)]
     about: ApiKeyInfo,
     key: String,
+}
+
+impl Output for ApiKeyMade {
+    const MAY_SHOW_SECRET: bool = true;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.about.id)
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -227,12 +236,11 @@ fn announce(tx: &mut Tx, key: &ApiKey) -> Result<()> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list("/api-keys", Rule::SessionMember, "api_key.list", list)
+        Route::get("/api-keys", SESSION_MEMBER, "api_key.list", op::list(list))
             .about("List the active keys: one's own, for admins all"),
-        Route::post("/api-keys", Rule::SessionMember, "api_key.create", create)
-            .shows_secret("key")
+        Route::post("/api-keys", SESSION_MEMBER, "api_key.create", op::write(create))
             .about("Make a key; its text is shown once"),
-        Route::delete("/api-keys/{keyId}", Rule::SessionMember, "api_key.delete", revoke)
+        Route::delete("/api-keys/{keyId}", SESSION_MEMBER, "api_key.delete", op::write(revoke))
             .about("Revoke a key at once and for good"),
     ]
 }
@@ -241,7 +249,7 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::api::Who;
-    use crate::auth::{self, Gatekeeper, Presented, Tokens};
+    use crate::auth::{self, Gatekeeper, RawCredential, Tokens};
     use crate::base::Kind;
     use crate::outbox::LogEntry;
     use crate::resources::testing::World;
@@ -254,8 +262,9 @@ mod tests {
 
     fn works(world: &World, key: &ApiKeyMade) -> bool {
         let gatekeeper = Gatekeeper::new(Tokens::new(world.store.keys()));
-        let presented = Presented::from_headers([key.key.as_bytes()].into_iter(), [].into_iter());
-        world.store.read(Id::NOTHING, |view| gatekeeper.identify(view, &presented)).is_ok()
+        let presented =
+            RawCredential::from_headers([key.key.as_bytes()].into_iter(), [].into_iter());
+        world.store.read_now(Id::NOTHING, |view| gatekeeper.identify(view, &presented)).is_ok()
     }
 
     fn names(world: &World, who: &Who) -> Vec<String> {
@@ -267,7 +276,7 @@ mod tests {
         let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
         world.store.write_now(Id::NOTHING, move |tx| announce_ends(tx, &settings)).unwrap();
         let log = |view: &View| view.all::<LogEntry>(Source::TABLE, &());
-        let entries = world.store.read(world.org, log).unwrap();
+        let entries = world.store.read_now(world.org, log).unwrap();
         entries.into_iter().map(|entry| entry.event_type).collect()
     }
 
@@ -396,6 +405,6 @@ mod tests {
         assert_eq!(note(now.plus_secs(60)), Some(now.plus_secs(60)));
         assert_eq!(note(now), Some(now.plus_secs(60)));
         let rows = |view: &View| view.count::<KeyUse>(Source::TABLE, &(), 9);
-        assert_eq!(world.store.read(Id::NOTHING, rows).unwrap(), 1);
+        assert_eq!(world.store.read_now(Id::NOTHING, rows).unwrap(), 1);
     }
 }

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{grants, keys};
-use crate::api::{Input, Removed, Req, Route};
-use crate::auth::{BY_ORG, Caller, Membership, Role, Rule, User};
+use crate::api::{Input, Output, Removed, Req, Route, op};
+use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::resources::environments;
 use crate::store::{Order, Page, Step, Tx, View};
@@ -28,6 +28,8 @@ struct Member {
     role: Role,
     joined_at: Time,
 }
+
+impl Output for Member {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -129,20 +131,20 @@ fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Removed> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list("/organizations/members", Rule::Member, "member.list", list)
+        Route::get("/organizations/members", MEMBER, "member.list", op::list(list))
             .about("List the members"),
         Route::patch(
             "/organizations/members/{userId}",
-            Rule::SessionAdmin,
+            SESSION_ADMIN,
             "member.update",
-            change,
+            op::write(change),
         )
         .about("Change a member's role, or vouch for their e-mail address"),
         Route::delete(
             "/organizations/members/{userId}",
-            Rule::SessionMember,
+            SESSION_MEMBER,
             "member.delete",
-            remove,
+            op::write(remove),
         )
         .about("Remove a member, or leave"),
     ]
@@ -170,7 +172,7 @@ mod tests {
         let Who::Caller(caller) = who else { panic!("somebody in an organization") };
         let key = (caller.user(), caller.org);
         let role =
-            world.store.read(caller.org, |view| view.fetch::<Membership>(&key)).unwrap().role;
+            world.store.read_now(caller.org, |view| view.fetch::<Membership>(&key)).unwrap().role;
         Who::Caller(Caller { role, ..(**caller).clone() }.into())
     }
 
@@ -288,7 +290,8 @@ mod tests {
         assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "last_approver"));
         assert!(refused.message().contains("Live"), "{}", refused.message());
         assert_eq!(world.read(list, (), ()).unwrap().items.len(), 2);
-        let grants = world.store.read(world.org, |view| view.count::<Grant>(Source::TABLE, &(), 9));
+        let grants =
+            world.store.read_now(world.org, |view| view.count::<Grant>(Source::TABLE, &(), 9));
         assert_eq!(grants.unwrap(), 1);
     }
 

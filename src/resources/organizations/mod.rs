@@ -106,7 +106,7 @@ mod tests {
     use super::sessions;
     use crate::api::{Req, Who, Work};
     use crate::auth::passwords::{self, Hashed, Hashing};
-    use crate::auth::{Gatekeeper, Identity, Presented, Tokens, User};
+    use crate::auth::{Gatekeeper, Identity, RawCredential, Tokens, User};
     use crate::base::{Id, Result};
     use crate::resources::testing::{World, parts};
     use crate::store::{Store, Tx, View};
@@ -139,7 +139,7 @@ mod tests {
         input: I,
     ) -> Result<O> {
         let (parts, who) = (parts((), input), who.clone());
-        let work = store.read(Id::NOTHING, |view| look(view, &Req::new(&parts, &who)))?;
+        let work = store.read_now(Id::NOTHING, |view| look(view, &Req::new(&parts, &who)))?;
         let hashed = passwords::work(&work.hashing)?;
         store.write_now(Id::NOTHING, move |tx| {
             settle(tx, &Req::new(&parts, &who), &hashed).map(|(out, _)| out)
@@ -156,8 +156,8 @@ mod tests {
     /// Whose token this is, as the gate finds out.
     pub fn identity_of(store: &Store, token: &str) -> Result<Arc<Identity>> {
         let gatekeeper = Gatekeeper::new(Tokens::new(store.keys()));
-        let presented = Presented::Token(token.into());
-        store.read(Id::NOTHING, |view| gatekeeper.identify(view, &presented))
+        let presented = RawCredential::Token(token.into());
+        store.read_now(Id::NOTHING, |view| gatekeeper.identify(view, &presented))
     }
 
     /// Somebody in the session of a token, in no particular organization.

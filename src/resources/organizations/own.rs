@@ -5,8 +5,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Req, Route, Scope};
-use crate::auth::{Membership, Organization, Role, Rule, User};
+use crate::api::{Input, Output, Req, ResourceRef, Route, op};
+use crate::auth::{Membership, Organization, Role, SESSION, SESSION_ADMIN, User};
 use crate::base::{Error, Id, Name, Result, Slug, Time};
 use crate::store::{Order, Org, Page, Source, Step, Tx, View};
 
@@ -26,6 +26,12 @@ struct OrganizationOfMine {
     created_at: Time,
     updated_at: Time,
     role: Role,
+}
+
+impl Output for OrganizationOfMine {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 impl OrganizationOfMine {
@@ -129,13 +135,11 @@ fn rename(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OrganizationO
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::list("/organizations", Rule::Session, "organization.list", list)
-            .scope(Scope::Installation)
+        Route::get("/organizations", SESSION, "organization.list", op::list(list))
             .about("List the organizations one is in"),
-        Route::post("/organizations", Rule::Session, "organization.create", create)
-            .scope(Scope::Installation)
+        Route::post("/organizations", SESSION, "organization.create", op::write(create))
             .about("Make an organization and own it"),
-        Route::patch("/organizations", Rule::SessionAdmin, "organization.update", rename)
+        Route::patch("/organizations", SESSION_ADMIN, "organization.update", op::write(rename))
             .about("Rename an organization"),
     ]
 }
@@ -161,7 +165,7 @@ mod tests {
         let mine: Vec<_> = mine.iter().map(|o| (o.slug.as_str(), o.role)).collect();
         assert_eq!(mine, [("globex", Role::Owner), ("acme", Role::Member)]);
         let members: Vec<Membership> =
-            world.store.read(Id::NOTHING, |view| view.all(&BY_ORG, &made.id)).unwrap();
+            world.store.read_now(Id::NOTHING, |view| view.all(&BY_ORG, &made.id)).unwrap();
         assert!(members.len() == 1 && members[0].email_verified);
         world.assert_sound(crate::auth::TABLES);
     }

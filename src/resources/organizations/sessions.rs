@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::accounts::UserInfo;
-use crate::api::{Empty, Input, Req, Route, Scope, Work};
+use crate::api::{Empty, Input, Output, Req, Route, Work, op};
 use crate::auth::passwords::{Hashed, Hashing};
 use crate::auth::{
-    BY_EMAIL, Identity, KNOWN_SECS, KnownAddress, Membership, Organization, Role, Rule,
-    SESSION_SECS, Session, Through, Tokens, User,
+    ANYONE, BY_EMAIL, Credential, Identity, KNOWN_SECS, KnownAddress, Membership, Organization,
+    Role, SESSION, SESSION_SECS, Session, Tokens, User,
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
 use crate::store::{Source, Tx, View};
@@ -31,6 +31,8 @@ pub(super) struct SessionInfo {
     pub user: UserInfo,
 }
 
+impl Output for SessionInfo {}
+
 /// A session, for whoever is in it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -39,6 +41,8 @@ struct CurrentSession {
     memberships: Vec<MembershipInfo>,
     expires_at: Time,
 }
+
+impl Output for CurrentSession {}
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -82,9 +86,9 @@ pub(super) fn shown(view: &View, session: &Session, user: &User) -> Result<Sessi
 
 /// The session that somebody acts in; on routes that take no key.
 pub(super) fn session_of(identity: &Identity) -> Id<Session> {
-    match identity.through {
-        Through::Session(id) => id,
-        Through::Key { .. } => unreachable!("a key is refused before"),
+    match identity.credential {
+        Credential::Session(id) => id,
+        Credential::Key { .. } => unreachable!("a key is refused before"),
     }
 }
 
@@ -144,13 +148,13 @@ fn show(view: &View, req: &Req) -> Result<CurrentSession> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::hashing("/auth/sign-in", Rule::Anyone, "session.sign_in", look, sign_in)
+        Route::post("/auth/sign-in", ANYONE, "session.sign_in", op::hash(look, sign_in))
+            .no_replay()
             .about("Begin a session"),
-        Route::post("/auth/sign-out", Rule::Session, "session.sign_out", sign_out)
-            .scope(Scope::Installation)
+        Route::post("/auth/sign-out", SESSION, "session.sign_out", op::write(sign_out))
+            .no_replay()
             .about("End this session"),
-        Route::get("/auth/session", Rule::Session, "session.show", show)
-            .scope(Scope::Installation)
+        Route::get("/auth/session", SESSION, "session.show", op::read(show))
             .about("Show who is signed in, and in which organizations"),
     ]
 }
@@ -196,7 +200,7 @@ mod tests {
             let input = SignIn { email: ada.email.clone(), password: String::new() };
             let parts = parts((), input);
             let look = |view: &View| look(view, &Req::new(&parts, &Who::Anyone));
-            world.store.read(Id::NOTHING, look).unwrap().attempt.unwrap()
+            world.store.read_now(Id::NOTHING, look).unwrap().attempt.unwrap()
         };
         assert_eq!(known(&world), (ada.email.clone(), false));
         try_password(&world, &ada.email, PASSWORD).unwrap();
@@ -257,7 +261,10 @@ mod tests {
         let memberships = shown.memberships.iter().map(|m| (m.org_slug.as_str(), m.role));
         let expected = [("acme", Role::Owner), ("globex", Role::Member)];
         assert_eq!(memberships.collect::<Vec<_>>(), expected);
-        assert_eq!(world.store.read(world.org, |view| view.count(&BY_ORG, &other, 9)).unwrap(), 2);
+        assert_eq!(
+            world.store.read_now(world.org, |view| view.count(&BY_ORG, &other, 9)).unwrap(),
+            2
+        );
     }
 
     #[test]
@@ -279,7 +286,7 @@ mod tests {
                 let sessions = view.all(&SESSIONS_BY_USER, &ada.id)?;
                 Ok((sessions.len(), view.count::<KnownAddress>(Source::TABLE, &(), 9)?))
             };
-            world.store.read(Id::NOTHING, count).unwrap()
+            world.store.read_now(Id::NOTHING, count).unwrap()
         };
         assert_eq!(sweep(&world), (1, 1));
         assert!(identity_of(&world.store, &old.token).is_err());

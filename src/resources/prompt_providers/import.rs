@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::external::{Found, Lookup};
 use super::{PromptProvider, TOTAL_SECS};
-use crate::api::{Calls, Input, Outcome, Req, Route};
-use crate::auth::Rule;
+use crate::api::{Calls, Input, Outcome, Output, Req, Route, op};
+use crate::auth::MEMBER;
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Kind, List, Prompt, Result, Selector, Text, Version,
 };
@@ -53,6 +53,8 @@ pub struct Imported {
     imported: Vec<ImportedPrompt>,
     failed: Vec<FailedImport>,
 }
+
+impl Output for Imported {}
 
 /// A prompt that is in the registry now, or was there already.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -238,13 +240,15 @@ fn tell(
 // ── Route ────────────────────────────────────────────────────────────────────
 
 pub(super) fn route() -> Route {
-    Route::post_calling(
+    Route::post(
         "/prompt-providers/{id}/import",
-        Rule::Member,
+        MEMBER,
         "prompt_provider.import",
-        // What was fetched may have to be judged.
-        TOTAL_SECS + governance::JUDGE_SECS,
-        import,
+        op::write_calling(
+            // What was fetched may have to be judged.
+            TOTAL_SECS + governance::JUDGE_SECS,
+            import,
+        ),
     )
     .about("Publish prompts of a prompt provider in a registry")
 }

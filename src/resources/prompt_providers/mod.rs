@@ -23,8 +23,8 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Calls, Input, Removed, Req, Resource, Route};
-use crate::auth::{Caller, Rule};
+use crate::api::{Calls, Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{ADMIN, Caller, MEMBER};
 use crate::base::{Field, HttpUrl, Id, Issue, Name, Result, Sealed, Time};
 use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
 
@@ -86,6 +86,12 @@ pub struct PromptProvider {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+}
+
+impl Output for PromptProvider {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 /// The field of a provider that is sealed.
@@ -259,22 +265,21 @@ impl Server<'_> {
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::list("/prompt-providers", Rule::Member, "prompt_provider.list", list)
+        Route::get("/prompt-providers", MEMBER, "prompt_provider.list", op::list(list))
             .about("List the prompt providers"),
-        Route::post("/prompt-providers", Rule::Admin, "prompt_provider.create", create)
+        Route::post("/prompt-providers", ADMIN, "prompt_provider.create", op::write(create))
             .about("Add a prompt provider"),
-        Route::get("/prompt-providers/{id}", Rule::Member, "prompt_provider.show", show)
+        Route::get("/prompt-providers/{id}", MEMBER, "prompt_provider.show", op::read(show))
             .about("Show a prompt provider"),
-        Route::patch("/prompt-providers/{id}", Rule::Admin, "prompt_provider.update", change)
+        Route::patch("/prompt-providers/{id}", ADMIN, "prompt_provider.update", op::write(change))
             .about("Change a prompt provider"),
-        Route::delete("/prompt-providers/{id}", Rule::Admin, "prompt_provider.delete", remove)
+        Route::delete("/prompt-providers/{id}", ADMIN, "prompt_provider.delete", op::write(remove))
             .about("Remove a prompt provider"),
-        Route::list_calling(
+        Route::get(
             "/prompt-providers/{id}/prompts",
-            Rule::Member,
+            MEMBER,
             "prompt_provider.list_prompts",
-            TOTAL_SECS,
-            list_prompts,
+            op::list_calling(TOTAL_SECS, list_prompts),
         )
         .about("Fetch the prompts of a prompt provider, as they are there now"),
         import::route(),

@@ -3,7 +3,7 @@
 use bincode::{Decode, Encode};
 
 use super::{Registry, find};
-use crate::api::{Locate, Named, Place};
+use crate::api::{Locate, OrgHint, Place};
 use crate::auth::organization_named;
 use crate::base::{Error, Id, Result};
 use crate::store::{Org, Record, View};
@@ -30,30 +30,32 @@ impl Record for RegistryPlace {
 /// or of the caller's key. 404 if there is none, or another than `orgSlug` says; 400 for a slug alone
 /// where nothing says in which organization.
 pub static BY_REFERENCE: Locate = Locate {
-    place: |view, named, key| place(view, reference(named), named, key),
-    is_open: |view, named| is_open(view, reference(named)),
+    argument: Some("registryRef"),
+    place: |view, hint, key| place(view, reference(hint), hint, key),
+    is_public: |view, hint| is_public(view, reference(hint)),
 };
 
 /// By the first parameter of the path, in the organization of `orgSlug`.
 pub static BY_PATH: Locate = Locate {
-    place: |view, named, key| place(view, in_path(named), named, key),
-    is_open: |view, named| is_open(view, in_path(named)),
+    argument: None,
+    place: |view, hint, key| place(view, in_path(hint), hint, key),
+    is_public: |view, hint| is_public(view, in_path(hint)),
 };
 
-fn reference(named: &Named) -> &str {
-    named.registry_ref.as_deref().unwrap_or_default()
+fn reference(hint: &OrgHint) -> &str {
+    hint.reference.as_deref().unwrap_or_default()
 }
 
-fn in_path(named: &Named) -> &str {
-    named.params.first().map_or("", String::as_str)
+fn in_path(hint: &OrgHint) -> &str {
+    hint.params.first().map_or("", String::as_str)
 }
 
-fn is_open(view: &View, reference: &str) -> Result<bool> {
+fn is_public(view: &View, reference: &str) -> Result<bool> {
     Ok(find(view, reference)?.is_some_and(|registry| registry.is_public()))
 }
 
-fn place(view: &View, reference: &str, named: &Named, key: Option<Id<Org>>) -> Result<Place> {
-    let said = match named.org_slug.as_deref() {
+fn place(view: &View, reference: &str, hint: &OrgHint, key: Option<Id<Org>>) -> Result<Place> {
+    let said = match hint.org_slug.as_deref() {
         None => None,
         Some(slug) => {
             Some(organization_named(view, slug)?.ok_or_else(Error::organization_not_found)?)

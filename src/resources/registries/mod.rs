@@ -13,8 +13,8 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, OrgRequired, Req, Resource, Route, Scope};
-use crate::auth::{Access, Caller, ResourceType, Rule};
+use crate::api::{Input, OrgRequired, Output, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::auth::{Access, Caller, MEMBER, MEMBER_OR_PUBLIC, ResourceType, SESSION_ADMIN};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Slug, Time};
 use crate::store::{ACCESS, AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
@@ -168,6 +168,12 @@ pub struct RegistryInfo {
     access: Access,
     created_at: Time,
     updated_at: Time,
+}
+
+impl Output for RegistryInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 fn info(registry: Registry) -> RegistryInfo {
@@ -324,14 +330,19 @@ fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo>
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::list("/registries", Rule::Member, "registry.list", list)
+        Route::get("/registries", MEMBER, "registry.list", op::list(list))
             .about("List the registries that the caller may use"),
-        Route::post("/registries", Rule::SessionAdmin, "registry.create", create)
+        Route::post("/registries", SESSION_ADMIN, "registry.create", op::write(create))
             .about("Make a registry"),
-        Route::get("/registries/{registrySlug}", Rule::Reader, "registry.show", show)
+        Route::get("/registries/{registrySlug}", MEMBER_OR_PUBLIC, "registry.show", op::read(show))
             .scope(Scope::Named(&BY_PATH))
             .about("Show a registry"),
-        Route::patch("/registries/{registrySlug}", Rule::SessionAdmin, "registry.update", change)
-            .about("Change a registry"),
+        Route::patch(
+            "/registries/{registrySlug}",
+            SESSION_ADMIN,
+            "registry.update",
+            op::write(change),
+        )
+        .about("Change a registry"),
     ]
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::api::Named;
+use crate::api::OrgHint;
 use crate::base::Kind;
 use crate::resources::testing::World;
 use crate::store::Org;
@@ -28,13 +28,14 @@ fn locate_with(
     reference: &str,
     key: Option<Id<Org>>,
 ) -> Result<(Id<Org>, bool)> {
-    let named = Named {
+    let named = OrgHint {
         org_slug: org_slug.map(String::from),
-        registry_ref: Some(reference.into()),
+        reference: Some(reference.into()),
         params: vec![],
     };
-    let org = world.store.read(Id::NOTHING, |view| (BY_REFERENCE.place)(view, &named, key))?.org;
-    Ok((org, world.store.read(org, |view| (BY_REFERENCE.is_open)(view, &named))?))
+    let org =
+        world.store.read_now(Id::NOTHING, |view| (BY_REFERENCE.place)(view, &named, key))?.org;
+    Ok((org, world.store.read_now(org, |view| (BY_REFERENCE.is_public)(view, &named))?))
 }
 
 #[test]
@@ -81,7 +82,9 @@ fn only_what_is_public_is_open() {
     assert!(!locate_in(&world, None, "acme/closed").unwrap().1);
     assert!(!locate_in(&world, None, "acme/never").unwrap().1);
     let read = |reference: &str| {
-        world.store.read(world.org, |view| readable(view, None, reference).map(|found| found.slug))
+        world
+            .store
+            .read_now(world.org, |view| readable(view, None, reference).map(|found| found.slug))
     };
     assert_eq!(read("acme/open").unwrap().as_str(), "open");
     assert_eq!(read("acme/closed").unwrap_err().kind(), Kind::NotFound);

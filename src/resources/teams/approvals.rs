@@ -10,8 +10,8 @@ use super::leftovers::remove_first;
 use super::members::{self, Member, fetch_member};
 use super::tasks::{Task, fetch_task};
 use super::team::{Team, fetch_team, must_exist};
-use crate::api::{Input, Req, Resource, Route};
-use crate::auth::{Rule, User};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{MEMBER, SESSION_MEMBER, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
 use crate::outbox::{EventType, publish};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
@@ -60,6 +60,12 @@ pub struct TeamApproval {
     pub decided_at: Option<Time>,
     /// When it was asked.
     pub created_at: Time,
+}
+
+impl Output for TeamApproval {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 /// Approvals by their state; each team's stand together in it.
@@ -213,11 +219,11 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/approvals";
     const DECIDE: &str = "/teams/{teamId}/approvals/{approvalId}/decide";
     vec![
-        Route::list(ALL, Rule::Member, "team_approval.list", list)
+        Route::get(ALL, MEMBER, "team_approval.list", op::list(list))
             .about("List what a team's agents want decided, newest first"),
-        Route::post(ALL, Rule::Member, "team_approval.create", create)
+        Route::post(ALL, MEMBER, "team_approval.create", op::write(create))
             .about("Ask people to decide something"),
-        Route::post(DECIDE, Rule::SessionMember, "team_approval.decide", decide)
+        Route::post(DECIDE, SESSION_MEMBER, "team_approval.decide", op::write(decide))
             .about("Approve or deny what an agent asked"),
     ]
 }

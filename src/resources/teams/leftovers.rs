@@ -153,7 +153,7 @@ mod tests {
 
     fn count<R: Record>(world: &World) -> usize {
         let count = |view: &crate::store::View| view.count(Source::<R>::TABLE, &(), usize::MAX);
-        world.store.read(world.org, count).unwrap()
+        world.store.read_now(world.org, count).unwrap()
     }
 
     fn rows(world: &World) -> Vec<usize> {
@@ -225,10 +225,10 @@ mod tests {
         sweep(&world);
         assert_eq!(rows(&world), [1, 1, many, 1, 1, 1, 0, 0, 0]);
         let view = |view: &crate::store::View| view.all(Source::<tasks::Task>::TABLE, &());
-        let all = world.store.read(world.org, view).unwrap();
+        let all = world.store.read_now(world.org, view).unwrap();
         assert!(all.iter().all(|task| task.assignee_agent_id.is_none()));
         let wakes = |view: &crate::store::View| view.all(Source::<wakes::Wake>::TABLE, &());
-        let left = world.store.read(world.org, wakes).unwrap();
+        let left = world.store.read_now(world.org, wakes).unwrap();
         assert_eq!(left[0].message_id, Some(other.id));
         world.assert_sound(RESOURCE.tables);
     }

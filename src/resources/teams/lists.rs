@@ -75,7 +75,10 @@ mod tests {
 
     fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &Part) -> Page<Thing> {
         let keep = |thing: &Thing| !thing.id.bytes()[15].is_multiple_of(8);
-        world.store.read(world.org, |view| merged(view, &BY_KIND, kinds, team, part, keep)).unwrap()
+        world
+            .store
+            .read_now(world.org, |view| merged(view, &BY_KIND, kinds, team, part, keep))
+            .unwrap()
     }
 
     #[test]
@@ -103,7 +106,7 @@ mod tests {
             loop {
                 let keep = |thing: &Thing| wanted.contains(&thing.id);
                 let page = |view: &View| merged(view, &BY_KIND, &[0, 1], team, &part, keep);
-                let Page { items, next } = world.store.read(world.org, page).unwrap();
+                let Page { items, next } = world.store.read_now(world.org, page).unwrap();
                 found.extend(items.iter().map(|thing| thing.id));
                 match next {
                     Some(next) => part.after = Some(next),

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::leftovers::{self, LeftMember};
 use super::team::{Team, fetch_team, must_exist};
 use super::wakes;
-use crate::api::{Input, Removed, Req, Route};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::auth::MEMBER;
 use crate::base::{Error, Field, HttpUrl, Id, List, Name, Result, Sealed, Skill, StableKey, Time};
 use crate::outbox::{EventType, publish};
 use crate::outside::webhook;
@@ -160,6 +160,12 @@ struct TeamAgent {
     hired_at: Time,
 }
 
+impl Output for TeamAgent {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
 /// The same with the secret its wakes are signed with, where that was just made.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -167,6 +173,18 @@ pub struct TeamAgentMade {
     #[serde(flatten)]
     agent: TeamAgent,
     wake_secret: Option<String>,
+}
+
+impl Output for TeamAgentMade {
+    const MAY_SHOW_SECRET: bool = true;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.agent.id)
+    }
+
+    fn shows_secret(&self) -> bool {
+        self.wake_secret.is_some()
+    }
 }
 
 fn info(view: &View, member: Member) -> Result<TeamAgent> {
@@ -299,15 +317,13 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/agents";
     const ONE: &str = "/teams/{teamId}/agents/{agentId}";
     vec![
-        Route::list(ALL, Rule::Member, "team_agent.list", list).about("List a team's agents"),
-        Route::post(ALL, Rule::Member, "team_agent.create", hire)
-            .about("Take an agent into a team")
-            .shows_secret("wakeSecret"),
-        Route::get(ONE, Rule::Member, "team_agent.show", show).about("Show an agent of a team"),
-        Route::patch(ONE, Rule::Member, "team_agent.update", change)
-            .about("Change what an agent is in a team, what it can do or where it is woken")
-            .shows_secret("wakeSecret"),
-        Route::delete(ONE, Rule::Member, "team_agent.delete", remove)
+        Route::get(ALL, MEMBER, "team_agent.list", op::list(list)).about("List a team's agents"),
+        Route::post(ALL, MEMBER, "team_agent.create", op::write(hire))
+            .about("Take an agent into a team"),
+        Route::get(ONE, MEMBER, "team_agent.show", op::read(show)).about("Show an agent of a team"),
+        Route::patch(ONE, MEMBER, "team_agent.update", op::write(change))
+            .about("Change what an agent is in a team, what it can do or where it is woken"),
+        Route::delete(ONE, MEMBER, "team_agent.delete", op::write(remove))
             .about("Take an agent out of a team"),
     ]
 }

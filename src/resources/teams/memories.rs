@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::leftovers::remove_first;
 use super::members::{Member, fetch_member};
 use super::team::{Team, must_exist};
-use crate::api::{Input, Removed, Req, Resource, Route};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, List, Result, Skill, Time};
 use crate::outbox::{Settings, Sweep, Swept, remove_due};
 use crate::store::{AnyIndex, Index, Order, Page, Record, TableInfo, Tx, View};
@@ -46,6 +46,12 @@ pub struct Memory {
     /// When it was deleted or superseded; nobody sees it from then on.
     #[serde(skip)]
     pub retired_at: Option<Time>,
+}
+
+impl Output for Memory {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 /// Live memories, in the order of their keys: recall reads no others, however many there are.
@@ -189,11 +195,11 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/agents/{agentId}/memories";
     const ONE: &str = "/teams/{teamId}/agents/{agentId}/memories/{memoryId}";
     vec![
-        Route::list(ALL, Rule::Member, "memory.list", list)
+        Route::get(ALL, MEMBER, "memory.list", op::list(list))
             .about("Recall what an agent remembers, newest first"),
-        Route::post(ALL, Rule::Member, "memory.create", create)
+        Route::post(ALL, MEMBER, "memory.create", op::write(create))
             .about("Remember something, perhaps in the place of an older memory"),
-        Route::delete(ONE, Rule::Member, "memory.delete", remove)
+        Route::delete(ONE, MEMBER, "memory.delete", op::write(remove))
             .about("Take a memory out of an agent's recall"),
     ]
 }
@@ -316,7 +322,7 @@ mod tests {
         world.store.write_now(world.org, move |tx| forget(tx, &settings)).unwrap();
         let there = |id| {
             let get = |view: &View| view.get::<Memory>(&(ann.0, ann.1, id));
-            world.store.read(world.org, get).unwrap().is_some()
+            world.store.read_now(world.org, get).unwrap().is_some()
         };
         assert_eq!([old, new, newest].map(there), [false, true, true]);
         world.assert_sound(RESOURCE.tables);

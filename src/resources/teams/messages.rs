@@ -13,8 +13,8 @@ use super::members::{self, Member, fetch_member};
 use super::tasks::{self, Claim, Task, fetch_if_named, fetch_task};
 use super::team::{Team, fetch_team, must_exist};
 use super::wakes::{self, Cause};
-use crate::api::{Input, Req, Route};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Req, ResourceRef, Route, op};
+use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, Issue, Result, Time, Title};
 use crate::outbox::{EventType, publish};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, Tx, View};
@@ -85,6 +85,12 @@ pub struct Message {
     pub read_at: Option<Time>,
     /// When it was written.
     pub created_at: Time,
+}
+
+impl Output for Message {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 /// Messages by box: an agent's (its mail), or the humans' (none); the read ones apart, so that the
@@ -340,21 +346,26 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/messages";
     const ONE: &str = "/teams/{teamId}/messages/{messageId}";
     vec![
-        Route::list(ALL, Rule::Member, "message.list", list).about("List a team's messages"),
-        Route::post(ALL, Rule::Member, "message.create", send)
+        Route::get(ALL, MEMBER, "message.list", op::list(list)).about("List a team's messages"),
+        Route::post(ALL, MEMBER, "message.create", op::write(send))
             .about("Write to an agent, or leave a note on a task"),
-        Route::get(ONE, Rule::Member, "message.show", show).about("Show a message"),
-        Route::patch(ONE, Rule::Member, "message.update", open)
+        Route::get(ONE, MEMBER, "message.show", op::read(show)).about("Show a message"),
+        Route::patch(ONE, MEMBER, "message.update", op::write(open))
             .about("Mark a message to the humans read; mail to agents stays as it is"),
         Route::post(
             "/teams/{teamId}/messages/{messageId}/consume",
-            Rule::Member,
+            MEMBER,
             "message.consume",
-            consume,
+            op::write(consume),
         )
         .about("Mark an agent's mail, or a note on its task, read by that agent"),
-        Route::post("/teams/{teamId}/inbox", Rule::Member, "inbox_message.create", send_to_humans)
-            .about("Write to the humans"),
+        Route::post(
+            "/teams/{teamId}/inbox",
+            MEMBER,
+            "inbox_message.create",
+            op::write(send_to_humans),
+        )
+        .about("Write to the humans"),
     ]
 }
 

@@ -10,8 +10,8 @@ use super::leftovers::remove_first;
 use super::members::{self, Member, fetch_member};
 use super::tasks::{Task, fetch_task};
 use super::team::{Spending, Team, fetch_team, must_exist};
-use crate::api::{Input, Req, Resource, Route};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::MEMBER;
 use crate::base::{Description, Id, Result, Time, Usd};
 use crate::outbox::{EventType, publish};
 use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
@@ -55,6 +55,12 @@ pub struct Run {
     pub task_id: Option<Id<Task>>,
     /// When it was told.
     pub created_at: Time,
+}
+
+impl Output for Run {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 impl Record for Run {
@@ -162,9 +168,9 @@ pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
 fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/agents/{agentId}/runs";
     vec![
-        Route::list(ALL, Rule::Member, "run.list", list)
+        Route::get(ALL, MEMBER, "run.list", op::list(list))
             .about("List an agent's runs, newest first"),
-        Route::post(ALL, Rule::Member, "run.create", create)
+        Route::post(ALL, MEMBER, "run.create", op::write(create))
             .about("Note a run of an agent that is over, and what it cost"),
     ]
 }

@@ -9,8 +9,8 @@ use super::lists::merged;
 use super::members::{Member, fetch_member, scrum_master};
 use super::team::{Team, must_exist};
 use super::wakes::{self, Cause};
-use crate::api::{Input, Req, Route};
-use crate::auth::{Rule, User};
+use crate::api::{Input, Output, Req, ResourceRef, Route, op};
+use crate::auth::{MEMBER, User};
 use crate::base::{Error, Field, Id, Int, Result, Text, Time, Title};
 use crate::store::{AnyIndex, Index, Order, Page, Part, Record, Source, Tx, View};
 
@@ -76,6 +76,12 @@ pub struct Task {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+}
+
+impl Output for Task {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 impl Task {
@@ -390,12 +396,12 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/tasks";
     const ONE: &str = "/teams/{teamId}/tasks/{taskId}";
     vec![
-        Route::list(ALL, Rule::Member, "task.list", list).about("List a team's tasks"),
-        Route::post(ALL, Rule::Member, "task.create", create)
+        Route::get(ALL, MEMBER, "task.list", op::list(list)).about("List a team's tasks"),
+        Route::post(ALL, MEMBER, "task.create", op::write(create))
             .about("Make a task; without an assignee the whole team sees it as free"),
-        Route::get(ONE, Rule::Member, "task.show", show).about("Show a task"),
-        Route::patch(ONE, Rule::Member, "task.update", change).about("Change a task"),
-        Route::post("/teams/{teamId}/tasks/{taskId}/claim", Rule::Member, "task.claim", claim)
+        Route::get(ONE, MEMBER, "task.show", op::read(show)).about("Show a task"),
+        Route::patch(ONE, MEMBER, "task.update", op::write(change)).about("Change a task"),
+        Route::post("/teams/{teamId}/tasks/{taskId}/claim", MEMBER, "task.claim", op::write(claim))
             .about("Take a task for an agent; one of many that try gets it"),
     ]
 }

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leftovers;
-use crate::api::{Input, Removed, Req, Route};
-use crate::auth::Rule;
+use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Error, Field, Id, Name, Result, Slug, Time, Usd};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
 
@@ -133,6 +133,12 @@ struct TeamInfo {
     updated_at: Time,
 }
 
+impl Output for TeamInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
 /// What a team may spend in a calendar month (UTC), and what it has spent in this one.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -214,11 +220,12 @@ pub fn remove(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Removed> {
 /// The routes of teams themselves.
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::list("/teams", Rule::Member, "team.list", list).about("List the teams"),
-        Route::post("/teams", Rule::Member, "team.create", create).about("Make a team"),
-        Route::get("/teams/{teamId}", Rule::Member, "team.show", show).about("Show a team"),
-        Route::patch("/teams/{teamId}", Rule::Member, "team.update", change).about("Change a team"),
-        Route::delete("/teams/{teamId}", Rule::Admin, "team.delete", remove)
+        Route::get("/teams", MEMBER, "team.list", op::list(list)).about("List the teams"),
+        Route::post("/teams", MEMBER, "team.create", op::write(create)).about("Make a team"),
+        Route::get("/teams/{teamId}", MEMBER, "team.show", op::read(show)).about("Show a team"),
+        Route::patch("/teams/{teamId}", MEMBER, "team.update", op::write(change))
+            .about("Change a team"),
+        Route::delete("/teams/{teamId}", ADMIN, "team.delete", op::write(remove))
             .about("Delete a team with everything in it"),
     ]
 }

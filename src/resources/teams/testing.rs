@@ -109,7 +109,7 @@ pub fn take(world: &World, team: Id<Team>, agent: Id<Member>) -> Vec<Wake> {
 
 /// What happened, oldest first.
 pub fn events(world: &World) -> Vec<LogEntry> {
-    world.store.read(world.org, |view| view.all(Source::TABLE, &())).unwrap()
+    world.store.read_now(world.org, |view| view.all(Source::TABLE, &())).unwrap()
 }
 
 /// The types of what happened, oldest first.

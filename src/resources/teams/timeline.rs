@@ -9,8 +9,8 @@ use serde_json::json;
 use super::leftovers::remove_first;
 use super::members::{self, Member, fetch_member};
 use super::team::{Team, fetch_team, must_exist};
-use crate::api::{Input, Req, Resource, Route};
-use crate::auth::{Rule, User};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{MEMBER, User};
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::outbox::{EventType, publish};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
@@ -69,6 +69,12 @@ pub struct TimelineEntry {
     pub created_by: Id<User>,
     /// When.
     pub created_at: Time,
+}
+
+impl Output for TimelineEntry {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 /// Entries by kind; each team's stand together in it.
@@ -163,9 +169,9 @@ pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
 fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/timeline";
     vec![
-        Route::list(ALL, Rule::Member, "timeline_entry.list", list)
+        Route::get(ALL, MEMBER, "timeline_entry.list", op::list(list))
             .about("List what is on a team's timeline, newest first"),
-        Route::post(ALL, Rule::Member, "timeline_entry.create", create)
+        Route::post(ALL, MEMBER, "timeline_entry.create", op::write(create))
             .about("Put something on a team's timeline"),
     ]
 }

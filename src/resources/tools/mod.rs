@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::environments::{self, Environment};
-use crate::api::{Input, Removed, Req, Resource, Route, Scope};
-use crate::auth::{Caller, Rule, User};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::auth::{Caller, MEMBER, User};
 use crate::base::{
     Description, Error, Field, Id, Issue, JsonMap, Name, Prompt, Result, Text, Time, Version,
 };
@@ -63,6 +63,12 @@ pub struct Tool {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+}
+
+impl Output for Tool {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 static BY_KIND: Index<Tool, ToolKind> =
@@ -310,19 +316,24 @@ fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Removed> {
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::list("/tools", Rule::Member, "tool.list", list)
+        Route::get("/tools", MEMBER, "tool.list", op::list(list))
             .about("List tools, perhaps of one type"),
-        Route::post("/tools", Rule::Member, "tool.create", create).about("Make a tool"),
-        Route::list("/tools/types", Rule::Member, "tool_type.list", types::list)
+        Route::post("/tools", MEMBER, "tool.create", op::write(create)).about("Make a tool"),
+        Route::get("/tools/types", MEMBER, "tool_type.list", op::list(types::list))
             .about("List the types of tools that are known"),
-        Route::get("/tools/{toolId}", Rule::Member, "tool.show", show).about("Show a tool"),
-        Route::patch("/tools/{toolId}", Rule::Member, "tool.update", change)
-            .scope(Scope::Wherever(is_here))
+        Route::get("/tools/{toolId}", MEMBER, "tool.show", op::read(show)).about("Show a tool"),
+        Route::patch("/tools/{toolId}", MEMBER, "tool.update", op::write(change))
+            .scope(Scope::InferFromPath(is_here))
             .about("Change a tool, and the environments that shall use the resulting version"),
-        Route::delete("/tools/{toolId}", Rule::Member, "tool.delete", remove)
+        Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(remove))
             .about("Delete a tool with its versions and the references to it"),
-        Route::list("/tools/{toolId}/versions", Rule::Member, "tool_version.list", versions::list)
-            .about("List what a tool was under each of its versions"),
+        Route::get(
+            "/tools/{toolId}/versions",
+            MEMBER,
+            "tool_version.list",
+            op::list(versions::list),
+        )
+        .about("List what a tool was under each of its versions"),
     ]
 }
 

@@ -185,7 +185,7 @@ fn a_tool_is_found_in_its_own_organization_alone() {
     let world = World::new();
     let (other, eve) = world.other_org("other");
     let made = make(&world, json!({"name": "T", "type": "http"})).unwrap();
-    let here = |org, id: String| world.store.read(org, |view| is_here(view, &[id])).unwrap();
+    let here = |org, id: String| world.store.read_now(org, |view| is_here(view, &[id])).unwrap();
     assert!(here(world.org, made.id.to_string()));
     assert!(!here(other, made.id.to_string()));
     assert!(!here(world.org, "no id".into()));
@@ -224,7 +224,7 @@ fn deleting_a_tool_deletes_its_versions_however_many() {
     world.store.write_now(world.org, many).unwrap();
     world.write(remove, id, ()).unwrap();
     let left = |view: &View| view.all(Source::<ToolVersion>::TABLE, &());
-    assert_eq!(world.store.read(world.org, left).unwrap().len(), 1);
+    assert_eq!(world.store.read_now(world.org, left).unwrap().len(), 1);
     assert_eq!(versions_of(&world, other).len(), 1);
     assert_eq!(world.write(remove, id, ()).unwrap_err().kind(), Kind::NotFound);
     world.assert_sound(RESOURCE.tables);

@@ -16,7 +16,7 @@ fn a_unique_key_moves_between_records_in_one_transaction() {
             tx.insert(&note(3, "y", ""))
         })
         .unwrap();
-    let found = store.read(org(1), |view| view.find(&BY_NAME, &"x".into())).unwrap();
+    let found = store.read_now(org(1), |view| view.find(&BY_NAME, &"x".into())).unwrap();
     assert_eq!(found, Some(note(2, "x", "")));
     assert_sound(&store);
 }
@@ -34,7 +34,7 @@ fn a_removed_record_can_be_added_again_in_the_same_transaction() {
             tx.remove(&note(2, "z", "u"))
         })
         .unwrap();
-    let all = store.read(org(1), |view| view.all::<Note>(Source::TABLE, &())).unwrap();
+    let all = store.read_now(org(1), |view| view.all::<Note>(Source::TABLE, &())).unwrap();
     assert_eq!(all, [note(1, "x", "u")]);
     assert_sound(&store);
 }
@@ -52,8 +52,9 @@ fn a_refused_record_leaves_nothing_behind_in_a_transaction_that_goes_on() {
             tx.insert(&note(2, "y", "v"))
         })
         .unwrap();
-    let count =
-        |tag: &str| store.read(org(1), |view| view.count(&BY_TAG, &tag.to_string(), 9)).unwrap();
+    let count = |tag: &str| {
+        store.read_now(org(1), |view| view.count(&BY_TAG, &tag.to_string(), 9)).unwrap()
+    };
     assert_eq!([count("t"), count("u"), count("v")], [1, 0, 1]);
     assert_sound(&store);
 }
@@ -67,7 +68,7 @@ fn a_refused_transaction_leaves_nothing_behind() {
         tx.insert(&note(3, "x", ""))
     });
     assert_eq!(refused.unwrap_err().code(), "name_taken");
-    assert_eq!(store.read(org(1), |view| view.get::<Note>(&2)).unwrap(), None);
+    assert_eq!(store.read_now(org(1), |view| view.get::<Note>(&2)).unwrap(), None);
     assert_sound(&store);
 }
 
@@ -86,7 +87,7 @@ fn a_copy_that_is_not_what_is_stored_replaces_and_removes_nothing() {
             Ok(())
         })
         .unwrap();
-    assert_eq!(store.read(org(1), |view| view.get(&1)).unwrap(), Some(note(1, "x", "u")));
+    assert_eq!(store.read_now(org(1), |view| view.get(&1)).unwrap(), Some(note(1, "x", "u")));
     assert_sound(&store);
 }
 
@@ -101,7 +102,7 @@ fn put_adds_or_replaces() {
         })
         .unwrap();
     store.write_now(org(1), |tx| tx.put(&note(2, "z", ""))).unwrap();
-    let all = store.read(org(1), |view| view.all::<Note>(Source::TABLE, &())).unwrap();
+    let all = store.read_now(org(1), |view| view.all::<Note>(Source::TABLE, &())).unwrap();
     assert_eq!(all, [note(1, "y", ""), note(2, "z", "")]);
     assert_sound(&store);
 }
@@ -202,7 +203,7 @@ fn transactions_at_the_same_time_are_as_if_one_came_after_the_other() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>()
     });
     assert_eq!(named, ROUNDS, "one first in each round");
-    let counted = store.read(org(1), |view| view.fetch::<Note>(&0)).unwrap();
+    let counted = store.read_now(org(1), |view| view.fetch::<Note>(&0)).unwrap();
     assert_eq!(counted.name.unwrap(), (THREADS * ROUNDS).to_string());
     assert_sound(&store);
 }
@@ -213,7 +214,7 @@ fn a_secret_opens_only_in_the_field_of_the_record_it_was_sealed_for() {
     let seal = |tx: &mut Tx| Ok(tx.seal::<Note>(&1, "name", "sesame"));
     let sealed = store.write_now(org(1), seal).unwrap();
     let unseal = |org, id, field| {
-        store.read(org, |view| view.unseal::<Note>(&id, field, &sealed)).map_err(|e| e.kind())
+        store.read_now(org, |view| view.unseal::<Note>(&id, field, &sealed)).map_err(|e| e.kind())
     };
     assert_eq!(unseal(org(1), 1, "name"), Ok("sesame".into()));
     assert_eq!(unseal(org(2), 1, "name"), Err(Kind::Internal));

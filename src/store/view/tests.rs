@@ -75,10 +75,10 @@ fn parts_are_exact(view: &View, there: &[u32]) -> Result<()> {
 #[test]
 fn parts_of_a_list_join_to_the_whole_and_name_a_next_exactly_when_something_follows() {
     let store = store();
-    store.read(org(1), |view| parts_are_exact(view, &[])).unwrap();
+    store.read_now(org(1), |view| parts_are_exact(view, &[])).unwrap();
     keep(&store, &ten());
     let all: Vec<_> = (0..10).collect();
-    store.read(org(1), |view| parts_are_exact(view, &all)).unwrap();
+    store.read_now(org(1), |view| parts_are_exact(view, &all)).unwrap();
 }
 
 /// The ids of a list's parts, one by one.
@@ -92,7 +92,8 @@ fn in_parts<R: Record<Key = u32>>(
     let mut parts = Vec::new();
     let mut part = Part { limit, after: None };
     loop {
-        let page = store.read(org(1), |view| view.page(source(), &(), order, &part, keep)).unwrap();
+        let page =
+            store.read_now(org(1), |view| view.page(source(), &(), order, &part, keep)).unwrap();
         parts.push(page.items.iter().map(Record::key).collect());
         match page.next {
             Some(next) => part.after = Some(next),
@@ -182,7 +183,7 @@ fn a_position_that_no_record_of_the_list_can_have_is_400() {
     keep(&store, &ten());
     let bad = |source: Source<Note>, prefix: Option<&str>, after: &[u8]| {
         let part = Part { limit: 5, after: Some(after.to_vec()) };
-        let page = store.read(org(1), |view| match prefix {
+        let page = store.read_now(org(1), |view| match prefix {
             None => view.page(source, &(), Order::Ascending, &part, |_| true),
             Some(prefix) => {
                 view.page(source, &prefix.to_string(), Order::Descending, &part, |_| true)
@@ -212,7 +213,7 @@ fn a_list_goes_on_where_the_record_it_stopped_at_was_removed() {
     let page = |after| {
         let part = Part { limit: 3, after };
         let page = |view: &View| view.page(&BY_TAG, &(), Order::Descending, &part, |_| true);
-        store.read(org(1), page).unwrap()
+        store.read_now(org(1), page).unwrap()
     };
     let first = page(None);
     assert_eq!(first.items.iter().map(|note| note.id).collect::<Vec<_>>(), [9, 7, 5]);

@@ -94,7 +94,7 @@ fn a_look_into_the_index_finds_what_going_through_all_versions_would() {
                 interval.contains(text.0) && (text.1 == "generic" || Some(text.1) == model)
             };
             let expected = all.iter().filter(counts).max().map(|(numbers, _)| *numbers);
-            let found = world.store.read(world.org, |view| meant(view, &id, &selector, model));
+            let found = world.store.read_now(world.org, |view| meant(view, &id, &selector, model));
             let found = found.unwrap().map(|row| row.version.numbers());
             assert_eq!(found, expected, "{range} {model:?}");
         }

@@ -137,7 +137,7 @@ pub fn rows(world: &World) -> [usize; 6] {
             view.count(Source::<super::drafts::Draft>::TABLE, &(), usize::MAX)?,
         ])
     };
-    world.store.read(world.org, count).unwrap()
+    world.store.read_now(world.org, count).unwrap()
 }
 
 /// The caller, as operations know them.

@@ -163,7 +163,7 @@ fn what_was_published_is_told() {
     prompt(&world, "p", "1.0.0", "x");
     let told = |event_type: EventType| {
         let first = |view: &View| view.first(&BY_TYPE, &(event_type as u8), Order::Descending);
-        let entry: LogEntry = world.store.read(world.org, first).unwrap().unwrap();
+        let entry: LogEntry = world.store.read_now(world.org, first).unwrap().unwrap();
         entry.payload.0
     };
     let payload = told(EventType::RegistryArtifactPublished);
@@ -216,7 +216,8 @@ fn a_compiled_text_compiles_to_itself() {
     promptlet(&world, "tone", "1.0.0", "\\{{ {{a}} }}");
     let made = prompt(&world, "p", "1.0.0", "\\{{ import \"tone\" }} {{ import \"tone\" }}");
     let id = ArtifactId::named(&registry, None, "p").unwrap();
-    let again = world.store.read(world.org, |view| compile(view, &id, &generic(), &made.compiled));
+    let again =
+        world.store.read_now(world.org, |view| compile(view, &id, &generic(), &made.compiled));
     let again = again.unwrap().compilation;
     assert_eq!((again.text, again.imports.len()), (made.compiled, 0));
 }

@@ -9,7 +9,7 @@ use crate::store::{Order, Record};
 
 fn findings(world: &World) -> Vec<String> {
     let mut findings = Findings::default();
-    world.store.read(world.org, |view| check(view, &mut findings)).unwrap();
+    world.store.read_now(world.org, |view| check(view, &mut findings)).unwrap();
     findings.messages
 }
 

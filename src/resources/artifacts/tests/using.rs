@@ -61,7 +61,7 @@ fn uses(world: &World, variable: &str) -> Vec<String> {
             Ok(Step::More)
         })
     };
-    world.store.read(world.org, read).unwrap();
+    world.store.read_now(world.org, read).unwrap();
     uses
 }
 
@@ -238,7 +238,7 @@ fn known_and_true(world: &World) -> [Vec<String>; 2] {
         known.sort();
         Ok([known, found.into_iter().collect()])
     };
-    world.store.read(world.org, read).unwrap()
+    world.store.read_now(world.org, read).unwrap()
 }
 
 #[test]

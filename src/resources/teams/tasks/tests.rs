@@ -252,7 +252,7 @@ fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
         let now = world.read(show, (crew, task.id), ()).unwrap();
         assert_eq!(now.assignee_agent_id.is_none(), !task.is_closed(), "{:?}", task.status);
         // Whoever has left has no business any more.
-        let business = world.store.read(world.org, |view| responsible(view, &now)).unwrap();
+        let business = world.store.read_now(world.org, |view| responsible(view, &now)).unwrap();
         assert_eq!(business.map(|member| member.id), Some(master));
     }
     world.assert_sound(RESOURCE.tables);

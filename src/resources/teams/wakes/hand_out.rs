@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Dropped, Wake, WakeReason, about_the_same, join};
-use crate::api::{Input, Look, Req};
+use crate::api::{Input, Look, Output, Req};
 use crate::base::{Id, List, Result};
 use crate::resources::teams::members::{Member, fetch_member};
 use crate::resources::teams::messages;
@@ -45,6 +45,8 @@ impl Input for Ack {}
 pub struct Acked {
     acknowledged: usize,
 }
+
+impl Output for Acked {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 

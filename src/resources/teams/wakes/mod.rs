@@ -17,8 +17,8 @@ use super::members::Member;
 use super::messages::Message;
 use super::tasks::Task;
 use super::team::Team;
-use crate::api::Route;
-use crate::auth::Rule;
+use crate::api::{Output, ResourceRef, Route, op};
+use crate::auth::MEMBER;
 use crate::base::{Id, Result, Time};
 use crate::outbox::LogEntry;
 use crate::store::{AnyIndex, Index, Record, Tx, View};
@@ -80,6 +80,12 @@ pub struct Wake {
     /// Whether there is a task in the outbox that posts it.
     #[serde(skip)]
     posting: bool,
+}
+
+impl Output for Wake {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
 }
 
 /// The wakes of an agent that are about the same: those of a task, or a peer, for one reason. A
@@ -230,20 +236,18 @@ fn about_the_same(view: &View, wake: &Wake) -> Result<Vec<Wake>> {
 /// The routes of wakes.
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::wait(
+        Route::get(
             "/teams/{teamId}/agents/{agentId}/wakes",
-            Rule::Member,
+            MEMBER,
             "wake.take",
-            "wake",
-            hand_out::look,
-            hand_out::take,
+            op::take("wake", hand_out::look, hand_out::take),
         )
         .about("Hand out an agent's wakes, oldest first, each for 60 seconds"),
         Route::post(
             "/teams/{teamId}/agents/{agentId}/wakes/ack",
-            Rule::Member,
+            MEMBER,
             "wake.acknowledge",
-            hand_out::acknowledge,
+            op::write(hand_out::acknowledge),
         )
         .about("Acknowledge wakes, so that they do not come back"),
     ]

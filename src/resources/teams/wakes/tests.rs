@@ -47,7 +47,7 @@ fn consume(world: &World, message: &Message, agent: Id<Member>) {
 }
 
 fn dropped(world: &World) -> u64 {
-    world.store.read(world.org, dropped_wakes).unwrap()
+    world.store.read_now(world.org, dropped_wakes).unwrap()
 }
 
 fn ids(wakes: &[Wake]) -> Vec<Id<Wake>> {
@@ -435,7 +435,7 @@ fn a_removed_agents_wakes_go_with_it() {
     message(&world, crew, json!({"body": "x", "toAgentId": ann}));
     let mut listener = world.store.signals().listen(ann.uuid());
     world.write(members::remove, (crew, ann), ()).unwrap();
-    let left = world.store.read(world.org, |view| view.count(Source::<Wake>::TABLE, &(), 10));
+    let left = world.store.read_now(world.org, |view| view.count(Source::<Wake>::TABLE, &(), 10));
     assert_eq!(left.unwrap(), 0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let heard =

@@ -31,11 +31,11 @@ fn set_url(world: &World, at: (Id<Team>, Id<Member>), url: Value) {
 }
 
 fn tasks(world: &World) -> Vec<Task> {
-    world.store.read(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
+    world.store.read_now(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
 }
 
 fn wakes(world: &World) -> Vec<Wake> {
-    world.store.read(world.org, |view| view.all(Source::TABLE, &())).unwrap()
+    world.store.read_now(world.org, |view| view.all(Source::TABLE, &())).unwrap()
 }
 
 fn answer(status: u16) -> Result<Answer, Failure> {
@@ -121,7 +121,7 @@ fn a_wake_is_posted_signed_and_a_2xx_acknowledges_it() {
         },
     });
     assert_eq!(body, expected);
-    let key = world.store.read(world.org, |view| {
+    let key = world.store.read_now(world.org, |view| {
         members::wake_key(view, &members::fetch_member(view, ann.0, ann.1)?)
     });
     let now = world.store.moment().now().secs();

@@ -5,8 +5,6 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use hyper::header::{HeaderMap, HeaderValue};
-
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
@@ -19,7 +17,7 @@ type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 const SIGN_INS_A_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
 
 /// The buckets of everybody.
-pub struct Limits {
+pub struct RateLimits {
     rate: u32,
     credentials: Option<Keyed<[u8; 32]>>,
     addresses: Option<Keyed<IpAddr>>,
@@ -32,7 +30,7 @@ struct SignIns {
     known: Keyed<(String, IpAddr)>,
 }
 
-impl Limits {
+impl RateLimits {
     /// `rate` requests a second, twice that at once; 0 for no limit.
     pub fn new(rate: u32) -> Self {
         fn usual<K: Hash + Eq + Clone>(rate: u32) -> Option<Keyed<K>> {
@@ -43,7 +41,7 @@ impl Limits {
         fn sign_ins<K: Hash + Eq + Clone>() -> Keyed<K> {
             RateLimiter::hashmap(Quota::per_minute(SIGN_INS_A_MINUTE))
         }
-        Limits {
+        RateLimits {
             rate,
             credentials: usual(rate),
             addresses: usual(rate),
@@ -111,21 +109,6 @@ impl Limits {
     }
 }
 
-/// Adds to an answer which limit was reached, if one was (`RateLimit`, `RateLimit-Policy`).
-pub(super) fn tell(error: &Error, headers: &mut HeaderMap) {
-    let Some(Limit { name, quota, window_secs }) = error.reached() else { return };
-    let reset_secs = error.retry_after_secs().unwrap_or(1);
-    let told = [
-        ("ratelimit-policy", format!("\"{name}\";q={quota};w={window_secs}")),
-        ("ratelimit", format!("\"{name}\";r=0;t={reset_secs}")),
-    ];
-    for (name, value) in told {
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            headers.insert(name, value);
-        }
-    }
-}
-
 /// Takes from a bucket; the error is in how many seconds there will be something in it.
 fn take<K: Hash + Eq + Clone>(bucket: Option<&Keyed<K>>, key: &K) -> Result<(), u32> {
     let Some(bucket) = bucket else { return Ok(()) };
@@ -146,7 +129,7 @@ mod tests {
 
     #[test]
     fn twice_the_rate_may_come_at_once_and_each_credential_has_its_own() {
-        let limits = Limits::new(5);
+        let limits = RateLimits::new(5);
         let allowed = (0..100).filter(|_| limits.request(Some([1; 32]), HERE).is_ok()).count();
         assert!((10..12).contains(&allowed), "{allowed}");
         assert!(limits.request(Some([2; 32]), HERE).is_ok());
@@ -156,30 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn a_429_names_the_limit_that_was_reached() {
-        let limits = Limits::new(1);
-        let policy = |refused: Error| {
-            let mut headers = HeaderMap::new();
-            tell(&refused, &mut headers);
-            ["ratelimit-policy", "ratelimit"]
-                .map(|name| headers[name].to_str().unwrap().to_string())
-        };
-        let refused = |ask: &dyn Fn() -> Result<()>| (0..20).find_map(|_| ask().err()).unwrap();
-        let usual = refused(&|| limits.request(None, HERE));
-        assert_eq!(policy(usual), ["\"default\";q=1;w=1", "\"default\";r=0;t=1"]);
-        let sign_in = refused(&|| limits.sign_in("ada@acme.test", false, HERE));
-        assert_eq!(policy(sign_in), ["\"sign-in\";q=10;w=60", "\"sign-in\";r=0;t=6"]);
-    }
-
-    #[test]
     fn a_rate_of_zero_is_no_limit() {
-        let limits = Limits::new(0);
+        let limits = RateLimits::new(0);
         assert!((0..10_000).all(|_| limits.request(None, HERE).is_ok()));
     }
 
     #[test]
     fn a_stranger_cannot_lock_out_somebody_who_has_signed_in_from_there() {
-        let limits = Limits::new(0);
+        let limits = RateLimits::new(0);
         let tried = (0..20).filter(|_| limits.sign_in("ada@acme.test", false, THERE).is_ok());
         assert_eq!(tried.count(), 10);
         assert!(limits.sign_in("ada@acme.test", false, HERE).is_err());
@@ -192,7 +159,7 @@ mod tests {
 
     #[test]
     fn every_attempt_counts_also_those_that_make_an_address_known() {
-        let limits = Limits::new(0);
+        let limits = RateLimits::new(0);
         assert!(limits.sign_in("ada@acme.test", false, HERE).is_ok());
         let tried = (0..20).filter(|_| limits.sign_in("ada@acme.test", true, HERE).is_ok());
         assert_eq!(tried.count(), 9);

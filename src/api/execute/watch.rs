@@ -1,13 +1,13 @@
-//! Waiting for one thing to become another: a long poll by its `ETag`.
+//! Waiting for one thing to become another, by its tag.
 
 use std::time::Duration;
 
-use hyper::Response;
 use tokio::time::{Instant, sleep_until};
 
-use super::Reply;
-use super::gate::Passing;
-use crate::api::{Named, WatchAction, Watched};
+use super::context::RequestContext;
+use super::response::Response;
+use crate::api::action::{WatchAction, Watched};
+use crate::api::scope::OrgHint;
 use crate::base::Result;
 use crate::store::ACCESS;
 
@@ -16,39 +16,40 @@ use crate::store::ACCESS;
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// Answers a route that watches: at once, or, while the thing is what the caller says they have,
-/// as soon as it is another; 304 at the end. Nobody is let on who lost the right to read it.
+/// as soon as it is another; not modified at the end. Nobody is let on who lost the right to read it.
 ///
 /// A look does not read the thing if its tag is known, and nothing of it is held while somebody
 /// waits: thousands may wait for a long text.
-pub(super) async fn watch(
-    passing: &Passing<'_>,
+pub async fn watch(
+    context: &RequestContext<'_>,
     operation: &dyn WatchAction,
-    named: &Named,
-) -> Result<Response<Reply>> {
-    let shared = &passing.context.shared;
+    hint: &OrgHint,
+) -> Result<Response> {
+    let (executor, preconditions) = (context.executor, &context.request.preconditions);
     let look = || {
-        passing.read(named, |view, who| {
+        context.read(hint, |view, who| {
             let Watched { topic, mark } = operation.look(view, who)?;
             let make = || operation.read(view, who).map(|answer| answer.body);
-            let (tag, other) = shared.answer(mark, |tag| passing.has(tag), make)?;
+            let (tag, other) =
+                executor.contents.answer(mark, |tag| preconditions.has(tag), make)?;
             Ok((topic, tag, other))
         })
     };
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let mut stopping = passing.context.stopping.clone();
+    let mut stopping = executor.stopping.clone();
     let mut listening = None;
     loop {
-        let (topic, tag, other) = look()?;
+        let (topic, tag, other) = look().await?;
         let now = Instant::now();
         if other.is_some() || now >= until || *stopping.borrow() {
-            return Ok(passing.tagged(&tag, other));
+            return Ok(Response::tagged(tag, other));
         }
         let (listener, access) = match &mut listening {
             Some((to, listener, access)) if *to == topic => (listener, access),
             // Looked again after listening began, so that nothing is missed between the two.
             _ => {
-                let signals = passing.context.store.signals();
-                listening = Some((topic, signals.listen(topic), signals.listen(ACCESS)));
+                let listen = |topic| executor.coordination.listen(topic);
+                listening = Some((topic, listen(topic), listen(ACCESS)));
                 continue;
             }
         };

@@ -5,36 +5,36 @@
 //! decided here: they are looked up for those alone who may read the thing at that moment.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::gate::etag;
+use super::etag::Etag;
 use crate::base::Result;
 
 /// At most 16 MiB of answers are held, the one read last in any case: a few thousand prompts as
 /// most teams have them, or a dozen of the largest.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// At most 10,000 tags: a megabyte. Beyond, all are forgotten and made again.
+/// At most 10,000 tags: half a megabyte. Beyond, all are forgotten and made again.
 const MAX_TAGS: usize = 10_000;
 
 /// What is kept.
 #[derive(Default)]
-pub struct Shared(Mutex<Kept>);
+pub struct ContentCache(Mutex<Contents>);
 
 #[derive(Default)]
-struct Kept {
+struct Contents {
     bodies: HashMap<Uuid, Bytes>,
     /// Their marks, the oldest first.
     order: VecDeque<Uuid>,
     /// Their bytes together.
     bytes: usize,
-    tags: HashMap<Uuid, Arc<str>>,
+    tags: HashMap<Uuid, Etag>,
 }
 
-impl Shared {
+impl ContentCache {
     /// The tag of the answer with this mark, and the answer itself, unless `has` says of its tag
     /// that it is not wanted.
     ///
@@ -43,12 +43,12 @@ impl Shared {
     pub fn answer(
         &self,
         mark: Uuid,
-        has: impl Fn(&str) -> bool,
+        has: impl Fn(&Etag) -> bool,
         make: impl FnOnce() -> Result<Vec<u8>>,
-    ) -> Result<(Arc<str>, Option<Bytes>)> {
+    ) -> Result<(Etag, Option<Bytes>)> {
         let (tag, body) = {
             let kept = self.0.lock().expect("nobody panics holding it");
-            (kept.tags.get(&mark).cloned(), kept.bodies.get(&mark).cloned())
+            (kept.tags.get(&mark).copied(), kept.bodies.get(&mark).cloned())
         };
         if let Some(tag) = tag {
             if has(&tag) {
@@ -59,14 +59,14 @@ impl Shared {
             }
         }
         let body = Bytes::from(make()?);
-        let tag: Arc<str> = etag(&body).into();
-        self.0.lock().expect("nobody panics holding it").keep(mark, tag.clone(), body.clone());
+        let tag = Etag::of(&body);
+        self.0.lock().expect("nobody panics holding it").keep(mark, tag, body.clone());
         Ok(if has(&tag) { (tag, None) } else { (tag, Some(body)) })
     }
 }
 
-impl Kept {
-    fn keep(&mut self, mark: Uuid, tag: Arc<str>, body: Bytes) {
+impl Contents {
+    fn keep(&mut self, mark: Uuid, tag: Etag, body: Bytes) {
         if self.tags.len() == MAX_TAGS {
             self.tags.clear();
         }
@@ -89,38 +89,38 @@ mod tests {
     use super::*;
 
     /// The body of an answer that nobody has; how often it was made is counted.
-    fn body(shared: &Shared, mark: u128, bytes: usize, made: &mut usize) -> Bytes {
+    fn body(cache: &ContentCache, mark: u128, bytes: usize, made: &mut usize) -> Bytes {
         let make = || {
             *made += 1;
             Ok(vec![mark as u8; bytes])
         };
-        shared.answer(Uuid::from_u128(mark), |_| false, make).unwrap().1.unwrap()
+        cache.answer(Uuid::from_u128(mark), |_| false, make).unwrap().1.unwrap()
     }
 
     #[test]
     fn an_answer_is_made_once_and_its_tag_outlives_it() {
-        let (shared, mut made) = (Shared::default(), 0);
+        let (cache, mut made) = (ContentCache::default(), 0);
         for mark in [1, 1, 2, 1] {
-            assert_eq!(body(&shared, mark, 3, &mut made), vec![mark as u8; 3]);
+            assert_eq!(body(&cache, mark, 3, &mut made), vec![mark as u8; 3]);
         }
         assert_eq!(made, 2);
         // One that fills all the room puts the others out, but not itself.
         for _ in 0..2 {
-            body(&shared, 3, MAX_BYTES + 1, &mut made);
+            body(&cache, 3, MAX_BYTES + 1, &mut made);
         }
         assert_eq!(made, 3);
-        let unwanted = shared.answer(Uuid::from_u128(1), |_| true, || unreachable!("it is known"));
-        assert_eq!(unwanted.unwrap(), (etag(&[1; 3]).into(), None));
-        body(&shared, 1, 3, &mut made);
+        let unwanted = cache.answer(Uuid::from_u128(1), |_| true, || unreachable!("it is known"));
+        assert_eq!(unwanted.unwrap(), (Etag::of(&[1; 3]), None));
+        body(&cache, 1, 3, &mut made);
         assert_eq!(made, 4);
     }
 
     #[test]
     fn the_room_is_never_exceeded_by_more_than_the_newest() {
-        let (shared, mut made) = (Shared::default(), 0);
+        let (cache, mut made) = (ContentCache::default(), 0);
         for mark in 1..100 {
-            body(&shared, mark, MAX_BYTES / 10, &mut made);
-            let kept = shared.0.lock().unwrap();
+            body(&cache, mark, MAX_BYTES / 10, &mut made);
+            let kept = cache.0.lock().unwrap();
             assert!(kept.bytes <= MAX_BYTES && kept.bodies.len() == kept.order.len());
             assert_eq!(kept.bytes, kept.bodies.values().map(Bytes::len).sum::<usize>());
         }

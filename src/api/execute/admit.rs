@@ -1,0 +1,174 @@
+//! Who calls, in which organization, and whether they may: the one place where a credential and a
+//! route become a caller.
+
+use std::sync::Arc;
+
+use super::executor::Executor;
+use crate::api::request::Who;
+use crate::api::route::Route;
+use crate::api::scope::{Locate, OrgHint, Scope};
+use crate::auth::{
+    Gatekeeper, Identity, RawCredential, RequiredCredential, org_of_key, organizations_of,
+};
+use crate::base::{Error, Id, Kind, Result};
+use crate::store::{Org, Tx, View};
+
+/// The part of the request that decides who calls, owned: what a transaction or somebody who waits
+/// is admitted by, at each state anew.
+#[derive(Clone)]
+pub struct Admission {
+    pub executor: Arc<Executor>,
+    pub route: Arc<Route>,
+    pub credential: RawCredential,
+    pub hint: OrgHint,
+}
+
+impl Admission {
+    /// As [`admit`].
+    pub fn admit<'v>(&self, view: &View<'v>) -> Result<(Who, View<'v>)> {
+        admit(&self.executor.gatekeeper, &self.route, &self.credential, view, &self.hint)
+    }
+
+    /// The same, and the transaction is of the organization from now on.
+    pub fn enter(&self, tx: &mut Tx) -> Result<Who> {
+        let (who, org) = {
+            let (who, view) = self.admit(&tx.view())?;
+            (who, view.org())
+        };
+        tx.enter(org);
+        Ok(who)
+    }
+}
+
+/// Who calls, as far as the route wants to know: 401. On a route for sessions alone every other
+/// credential, valid or not, gets the same answer.
+pub fn identify(
+    gatekeeper: &Gatekeeper,
+    route: &Route,
+    view: &View,
+    credential: &RawCredential,
+) -> Result<Option<Arc<Identity>>> {
+    let is_absent = *credential == RawCredential::Absent;
+    match route.policy.credential {
+        RequiredCredential::None if is_absent => return Ok(None),
+        RequiredCredential::Session
+            if matches!(credential, RawCredential::Key(_) | RawCredential::Malformed) =>
+        {
+            return Err(Error::new(
+                Kind::Unauthenticated,
+                "session_required",
+                "this takes the session of a signed-in person; API keys are not accepted here",
+            ));
+        }
+        _ => {}
+    }
+    gatekeeper.identify(view, credential).map(Some)
+}
+
+/// Who calls, in the organization that the request is about, and what they may see of it: 401, 404
+/// of the organization, 403 of the role.
+pub fn admit<'v>(
+    gatekeeper: &Gatekeeper,
+    route: &Route,
+    credential: &RawCredential,
+    view: &View<'v>,
+    hint: &OrgHint,
+) -> Result<(Who, View<'v>)> {
+    let (who, view) = resolve(gatekeeper, route, credential, view, hint)?;
+    if let Who::Caller(caller) = &who
+        && route.policy.needs_admin()
+        && !caller.is_admin()
+    {
+        return Err(Error::forbidden(
+            "admin_required",
+            "only an owner or admin of the organization may do this",
+        ));
+    }
+    Ok((who, view))
+}
+
+/// Turns a credential and a route into a caller and an organization: 401, 404 of the organization.
+pub fn resolve<'v>(
+    gatekeeper: &Gatekeeper,
+    route: &Route,
+    credential: &RawCredential,
+    view: &View<'v>,
+    hint: &OrgHint,
+) -> Result<(Who, View<'v>)> {
+    let identify = || gatekeeper.identify(view, credential);
+    let caller = match route.scope {
+        Scope::Installation => {
+            let is_anyone =
+                *credential == RawCredential::Absent && !route.policy.needs_credential();
+            let who = if is_anyone { Who::Anyone } else { Who::Identity(identify()?) };
+            return Ok((who, *view));
+        }
+        Scope::Named(locate) => {
+            return resolve_named(gatekeeper, route, locate, credential, view, hint);
+        }
+        Scope::InferFromPath(is_there) if hint.org_slug.is_none() => {
+            let org = org_with(view, &*identify()?, is_there, &hint.params)?;
+            gatekeeper.admit_to(view, credential, org.ok_or_else(Error::not_found)?)?
+        }
+        Scope::Organization | Scope::InferFromPath(_) => {
+            gatekeeper.admit(view, credential, hint.org_slug.as_deref().unwrap_or_default())?
+        }
+    };
+    let view = view.of(caller.org);
+    Ok((Who::Caller(caller), view))
+}
+
+/// The same where something that the request names leads to the organization. What is public there
+/// is open to anybody; everybody else hears what they would hear if there were no such thing.
+fn resolve_named<'v>(
+    gatekeeper: &Gatekeeper,
+    route: &Route,
+    locate: &Locate,
+    credential: &RawCredential,
+    view: &View<'v>,
+    hint: &OrgHint,
+) -> Result<(Who, View<'v>)> {
+    let identify = || gatekeeper.identify(view, credential);
+    let is_open = |org| Ok(route.policy.public_read && (locate.is_public)(&view.of(org), hint)?);
+    if *credential == RawCredential::Absent {
+        // Whatever else would be told of what is not open: there is no credential.
+        return match (locate.place)(view, hint, None) {
+            Ok(place) if is_open(place.org)? => Ok((Who::Anyone, view.of(place.org))),
+            _ => identify().map(|who| (Who::Identity(who), *view)),
+        };
+    }
+    let place = (locate.place)(view, hint, org_of_key(&*identify()?))?;
+    match gatekeeper.admit_to(view, credential, place.org) {
+        Ok(caller) => {
+            let view = view.of(caller.org);
+            Ok((Who::Caller(caller), view))
+        }
+        Err(error) if error.kind() == Kind::NotFound => {
+            if is_open(place.org)? {
+                Ok((Who::Identity(identify()?), view.of(place.org)))
+            } else {
+                Err((place.unknown)())
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The organization of the caller's in which the thing named by the path is.
+fn org_with(
+    view: &View,
+    identity: &Identity,
+    is_there: fn(&View, &[String]) -> Result<bool>,
+    params: &[String],
+) -> Result<Option<Id<Org>>> {
+    let organizations = match org_of_key(identity) {
+        Some(org) => vec![org],
+        None => organizations_of(view, identity.user)?,
+    };
+    for org in organizations {
+        if is_there(&view.of(org), params)? {
+            return Ok(Some(org));
+        }
+    }
+    Ok(None)
+}

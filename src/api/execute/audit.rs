@@ -1,0 +1,54 @@
+//! Writing down who did what, or was not allowed to.
+
+use super::admit::resolve;
+use super::context::RequestContext;
+use crate::api::ledger::{self, Audited, Outcome};
+use crate::api::request::Who;
+use crate::api::scope::{OrgHint, Scope};
+use crate::auth::{org_of_key, organizations_of};
+use crate::base::{Id, Result};
+use crate::store::Tx;
+
+/// Writes the audit entry: in the organization the request is about, or, for what somebody does
+/// outside of any, in each they are in (with a key: in the one it is for).
+pub fn audit(tx: &mut Tx, who: &Who, audited: Audited) -> Result<()> {
+    let identity = match who {
+        Who::Anyone => return Ok(()),
+        Who::Caller(caller) => return ledger::audit(tx, &caller.identity, audited),
+        Who::Identity(identity) => identity,
+    };
+    let organizations = match org_of_key(identity) {
+        Some(org) => vec![org],
+        None => organizations_of(&tx.view(), identity.user)?,
+    };
+    for org in organizations {
+        tx.enter(org);
+        ledger::audit(tx, identity, audited)?;
+    }
+    Ok(())
+}
+
+/// Writes down that somebody was not allowed to do something: in a transaction of its own, since
+/// theirs left nothing.
+pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
+    let admission = context.admission(hint);
+    let request_id = context.request.request_id.to_string();
+    let written = context.executor.store.write(Id::NOTHING, move |tx| {
+        let (route, gatekeeper) = (&admission.route, &admission.executor.gatekeeper);
+        let (credential, hint) = (&admission.credential, &admission.hint);
+        let (who, org) = {
+            let (who, view) = resolve(gatekeeper, route, credential, &tx.view(), hint)?;
+            (who, view.org())
+        };
+        // Somebody else's organization does not hear of those who read what is public in it.
+        if matches!(who, Who::Identity(_)) && !matches!(route.scope, Scope::Installation) {
+            return Ok(());
+        }
+        tx.enter(org);
+        let (action, outcome) = (route.name, Outcome::Refused);
+        audit(tx, &who, Audited { action, resource: None, request_id: &request_id, outcome })
+    });
+    if let Err(error) = written.await {
+        tracing::warn!(%error, "a refusal could not be written to the audit log");
+    }
+}

@@ -1,0 +1,66 @@
+//! Bytes that are read piece by piece, as fast as the client takes them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::admit::Admission;
+use super::context::RequestContext;
+use super::response::{Body, Response};
+use crate::api::action::{DownloadAction, Offset, Piece};
+use crate::api::scope::OrgHint;
+use crate::base::{Id, Result};
+use crate::store::View;
+
+/// Answers a route that gives bytes. The first piece is read at once: problems known now are
+/// answered as such, later ones break the stream off.
+pub async fn download(
+    context: &RequestContext<'_>,
+    operation: Arc<dyn DownloadAction>,
+    hint: &OrgHint,
+) -> Result<Response> {
+    let media_type = operation.media_type();
+    let mut stream = DownloadStream {
+        admission: context.admission(hint),
+        operation,
+        media_type,
+        first: None,
+        next: Some(0),
+    };
+    stream.first = stream.read().await?;
+    Ok(Response::of(Body::Download(stream)))
+}
+
+/// Bytes as they are read.
+pub struct DownloadStream {
+    admission: Admission,
+    operation: Arc<dyn DownloadAction>,
+    /// The media type of the bytes.
+    pub media_type: &'static str,
+    first: Option<Bytes>,
+    next: Option<Offset>,
+}
+
+impl DownloadStream {
+    /// The next piece; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of the operation, and of a caller who may no longer read it.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.read().await,
+        }
+    }
+
+    async fn read(&mut self) -> Result<Option<Bytes>> {
+        let Some(offset) = self.next else { return Ok(None) };
+        let read = |view: &View| {
+            let (who, view) = self.admission.admit(view)?;
+            self.operation.piece(&view, &who, offset)
+        };
+        let Piece { bytes, next } = self.admission.executor.store.read(Id::NOTHING, read).await?;
+        self.next = next;
+        Ok(Some(bytes))
+    }
+}

@@ -1,0 +1,42 @@
+//! Strong entity tags.
+
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The strong tag of an answer: 32 hexadecimal digits in quotes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Etag([u8; 34]);
+
+impl Etag {
+    /// The tag of an answer with this body.
+    pub fn of(body: &[u8]) -> Self {
+        // By hand: the formatter takes several times as long.
+        let mut tag = [b'"'; 34];
+        for (digits, byte) in tag[1..33].chunks_exact_mut(2).zip(xxh3_128(body).to_be_bytes()) {
+            digits[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
+            digits[1] = b"0123456789abcdef"[usize::from(byte & 15)];
+        }
+        Etag(tag)
+    }
+
+    /// Its text, with the quotes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether a list of tags, as `If-Match` and `If-None-Match` have it, names this one, or
+    /// anything. A weak tag counts only where `weakly`.
+    pub fn is_in(&self, list: &[u8], weakly: bool) -> bool {
+        let is_this = |one: &[u8]| {
+            one == b"*"
+                || one == self.0
+                || (weakly && one.strip_prefix(b"W/").is_some_and(|one| one == self.0))
+        };
+        list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(is_this)
+    }
+}
+
+impl std::fmt::Debug for Etag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}

@@ -1,0 +1,42 @@
+//! Executing a route for a caller: rights, audit, idempotency, conditions, rates, waiting, calls
+//! outside and the hashing of passwords, the same for every adapter.
+//!
+//! An adapter (HTTP; a console, MCP and tests are others) finds the route, makes a [`Request`] of
+//! what it was sent, and turns the [`Response`] into what its client understands. In between, every
+//! request passes the same steps, in [`pipeline`].
+
+mod admit;
+mod audit;
+mod call_round;
+mod condition;
+mod content_cache;
+mod context;
+mod coordination;
+mod download;
+mod etag;
+mod executor;
+mod hash;
+mod key_uses;
+mod pipeline;
+mod rate_limits;
+mod read;
+mod replay;
+mod request;
+mod response;
+mod searches;
+#[cfg(test)]
+mod tests;
+mod wait;
+mod watch;
+mod write;
+
+pub use content_cache::ContentCache;
+pub use coordination::{Coordination, LocalCoordination};
+pub use download::DownloadStream;
+pub use etag::Etag;
+pub use executor::{Config, Executor};
+pub use key_uses::{FLUSH_EVERY_SECS, KeyUses};
+pub use rate_limits::RateLimits;
+pub use request::{Arguments, Authenticated, Preconditions, Request};
+pub use response::{Body, Response};
+pub use wait::ItemStream;

@@ -1,0 +1,148 @@
+//! The steps of every request, in their order (contract §1).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::admit::{admit, identify};
+use super::audit::audit_refusal;
+use super::condition::Expected;
+use super::context::RequestContext;
+use super::executor::Executor;
+use super::read::{conditional, read};
+use super::replay::RequestFingerprint;
+use super::request::{Authenticated, Request};
+use super::response::Response;
+use super::write::{Written, write};
+use super::{download, hash, wait, watch};
+use crate::api::action::{Action, Bound, Reading, Writing};
+use crate::api::calls::{Calls, Outcome};
+use crate::api::read::Mode;
+use crate::api::request::Who;
+use crate::api::scope::OrgHint;
+use crate::auth::{Credential, Identity, RawCredential};
+use crate::base::{Id, Kind, Result};
+use crate::store::{Tx, View};
+
+impl Executor {
+    /// Executes a request whose arguments are all there.
+    ///
+    /// # Errors
+    /// Whatever refuses it; a refusal of permission (403) is in the audit log.
+    pub async fn call(self: &Arc<Self>, request: &Request<'_>) -> Result<Response> {
+        let caller = self.authenticate(request).await?;
+        self.execute(request, caller).await
+    }
+
+    /// The first steps, before anybody reads a body: is the server set up (503), who calls (401),
+    /// not too often (429).
+    ///
+    /// # Errors
+    /// As said.
+    pub async fn authenticate(&self, request: &Request<'_>) -> Result<Authenticated> {
+        if !request.route.open_before_setup {
+            self.must_be_set_up()?;
+        }
+        let is_absent = request.credential == RawCredential::Absent;
+        let identity = if is_absent && request.route.policy.public_read {
+            self.must_be_public(request).await?;
+            None
+        } else {
+            self.identify(request).await?
+        };
+        let bucket = identity.as_ref().map(|_| request.credential.fingerprint());
+        self.coordination.take_request(bucket, request.address)?;
+        Ok(Authenticated(identity))
+    }
+
+    /// Whose credential it is; the use of a key is noted.
+    async fn identify(&self, request: &Request<'_>) -> Result<Option<Arc<Identity>>> {
+        let identify =
+            |view: &View| identify(&self.gatekeeper, request.route, view, &request.credential);
+        let identity = self.store.read(Id::NOTHING, identify).await?;
+        if let Some(identity) = &identity
+            && let Credential::Key { id, .. } = identity.credential
+        {
+            self.key_uses.note(id, self.store.moment().now());
+        }
+        Ok(identity)
+    }
+
+    /// 401 unless what is to be read is open to anybody: without a credential, nobody hears whether
+    /// there is anything else, nor what else is wrong with what they sent.
+    async fn must_be_public(&self, request: &Request<'_>) -> Result<()> {
+        let route = request.route;
+        let (arguments, _) = request.arguments.parse(request.query)?;
+        let hint = OrgHint::unchecked(route.scope, &arguments, &request.params);
+        let is_admitted = |view: &View| {
+            admit(&self.gatekeeper, route, &RawCredential::Absent, view, &hint).map(drop)
+        };
+        self.store.read(Id::NOTHING, is_admitted).await
+    }
+
+    /// The other steps: what is wrong with the arguments (400), and what the operation's kind says.
+    ///
+    /// # Errors
+    /// Whatever refuses it; a refusal of permission (403) is in the audit log.
+    pub async fn execute(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        Authenticated(identity): Authenticated,
+    ) -> Result<Response> {
+        let (arguments, mode) = request.arguments.parse(request.query)?;
+        let context = RequestContext { executor: self, request, identity };
+        let Bound { hint, action } = request.route.bind(context.raw(&arguments, mode))?;
+        let answered = run(&context, action, &hint, &arguments, mode).await;
+        match &answered {
+            Err(error) if error.kind() == Kind::Forbidden => audit_refusal(&context, &hint).await,
+            Ok(_) if request.route.open_before_setup => self.end_setup(),
+            _ => {}
+        }
+        answered
+    }
+}
+
+/// Does what the operation's kind says.
+async fn run(
+    context: &RequestContext<'_>,
+    action: Action,
+    hint: &OrgHint,
+    arguments: &Value,
+    mode: Mode,
+) -> Result<Response> {
+    let fingerprint = RequestFingerprint::of(context);
+    match action {
+        // What is asked with an `Idempotency-Key` is answered as it was before, and so written.
+        Action::Read(reading, time) if fingerprint.is_some() => {
+            answer(write(context, kept(reading), time, hint, fingerprint, None).await)
+        }
+        Action::Read(reading, time) => {
+            read(context, reading, time, hint).await.map(|answer| conditional(context, answer))
+        }
+        Action::Write(writing, time) => {
+            let expected = Expected::of(context, hint, arguments, mode)?;
+            answer(write(context, writing, time, hint, fingerprint, expected).await)
+        }
+        Action::Hash(operation) => {
+            hash::hash(context, operation).await.map(|answer| Response::json(answer.body))
+        }
+        Action::Wait(operation) => wait::wait(context, operation, hint).await,
+        Action::Watch(operation) => watch::watch(context, &*operation, hint).await,
+        Action::Download(operation) => download::download(context, operation, hint).await,
+    }
+}
+
+/// A read whose answer is kept.
+fn kept(reading: Reading) -> Writing {
+    Box::new(move |tx: &mut Tx, who: &Who, calls: &mut Calls| {
+        reading(&tx.view(), who, calls).map(Outcome::Done)
+    })
+}
+
+fn answer(written: Result<Written>) -> Result<Response> {
+    match written? {
+        Written::Now(answer) => Ok(Response::json(answer.body)),
+        Written::Before(body) => Ok(Response { is_replayed: true, ..Response::json(body) }),
+        Written::Refused(error) => Err(error),
+    }
+}

@@ -1,0 +1,41 @@
+//! Reading at a snapshot, with answers from outside where the operation needs some.
+
+use super::call_round::{CallRound, MAX_ROUNDS, endless};
+use super::context::RequestContext;
+use super::etag::Etag;
+use super::response::Response;
+use crate::api::action::{CallTime, Reading};
+use crate::api::calls::Calls;
+use crate::api::output::Answer;
+use crate::api::scope::OrgHint;
+use crate::base::Result;
+
+/// Runs a reading operation until it asks for nothing that it does not know.
+pub async fn read(
+    context: &RequestContext<'_>,
+    operation: Reading,
+    time: CallTime,
+    hint: &OrgHint,
+) -> Result<Answer> {
+    let mut round: Option<CallRound> = None;
+    for _ in 0..MAX_ROUNDS {
+        let mut calls = round.as_ref().map_or_else(Calls::default, CallRound::calls);
+        let answer = context.read(hint, |view, who| operation(view, who, &mut calls)).await;
+        let asked = calls.into_asked();
+        if asked.is_empty() {
+            return answer;
+        }
+        round.get_or_insert_with(|| CallRound::new(context.executor, time)).run(asked).await?;
+    }
+    Err(endless())
+}
+
+/// What was read, with its tag if it is one thing; none of it if the caller has it.
+pub fn conditional(context: &RequestContext, answer: Answer) -> Response {
+    if !context.request.route.has_tag() {
+        return Response::json(answer.body);
+    }
+    let tag = Etag::of(&answer.body);
+    let is_wanted = !context.request.preconditions.has(&tag);
+    Response::tagged(tag, is_wanted.then(|| answer.body.into()))
+}

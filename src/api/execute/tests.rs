@@ -1,0 +1,1 @@
+//! Routes executed without any adapter.

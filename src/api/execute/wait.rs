@@ -1,0 +1,162 @@
+//! Waiting until there is something to take: once, or again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
+
+use super::admit::Admission;
+use super::context::RequestContext;
+use super::response::{Body, Response};
+use crate::api::action::{Look, Taken, TakenPart, WaitAction};
+use crate::api::op::Shape;
+use crate::api::scope::OrgHint;
+use crate::base::{Id, Result};
+use crate::store::{ACCESS, View};
+
+/// Whoever waits looks at least this often, signal or not.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Answers a route that waits: with the items that come first, or with a stream of all that come.
+pub async fn wait(
+    context: &RequestContext<'_>,
+    operation: Arc<dyn WaitAction>,
+    hint: &OrgHint,
+) -> Result<Response> {
+    let until = Instant::now() + Duration::from_secs(operation.wait_secs());
+    let waiting = Waiting { admission: context.admission(hint), operation };
+    if context.request.is_stream
+        && let Shape::Wait(event) = context.request.route.operation.shape
+    {
+        // Problems known now are answered as such; later ones end the stream.
+        waiting.look().await?;
+        let stream = ItemStream { waiting, shown: Vec::new() };
+        return Ok(Response::of(Body::Items(event, stream)));
+    }
+    let TakenPart { items, next_cursor } = waiting.take_until(until, &mut Vec::new()).await?;
+    let items: Vec<_> = items.into_iter().map(|taken| taken.json).collect();
+    Ok(Response::json(json!({"items": items, "nextCursor": next_cursor}).to_string()))
+}
+
+/// Items as they come. Whoever takes none for long should be dropped: what is handed out to them is
+/// others' again the sooner.
+pub struct ItemStream {
+    waiting: Waiting,
+    /// What was there the last time.
+    shown: Vec<Value>,
+}
+
+impl ItemStream {
+    /// The items that come next; none if nothing came until then. When the process stops, `None`
+    /// follows what there is.
+    ///
+    /// # Errors
+    /// What ends the stream: the credential was revoked, what is waited at removed.
+    pub async fn next(&mut self, until: Instant) -> Option<Result<Vec<Taken>>> {
+        let taken = self.waiting.take_until(until, &mut self.shown).await;
+        let is_end = self.waiting.admission.executor.is_stopping();
+        match taken {
+            Ok(taken) if taken.items.is_empty() && is_end => None,
+            taken => Some(taken.map(|taken| taken.items)),
+        }
+    }
+}
+
+/// One who waits, with all that is needed to look again.
+struct Waiting {
+    admission: Admission,
+    operation: Arc<dyn WaitAction>,
+}
+
+impl Waiting {
+    async fn look(&self) -> Result<Look> {
+        let store = &self.admission.executor.store;
+        let look = |view: &View| {
+            let (who, view) = self.admission.admit(view)?;
+            self.operation.look(&view, &who)
+        };
+        store.read(Id::NOTHING, look).await
+    }
+
+    async fn take(&self) -> Result<TakenPart> {
+        let (admission, operation) = (self.admission.clone(), self.operation.clone());
+        let taken = self.admission.executor.store.write(Id::NOTHING, move |tx| {
+            let who = admission.enter(tx)?;
+            operation.take(tx, &who)
+        });
+        taken.await
+    }
+
+    /// Takes what there is, waiting for it until `until` or until the process stops. What was
+    /// `shown` the last time, and is the same still, is there to be looked at (`peek`): who waits
+    /// gets it once.
+    async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPart> {
+        let executor = &self.admission.executor;
+        let mut stopping = executor.stopping.clone();
+        // Listening begins before looking, so that nothing is missed between the two.
+        let mut access = executor.coordination.listen(ACCESS);
+        let mut listener = executor.coordination.listen(self.look().await?.topic);
+        loop {
+            let look = self.look().await?;
+            if look.ready {
+                let mut taken = self.take().await?;
+                leave_out(&mut taken.items, shown);
+                if !taken.items.is_empty() {
+                    return Ok(taken);
+                }
+            }
+            let now = Instant::now();
+            if now >= until || *stopping.borrow() {
+                return Ok(TakenPart { items: Vec::new(), next_cursor: None });
+            }
+            let mut next = until.min(now + LOOK_EVERY);
+            if let Some(again_at) = look.again_at {
+                let wait = again_at.millis() - executor.store.moment().now().millis();
+                // A millisecond more: the lease has ended then, not almost.
+                next = next.min(now + Duration::from_millis(wait.max(0) as u64 + 1));
+            }
+            tokio::select! {
+                () = listener.heard() => {}
+                () = access.heard() => {}
+                () = sleep_until(next) => {}
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+            }
+        }
+    }
+}
+
+/// Leaves out what was `shown` the last time and is the same still; `shown` is then what there is.
+fn leave_out(taken: &mut Vec<Taken>, shown: &mut Vec<Value>) {
+    let there = taken.iter().map(|taken| taken.json.clone()).collect();
+    taken.retain(|taken| !shown.contains(&taken.json));
+    *shown = there;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there(things: &[(&str, u32)]) -> Vec<Taken> {
+        let taken = |(id, attempts): &(&str, u32)| Taken {
+            id: id.to_string(),
+            json: json!({"id": id, "attempts": attempts}),
+        };
+        things.iter().map(taken).collect()
+    }
+
+    #[test]
+    fn what_stays_there_is_shown_once_and_what_comes_back_again() {
+        let mut shown = Vec::new();
+        let mut looks = |things: &[(&str, u32)]| -> Vec<String> {
+            let mut taken = there(things);
+            leave_out(&mut taken, &mut shown);
+            taken.into_iter().map(|taken| taken.id).collect()
+        };
+        assert_eq!(looks(&[("a", 0), ("b", 0)]), ["a", "b"]);
+        assert!(looks(&[("a", 0), ("b", 0)]).is_empty());
+        assert_eq!(looks(&[("a", 0), ("c", 0)]), ["c"]);
+        assert_eq!(looks(&[("a", 1), ("b", 0)]), ["a", "b"]);
+        assert!(looks(&[]).is_empty());
+    }
+}

@@ -1,0 +1,68 @@
+//! Operations that take or give bytes instead of JSON.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+
+use super::{CommonParams, Operation, Shape};
+use crate::api::action::{Action, DownloadAction, Offset, Piece};
+use crate::api::calls::{Calls, Outcome};
+use crate::api::output::{Answer, Output};
+use crate::api::read::Input;
+use crate::api::request::{At, Parts, Req, Who};
+use crate::base::Result;
+use crate::store::{Tx, View};
+
+/// What bytes an operation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// At most so many bytes; they are held in memory until the operation is done.
+    pub max_bytes: usize,
+    /// Of these media types; a type that is not sent is refused as well.
+    pub media_types: &'static [&'static str],
+}
+
+/// Writes bytes that were sent as the body; the arguments are in the query.
+pub fn upload<P: At, I: Input + JsonSchema, O: Output>(
+    upload: Upload,
+    write: fn(&mut Tx, &Req<P, I>, &Bytes) -> Result<O>,
+) -> Operation {
+    let bind = move |parts: Parts<P, I>, common: &mut CommonParams| {
+        let content = std::mem::take(&mut common.content);
+        let write = move |tx: &mut Tx, who: &_, _: &mut Calls| {
+            Answer::written(&write(tx, &Req::new(&parts, who), &content)?).map(Outcome::Done)
+        };
+        Action::Write(Box::new(write), None)
+    };
+    let operation = Operation::new::<P, I, O>(Shape::Change, bind).showing::<O>();
+    Operation { upload: Some(upload), ..operation }
+}
+
+/// Reads bytes of `media_type`, piece by piece: `read` gives the piece that begins at an offset of
+/// its own making. Each piece is read at a state of its own.
+pub fn download<P: At, I: Input + JsonSchema>(
+    media_type: &'static str,
+    read: fn(&View, &Req<P, I>, Offset) -> Result<Piece>,
+) -> Operation {
+    let bind = move |parts: Parts<P, I>, _: &mut CommonParams| {
+        Action::Download(Arc::new(Download { parts, media_type, read }))
+    };
+    Operation::new::<P, I, String>(Shape::Download(media_type), bind)
+}
+
+struct Download<P, I> {
+    parts: Parts<P, I>,
+    media_type: &'static str,
+    read: fn(&View, &Req<P, I>, Offset) -> Result<Piece>,
+}
+
+impl<P: At, I: Input> DownloadAction for Download<P, I> {
+    fn piece(&self, view: &View, who: &Who, offset: Offset) -> Result<Piece> {
+        (self.read)(view, &Req::new(&self.parts, who), offset)
+    }
+
+    fn media_type(&self) -> &'static str {
+        self.media_type
+    }
+}

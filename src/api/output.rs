@@ -1,0 +1,129 @@
+//! What an operation answers, and what the kernel wants to know of it.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+
+use crate::base::{Error, Result};
+
+/// What an operation answers: JSON, and what it is about.
+pub trait Output: Serialize + JsonSchema + 'static {
+    /// Whether answers of this type may show a secret that is never shown again, so that no copy of
+    /// them may be kept.
+    const MAY_SHOW_SECRET: bool = false;
+
+    /// The resource that this answer is about, for the audit log and for streams. Without one, the
+    /// audit log takes what the path names last.
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+
+    /// Whether this answer shows a secret. Asked only where the type may show one.
+    fn shows_secret(&self) -> bool {
+        Self::MAY_SHOW_SECRET
+    }
+}
+
+/// The resource that an answer is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceRef {
+    /// Its kind; `None` for the noun of the route's name.
+    pub kind: Option<&'static str>,
+    /// Its id, or its name where it has no id.
+    pub id: String,
+}
+
+impl ResourceRef {
+    /// A resource of the kind that the route's name says.
+    pub fn id(id: impl ToString) -> Option<Self> {
+        Some(ResourceRef { kind: None, id: id.to_string() })
+    }
+
+    /// A resource of another kind than the route's name says.
+    pub fn of(kind: &'static str, id: impl ToString) -> Option<Self> {
+        Some(ResourceRef { kind: Some(kind), id: id.to_string() })
+    }
+}
+
+impl<T: Serialize + JsonSchema + 'static> Output for Vec<T> {}
+
+/// An answer: always a success, always JSON.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The JSON.
+    pub body: Vec<u8>,
+    /// What it is about; only of a write.
+    pub resource: Option<ResourceRef>,
+    /// Whether it shows a secret that is never shown again.
+    pub shows_secret: bool,
+}
+
+impl Answer {
+    /// The answer to a read.
+    pub(super) fn read<O: Output>(value: &O) -> Result<Self> {
+        let shows_secret = O::MAY_SHOW_SECRET && value.shows_secret();
+        Ok(Answer { body: json(value)?, resource: None, shows_secret })
+    }
+
+    /// The answer to a write.
+    pub(super) fn written<O: Output>(value: &O) -> Result<Self> {
+        let answer = Answer { resource: value.resource(), ..Answer::read(value)? };
+        debug_assert!(
+            answer.resource.is_some() || !answer.body.starts_with(b"{\"id\":\""),
+            "{} has an id: its Output::resource should say so",
+            std::any::type_name::<O>()
+        );
+        Ok(answer)
+    }
+
+    /// A part of a list.
+    pub(super) fn list(value: &impl Serialize) -> Result<Self> {
+        Ok(Answer { body: json(value)?, resource: None, shows_secret: false })
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<Vec<u8>> {
+    // Most answers fit, and a body that grows is copied each time.
+    let mut body = Vec::with_capacity(1024);
+    serde_json::to_writer(&mut body, value)
+        .map_err(|e| Error::internal(format!("an answer cannot be written: {e}")))?;
+    Ok(body)
+}
+
+/// What DELETE answers (contract §1).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Removed {
+    /// The id of what was removed, or its name where it has no id.
+    pub id: String,
+    /// Always true.
+    pub deleted: bool,
+}
+
+impl Removed {
+    /// That `id` was removed.
+    pub fn new(id: impl ToString) -> Self {
+        Removed { id: id.to_string(), deleted: true }
+    }
+}
+
+impl Output for Removed {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(&self.id)
+    }
+}
+
+/// `{}`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Empty {}
+
+impl Output for Empty {}
+
+impl JsonSchema for Empty {
+    fn schema_name() -> Cow<'static, str> {
+        "Empty".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object"})
+    }
+}

@@ -1,0 +1,68 @@
+//! What a route demands of its caller.
+
+use super::records::Role;
+
+/// Who may call a route: three independent demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthPolicy {
+    /// The credential that is needed.
+    pub credential: RequiredCredential,
+    /// The least role in the organization that the request is about; `None` on a route that is about
+    /// no organization.
+    pub role: Option<Role>,
+    /// Whether anybody may read, with or without a credential, where what is read is public. Only
+    /// for routes whose arguments are in the query.
+    pub public_read: bool,
+}
+
+/// The kind of credential that a route needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequiredCredential {
+    /// None; one that is sent must still be valid.
+    None,
+    /// An API key or a session.
+    KeyOrSession,
+    /// A session; every API key, valid or not, gets the same 401.
+    Session,
+}
+
+use RequiredCredential::{KeyOrSession, Session};
+
+/// Anybody, about no organization.
+pub const ANYONE: AuthPolicy = AuthPolicy::new(RequiredCredential::None, None);
+/// Any valid credential, about no organization.
+pub const CREDENTIAL: AuthPolicy = AuthPolicy::new(KeyOrSession, None);
+/// Any session, about no organization.
+pub const SESSION: AuthPolicy = AuthPolicy::new(Session, None);
+/// A member of the organization, by key or session.
+pub const MEMBER: AuthPolicy = AuthPolicy::new(KeyOrSession, Some(Role::Member));
+/// The same, and anybody where what is read is public.
+pub const MEMBER_OR_PUBLIC: AuthPolicy = AuthPolicy { public_read: true, ..MEMBER };
+/// An admin or owner of the organization, by key or session.
+pub const ADMIN: AuthPolicy = AuthPolicy::new(KeyOrSession, Some(Role::Admin));
+/// A member of the organization, by session.
+pub const SESSION_MEMBER: AuthPolicy = AuthPolicy::new(Session, Some(Role::Member));
+/// An admin or owner of the organization, by session.
+pub const SESSION_ADMIN: AuthPolicy = AuthPolicy::new(Session, Some(Role::Admin));
+
+impl AuthPolicy {
+    /// A policy without public reading.
+    pub const fn new(credential: RequiredCredential, role: Option<Role>) -> Self {
+        AuthPolicy { credential, role, public_read: false }
+    }
+
+    /// Whether a request without a credential is refused, wherever nothing is public.
+    pub fn needs_credential(self) -> bool {
+        self.credential != RequiredCredential::None
+    }
+
+    /// Whether API keys, even valid ones, get 401.
+    pub fn is_session_only(self) -> bool {
+        self.credential == RequiredCredential::Session
+    }
+
+    /// Whether only admins and owners of the organization may call.
+    pub fn needs_admin(self) -> bool {
+        self.role >= Some(Role::Admin)
+    }
+}

@@ -1,0 +1,94 @@
+//! What every request is answered with.
+
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use hyper::header::{HOST, HeaderMap};
+use hyper::http::uri::Authority;
+use ipnet::IpNet;
+
+use super::body::AnonymousBudget;
+use super::metrics::Metrics;
+use super::pages::{self, Page};
+use super::router::Router;
+use crate::api::execute::Executor;
+
+/// What every request is answered with.
+pub struct Context {
+    /// What executes routes.
+    pub executor: Arc<Executor>,
+    /// The routes, by path.
+    pub router: Router,
+    /// What is shown to people, outside of `/api`.
+    pub pages: &'static [Page],
+    /// `--public-url`, without a slash at its end.
+    pub public_url: Option<String>,
+    /// `--trusted-proxy`: whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The OpenAPI document, made when somebody first asks for it: it takes longer, and more
+    /// memory, than everything else at the start.
+    pub document: LazyLock<Bytes>,
+    /// Memory for bodies of callers without a credential.
+    pub anonymous: AnonymousBudget,
+    /// What is counted.
+    pub metrics: Metrics,
+}
+
+impl Context {
+    /// Where a request comes from: the peer, or, behind trusted proxies, the last address in
+    /// `X-Forwarded-For` that is none of theirs.
+    pub(super) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let trusted = |address: &IpAddr| self.trusted_proxies.iter().any(|n| n.contains(address));
+        let mut address = peer.to_canonical();
+        if !trusted(&address) {
+            return address;
+        }
+        let forwarded: Vec<&str> = headers
+            .get_all("x-forwarded-for")
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .collect();
+        for hop in forwarded.iter().rev() {
+            let Ok(hop) = hop.trim().parse::<IpAddr>() else { break };
+            address = hop.to_canonical();
+            if !trusted(&address) {
+                break;
+            }
+        }
+        address
+    }
+
+    /// What links to this server begin with.
+    pub(super) fn link_base(&self, headers: &HeaderMap) -> String {
+        link_base(self.public_url.as_deref(), headers)
+    }
+
+    /// Whether something answers at this path before the server is set up.
+    pub(super) fn is_open_before_setup(&self, path: &str) -> bool {
+        match path.strip_prefix("/api") {
+            Some(below) => self.router.is_open_before_setup(below),
+            None => pages::is_open_before_setup(self.pages, path),
+        }
+    }
+}
+
+/// What links to this server begin with: `--public-url`, or the Host header when it names this
+/// machine; else nothing, and links are paths (contract §2).
+pub(super) fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String {
+    if let Some(url) = public_url {
+        return url.into();
+    }
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let Ok(host) = host.parse::<Authority>() else { return String::new() };
+    let name = host.host();
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    let here = name.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    match (here, host.port_u16()) {
+        (true, Some(port)) => format!("http://{name}:{port}"),
+        (true, None) => format!("http://{name}"),
+        (false, _) => String::new(),
+    }
+}

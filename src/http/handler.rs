@@ -1,0 +1,119 @@
+//! Answering a request: from its head and body to an answer, whatever comes of it.
+
+use std::net::IpAddr;
+
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+
+use super::body::{self, Sent};
+use super::context::Context;
+use super::headers::{idempotency_key, preconditions, raw_credential, wants_stream};
+use super::reply::Reply;
+use super::router::{Found, Missing};
+use super::wire::Progress;
+use super::{pages, problem, response};
+use crate::api::execute::{Arguments, Request};
+use crate::base::{Error, Kind, Result};
+
+/// Answers a request.
+pub async fn answer(
+    context: &Context,
+    head: &Parts,
+    body: &mut Incoming,
+    peer: IpAddr,
+    request_id: &str,
+) -> Response<Reply> {
+    let address = context.address(peer, &head.headers);
+    let answered = dispatch(context, head, body, address, request_id).await;
+    let response = answered.unwrap_or_else(|error| refusal(&error, request_id));
+    let status = response.status().as_u16();
+    context.metrics.answered(status);
+    let (method, path) = (&head.method, head.uri.path());
+    tracing::debug!(request_id, %method, path, status, "answered");
+    response
+}
+
+/// Tells pages from the API.
+async fn dispatch(
+    context: &Context,
+    head: &Parts,
+    body: &mut Incoming,
+    address: IpAddr,
+    request_id: &str,
+) -> Result<Response<Reply>> {
+    let path = head.uri.path();
+    if context.executor.is_setup_required() && !context.is_open_before_setup(path) {
+        context.executor.must_be_set_up()?;
+    }
+    match path.strip_prefix("/api") {
+        Some("/openapi.json") => pages::document(context, &head.method, request_id),
+        Some(below) if below.starts_with('/') => {
+            handle(context, head, body, below, address, request_id).await
+        }
+        _ => pages::page(context, head, address, request_id).await,
+    }
+}
+
+/// Answers a request whose path is below `/api`: finds its route and has it executed. The body is
+/// read once it is known that the caller may call at all.
+async fn handle(
+    context: &Context,
+    head: &Parts,
+    incoming: &mut Incoming,
+    path: &str,
+    address: IpAddr,
+    request_id: &str,
+) -> Result<Response<Reply>> {
+    let Found { route, params, reading } = match context.router.find(&head.method, path) {
+        Ok(found) => found,
+        Err(Missing::Path) => return Err(no_such_path()),
+        Err(Missing::Method(allowed)) => {
+            return Ok(problem::method_not_allowed(&allowed, request_id));
+        }
+    };
+    let headers = &head.headers;
+    let mut request = Request {
+        route,
+        reading,
+        params,
+        query: head.uri.query().unwrap_or_default(),
+        arguments: Arguments::Query,
+        credential: raw_credential(headers),
+        preconditions: preconditions(headers),
+        idempotency_key: None,
+        is_stream: route.waits() && wants_stream(headers),
+        address,
+        link_base: &context.link_base(headers),
+        request_id,
+    };
+    let caller = context.executor.authenticate(&request).await?;
+    let anonymous = caller.is_anonymous().then_some(&context.anonymous);
+    let Sent { arguments, _place } = body::read(route, headers, incoming, anonymous).await?;
+    request.arguments = arguments;
+    request.idempotency_key = idempotency_key(headers, route.method)?;
+    if route.waits()
+        && let Some(progress) = head.extensions.get::<Progress>()
+    {
+        progress.wait();
+    }
+    context.executor.execute(&request, caller).await.map(response::response)
+}
+
+fn no_such_path() -> Error {
+    Error::new(Kind::NotFound, "no_such_path", "there is no such path; see /api/openapi.json")
+}
+
+/// The answer to an error, whose details are logged.
+fn refusal(error: &Error, request_id: &str) -> Response<Reply> {
+    if let Some(detail) = error.log_detail() {
+        match error.kind() {
+            Kind::Internal | Kind::Upstream | Kind::Busy => {
+                tracing::error!(request_id, code = error.code(), detail, "a request failed");
+            }
+            // Clients can make as many of these as they like.
+            _ => tracing::debug!(request_id, code = error.code(), detail, "a request failed"),
+        }
+    }
+    problem::reply(error, request_id)
+}

@@ -1,0 +1,73 @@
+//! From what came of a request to statuses, headers and bytes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
+use hyper::{Response, StatusCode};
+use tokio::sync::mpsc;
+
+use super::reply::{BrokenOff, Reply, json};
+use super::sse;
+use crate::api::execute::{self, Body, DownloadStream};
+
+/// Pieces of a download that a slow reader has not taken yet.
+const MAX_UNREAD: usize = 1;
+/// Who takes no piece of a download for so long has gone without saying so.
+const MAX_STALL: Duration = Duration::from_secs(30);
+
+/// The answer to a request that was not refused.
+pub fn response(response: execute::Response) -> Response<Reply> {
+    let mut answer = match response.body {
+        Body::Json(body) => json(Full::new(body)),
+        Body::NotModified => not_modified(),
+        Body::Items(event, items) => sse::stream(event, items),
+        Body::Download(stream) => download(stream),
+    };
+    let headers = answer.headers_mut();
+    if let Some(etag) = response.etag
+        && let Ok(etag) = HeaderValue::from_bytes(etag.as_bytes())
+    {
+        headers.insert(ETAG, etag);
+    }
+    if response.is_replayed {
+        headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+    answer
+}
+
+fn not_modified() -> Response<Reply> {
+    let mut response = json(Full::default());
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    response.headers_mut().remove(CONTENT_TYPE);
+    response
+}
+
+/// Pieces are read as fast as they are taken. One that cannot be read breaks the answer off, so that
+/// nobody takes a part for the whole.
+fn download(mut stream: DownloadStream) -> Response<Reply> {
+    let media_type = HeaderValue::from_static(stream.media_type);
+    let (pieces, body) = mpsc::channel::<Result<Bytes, BrokenOff>>(MAX_UNREAD);
+    tokio::spawn(async move {
+        loop {
+            let piece = match stream.next().await {
+                Ok(Some(piece)) => Ok(piece),
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!(%error, "a download broke off");
+                    Err(BrokenOff)
+                }
+            };
+            let is_last = piece.is_err();
+            if pieces.send_timeout(piece, MAX_STALL).await.is_err() || is_last {
+                return;
+            }
+        }
+    });
+    let mut response = Response::new(Reply::Stream(body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, media_type);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response
+}

@@ -1,0 +1,72 @@
+//! Items as server-sent events.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Response;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::reply::{BrokenOff, Reply};
+use crate::api::Taken;
+use crate::api::execute::ItemStream;
+use crate::base::Error;
+
+/// A stream says that it lives.
+const BEAT_EVERY: Duration = Duration::from_secs(15);
+/// Events that a slow reader has not taken yet: few, since each is leased while it waits here.
+const MAX_UNREAD: usize = 4;
+/// Who takes nothing for so long has gone without saying so: what is handed out to them is others'
+/// again the sooner.
+const MAX_STALL: Duration = Duration::from_secs(5);
+
+type Events = mpsc::Sender<Result<Bytes, BrokenOff>>;
+
+/// The answer that each item is an event of, until the client hangs up or the server stops.
+pub fn stream(event: &'static str, items: ItemStream) -> Response<Reply> {
+    let (events, body) = mpsc::channel(MAX_UNREAD);
+    tokio::spawn(send(event, items, events));
+    let mut response = Response::new(Reply::Stream(body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn send(event: &'static str, mut items: ItemStream, events: Events) {
+    loop {
+        let beat = Instant::now() + BEAT_EVERY;
+        let taken = tokio::select! {
+            taken = timeout_at(beat + BEAT_EVERY, items.next(beat)) => taken,
+            () = events.closed() => return,
+        };
+        let frames = match taken {
+            // The server stops: it ends with what there is.
+            Ok(None) => return,
+            Ok(Some(Ok(taken))) if taken.is_empty() => vec![Bytes::from_static(b": alive\n\n")],
+            Ok(Some(Ok(taken))) => taken.iter().map(|taken| frame(event, taken)).collect(),
+            Ok(Some(Err(error))) => {
+                let _ = events.send(Ok(last_frame(&error))).await;
+                return;
+            }
+            Err(_elapsed) => continue,
+        };
+        for frame in frames {
+            if events.send_timeout(Ok(frame), MAX_STALL).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn frame(event: &str, taken: &Taken) -> Bytes {
+    Bytes::from(format!("event: {event}\nid: {}\ndata: {}\n\n", taken.id, taken.json))
+}
+
+/// A stream that cannot go on (the credential was revoked, what was waited at removed) says why.
+fn last_frame(error: &Error) -> Bytes {
+    let data = json!({"code": error.code(), "message": error.message()});
+    Bytes::from(format!("event: error\ndata: {data}\n\n"))
+}
