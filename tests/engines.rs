@@ -336,7 +336,7 @@ fn transaction() -> impl Strategy<Value = Transaction> {
 fn same(store: &Store, model: &Model) {
     for owner in 0..4 {
         store
-            .read(org(owner), |view| {
+            .read_now(org(owner), |view| {
                 for list in [List::Table, List::BySlug, List::ByWork] {
                     for order in [Order::Ascending, Order::Descending] {
                         assert_eq!(

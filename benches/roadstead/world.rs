@@ -1,7 +1,7 @@
 //! A server to measure, in this process: the real one, on a file, with an organization that has a
 //! team of agents.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -173,7 +173,6 @@ impl World {
         let start = Instant::now();
         let route = roadstead::resources::routes().into_iter().find(|known| known.name == route);
         let route = route.expect("there is such a route");
-        let params: Vec<String> = params.iter().map(|param| param.to_string()).collect();
         let who = self.owner();
         let mut stored = Vec::new();
         let mut bodies = bodies.peekable();
@@ -181,7 +180,7 @@ impl World {
             let mut actions: Vec<_> = bodies
                 .by_ref()
                 .take(at_once)
-                .map(|body| bind(&route, &params, &body.to_string()))
+                .map(|body| bind(&route, params, &body, self.store.keys()))
                 .collect();
             let who = who.clone();
             let answers = self.store.write_now(self.founded.organization.id, move |tx| {
@@ -221,24 +220,14 @@ impl World {
     }
 }
 
-fn bind(route: &Route, params: &[String], body: &str) -> Action {
-    let bound = route.bind(&Raw {
-        params: params.to_vec(),
-        query: "",
-        body: body.as_bytes(),
-        org: OrgSlug::Ignored,
-        by_name: false,
-        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        link_base: "",
-        list: [0; 32],
-    });
+fn bind(route: &Route, params: &[&str], body: &Value, keys: &Keys) -> Action {
+    let bound = route.bind(Raw::body(params, body, OrgSlug::Ignored, keys));
     bound.expect("the body is what the route takes").action
 }
 
 fn carry_out(action: &mut Action, tx: &mut Tx, who: &Who) -> Result<Answer> {
     match action {
-        Action::Write(write) => write(tx, who),
-        Action::CallAndWrite(write, _) => write(tx, who, &mut Calls::default())?.done(),
+        Action::Write(write, _) => write(tx, who, &mut Calls::default())?.done(),
         _ => panic!("the route writes"),
     }
 }

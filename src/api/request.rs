@@ -1,6 +1,6 @@
 //! What an operation is given: the typed parts of a request, and who asks.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -34,6 +34,23 @@ pub struct Raw<'a> {
     pub link_base: &'a str,
     /// The installation's keys, with which cursors are signed.
     pub keys: &'a Keys,
+}
+
+impl<'a> Raw<'a> {
+    /// A body and the parameters of a path, from nowhere in particular.
+    pub fn body(params: &[&str], arguments: &'a Value, org: OrgSlug, keys: &'a Keys) -> Self {
+        Raw {
+            params: params.iter().map(|param| param.to_string()).collect(),
+            arguments,
+            mode: Mode::Body,
+            org,
+            reference: None,
+            content: Bytes::new(),
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            link_base: "",
+            keys,
+        }
+    }
 }
 
 /// Who asks.

@@ -4,7 +4,6 @@ mod watching;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,12 +12,22 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use bytes::Bytes;
+use hyper::header::{HOST, HeaderMap};
+
+use super::context::link_base;
 use super::*;
+use crate::api::execute::{self, Executor, LocalCoordination};
 use crate::api::{Calls, Empty, Input, Outcome, Req, Route, op};
-use crate::auth::{ANYONE, Tokens};
+use crate::auth::ANYONE;
 use crate::base::Result;
-use crate::outside::{self, AnswerBody, Call};
-use crate::store::{Moment, Page, Tx, View};
+use crate::outside::{self, AnswerBody, Call, Outside};
+use crate::store::{Moment, Page, Store, Tx, View};
+
+const PAGES: &[super::Page] = &[
+    super::Page { path: "/", html: "here", open_before_setup: false },
+    super::Page { path: "/begin", html: "begin", open_before_setup: true },
+];
 
 fn nothing(_: &mut Tx, _: &Req) -> Result<Empty> {
     Ok(Empty {})
@@ -88,35 +97,33 @@ async fn start(setup_required: bool) -> Server {
     let list = Route::get("/parts", ANYONE, "part.list", op::list(parts));
     let (stop, stopping) = watch::channel(false);
     let stop = Arc::new(stop);
+    let outside = Outside::new(outside::Config {
+        allow_private: vec!["127.0.0.0/8".parse().unwrap()],
+        extra_roots_pem: None,
+    });
+    let executor = Executor::new(execute::Config {
+        coordination: Arc::new(LocalCoordination::new(store.clone(), 0)),
+        store: store.clone(),
+        outside: outside.unwrap(),
+        setup_required,
+        stopping: stopping.clone(),
+    });
     let context = Context {
-        gatekeeper: Gatekeeper::new(Tokens::new(store.keys())),
-        passwords: Passwords::default(),
-        outside: Outside::new(outside::Config {
-            allow_private: vec!["127.0.0.0/8".parse().unwrap()],
-            extra_roots_pem: None,
-        })
-        .unwrap(),
-        searches: Searches::default(),
-        under_way: UnderWay::default(),
-        shared: Shared::default(),
-        strangers: Strangers::default(),
-        limits: Limits::new(0),
+        executor: Arc::new(executor),
         router: Router::new(vec![
-            route("/setup"),
+            route("/begin").open_before_setup(),
             route("/nothing"),
             list,
             fetch,
             watching::route(),
         ])
         .unwrap(),
-        uses: KeyUses::default(),
+        pages: PAGES,
         metrics: Metrics::default(),
         public_url: None,
         trusted_proxies: Vec::new(),
         document: std::sync::LazyLock::new(|| Bytes::from_static(b"{}")),
-        setup_required: AtomicBool::new(setup_required),
-        stopping: stopping.clone(),
-        store: store.clone(),
+        anonymous: AnonymousBudget::default(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -184,13 +191,13 @@ async fn until_somebody_sets_up_nothing_else_answers() {
         let (status, body) = ask(address, "GET", path).await;
         assert!(status == "503" && body.contains("setup_required"), "{path}: {status} {body}");
     }
-    for path in ["/setup", "/healthz", "/readyz"] {
+    for path in ["/begin", "/healthz", "/readyz"] {
         assert_eq!(ask(address, "GET", path).await.0, "200", "{path}");
     }
     // Asking in a wrong way sets nothing up.
-    assert_eq!(ask(address, "GET", "/api/setup").await.0, "405");
+    assert_eq!(ask(address, "GET", "/api/begin").await.0, "405");
     assert_eq!(ask(address, "GET", "/").await.0, "503");
-    assert_eq!(ask(address, "POST", "/api/setup").await.0, "200");
+    assert_eq!(ask(address, "POST", "/api/begin").await.0, "200");
     assert_eq!(ask(address, "GET", "/").await.0, "200");
 }
 

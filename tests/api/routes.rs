@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use roadstead::api::{Method, Route, Scope};
-use roadstead::auth::{Role, Rule, Tokens, key_text};
+use roadstead::auth::{Role, Tokens, key_text};
 use roadstead::base::{Id, Keys};
 use roadstead::resources;
 use serde_json::{Value, json};
@@ -108,19 +108,19 @@ enum Expected {
 }
 
 fn expected(route: &Route, kind: Kind) -> Expected {
-    let rule = route.rule;
+    let policy = route.policy;
     let is_key = matches!(
         kind,
         Refused { key: true } | Stranger { key: true } | Member { key: true } | Admin { key: true }
     );
     let of_an_organization = !matches!(route.scope, Scope::Installation);
     match kind {
-        Nobody if rule == Rule::Anyone => Expected::Anything,
-        _ if is_key && rule.session_only() => Expected::Refused(401, "session_required"),
+        Nobody if !policy.needs_credential() => Expected::Anything,
+        _ if is_key && policy.is_session_only() => Expected::Refused(401, "session_required"),
         Nobody | Refused { .. } => Expected::Refused(401, "unauthenticated"),
-        _ if rule == Rule::Anyone => Expected::Anything,
+        _ if !policy.needs_credential() => Expected::Anything,
         Stranger { .. } if of_an_organization => Expected::Refused(404, "organization_not_found"),
-        Member { .. } if rule.admin() => Expected::Refused(403, "admin_required"),
+        Member { .. } if policy.needs_admin() => Expected::Refused(403, "admin_required"),
         _ => Expected::LetIn,
     }
 }
@@ -313,7 +313,7 @@ fn routes_for_sessions_alone_tell_no_good_key_from_a_bad_one() {
     let acme = World::new();
     let keys = [acme.key.clone(), acme.nobody.with_key("nonsense"), key_of(&acme.member)];
     let mut answers = BTreeSet::new();
-    for route in all_routes().iter().filter(|route| route.rule.session_only()) {
+    for route in all_routes().iter().filter(|route| route.policy.is_session_only()) {
         answers.extend(keys.iter().map(|key| ask_sample(key, route).likeness()));
     }
     assert_eq!(answers.len(), 1, "{answers:?}");

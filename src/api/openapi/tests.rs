@@ -3,16 +3,15 @@
 #![expect(dead_code, reason = "of most types here only the schema is wanted")]
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
-use crate::api::{Calls, Empty, Input, OrgSlug, Raw, Removed, Req, Route, Scope, op};
+use crate::api::{Calls, Empty, Input, OrgSlug, Output, Raw, Removed, Req, Route, Scope, op};
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
-use crate::base::{Error, Field, Id, Int, Json, Result, Text, Time, Title};
+use crate::base::{Error, Field, Id, Int, Json, Keys, Result, Text, Time, Title};
 use crate::outbox::Subject;
 use crate::store::{Page, Tx, View};
 
@@ -50,11 +49,17 @@ struct Boat {
     launched_at: Option<Time>,
 }
 
+impl Output for Boat {}
+
 #[derive(Serialize, JsonSchema)]
 struct BoatMade {
     #[serde(flatten)]
     boat: Boat,
     secret: Option<String>,
+}
+
+impl Output for BoatMade {
+    const MAY_SHOW_SECRET: bool = true;
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -339,6 +344,7 @@ fn what_the_document_lets_in_is_what_the_route_reads() {
     let document = made();
     let routes = routes();
     let route = routes.iter().find(|route| route.name == "boat.create").unwrap();
+    let keys = Keys::new([7; 32]);
     for (sent, good) in [
         (json!({"orgSlug": "acme", "name": "Ark"}), true),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": null, "decks": 4, "new": 1}), true),
@@ -349,18 +355,8 @@ fn what_the_document_lets_in_is_what_the_route_reads() {
         (json!({"orgSlug": "acme", "name": "Ark", "decks": 5}), false),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": {}}), false),
     ] {
-        let text = sent.to_string();
-        let raw = Raw {
-            params: vec!["0".into()],
-            query: "",
-            body: text.as_bytes(),
-            org: OrgSlug::Required,
-            by_name: false,
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            link_base: "",
-            list: [0; 32],
-        };
-        assert_eq!(route.bind(&raw).is_ok(), good, "{sent}");
+        let raw = Raw::body(&["0"], &sent, OrgSlug::Required, &keys);
+        assert_eq!(route.bind(raw).is_ok(), good, "{sent}");
         assert_eq!(satisfies(&document, body(&document, "boatCreate"), &sent), good, "{sent}");
     }
 }
@@ -546,6 +542,7 @@ fn two_types_of_one_name_are_told() {
         pub struct Boat {
             pub sauce: bool,
         }
+        impl Output for Boat {}
         #[derive(Deserialize, JsonSchema)]
         pub struct Crew {
             pub rowers: u8,
@@ -555,6 +552,7 @@ fn two_types_of_one_name_are_told() {
         pub struct PageOfBoat {
             pub number: u8,
         }
+        impl Output for PageOfBoat {}
     }
     let told = |more: Route, part: &str| {
         let mut routes = routes();

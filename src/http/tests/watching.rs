@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::{JoinHandle, yield_now};
 
 use super::*;
-use crate::api::{Watched, op};
+use crate::api::{Output, Watched, op};
 use crate::auth::KnownAddress;
 use crate::base::{Email, Id, Time};
 
@@ -21,9 +21,15 @@ fn place() -> (Email, String) {
     (Email::parse("watched@example.com").unwrap(), "here".into())
 }
 
-fn read(view: &View, _: &Req) -> Result<i64> {
+#[derive(serde::Serialize, JsonSchema)]
+#[serde(transparent)]
+struct Number(i64);
+
+impl Output for Number {}
+
+fn read(view: &View, _: &Req) -> Result<Number> {
     READ.fetch_add(1, Ordering::SeqCst);
-    view.fetch::<KnownAddress>(&place()).map(|thing| thing.at.millis())
+    view.fetch::<KnownAddress>(&place()).map(|thing| Number(thing.at.millis()))
 }
 
 fn look(view: &View, _: &Req) -> Result<Watched> {

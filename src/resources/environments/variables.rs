@@ -206,27 +206,19 @@ pub mod tests {
     #[test]
     fn a_name_of_another_form_is_refused_before_anything_else() {
         let route = routes().into_iter().find(|route| route.method == Method::Put).unwrap();
-        let bind = |name: &str, body: &[u8]| {
-            let raw = Raw {
-                params: vec!["nothing".into(), name.into()],
-                query: "",
-                body,
-                org: OrgSlug::Ignored,
-                by_name: false,
-                address: std::net::IpAddr::from([127, 0, 0, 1]),
-                link_base: "",
-                list: [0; 32],
-            };
-            route.bind(&raw).map(|_| ())
+        let keys = crate::base::Keys::new([7; 32]);
+        let bind = |name: &str, body: serde_json::Value| {
+            let raw = Raw::body(&["nothing", name], &body, OrgSlug::Ignored, &keys);
+            route.bind(raw).map(|_| ())
         };
         let paths = |error: Error| -> Vec<String> {
             error.issues().iter().map(|issue| issue.path.clone()).collect()
         };
         for name in ["", "1a", "a-b", "ä", &"a".repeat(129)] {
-            assert_eq!(paths(bind(name, br#"{"value": "x"}"#).unwrap_err()), ["name"]);
+            assert_eq!(paths(bind(name, json!({"value": "x"})).unwrap_err()), ["name"]);
         }
-        assert_eq!(paths(bind("1a", b"{}").unwrap_err()), ["name", "value"]);
-        assert!(bind("a", br#"{"value": "x"}"#).is_ok());
+        assert_eq!(paths(bind("1a", json!({})).unwrap_err()), ["name", "value"]);
+        assert!(bind("a", json!({"value": "x"})).is_ok());
     }
 
     #[test]

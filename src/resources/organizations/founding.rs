@@ -214,7 +214,7 @@ mod tests {
         let session = send(&store, &token).unwrap();
         let identity = identity_of(&store, &session.token).unwrap();
         store
-            .read(Id::NOTHING, |view| {
+            .read_now(Id::NOTHING, |view| {
                 let user = view.find(&BY_EMAIL, &Email::parse("ada@acme.test").unwrap())?.unwrap();
                 assert_eq!(identity.user, user.id);
                 let [membership]: [Membership; 1] =

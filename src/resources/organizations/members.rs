@@ -265,7 +265,7 @@ mod tests {
         let left = |org| {
             world
                 .store
-                .read(org, |view| {
+                .read_now(org, |view| {
                     let keys: Vec<ApiKey> = view.all(&KEYS_BY_ORG, &org)?;
                     let grants: Vec<Grant> = view.all(Source::TABLE, &())?;
                     assert_eq!(keys.len(), grants.len());

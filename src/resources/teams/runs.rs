@@ -217,7 +217,7 @@ mod tests {
         }
         let Spending { spent_usd, .. } = world
             .store
-            .read(world.org, |view| view.fetch(&(ann.0, view.now().month_start())))
+            .read_now(world.org, |view| view.fetch(&(ann.0, view.now().month_start())))
             .unwrap();
         assert_eq!(spent_usd, 0.300_000_2);
 

@@ -112,7 +112,7 @@ fn a_record_without_a_key_is_in_no_index() {
     let store = store();
     keep(&store, &[note(1, "", ""), note(2, "", ""), note(3, "x", "t")]);
     store
-        .read(org(1), |view| {
+        .read_now(org(1), |view| {
             assert_eq!(
                 view.all(&BY_NAME, &())?,
                 [note(3, "x", "")].map(|n| Note { tag: Some("t".into()), ..n })
@@ -148,7 +148,7 @@ fn a_record_of_one_organization_is_not_seen_by_another() {
     keep(&store, &[note(1, "x", "t"), note(2, "y", "t")]);
     store.write_now(org(2), |tx| tx.insert(&note(1, "x", "t"))).unwrap();
     store
-        .read(org(2), |view| {
+        .read_now(org(2), |view| {
             assert_eq!(view.all::<Note>(Source::TABLE, &())?, [note(1, "x", "t")]);
             assert_eq!(view.all(&BY_TAG, &())?, [note(1, "x", "t")]);
             assert_eq!(view.get::<Note>(&2)?, None);
@@ -158,7 +158,7 @@ fn a_record_of_one_organization_is_not_seen_by_another() {
         .unwrap();
     for stranger in [org(0), org(3)] {
         store
-            .read(stranger, |view| {
+            .read_now(stranger, |view| {
                 assert_eq!(view.all::<Note>(Source::TABLE, &())?, []);
                 assert_eq!(view.all(&BY_TAG, &())?, []);
                 assert_eq!(view.find(&BY_NAME, &"x".into())?, None);

@@ -227,7 +227,7 @@ fn each_stops_when_told_and_first_is_the_first_in_its_order() {
     let store = store();
     keep(&store, &ten());
     store
-        .read(org(1), |view| {
+        .read_now(org(1), |view| {
             let mut seen = Vec::new();
             view.each(&BY_TAG, &"odd".to_string(), Order::Descending, |note: Note| {
                 seen.push(note.id);

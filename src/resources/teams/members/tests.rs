@@ -73,7 +73,7 @@ fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
 
     let key = world
         .store
-        .read(world.org, |view| wake_key(view, &fetch_member(view, crew, made.agent.id)?));
+        .read_now(world.org, |view| wake_key(view, &fetch_member(view, crew, made.agent.id)?));
     assert_eq!(key.unwrap(), webhook::secret_key(&secret));
 }
 
