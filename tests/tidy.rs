@@ -69,7 +69,8 @@ const BANS: &[Ban] = &[
     Ban {
         words: &["Instant::now"],
         rooms: PURE,
-        except: &[],
+        // How long somebody waits, and how long calls may take, the operations do not see.
+        except: &["src/api/execute/"],
         instead: "ask the transaction: tx.now(), view.now()",
     },
     Ban {
@@ -220,6 +221,25 @@ fn banned_words(source: &Source) -> Vec<String> {
         }
     }
     found
+}
+
+/// Words of resources that the kernel, which is handed routes, must not know: a route declares what
+/// it needs.
+const RESOURCE_WORDS: [&str; 4] = ["registryRef", "promptName", "/setup", "/auth/"];
+const KERNEL: [&str; 2] = ["src/api/", "src/http/"];
+
+fn resource_words(source: &Source) -> Vec<String> {
+    if !KERNEL.iter().any(|place| source.path.starts_with(place)) {
+        return vec![];
+    }
+    let code = source.tokens.iter().filter(|token| token.kind != Kind::Doc);
+    let found = code.flat_map(|token| {
+        let words = RESOURCE_WORDS.iter().filter(|word| token.text.contains(*word));
+        words.map(|word| {
+            format!("{}:{}: {word} is a resource's word", source.path, token.first_line)
+        })
+    });
+    found.collect()
 }
 
 fn unexplained(source: &Source) -> Vec<String> {
@@ -386,6 +406,21 @@ fn words_stay_out_of_rooms_where_something_better_does_their_work() {
         ],
     );
     assert_tidy(of_product(banned_words));
+}
+
+#[test]
+fn the_kernel_names_no_resource() {
+    assert_told(
+        resource_words,
+        &[
+            ("src/http/a.rs", "let a = \"registryRef\";", "registryRef is a resource's word"),
+            ("src/api/a/b.rs", "if path == \"/api/setup\" {}", "src/api/a/b.rs:1: /setup"),
+            ("src/api/a.rs", "path.starts_with(\"/auth/\")", "/auth/"),
+            ("src/api/a.rs", "let setup = 1; use crate::auth::A;", ""),
+            ("src/resources/a.rs", "let a = \"/setup\";", ""),
+        ],
+    );
+    assert_tidy(of_product(resource_words));
 }
 
 #[test]

@@ -85,19 +85,19 @@ impl Store {
     /// # Errors
     /// What `read` returns, and 503 if there is no state to be had.
     pub async fn read<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
-        self.read_now(org, read)
+        let reader = self.engine.begin_snapshot().wait().await?;
+        read(&self.view(&*reader, org))
     }
 
     /// The same from a thread that may wait.
     pub fn read_now<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
         let reader = self.engine.snapshot();
-        read(&View {
-            base: &*reader,
-            own: None,
-            org,
-            now: self.shared.moment.now(),
-            keys: &self.shared.keys,
-        })
+        read(&self.view(&*reader, org))
+    }
+
+    fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
+        let (now, keys) = (self.shared.moment.now(), &self.shared.keys);
+        View { base: reader, own: None, org, now, keys }
     }
 
     /// Runs `write` in a transaction of `org` and waits until what it wrote is durable. `write`

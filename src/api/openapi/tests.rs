@@ -163,6 +163,7 @@ fn routes() -> Vec<Route> {
             "session.sign_out",
             op::write::<(), (), Empty>(write),
         )
+        .no_replay()
         .about("Sign out"),
         Route::get("/tides", ANYONE, "tide.show", op::read::<(), (), Empty>(read))
             .about("Show the tide"),

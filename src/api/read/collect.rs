@@ -5,16 +5,13 @@
 //! as the next problem. What is read beside a placeholder is never used: it only shows that there
 //! is no further problem.
 
-use std::collections::HashMap;
-use std::fmt;
-
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::found::{Found, MAX_ISSUES};
 use super::path::Path;
-use super::reader::Reader;
-use super::{MAX_ISSUES, Mode};
-use crate::base::{Error, Issue, Result};
+use super::reader::{Mode, Reader};
+use crate::base::{Error, Result};
 
 /// Values looked at after which the search for further problems ends, counted over all readings:
 /// enough to list a hundred problems in thousands of values, and a fraction of a second, which
@@ -41,131 +38,3 @@ pub fn read<T: DeserializeOwned>(value: &Value, mode: Mode) -> Result<T> {
     found.issues.truncate(MAX_ISSUES);
     Err(Error::invalid(found.issues))
 }
-
-/// What the readings of one value have found so far.
-#[derive(Default)]
-pub struct Found {
-    /// In the order in which they were met.
-    issues: Vec<Issue>,
-    /// By written path. What stands in a place without a mark has none either, so that no path need
-    /// be written until there is a problem, and then only around it.
-    marks: HashMap<String, Mark>,
-    /// A type refused its placeholder: reading again would end at the same place.
-    is_stuck: bool,
-    /// Values looked at.
-    values: usize,
-}
-
-/// What is known of a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// Its problem is noted: a placeholder is handed out.
-    Settled,
-    /// Something within it is settled.
-    Around,
-}
-
-impl Found {
-    /// Counts a value that is looked at.
-    pub fn count(&mut self) {
-        self.values += 1;
-    }
-
-    /// What is known of `path`.
-    pub fn mark(&self, path: &Path) -> Option<Mark> {
-        self.marks.get(&path.to_string()).copied()
-    }
-
-    /// Notes why reading stopped at `path`, unless that was noted further inside.
-    pub fn note(&mut self, path: &Path, stop: Stop) -> Stop {
-        match stop {
-            Stop::Noted => {}
-            Stop::Missing(field) => {
-                let path = Path::Field(path, field);
-                self.settle(&path, vec![Issue::new(path.to_string(), "is required")]);
-            }
-            Stop::Wrong(message) => {
-                self.settle(path, vec![Issue::new(path.to_string(), message)]);
-            }
-            Stop::Within(issues) => self.settle(path, issues),
-        }
-        Stop::Noted
-    }
-
-    fn settle(&mut self, path: &Path, issues: Vec<Issue>) {
-        match self.marks.insert(path.to_string(), Mark::Settled) {
-            None => self.issues.extend(issues),
-            // What is wrong with a whole that has a placeholder in it may come from that.
-            Some(Mark::Around) => {}
-            Some(Mark::Settled) => self.is_stuck = true,
-        }
-        let mut inner = *path;
-        while let Some(outer) = inner.parent() {
-            self.marks.entry(outer.to_string()).or_insert(Mark::Around);
-            inner = *outer;
-        }
-    }
-}
-
-/// Why a type stopped reading.
-#[derive(Debug)]
-pub enum Stop {
-    /// What is wrong with the value, as a phrase that follows its path.
-    Wrong(String),
-    /// A required field of the object is not there.
-    Missing(&'static str),
-    /// What is wrong in a text that holds JSON.
-    Within(Vec<Issue>),
-    /// It is known already.
-    Noted,
-}
-
-impl Stop {
-    /// The value is none of these.
-    pub fn not_one_of(variants: &[&str]) -> Self {
-        Stop::Wrong(format!("must be one of {}", variants.join(", ")))
-    }
-}
-
-// None of the messages repeats what was sent: it may be a secret.
-impl serde::de::Error for Stop {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        Stop::Wrong(message.to_string())
-    }
-
-    fn invalid_type(_: serde::de::Unexpected, expected: &dyn serde::de::Expected) -> Self {
-        Stop::Wrong(format!("must be {expected}"))
-    }
-
-    fn invalid_value(_: serde::de::Unexpected, expected: &dyn serde::de::Expected) -> Self {
-        Stop::Wrong(format!("must be {expected}"))
-    }
-
-    fn invalid_length(_: usize, expected: &dyn serde::de::Expected) -> Self {
-        Stop::Wrong(format!("must be {expected}"))
-    }
-
-    fn unknown_variant(_: &str, variants: &'static [&'static str]) -> Self {
-        Stop::not_one_of(variants)
-    }
-
-    fn unknown_field(_: &str, _: &'static [&'static str]) -> Self {
-        Stop::Wrong("must have no other fields".into())
-    }
-
-    fn missing_field(field: &'static str) -> Self {
-        Stop::Missing(field)
-    }
-
-    fn duplicate_field(field: &'static str) -> Self {
-        Stop::Wrong(format!("must have {field} once"))
-    }
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-impl std::error::Error for Stop {}

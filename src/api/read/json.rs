@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::MAX_ISSUES;
+use super::found::MAX_ISSUES;
 use super::path::Path;
 use crate::base::{Error, Issue, Result};
 

@@ -12,9 +12,10 @@
 //! [`base::checked`](crate::base::checked): what refuses a value in another way is told too, but
 //! what stands after it may not be.
 
-mod access;
 mod collect;
+mod found;
 mod json;
+mod key;
 mod path;
 mod query;
 mod reader;
@@ -25,22 +26,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use collect::read;
+pub use found::MAX_ISSUES;
 pub use json::parse_body;
 pub use query::parse_query;
+pub use reader::Mode;
 
 use crate::base::{Error, Issue, Result};
-
-/// Problems after which reading stops. Nobody mends more at once, and an answer stays small.
-pub const MAX_ISSUES: usize = 100;
-
-/// How a value is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Typed, as JSON is.
-    Body,
-    /// As text, as [`parse_query`] leaves it.
-    Query,
-}
 
 /// What an operation takes from a request.
 pub trait Input: DeserializeOwned + Send + Sync + 'static {

@@ -2,19 +2,28 @@
 
 use std::fmt::Display;
 
-use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Number, Value};
 
-use super::Mode;
-use super::access::{Entries, Fields, Items, Key};
-use super::collect::{Found, Mark, Stop};
+use super::found::{Found, Mark, Stop};
 use super::json::parse_object;
+use super::key::Key;
 use super::path::Path;
 
 /// The name under which [`base::checked`](crate::base::checked) reads. It takes a unit in place of
 /// a value, and nothing else does.
 const CHECKED: &str = "Checked";
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Typed, as JSON is.
+    Body,
+    /// As text, as [`parse_query`] leaves it.
+    Query,
+}
 
 /// Reads what stands at one place.
 pub struct Reader<'a> {
@@ -320,5 +329,127 @@ impl<'de> Deserializer<'de> for Reader<'_> {
             Some(name) => visitor.visit_enum(IntoDeserializer::<Stop>::into_deserializer(*name)),
             None => Err(self.wrong(&format!("must be one of {}", variants.join(", ")))),
         }
+    }
+}
+
+/// The items of a list.
+pub struct Items<'a> {
+    items: std::slice::Iter<'a, Value>,
+    index: usize,
+    list: Reader<'a>,
+}
+
+impl<'a> Items<'a> {
+    /// The items of `list`.
+    pub fn new(items: &'a [Value], list: Reader<'a>) -> Self {
+        Items { items: items.iter(), index: 0, list }
+    }
+}
+
+impl<'de> SeqAccess<'de> for Items<'_> {
+    type Error = Stop;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Stop> {
+        let Some(value) = self.items.next() else { return Ok(None) };
+        let path = Path::Item(self.list.path(), self.index);
+        self.index += 1;
+        self.list.read_part(&path, Some(value), seed).map(Some)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.items.len())
+    }
+}
+
+/// The fields that a type names. What else the object has is not looked at.
+pub struct Fields<'a> {
+    names: std::slice::Iter<'static, &'static str>,
+    /// `None` for a placeholder, in which every field is one.
+    fields: Option<&'a Map<String, Value>>,
+    current: Option<(&'static str, Option<&'a Value>)>,
+    object: Reader<'a>,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of `object` that are in `names`.
+    pub fn new(
+        names: &'static [&'static str],
+        fields: Option<&'a Map<String, Value>>,
+        object: Reader<'a>,
+    ) -> Self {
+        Fields { names: names.iter(), fields, current: None, object }
+    }
+}
+
+impl<'de> MapAccess<'de> for Fields<'_> {
+    type Error = Stop;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Stop> {
+        for &name in self.names.by_ref() {
+            let value = self.fields.and_then(|fields| fields.get(name));
+            // Once it is noted that a required field is missing, a placeholder is there.
+            let is_there = value.is_some()
+                || self.fields.is_none()
+                || self.object.is_settled(&Path::Field(self.object.path(), name));
+            if is_there {
+                self.current = Some((name, value));
+                let key: StrDeserializer<Stop> = name.into_deserializer();
+                return seed.deserialize(key).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Stop> {
+        let (name, value) = self.current.take().expect("serde asks for the key first");
+        self.object.read_part(&Path::Field(self.object.path(), name), value, seed)
+    }
+}
+
+/// The entries of an object whose keys are the sender's. Settled ones are left out: a placeholder
+/// for a key could be the key of another.
+pub struct Entries<'a> {
+    entries: serde_json::map::Iter<'a>,
+    current: Option<(&'a str, &'a Value)>,
+    object: Reader<'a>,
+}
+
+impl<'a> Entries<'a> {
+    /// The entries of `object`.
+    pub fn new(entries: &'a Map<String, Value>, object: Reader<'a>) -> Self {
+        Entries { entries: entries.iter(), current: None, object }
+    }
+}
+
+impl<'de> MapAccess<'de> for Entries<'_> {
+    type Error = Stop;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Stop> {
+        for (key, value) in self.entries.by_ref() {
+            let path = Path::Entry(self.object.path(), key);
+            if !self.object.is_settled(&path) {
+                self.current = Some((key, value));
+                return self.object.read_key(&path, key, seed).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Stop> {
+        let (key, value) = self.current.take().expect("serde asks for the key first");
+        self.object.read_part(&Path::Entry(self.object.path(), key), Some(value), seed)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.entries.len())
     }
 }

@@ -10,6 +10,7 @@ mod integrity;
 mod layer;
 mod memory;
 mod redb;
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -20,6 +21,7 @@ pub use integrity::integrity;
 pub use layer::Layer;
 pub use memory::Memory;
 pub use redb::Redb;
+pub use snapshot::Snapshot;
 
 use super::signals::Topic;
 use crate::base::{Error, Result};
@@ -194,8 +196,13 @@ pub trait Attempt: Send {
 
 /// An engine.
 pub trait Engine: Send + Sync {
-    /// The newest durable state.
+    /// The newest durable state. Only from a thread that may wait, unless the engine is in this
+    /// process.
     fn snapshot(&self) -> Arc<dyn Reader>;
+    /// The same for those who wait without a thread.
+    fn begin_snapshot(&self) -> Snapshot {
+        Snapshot::Ready(self.snapshot())
+    }
     /// Hands in an attempt; it is settled later.
     ///
     /// # Errors
