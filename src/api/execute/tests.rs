@@ -1,1 +1,374 @@
-//! Routes executed without any adapter.
+//! Routes executed with a store in memory and no adapter.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::*;
+use crate::api::ledger::{AuditEntry, Outcome};
+use crate::api::{
+    Input, Locate, Look, OrgHint, Output, Place, Removed, Req, ResourceRef, Route, Scope, op,
+};
+use crate::auth::{
+    ADMIN, MEMBER, MEMBER_OR_PUBLIC, Membership, Organization, RawCredential, Role, Session, User,
+    organization_named,
+};
+use crate::base::{Email, Error, Id, Kind, Name, Result, Slug, Time};
+use crate::outside::{self, Outside};
+use crate::store::{Moment, Order, Org, Page, Record, Source, Store, Tx, View};
+
+// ── A resource ───────────────────────────────────────────────────────────────
+
+#[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
+struct Note {
+    id: Id<Note>,
+    text: String,
+}
+
+impl Record for Note {
+    const TABLE: &'static str = "notes";
+    type Key = Id<Note>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+impl Output for Note {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewNote {
+    text: String,
+}
+impl Input for NewNote {}
+
+/// What is signalled when there is a note.
+const TOPIC: Uuid = Uuid::from_u128(8);
+
+fn create(tx: &mut Tx, req: &Req<(), NewNote>) -> Result<Note> {
+    let note = Note { id: tx.new_id(), text: req.input.text.clone() };
+    tx.insert(&note)?;
+    tx.signal(TOPIC);
+    Ok(note)
+}
+
+fn get(view: &View, req: &Req<Id<Note>>) -> Result<Note> {
+    view.fetch(&req.at)
+}
+
+fn list(view: &View, req: &Req) -> Result<Page<Note>> {
+    view.page(Source::TABLE, &(), Order::Ascending, &req.part, |_| true)
+}
+
+fn update(tx: &mut Tx, req: &Req<Id<Note>, NewNote>) -> Result<Note> {
+    let old: Note = tx.fetch(&req.at)?;
+    let new = Note { text: req.input.text.clone(), ..old.clone() };
+    tx.replace(&old, &new)?;
+    Ok(new)
+}
+
+fn delete(tx: &mut Tx, req: &Req<Id<Note>>) -> Result<Removed> {
+    let note: Note = tx.fetch(&req.at)?;
+    tx.remove(&note)?;
+    Ok(Removed::new(note.id))
+}
+
+fn look(view: &View, _: &Req) -> Result<Look> {
+    let ready = view.count::<Note>(Source::TABLE, &(), 1)? == 1;
+    Ok(Look { topic: TOPIC, ready, again_at: None })
+}
+
+fn take(tx: &mut Tx, req: &Req) -> Result<Page<Note>> {
+    let page = list(&tx.view(), req)?;
+    page.items.iter().try_for_each(|note| tx.remove(note))?;
+    Ok(page)
+}
+
+/// What is in the organization that the argument `shelf` names; the one called `open` is public.
+static BY_SHELF: Locate = Locate {
+    argument: Some("shelf"),
+    place: |view, hint, _| {
+        let unknown = Error::organization_not_found;
+        let slug = hint.reference.as_deref().unwrap_or_default();
+        Ok(Place { org: organization_named(view, slug)?.ok_or_else(unknown)?, unknown })
+    },
+    is_public: |_, hint: &OrgHint| Ok(hint.reference.as_deref() == Some("open")),
+};
+
+fn routes() -> Vec<Arc<Route>> {
+    let routes = [
+        Route::post("/notes", MEMBER, "note.create", op::write(create)),
+        Route::get("/notes/{noteId}", MEMBER, "note.get", op::read(get)),
+        Route::patch("/notes/{noteId}", MEMBER, "note.update", op::write(update)),
+        Route::delete("/notes/{noteId}", ADMIN, "note.delete", op::write(delete)),
+        Route::get("/notes/next", MEMBER, "note.take", op::take("note", look, take)),
+        Route::get("/shelf", MEMBER_OR_PUBLIC, "shelf.list", op::list(list))
+            .scope(Scope::Named(&BY_SHELF)),
+    ];
+    routes.into_iter().map(Arc::new).collect()
+}
+
+// ── A world ──────────────────────────────────────────────────────────────────
+
+struct World {
+    executor: Arc<Executor>,
+    routes: Vec<Arc<Route>>,
+    /// The organization `open`.
+    org: Id<Org>,
+    /// A member of it, in a session.
+    member: RawCredential,
+}
+
+impl World {
+    async fn new() -> Self {
+        let store = Store::in_memory(Moment::system());
+        let (_, stopping) = watch::channel(false);
+        let config = outside::Config { allow_private: vec![], extra_roots_pem: None };
+        let executor = Arc::new(Executor::new(Config {
+            coordination: Arc::new(LocalCoordination::new(store.clone(), 0)),
+            store: store.clone(),
+            outside: Outside::new(config).unwrap(),
+            setup_required: false,
+            stopping,
+        }));
+        let session = store.write(Id::NOTHING, |tx| member_of(tx, "open")).await.unwrap();
+        let token = executor.gatekeeper.tokens.issue(&session.1).unwrap();
+        World { executor, routes: routes(), org: session.0, member: RawCredential::Token(token) }
+    }
+
+    /// Calls a route with these parts of its path and these arguments, as the member in `open`,
+    /// otherwise as `with` says.
+    async fn call(
+        &self,
+        name: &str,
+        params: &[&str],
+        mut arguments: Value,
+        with: impl FnOnce(&mut Request<'_>),
+    ) -> Result<Response> {
+        let named = |name: &str| self.routes.iter().find(|route| route.name == name).unwrap();
+        if arguments.get("orgSlug").is_none() {
+            arguments["orgSlug"] = json!("open");
+        }
+        let mut request = Request {
+            route: named(name),
+            reading: Some(named("note.get")),
+            params: params.iter().map(|param| param.to_string()).collect(),
+            query: "",
+            arguments: Arguments::Json(arguments),
+            credential: self.member.clone(),
+            preconditions: Preconditions::default(),
+            idempotency_key: None,
+            is_stream: false,
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            link_base: "",
+            request_id: "test",
+        };
+        with(&mut request);
+        self.executor.call(&request).await
+    }
+
+    async fn create(&self, text: &str) -> Value {
+        let made = self.call("note.create", &[], json!({"text": text}), |_| ()).await;
+        json_of(made.unwrap())
+    }
+
+    fn notes(&self) -> usize {
+        let count = |view: &View| view.count::<Note>(Source::TABLE, &(), 9);
+        self.executor.store.read_now(self.org, count).unwrap()
+    }
+
+    /// What was done to what, and how it ended.
+    fn audited(&self) -> Vec<(String, Option<String>, Outcome)> {
+        let all = |view: &View| view.all::<AuditEntry>(Source::TABLE, &());
+        let entries = self.executor.store.read_now(self.org, all).unwrap().into_iter();
+        entries.map(|entry| (entry.action, entry.resource_id, entry.outcome)).collect()
+    }
+}
+
+fn member_of(tx: &mut Tx, slug: &str) -> Result<(Id<Org>, Session)> {
+    let now = tx.now();
+    let (org, user) = (tx.new_id::<Org>(), tx.new_id::<User>());
+    let name = Name::parse("Ada").unwrap();
+    let slug = Slug::parse(slug).unwrap();
+    tx.insert(&Organization {
+        id: org,
+        slug,
+        name: name.clone(),
+        created_at: now,
+        updated_at: now,
+    })?;
+    let email = Email::parse("ada@open.test").unwrap();
+    tx.insert(&User { id: user, email, name, image: None, password: None, created_at: now })?;
+    tx.insert(&Membership { user, org, role: Role::Member, email_verified: true, joined_at: now })?;
+    let expires_at: Time = now.plus_secs(3600);
+    let session = Session { id: tx.new_id(), user, created_at: now, expires_at };
+    tx.insert(&session)?;
+    Ok((org, session))
+}
+
+fn json_of(response: Response) -> Value {
+    match response.body {
+        Body::Json(body) => serde_json::from_slice(&body).unwrap(),
+        _ => panic!("no JSON"),
+    }
+}
+
+fn refusal(response: Result<Response>) -> (Kind, &'static str) {
+    let error = response.err().expect("it is refused");
+    (error.kind(), error.code())
+}
+
+// ── Facts ────────────────────────────────────────────────────────────────────
+
+#[tokio::test]
+async fn what_is_read_has_a_tag_and_is_not_given_to_who_has_it() {
+    let world = World::new().await;
+    let note = world.create("a").await;
+    let id = note["id"].as_str().unwrap();
+    let read = world.call("note.get", &[id], json!({}), |_| ()).await.unwrap();
+    let etag = read.etag.unwrap();
+    assert_eq!(json_of(read), note);
+    let has_it = |request: &mut Request| request.preconditions.if_none_match = vec![b"*"];
+    let again = world.call("note.get", &[id], json!({}), has_it).await.unwrap();
+    assert!(matches!(again.body, Body::NotModified) && again.etag == Some(etag));
+    let never = world.call("note.get", &["never"], json!({}), |_| ()).await;
+    assert_eq!(refusal(never), (Kind::NotFound, "not_found"));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_arguments_is_told_by_their_names() {
+    let world = World::new().await;
+    let refused = world.call("note.create", &[], json!({"text": 1, "orgSlug": 2}), |_| ()).await;
+    let error = refused.err().unwrap();
+    let paths: Vec<_> = error.issues().iter().map(|issue| issue.path.as_str()).collect();
+    assert_eq!(paths, ["orgSlug", "text"]);
+}
+
+#[tokio::test]
+async fn a_repeated_write_is_answered_as_before_and_done_once() {
+    let world = World::new().await;
+    let keyed = |request: &mut Request| request.idempotency_key = Some(b"once");
+    let write = |text: &str| world.call("note.create", &[], json!({"text": text}), keyed);
+    let first = write("a").await.unwrap();
+    let second = write("a").await.unwrap();
+    assert!(!first.is_replayed && second.is_replayed);
+    let first = json_of(first);
+    assert_eq!(json_of(second), first);
+    assert_eq!(refusal(write("b").await), (Kind::Conflict, "idempotency_key_reused"));
+    assert_eq!(world.notes(), 1);
+    let id = first["id"].as_str().map(String::from);
+    assert_eq!(world.audited(), [("note.create".into(), id, Outcome::Success)]);
+}
+
+#[tokio::test]
+async fn who_may_not_is_refused_and_the_audit_log_says_so() {
+    let world = World::new().await;
+    let note = world.create("a").await;
+    let id = note["id"].as_str().unwrap();
+    let refused = world.call("note.delete", &[id], json!({}), |_| ()).await;
+    assert_eq!(refusal(refused), (Kind::Forbidden, "admin_required"));
+    assert_eq!(world.notes(), 1);
+    assert_eq!(world.audited()[1], ("note.delete".into(), None, Outcome::Refused));
+    let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
+    let refused = world.call("note.delete", &[id], json!({}), nobody).await;
+    assert_eq!(refusal(refused).0, Kind::Unauthenticated);
+    assert_eq!(world.audited().len(), 2);
+}
+
+#[tokio::test]
+async fn an_update_is_refused_when_the_thing_is_not_as_it_was_seen() {
+    let world = World::new().await;
+    let note = world.create("a").await;
+    let id = note["id"].as_str().unwrap();
+    let seen = world.call("note.get", &[id], json!({}), |_| ()).await.unwrap().etag.unwrap();
+    let update = async |text: &str| {
+        let with = |request: &mut Request<'_>| {
+            // What the caller saw lives as long as the test.
+            request.preconditions.if_match = vec![Box::leak(Box::new(seen)).as_bytes()];
+        };
+        world.call("note.update", &[id], json!({"text": text}), with).await
+    };
+    assert_eq!(json_of(update("b").await.unwrap())["text"], "b");
+    assert_eq!(refusal(update("c").await), (Kind::Precondition, "changed_meanwhile"));
+}
+
+#[tokio::test]
+async fn who_waits_is_woken_by_what_another_writes() {
+    let world = Arc::new(World::new().await);
+    let waiting = tokio::spawn({
+        let world = world.clone();
+        async move { world.call("note.take", &[], json!({"wait": 60}), |_| ()).await }
+    });
+    let note = world.create("a").await;
+    assert_eq!(json_of(waiting.await.unwrap().unwrap())["items"], json!([note]));
+    assert_eq!(world.notes(), 0);
+}
+
+#[tokio::test]
+async fn a_stream_gives_what_comes_until_the_right_to_it_is_gone() {
+    let world = World::new().await;
+    let stream = |request: &mut Request| request.is_stream = true;
+    let response = world.call("note.take", &[], json!({}), stream).await.unwrap();
+    let Body::Items("note", mut items) = response.body else { panic!("no stream") };
+    assert!(items.next(Instant::now()).await.unwrap().unwrap().is_empty());
+    for text in ["a", "b"] {
+        let note = world.create(text).await;
+        let soon = Instant::now() + Duration::from_secs(60);
+        let taken = items.next(soon).await.unwrap().unwrap();
+        assert_eq!(taken.iter().map(|taken| &taken.json).collect::<Vec<_>>(), [&note]);
+        assert_eq!(taken[0].id, note["id"]);
+    }
+    let org = world.org;
+    let leave = world.executor.store.write(Id::NOTHING, move |tx| {
+        let all: Vec<Membership> = tx.view().all(Source::TABLE, &())?;
+        all.iter().filter(|membership| membership.org == org).try_for_each(|one| tx.remove(one))
+    });
+    leave.await.unwrap();
+    let ended = items.next(Instant::now() + Duration::from_secs(60)).await.unwrap();
+    assert_eq!(ended.err().unwrap().code(), "organization_not_found");
+}
+
+#[tokio::test]
+async fn what_is_public_is_read_without_a_credential_and_nothing_else_is() {
+    let world = World::new().await;
+    let note = world.create("a").await;
+    world.executor.store.write(Id::NOTHING, closed).await.unwrap();
+    let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
+    let shelf = |slug: &str| world.call("shelf.list", &[], json!({"shelf": slug}), nobody);
+    assert_eq!(json_of(shelf("open").await.unwrap())["items"], json!([note]));
+    for slug in ["closed", "never"] {
+        assert_eq!(refusal(shelf(slug).await), (Kind::Unauthenticated, "unauthenticated"));
+    }
+}
+
+fn closed(tx: &mut Tx) -> Result<()> {
+    let (slug, name) = (Slug::parse("closed").unwrap(), Name::parse("Closed").unwrap());
+    let (created_at, updated_at) = (tx.now(), tx.now());
+    tx.insert(&Organization { id: tx.new_id(), slug, name, created_at, updated_at })
+}
+
+#[tokio::test]
+async fn until_the_server_is_set_up_nothing_is_executed() {
+    let world = World::new().await;
+    let executor = Arc::new(Executor::new(Config {
+        coordination: world.executor.coordination.clone(),
+        store: world.executor.store.clone(),
+        outside: world.executor.outside.clone(),
+        setup_required: true,
+        stopping: world.executor.stopping.clone(),
+    }));
+    let world = World { executor, ..world };
+    let refused = world.call("note.create", &[], json!({"text": "a"}), |_| ()).await;
+    assert_eq!(refusal(refused), (Kind::Busy, "setup_required"));
+}
