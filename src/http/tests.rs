@@ -82,7 +82,7 @@ struct Server {
 }
 
 async fn start(setup_required: bool) -> Server {
-    let store = Store::in_memory(Moment::system());
+    let store = Store::in_memory(Moment::system(), &[]);
     let route =
         |path| Route::post(path, Rule::Anyone, "nothing.do", nothing).scope(Scope::Installation);
     let fetch = Route::post_calling("/fetch", Rule::Anyone, "page.fetch", 10, fetch)

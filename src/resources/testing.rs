@@ -28,7 +28,7 @@ pub const NOON: Time = Time::from_millis(1_768_478_400_000);
 impl World {
     /// A world with the organization `acme`, its owner Ada and its member Ben.
     pub fn new() -> Self {
-        let store = Store::in_memory(Moment::at(NOON));
+        let store = Store::in_memory(Moment::at(NOON), &crate::resources::tables());
         let org = store.write_now(Id::NOTHING, |tx| organization(tx, "acme")).unwrap();
         let owner = person(&store, org, "ada", Role::Owner);
         let member = person(&store, org, "ben", Role::Member);
