@@ -107,7 +107,14 @@ impl World {
         self.store.moment().advance_secs(secs);
     }
 
-    /// Fails if a table or index is not whole.
+    /// Completes what was left to do when something was removed; how many steps that took.
+    pub fn complete_removals(&self) -> usize {
+        (0..1000)
+            .position(|_| !self.store.write_now(self.org, |tx| tx.continue_removals()).unwrap())
+            .expect("it ends")
+    }
+
+    /// Fails if a table, index or reference is not whole.
     pub fn assert_sound(&self, tables: &[TableInfo]) {
         let findings = self.store.check(tables).unwrap();
         assert_eq!(findings.messages, Vec::<String>::new());

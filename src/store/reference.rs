@@ -276,7 +276,8 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
     ) -> Result<Option<Vec<u8>>> {
         let record = record.downcast_ref::<R>().expect("the catalogue goes by the record's table");
         let owner = self.org.map_or(org, |org| org(record));
-        for target in (self.targets)(record, org) {
+        // An empty beginning means whichever target is there, if any.
+        for target in (self.targets)(record, org).into_iter().filter(|key| !key.is_empty()) {
             let from = [super::record::owner::<T>(owner).as_slice(), &target].concat();
             let mut found = false;
             let to = after_prefix(&from);

@@ -11,7 +11,9 @@ use crate::api::{Input, Req, Route, Scope};
 use crate::auth::Rule;
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, Registry};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View,
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -41,9 +43,19 @@ static BY_TYPE: Index<Artifact, (Id<Registry>, ArtifactType, Id<Change>)> =
         Some((artifact.id.registry, artifact.id.kind, artifact.changed))
     });
 
+static REGISTRY: Reference<Artifact, Registry> = Reference::cascade(
+    &["id.registry"],
+    |registry: &Registry| registry.id.to_bytes(),
+    |artifact: &Artifact, _| vec![artifact.id.registry.to_bytes()],
+)
+.deferred();
+
 impl Record for Artifact {
     const TABLE: &'static str = "artifacts";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_CHANGE, &BY_TYPE];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("changed", "orders changes; it is the id of no record")];
     type Key = ArtifactId;
     fn key(&self) -> Self::Key {
         self.id.clone()

@@ -14,7 +14,9 @@ use crate::api::{Input, Req, Route, Scope};
 use crate::auth::Rule;
 use crate::base::{ArtifactName, Error, Id, Range, Result, Selector, Version};
 use crate::resources::registries;
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+};
 
 /// That a published text imports a version of a promptlet.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -38,9 +40,21 @@ static BY_RESOLVED: Index<ImportEdge, (ArtifactId, Numbers)> =
         Some((edge.promptlet.clone(), numbers(&edge.resolved)))
     });
 
+/// What imports a version goes before it; with their registry both go.
+static IMPORTED: Reference<ImportEdge, Published> = Reference::restrict(
+    &["promptlet.registry"],
+    ("version_imported", "this version is imported by another artifact; see its dependents"),
+    |row: &Published| (row.of.clone(), numbers(&row.version)).to_bytes(),
+    |edge: &ImportEdge, _| vec![(edge.promptlet.clone(), numbers(&edge.resolved)).to_bytes()],
+)
+.by(&BY_RESOLVED);
+
 impl Record for ImportEdge {
     const TABLE: &'static str = "artifact_imports";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_RESOLVED];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&IMPORTED];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("by", "derived from the importing version: written and removed with it")];
     type Key = (ArtifactId, Id<ArtifactVersion>, Numbers);
     fn key(&self) -> Self::Key {
         (self.promptlet.clone(), self.by, numbers(&self.resolved))
@@ -98,11 +112,6 @@ pub fn forget(tx: &mut Tx, row: &Published) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether anything imports this version.
-pub fn any(view: &View, id: &ArtifactId, version: &Version) -> Result<bool> {
-    Ok(view.count(&BY_RESOLVED, &(id.clone(), numbers(version)), 1)? > 0)
 }
 
 // ── What callers send and see ────────────────────────────────────────────────

@@ -17,7 +17,9 @@ use crate::auth::{Rule, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, Registry};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View,
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -63,9 +65,19 @@ static BY_VERSION: Index<Draft, (ArtifactId, Numbers)> = Index::unique(
     |draft| draft.end.is_none().then(|| (draft.of.clone(), numbers(&draft.draft_version))),
 );
 
+static REGISTRY: Reference<Draft, Registry> = Reference::cascade(
+    &["of.registry"],
+    |registry: &Registry| registry.id.to_bytes(),
+    |draft: &Draft, _| vec![draft.of.registry.to_bytes()],
+)
+.deferred();
+
 impl Record for Draft {
     const TABLE: &'static str = "drafts";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&OUTSTANDING, &BY_VERSION];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("created_by", "history: who made it may have left")];
     type Key = (Id<Registry>, Id<Draft>);
     fn key(&self) -> Self::Key {
         (self.of.registry, self.id)

@@ -14,15 +14,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Input, Removed, Req, Resource, Route};
-use crate::auth::{Access, Caller, GRANTS_BY_RESOURCE, Granted, ResourceType, Rule};
+use crate::auth::{Access, Caller, GRANTS_BY_RESOURCE, Grant, ResourceType, Rule};
 use crate::base::{Description, Error, Field, Id, Int, Issue, Name, Result, Slug, StringMap, Time};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
 
 use approvals::{Approvals, NewApprovals};
 
-pub use approvals::forget_member;
-use references::ToolInUse;
-pub use references::{forget_tool, use_tool};
+pub use references::{BY_TOOL, ToolInUse, use_tool};
 use variables::Variable;
 #[cfg(test)]
 pub use variables::tests as variable_tests;
@@ -79,9 +79,22 @@ static BY_SLUG: Index<Environment, Slug> = Index::unique(
     |environment| Some(environment.slug.clone()),
 );
 
+static GRANTS: Reference<Grant, Environment> = Reference::cascade(
+    &["resource_id"],
+    |environment: &Environment| (ResourceType::Environment as u8, environment.id).to_bytes(),
+    |grant: &Grant, _| match grant.resource_type {
+        ResourceType::Environment => vec![grant.resource_id.to_bytes()],
+        _ => vec![],
+    },
+)
+.by(&GRANTS_BY_RESOURCE)
+.deferred();
+
 impl Record for Environment {
     const TABLE: &'static str = "environments";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&approvals::APPROVERS];
+    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     type Key = Id<Environment>;
     fn key(&self) -> Self::Key {
         self.id
@@ -291,12 +304,6 @@ fn change(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
 /// Its variables, its references to tools and the grants for it go with it.
 fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Removed> {
     let environment: Environment = tx.fetch(&req.at)?;
-    variables::forget_environment(tx, environment.id)?;
-    references::forget_environment(tx, environment.id)?;
-    let resource = (ResourceType::Environment as u8, environment.id.cast::<Granted>());
-    for grant in tx.all(&GRANTS_BY_RESOURCE, &resource)? {
-        tx.remove(&grant)?;
-    }
     tx.remove(&environment)?;
     Ok(Removed::new(environment.id))
 }

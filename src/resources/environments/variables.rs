@@ -11,7 +11,9 @@ use super::{Environment, fetch, touch};
 use crate::api::{Input, Removed, Req, Route};
 use crate::auth::Rule;
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, Tx, View,
+};
 
 /// An environment has at most 500 variables: each of its answers shows them all.
 const MAX_VARIABLES: usize = 500;
@@ -47,9 +49,16 @@ static BY_NAME: Index<Variable, (Id<Environment>, VariableName)> = Index::unique
     |variable| Some((variable.environment, variable.name.clone())),
 );
 
+static ENVIRONMENT: Reference<Variable, Environment> = Reference::cascade(
+    &["environment"],
+    |environment: &Environment| environment.id.to_bytes(),
+    |variable: &Variable, _| vec![variable.environment.to_bytes()],
+);
+
 impl Record for Variable {
     const TABLE: &'static str = "environment_variables";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     type Key = (Id<Environment>, Id<Variable>);
     fn key(&self) -> Self::Key {
         (self.environment, self.id)
@@ -76,14 +85,6 @@ pub fn variables(view: &View, environment: Id<Environment>) -> Result<StringMap>
         Ok(Step::More)
     })?;
     Ok(variables)
-}
-
-/// Removes the variables of an environment that goes.
-pub(super) fn forget_environment(tx: &mut Tx, environment: Id<Environment>) -> Result<()> {
-    for variable in tx.all(Source::<Variable>::TABLE, &environment)? {
-        tx.remove(&variable)?;
-    }
-    Ok(())
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -240,7 +241,9 @@ pub mod tests {
                 updated_at: tx.now(),
             };
             let write = move |tx: &mut Tx| {
-                forget_environment(tx, at)?;
+                for old in tx.all(Source::<Variable>::TABLE, &at)? {
+                    tx.remove(&old)?;
+                }
                 (0..number).try_for_each(|n| tx.insert(&variable(tx, n)))
             };
             world.store.write_now(world.org, write).unwrap();

@@ -143,14 +143,6 @@ fn remove(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Removed> {
     Ok(Removed::new(req.at))
 }
 
-/// Removes the grants of somebody who leaves the organization.
-pub(super) fn remove_all_of(tx: &mut Tx, user: Id<User>) -> Result<()> {
-    for grant in tx.all(&GRANTS_BY_USER, &user)? {
-        tx.remove(&grant)?;
-    }
-    Ok(())
-}
-
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::list("/access-grants", Rule::Member, "access_grant.list", list)

@@ -6,11 +6,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{grants, keys};
 use crate::api::{Input, Removed, Req, Route};
 use crate::auth::{BY_ORG, Caller, Membership, Role, Rule, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
-use crate::resources::environments;
 use crate::store::{Order, Page, Step, Tx, View};
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -120,9 +118,6 @@ fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Removed> {
     let membership: Membership = tx.fetch(&(req.at, tx.org()))?;
     must_manage(caller, &[membership.role])?;
     must_leave_an_owner(&tx.view(), &membership)?;
-    keys::remove_all_of(tx, membership.user)?;
-    grants::remove_all_of(tx, membership.user)?;
-    environments::forget_member(tx, membership.user)?;
     tx.remove(&membership)?;
     Ok(Removed::new(req.at))
 }
@@ -150,10 +145,12 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys;
     use super::*;
     use crate::api::Who;
     use crate::auth::{self, ApiKey, Grant, KEYS_BY_ORG, ResourceType};
     use crate::base::Kind;
+    use crate::resources::environments;
     use crate::resources::testing::World;
     use crate::store::Source;
     use serde_json::json;

@@ -6,7 +6,7 @@ use super::{Registry, find};
 use crate::api::{Locate, Named, Place};
 use crate::auth::organization_named;
 use crate::base::{Error, Id, Result};
-use crate::store::{Org, Record, View};
+use crate::store::{AnyReference, Key, Org, Record, Reference, View};
 
 /// Which organization a registry belongs to: its id alone names it in requests.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -17,8 +17,16 @@ pub struct RegistryPlace {
     pub org: Id<Org>,
 }
 
+static REGISTRY: Reference<RegistryPlace, Registry> = Reference::cascade(
+    &["id", "org"],
+    |registry: &Registry| registry.id.to_bytes(),
+    |place: &RegistryPlace, _| vec![place.id.to_bytes()],
+)
+.in_org(|place| place.org);
+
 impl Record for RegistryPlace {
     const TABLE: &'static str = "registries.places";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const OWNED: bool = false;
     type Key = Id<Registry>;
     fn key(&self) -> Self::Key {

@@ -2,7 +2,7 @@
 //!
 //! A public one is read by anybody; a private one by the members of its organization, or, where it
 //! is restricted, by admins and whoever has a grant. That a private one exists is not told to a
-//! stranger. What lies in a registry is the business of `artifacts`, which also removes one.
+//! stranger. What lies in a registry is the business of `artifacts`.
 
 mod kind;
 mod locate;
@@ -12,11 +12,16 @@ pub mod tests;
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::api::{Input, OrgRequired, Req, Resource, Route, Scope};
-use crate::auth::{Access, Caller, ResourceType, Rule};
+use crate::api::{Input, OrgRequired, Removed, Req, Resource, Route, Scope};
+use crate::auth::{Access, Caller, GRANTS_BY_RESOURCE, Grant, ResourceType, Rule};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Slug, Time};
-use crate::store::{ACCESS, AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::outbox::{EventType, publish};
+use crate::store::{
+    ACCESS, AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo,
+    Tx, View,
+};
 
 pub use kind::ArtifactType;
 use locate::RegistryPlace;
@@ -82,12 +87,28 @@ static BY_SLUG: Index<Registry, Slug> = Index::unique(
     |registry| Some(registry.slug.clone()),
 );
 
+static GRANTS: Reference<Grant, Registry> = Reference::cascade(
+    &["resource_id"],
+    |registry: &Registry| (ResourceType::Registry as u8, registry.id).to_bytes(),
+    |grant: &Grant, _| match grant.resource_type {
+        ResourceType::Registry => vec![grant.resource_id.to_bytes()],
+        _ => vec![],
+    },
+)
+.by(&GRANTS_BY_RESOURCE)
+.deferred();
+
 impl Record for Registry {
     const TABLE: &'static str = "registries";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
+    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     type Key = Id<Registry>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        tx.signal(ACCESS); // Whoever waits for something in it is told that it is gone.
+        Ok(())
     }
 }
 
@@ -244,18 +265,6 @@ pub fn exists(view: &View, id: Id<Registry>) -> Result<bool> {
     view.has::<Registry>(&id)
 }
 
-/// Removes the record of a registry, once nothing is left that has to be asked first.
-///
-/// # Errors
-/// 500 if it is not what was read in this transaction.
-pub fn forget(tx: &mut Tx, registry: &Registry) -> Result<()> {
-    if let Some(place) = tx.get::<RegistryPlace>(&registry.id)? {
-        tx.remove(&place)?;
-    }
-    tx.signal(ACCESS);
-    tx.remove(registry)
-}
-
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>> {
@@ -320,6 +329,18 @@ fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo>
     Ok(info(new))
 }
 
+/// Deletes a registry with everything in it.
+pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
+    let registry = named(&tx.view(), req.caller(), &req.at)?;
+    let payload = json!({
+        "registryId": registry.id, "registryRef": registry.reference,
+        "name": registry.name,
+    });
+    tx.remove(&registry)?;
+    publish(tx, EventType::RegistryDeleted, payload)?;
+    Ok(Removed::new(registry.id))
+}
+
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 fn routes() -> Vec<Route> {
@@ -333,5 +354,7 @@ fn routes() -> Vec<Route> {
             .about("Show a registry"),
         Route::patch("/registries/{registrySlug}", Rule::SessionAdmin, "registry.update", change)
             .about("Change a registry"),
+        Route::delete("/registries/{registrySlug}", Rule::SessionAdmin, "registry.delete", remove)
+            .about("Delete a registry with everything in it"),
     ]
 }
