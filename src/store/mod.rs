@@ -191,12 +191,8 @@ where
     F: FnMut(&mut Tx) -> Result<T> + Send,
 {
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
-        let mut tx = Tx::new(
-            reader,
-            &self.shared.moment,
-            &self.shared.keys,
-            &self.shared.references,
-        );
+        let mut tx =
+            Tx::new(reader, &self.shared.moment, &self.shared.keys, &self.shared.references);
         tx.enter(self.org);
         self.out = Some((self.write)(&mut tx)?);
         self.clock = if tx.has_changes() { self.shared.moment.due() } else { None };

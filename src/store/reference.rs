@@ -311,9 +311,7 @@ impl References {
     /// it, or has the name of another.
     pub fn of(tables: &[TableInfo]) -> Self {
         let mut all: Vec<_> = tables.iter().flat_map(|table| (table.references)()).collect();
-        all.sort_by_key(|reference| {
-            tables.iter().position(|table| table.name == reference.from())
-        });
+        all.sort_by_key(|reference| tables.iter().position(|table| table.name == reference.from()));
         let mut references = Self::default();
         for reference in all {
             references.to.entry(reference.to()).or_default().push(reference);

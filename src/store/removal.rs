@@ -105,10 +105,11 @@ impl Tx<'_> {
             Ok(if pending.len() < MAX_RESUMED { Step::More } else { Step::Enough })
         })?;
         let is_any = !pending.is_empty();
-        self.removal.unfinished = Vec::from_iter(pending.into_iter().rev().map(|(reference, row)| {
-            let of = Referrers { prefix: row.prefix.clone(), target: row.target.clone() };
-            Unfinished { reference, of, pending: Some(row) }
-        }));
+        self.removal.unfinished =
+            Vec::from_iter(pending.into_iter().rev().map(|(reference, row)| {
+                let of = Referrers { prefix: row.prefix.clone(), target: row.target.clone() };
+                Unfinished { reference, of, pending: Some(row) }
+            }));
         self.removal.is_running = true;
         let end = self.follow();
         self.removal.is_running = false;
@@ -178,6 +179,12 @@ impl Tx<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Deletes a record and nothing that refers to it, as damage would.
+    #[cfg(test)]
+    pub fn lose<R: Record>(&mut self, record: &R) -> Result<()> {
+        self.delete(record).map(drop)
     }
 
     /// Whether a record is about to go with a target that is gone already.

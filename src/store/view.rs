@@ -264,7 +264,9 @@ impl<'a> View<'a> {
         mut each: impl FnMut(usize, R) -> Result<Step>,
     ) -> Result<()> {
         let prefix = Prefix(prefix.to_vec());
-        self.walk(source, &prefix, Order::Ascending, None, &mut |_, size, record| each(size, record))
+        self.walk(source, &prefix, Order::Ascending, None, &mut |_, size, record| {
+            each(size, record)
+        })
     }
 
     /// See [`View::count`].

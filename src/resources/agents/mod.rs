@@ -23,10 +23,7 @@ use versions::AgentVersion;
 /// Agents and their versions.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[
-        TableInfo::of::<Agent>(),
-        TableInfo::of::<AgentVersion>(),
-    ],
+    tables: &[TableInfo::of::<Agent>(), TableInfo::of::<AgentVersion>()],
     jobs: &[],
     sweeps: &[],
 };

@@ -11,9 +11,7 @@ use crate::api::{Input, Req, Route, Scope};
 use crate::auth::Rule;
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, Registry};
-use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View,
-};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

@@ -13,7 +13,7 @@ use super::{ArtifactId, ArtifactType, ArtifactVersion, Published, readable, vers
 use crate::api::{Input, Req, Route, Scope};
 use crate::auth::Rule;
 use crate::base::{ArtifactName, Error, Id, Range, Result, Selector, Version};
-use crate::resources::registries;
+use crate::resources::registries::{self, Registry};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
 };
@@ -40,7 +40,7 @@ static BY_RESOLVED: Index<ImportEdge, (ArtifactId, Numbers)> =
         Some((edge.promptlet.clone(), numbers(&edge.resolved)))
     });
 
-/// What imports a version goes before it; with their registry both go.
+/// What imports a version must go before it, unless both go with their registry.
 static IMPORTED: Reference<ImportEdge, Published> = Reference::restrict(
     &["promptlet.registry"],
     ("version_imported", "this version is imported by another artifact; see its dependents"),
@@ -49,10 +49,17 @@ static IMPORTED: Reference<ImportEdge, Published> = Reference::restrict(
 )
 .by(&BY_RESOLVED);
 
+static REGISTRY: Reference<ImportEdge, Registry> = Reference::cascade(
+    &["promptlet.registry"],
+    |registry: &Registry| registry.id.to_bytes(),
+    |edge: &ImportEdge, _| vec![edge.promptlet.registry.to_bytes()],
+)
+.deferred();
+
 impl Record for ImportEdge {
     const TABLE: &'static str = "artifact_imports";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_RESOLVED];
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&IMPORTED];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&IMPORTED, &REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("by", "derived from the importing version: written and removed with it")];
     type Key = (ArtifactId, Id<ArtifactVersion>, Numbers);

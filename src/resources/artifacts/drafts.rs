@@ -17,9 +17,7 @@ use crate::auth::{Rule, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, Registry};
-use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View,
-};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

@@ -13,9 +13,7 @@ use crate::api::{Input, Req, Route};
 use crate::auth::{Rule, User};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{EventType, publish};
-use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View,
-};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

@@ -81,7 +81,7 @@ pub fn note(tx: &mut Tx, policy: Id<Policy>, providers: &[Option<Id<LlmProvider>
 mod tests {
     use serde_json::json;
 
-    use super::super::RESOURCE;
+    use super::super::{RESOURCE, policies};
     use super::*;
     use crate::base::Kind;
     use crate::resources::llm_providers::tests::{delete, make};
@@ -94,8 +94,11 @@ mod tests {
         let a = make(&world, a).unwrap().id;
         let default = json!({"name": "b", "provider": "openai", "isDefault": true});
         let b = make(&world, default).unwrap().id;
+        let rules = json!([{"type": "maxLength", "value": 1}]);
+        let policy = json!({"name": "p", "severity": "error", "rules": rules});
+        let policy = World::input(policy).unwrap();
+        let policy = world.write_as(&world.owner, policies::create, (), policy).unwrap().id;
         let uses = |providers: Vec<Option<Id<LlmProvider>>>| {
-            let policy = Id::new(uuid::Uuid::from_u128(7));
             world.store.write_now(world.org, move |tx| note(tx, policy, &providers))
         };
         let delete = |id| delete(&world, id);

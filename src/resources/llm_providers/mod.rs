@@ -22,12 +22,8 @@ use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, 
 pub use chat::{Question, ask};
 
 /// LLM providers.
-pub const RESOURCE: Resource = Resource {
-    routes,
-    tables: &[TableInfo::of::<LlmProvider>()],
-    jobs: &[],
-    sweeps: &[],
-};
+pub const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<LlmProvider>()], jobs: &[], sweeps: &[] };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

@@ -152,7 +152,7 @@ mod tests {
     use crate::base::Kind;
     use crate::resources::environments;
     use crate::resources::testing::World;
-    use crate::store::Source;
+    use crate::store::{Org, Source};
     use serde_json::json;
 
     fn user(who: &Who) -> Id<User> {
@@ -235,19 +235,33 @@ mod tests {
         assert_eq!(refusal(removed).0, Kind::NotFound);
     }
 
+    fn make_member(world: &World, org: Id<Org>, user: Id<User>) {
+        let join = move |tx: &mut Tx| {
+            let (role, joined_at) = (Role::Member, tx.now());
+            tx.insert(&Membership { user, org, role, email_verified: true, joined_at })
+        };
+        world.store.write_now(Id::NOTHING, join).unwrap();
+    }
+
     #[test]
     fn with_a_member_go_their_keys_and_grants_and_no_others() {
         let world = World::new();
-        let (other, _) = world.other_org("globex");
+        let (other, eve) = world.other_org("globex");
         let (ada, ben) = (user(&world.owner), user(&world.member));
+        let body = json!({"slug": "live", "name": "Live"});
+        let here = environments::tests::make(&world, body.clone()).unwrap().id;
+        let there = World { owner: eve, org: other, ..world.clone() };
+        let there = environments::tests::make(&there, body).unwrap().id;
+        make_member(&world, other, ben);
         let give = move |tx: &mut Tx, who: Id<User>| {
+            let environment = if tx.org() == other { there } else { here };
             let name = Name::parse("key").unwrap();
             keys::mint(tx, tx.org(), who, &name, false, None)?;
             tx.insert(&Grant {
                 id: tx.new_id(),
                 user_id: who,
                 resource_type: ResourceType::Environment,
-                resource_id: tx.new_id(),
+                resource_id: environment.cast(),
                 created_by: ada,
                 created_at: tx.now(),
             })

@@ -107,7 +107,9 @@ static TEAM: Reference<Task, Team> = Reference::cascade(
 /// Only of open tasks: closed ones keep their assignee, who may have left since.
 static ASSIGNEE: Reference<Task, Member> = Reference::clear(
     &["assignee_agent_id"],
-    |tx: &Tx, task: &Task, _| Ok(Task { assignee_agent_id: None, updated_at: tx.now(), ..task.clone() }),
+    |tx: &Tx, task: &Task, _| {
+        Ok(Task { assignee_agent_id: None, updated_at: tx.now(), ..task.clone() })
+    },
     |member: &Member| (Some(member.id), false).to_bytes(),
     |task: &Task, _| {
         let assignee = task.assignee_agent_id.filter(|_| !task.is_closed());

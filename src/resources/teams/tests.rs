@@ -61,9 +61,7 @@ fn a_deleted_teams_agents_are_free_at_once() {
     let crew = team(&world, "crew", None);
     let ann = hire(&world, crew, "ann");
     agent(&world, "bob");
-    let delete = |name: &str| {
-        world.write(agents::remove, name.to_string(), ()).map(|_| ())
-    };
+    let delete = |name: &str| world.write(agents::remove, name.to_string(), ()).map(|_| ());
     assert_eq!(delete("ann").unwrap_err().code(), "agent_in_team");
     delete("bob").unwrap();
     let mail = json!({"body": "x", "toAgentId": ann});

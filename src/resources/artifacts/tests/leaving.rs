@@ -91,7 +91,7 @@ fn a_large_registry_is_gone_at_once_and_cleared_in_steps() {
     registry(&world, "main");
     let variables =
         |from: usize| -> String { (from..from + 900).map(|n| format!("{{{{v{n}}}}}")).collect() };
-    for n in 0..6 {
+    for n in 0..12 {
         prompt(&world, "p", &format!("1.{n}.0"), &variables(n * 100));
     }
     remove(&world, "main").unwrap();
