@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ArtifactId, ArtifactType, readable, versions};
 use crate::api::{Input, Req, Route, Scope};
-use crate::auth::Rule;
+use crate::auth::{Restricted, Rule};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, Registry};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
@@ -41,9 +41,9 @@ static BY_TYPE: Index<Artifact, (Id<Registry>, ArtifactType, Id<Change>)> =
         Some((artifact.id.registry, artifact.id.kind, artifact.changed))
     });
 
-static REGISTRY: Reference<Artifact, Registry> = Reference::cascade(
+static REGISTRY: Reference<Artifact, Restricted<Registry>> = Reference::cascade(
     &["id.registry"],
-    |registry: &Registry| registry.id.to_bytes(),
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
     |artifact: &Artifact, _| vec![artifact.id.registry.to_bytes()],
 )
 .deferred();

@@ -11,7 +11,7 @@ use super::artifact::Artifact;
 use super::versions::{Numbers, numbers};
 use super::{ArtifactId, ArtifactType, ArtifactVersion, Published, readable, versions};
 use crate::api::{Input, Req, Route, Scope};
-use crate::auth::Rule;
+use crate::auth::{Restricted, Rule};
 use crate::base::{ArtifactName, Error, Id, Range, Result, Selector, Version};
 use crate::resources::registries::{self, Registry};
 use crate::store::{
@@ -49,9 +49,9 @@ static IMPORTED: Reference<ImportEdge, Published> = Reference::restrict(
 )
 .by(&BY_RESOLVED);
 
-static REGISTRY: Reference<ImportEdge, Registry> = Reference::cascade(
+static REGISTRY: Reference<ImportEdge, Restricted<Registry>> = Reference::cascade(
     &["promptlet.registry"],
-    |registry: &Registry| registry.id.to_bytes(),
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
     |edge: &ImportEdge, _| vec![edge.promptlet.registry.to_bytes()],
 )
 .deferred();

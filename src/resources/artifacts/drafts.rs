@@ -13,7 +13,7 @@ use super::{
     ArtifactId, ArtifactType, ArtifactVersion, Model, Publication, generic, publish, versions,
 };
 use crate::api::{Calls, Input, Outcome, Removed, Req, Route, Scope};
-use crate::auth::{Rule, User};
+use crate::auth::{Restricted, Rule, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, Registry};
@@ -63,9 +63,9 @@ static BY_VERSION: Index<Draft, (ArtifactId, Numbers)> = Index::unique(
     |draft| draft.end.is_none().then(|| (draft.of.clone(), numbers(&draft.draft_version))),
 );
 
-static REGISTRY: Reference<Draft, Registry> = Reference::cascade(
+static REGISTRY: Reference<Draft, Restricted<Registry>> = Reference::cascade(
     &["of.registry"],
-    |registry: &Registry| registry.id.to_bytes(),
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
     |draft: &Draft, _| vec![draft.of.registry.to_bytes()],
 )
 .deferred();

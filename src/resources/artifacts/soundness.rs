@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use super::artifact::Artifact;
 use super::variables::VariableUse;
 use super::{ArtifactId, ArtifactType, Published, VersionText, versions};
+use crate::auth::Restricted;
 use crate::base::{Id, Result};
 use crate::resources::registries::Registry;
 use crate::store::check::Findings;
@@ -18,7 +19,7 @@ use crate::store::{Order, Record, Source, Step, View};
 /// # Errors
 /// If a record does not read, which its table's own check tells of, or the store fails.
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
-    let there = view.all::<Registry>(Source::TABLE, &())?;
+    let there = view.all::<Restricted<Registry>>(Source::TABLE, &())?;
     let there: BTreeSet<_> = there.iter().map(Record::key).collect();
     each(view, &there, |row: &Published| row.of.registry, |row| version(view, row, findings))?;
     each(view, &there, |of: &Artifact| of.id.registry, |of| artifact(view, of, findings))?;

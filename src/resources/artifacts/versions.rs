@@ -12,7 +12,7 @@ use super::artifact::Artifact;
 use super::publishing::ArtifactVersion;
 use super::{ArtifactId, ArtifactType, GENERIC, Model, dependents, readable, variables};
 use crate::api::{Input, Req, Route, Scope};
-use crate::auth::{Rule, User};
+use crate::auth::{Restricted, Rule, User};
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Prompt, Range, Result, Selector, StringMap, Time, Version,
 };
@@ -81,9 +81,9 @@ static BY_MODEL: Index<Published, ((ArtifactId, Model), Numbers)> =
 const VERSION_EXISTS: &str =
     "this version is published already; published versions do not change, so choose a higher one";
 
-static REGISTRY: Reference<Published, Registry> = Reference::cascade(
+static REGISTRY: Reference<Published, Restricted<Registry>> = Reference::cascade(
     &["of.registry"],
-    |registry: &Registry| registry.id.to_bytes(),
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
     |row: &Published, _| vec![row.of.registry.to_bytes()],
 )
 .deferred();

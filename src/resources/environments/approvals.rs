@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Environment;
-use crate::auth::{Membership, User};
+use crate::auth::{Membership, Restricted, User};
 use crate::base::{Error, Id, Int, Issue, Result};
 use crate::store::{Key, Org, Reference, Tx, View};
 
@@ -86,12 +86,12 @@ impl NewApprovals {
 
 /// The environments that a member approves deployments to. All of the organization's are looked at,
 /// which are at most 1,000.
-pub(super) static APPROVERS: Reference<Environment, Membership> = Reference::clear(
+pub(super) static APPROVERS: Reference<Restricted<Environment>, Membership> = Reference::clear(
     &["approvals.approver_ids"],
     without_approver,
     |_: &Membership| Vec::new(),
-    |environment: &Environment, org| {
-        let approvals = environment.approvals.iter();
+    |environment: &Restricted<Environment>, org| {
+        let approvals = environment.without_caller().approvals.iter();
         let approvers = approvals.flat_map(|approvals| &approvals.approver_ids);
         approvers.map(|approver| (*approver, org).to_bytes()).collect()
     },
@@ -104,11 +104,11 @@ pub(super) static APPROVERS: Reference<Environment, Membership> = Reference::cle
 /// 409 where they are the last approver: without one, deployments would wait for nobody.
 fn without_approver(
     tx: &Tx,
-    old: &Environment,
+    old: &Restricted<Environment>,
     (user, _): &(Id<User>, Id<Org>),
-) -> Result<Environment> {
-    let mut new = Environment { updated_at: tx.now(), ..old.clone() };
-    let Some(left) = &mut new.approvals else { return Ok(new) };
+) -> Result<Restricted<Environment>> {
+    let mut new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
+    let Some(left) = &mut new.approvals else { return Ok(old.clone()) };
     left.approver_ids.retain(|approver| approver != user);
     if left.approver_ids.is_empty() {
         return Err(Error::conflict(
@@ -116,12 +116,12 @@ fn without_approver(
             format!(
                 "this member is the only approver of the environment \"{}\"; \
                  name another approver there first",
-                old.name
+                new.name
             ),
         ));
     }
     left.min_approvals = left.min_approvals.min(left.approver_ids.len() as u32);
-    Ok(new)
+    Ok(Restricted::new(new))
 }
 
 #[cfg(test)]

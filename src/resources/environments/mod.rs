@@ -14,10 +14,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Input, Removed, Req, Resource, Route};
-use crate::auth::{Access, Caller, GRANTS_BY_RESOURCE, Grant, ResourceType, Rule};
+use crate::auth::{
+    Access, Caller, Grant, ResourceType, Restrictable, Restricted, Rule, grants_for, visible_page,
+};
 use crate::base::{Description, Error, Field, Id, Int, Issue, Name, Result, Slug, StringMap, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Index, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
 
 use approvals::{Approvals, NewApprovals};
@@ -32,7 +34,7 @@ pub use variables::variables;
 pub const RESOURCE: Resource = Resource {
     routes,
     tables: &[
-        TableInfo::of::<Environment>(),
+        TableInfo::of::<Restricted<Environment>>(),
         TableInfo::of::<Variable>(),
         TableInfo::of::<ToolInUse>(),
     ],
@@ -72,32 +74,33 @@ pub struct Environment {
     pub updated_at: Time,
 }
 
-static BY_SLUG: Index<Environment, Slug> = Index::unique(
+static BY_SLUG: Index<Restricted<Environment>, Slug> = Index::unique(
     "environments.by_slug",
     "environment_slug_taken",
     "an environment with this slug exists already; choose another slug",
-    |environment| Some(environment.slug.clone()),
+    |environment| Some(environment.without_caller().slug.clone()),
 );
 
-static GRANTS: Reference<Grant, Environment> = Reference::cascade(
-    &["resource_id"],
-    |environment: &Environment| (ResourceType::Environment as u8, environment.id).to_bytes(),
-    |grant: &Grant, _| match grant.resource_type {
-        ResourceType::Environment => vec![grant.resource_id.to_bytes()],
-        _ => vec![],
-    },
-)
-.by(&GRANTS_BY_RESOURCE)
-.deferred();
+static GRANTS: Reference<Grant, Restricted<Environment>> = grants_for();
 
-impl Record for Environment {
+impl Record for Restricted<Environment> {
     const TABLE: &'static str = "environments";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&approvals::APPROVERS];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     type Key = Id<Environment>;
     fn key(&self) -> Self::Key {
+        self.id()
+    }
+}
+
+impl Restrictable for Environment {
+    const KIND: ResourceType = ResourceType::Environment;
+    fn id(&self) -> Id<Self> {
         self.id
+    }
+    fn access(&self) -> Access {
+        self.access
     }
 }
 
@@ -194,7 +197,7 @@ fn info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
 // ── For other resources ──────────────────────────────────────────────────────
 
 /// The environment with this id or slug.
-pub fn find(view: &View, reference: &str) -> Result<Option<Environment>> {
+pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Environment>>> {
     match (Id::parse(reference), Slug::parse(reference)) {
         (id, _) if !id.is_nothing() => view.get(&id),
         (_, Ok(slug)) => view.find(&BY_SLUG, &slug),
@@ -204,35 +207,20 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Environment>> {
 
 /// Whether there is an environment with this id.
 pub fn exists(view: &View, id: Id<Environment>) -> Result<bool> {
-    Ok(view.get::<Environment>(&id)?.is_some())
-}
-
-/// Refuses whoever may not use it.
-///
-/// # Errors
-/// 403 for one that is restricted, without a grant.
-pub fn must_use(view: &View, caller: &Caller, environment: &Environment) -> Result<()> {
-    let granted = environment.id.cast();
-    caller.must_use(view, ResourceType::Environment, granted, environment.access)
+    view.has::<Restricted<Environment>>(&id)
 }
 
 /// Notes that something which its answer shows has changed.
 fn touch(tx: &mut Tx, id: Id<Environment>) -> Result<()> {
-    let old: Environment = tx.fetch(&id)?;
-    let new = Environment { updated_at: tx.now(), ..old.clone() };
-    tx.replace(&old, &new)
+    let old: Restricted<Environment> = tx.fetch(&id)?;
+    let new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
+    tx.replace(&old, &Restricted::new(new))
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<EnvironmentInfo>> {
-    let granted = req.caller().granted(view, ResourceType::Environment)?;
-    let may_use = |environment: &Environment| {
-        environment.access == Access::Organization
-            || req.caller().is_admin()
-            || granted.contains(&environment.id.cast())
-    };
-    view.page(Source::TABLE, &(), Order::Descending, &req.part, may_use)?
+    visible_page(view, req.caller(), &req.part, |_| true)?
         .try_map(|environment| info(view, environment))
 }
 
@@ -243,9 +231,7 @@ fn show(view: &View, req: &Req<Id<Environment>>) -> Result<EnvironmentInfo> {
 
 /// The environment that a path names: 404, then 403.
 fn fetch(view: &View, caller: &Caller, id: Id<Environment>) -> Result<Environment> {
-    let environment = view.fetch(&id)?;
-    must_use(view, caller, &environment)?;
-    Ok(environment)
+    view.fetch::<Restricted<Environment>>(&id)?.open(view, caller)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo> {
@@ -254,7 +240,9 @@ fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo>
         Some(approvals) => Some(approvals.settle(&tx.view())?),
         None => None,
     };
-    if tx.count(Source::<Environment>::TABLE, &(), MAX_ENVIRONMENTS)? == MAX_ENVIRONMENTS {
+    if tx.count(Source::<Restricted<Environment>>::TABLE, &(), MAX_ENVIRONMENTS)?
+        == MAX_ENVIRONMENTS
+    {
         return Err(Error::conflict(
             "environments_full",
             "an organization has at most 1,000 environments; delete one that is not needed",
@@ -272,7 +260,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo>
         created_at: tx.now(),
         updated_at: tx.now(),
     };
-    tx.insert(&environment)?;
+    tx.insert(&Restricted::new(environment.clone()))?;
     info(&tx.view(), environment)
 }
 
@@ -282,7 +270,7 @@ fn hours(hours: Option<ApprovalTimeoutHours>) -> Option<u32> {
 
 fn change(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<EnvironmentInfo> {
     let patch = &req.input;
-    let old: Environment = tx.fetch(&req.at)?;
+    let old = fetch(&tx.view(), req.caller(), req.at)?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.description.clone().apply(&mut new.description);
@@ -296,16 +284,16 @@ fn change(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
         hours(patch.approval_timeout_hours).unwrap_or(new.approval_timeout_hours);
     if new != old {
         new.updated_at = tx.now();
-        tx.replace(&old, &new)?;
+        tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
     }
     info(&tx.view(), new)
 }
 
 /// Its variables, its references to tools and the grants for it go with it.
 fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Removed> {
-    let environment: Environment = tx.fetch(&req.at)?;
+    let environment: Restricted<Environment> = tx.fetch(&req.at)?;
     tx.remove(&environment)?;
-    Ok(Removed::new(environment.id))
+    Ok(Removed::new(environment.id()))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@
 use bincode::{Decode, Encode};
 
 use super::{Environment, touch};
+use crate::auth::Restricted;
 use crate::base::{Error, Id, Result, StringMap, Version};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Source, Tx, View};
 
@@ -28,9 +29,9 @@ pub struct ToolInUse {
 pub static BY_TOOL: Index<ToolInUse, Id<AnyTool>> =
     Index::many("environment_tools.by_tool", |reference| Some(reference.tool));
 
-static ENVIRONMENT: Reference<ToolInUse, Environment> = Reference::cascade(
+static ENVIRONMENT: Reference<ToolInUse, Restricted<Environment>> = Reference::cascade(
     &["environment"],
-    |environment: &Environment| environment.id.to_bytes(),
+    |environment: &Restricted<Environment>| environment.id().to_bytes(),
     |in_use: &ToolInUse, _| vec![in_use.environment.to_bytes()],
 );
 
@@ -44,7 +45,7 @@ impl Record for ToolInUse {
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         // What the environment shows has changed, unless it is what was removed.
-        match tx.view().has::<Environment>(&self.environment)? {
+        match tx.view().has::<Restricted<Environment>>(&self.environment)? {
             true => touch(tx, self.environment),
             false => Ok(()),
         }

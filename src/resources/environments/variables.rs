@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Environment, fetch, touch};
 use crate::api::{Input, Removed, Req, Route};
-use crate::auth::Rule;
+use crate::auth::{Restricted, Rule};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, Tx, View,
@@ -49,9 +49,9 @@ static BY_NAME: Index<Variable, (Id<Environment>, VariableName)> = Index::unique
     |variable| Some((variable.environment, variable.name.clone())),
 );
 
-static ENVIRONMENT: Reference<Variable, Environment> = Reference::cascade(
+static ENVIRONMENT: Reference<Variable, Restricted<Environment>> = Reference::cascade(
     &["environment"],
-    |environment: &Environment| environment.id.to_bytes(),
+    |environment: &Restricted<Environment>| environment.id().to_bytes(),
     |variable: &Variable, _| vec![variable.environment.to_bytes()],
 );
 

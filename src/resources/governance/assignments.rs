@@ -8,7 +8,7 @@ use super::super::registries::{self, Registry};
 use super::policies::Policy;
 use super::shown;
 use crate::api::{Input, Removed, Req, Route};
-use crate::auth::{Rule, User};
+use crate::auth::{Restricted, Rule, User};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
@@ -51,9 +51,9 @@ static POLICY: Reference<Assignment, Policy> = Reference::cascade(
     |assignment: &Assignment, _| vec![assignment.policy_id.to_bytes()],
 );
 
-static REGISTRY: Reference<Assignment, Registry> = Reference::cascade(
+static REGISTRY: Reference<Assignment, Restricted<Registry>> = Reference::cascade(
     &["registry_id"],
-    |registry: &Registry| registry.id.to_bytes(),
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
     |assignment: &Assignment, _| vec![assignment.registry_id.to_bytes()],
 )
 .by(&BY_REGISTRY);
@@ -95,7 +95,7 @@ impl NewAssignment {
     ///
     /// # Errors
     /// 404 if there is none, or if two are named.
-    fn registry(&self, view: &View) -> Result<Registry> {
+    fn registry(&self, view: &View) -> Result<Restricted<Registry>> {
         let named = match &self.registry_ref {
             Some(reference) => registries::find(view, reference)?,
             None => None,
@@ -132,7 +132,7 @@ pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment
 
 pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Result<Assignment> {
     let policy: Policy = tx.fetch(&req.at)?;
-    let registry = req.input.registry(&tx.view())?;
+    let registry = req.input.registry(&tx.view())?.open(&tx.view(), req.caller())?;
     let assignment = Assignment {
         id: tx.new_id(),
         policy_id: policy.id,

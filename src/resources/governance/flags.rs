@@ -10,7 +10,7 @@ use super::policies::Policy;
 use super::rules::RuleType;
 use super::shown;
 use crate::api::{Input, Req, Route};
-use crate::auth::{Rule, User};
+use crate::auth::{Restricted, Rule, User};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{EventType, publish};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
@@ -58,9 +58,9 @@ static BY_STATE: Index<Flag, bool> = Index::many("flags.by_state", |flag| Some(f
 static BY_REGISTRY: Index<Flag, (Id<Registry>, bool)> =
     Index::many("flags.by_registry", |flag| Some((flag.registry, flag.is_cleared())));
 
-static REGISTRY: Reference<Flag, Registry> = Reference::cascade(
+static REGISTRY: Reference<Flag, Restricted<Registry>> = Reference::cascade(
     &["registry"],
-    |registry: &Registry| registry.id.to_bytes(),
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
     |flag: &Flag, _| vec![flag.registry.to_bytes()],
 )
 .by(&BY_REGISTRY)
@@ -106,7 +106,7 @@ pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>>
     match registries::find(view, reference)? {
         None => Ok(Page::whole(Vec::new())),
         Some(registry) => {
-            let prefix = (registry.id, cleared);
+            let prefix = (registry.id(), cleared);
             view.page(&BY_REGISTRY, &prefix, Order::Descending, &req.part, is_shown)
         }
     }

@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 
 use super::registries::Registry;
 use crate::api::Resource;
-use crate::auth::{Access, Caller, ResourceType};
+use crate::auth::{Caller, visible_ids};
 use crate::base::{Id, Result};
-use crate::store::{Source, TableInfo, View};
+use crate::store::{TableInfo, View};
 
 use assignments::Assignment;
 pub use examination::{Subject, Verdict, examine, refuse, settle};
@@ -47,15 +47,7 @@ pub const RESOURCE: Resource = Resource {
 /// may do what"), nor any that is gone though its flags may not all be yet. There are at most 1,000
 /// in all.
 fn shown(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Registry>>> {
-    let granted = caller.granted(view, ResourceType::Registry)?;
-    let is_shown = |registry: &Registry| {
-        registry.access != Access::Restricted
-            || registry.is_public()
-            || caller.is_admin()
-            || granted.contains(&registry.id.cast())
-    };
-    let all = view.all(Source::<Registry>::TABLE, &())?;
-    Ok(all.into_iter().filter(is_shown).map(|registry| registry.id).collect())
+    visible_ids(view, caller)
 }
 
 #[cfg(test)]

@@ -13,14 +13,14 @@ use crate::base::{ArtifactName, Error, JsonMap, Kind, Version};
 use crate::outbox::{EventType, LogEntry};
 use crate::outside::{Answer, Call, Failure, Heard};
 use crate::resources::testing::{World, parts};
-use crate::store::Order;
+use crate::store::{Order, Source};
 
 // ── What tests begin with ────────────────────────────────────────────────────
 
 fn registry(world: &World, slug: &str) -> Registry {
     registries::tests::make(world, slug, json!({})).unwrap();
     let found = world.store.read(world.org, |view| registries::find(view, slug));
-    found.unwrap().unwrap()
+    found.unwrap().unwrap().without_caller().clone()
 }
 
 fn policy(world: &World, severity: &str, rules: Value) -> Result<Policy> {
@@ -383,7 +383,7 @@ fn flags_and_assignments_of_a_restricted_registry_are_not_for_everybody() {
     let world = World::new();
     registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
     let main = world.store.read(world.org, |view| registries::find(view, "main"));
-    let main = main.unwrap().unwrap();
+    let main = main.unwrap().unwrap().without_caller().clone();
     let rules = json!([{"type": "maxLength", "value": 0}]);
     let policy = assigned(&world, "warning", rules, &main);
     publish(&world, &main, "x");
@@ -422,7 +422,7 @@ fn flags_of_a_registry_that_is_gone_are_shown_to_nobody_though_they_are_still_th
     let world = World::new();
     registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
     let main = world.store.read(world.org, |view| registries::find(view, "main"));
-    let main = main.unwrap().unwrap();
+    let main = main.unwrap().unwrap().without_caller().clone();
     assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), &main);
     publish(&world, &main, "x");
     assert_eq!(listed(&world, &world.owner, json!({})).len(), 1);

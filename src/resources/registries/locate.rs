@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 
 use super::{Registry, find};
 use crate::api::{Locate, Named, Place};
-use crate::auth::organization_named;
+use crate::auth::{Restricted, organization_named};
 use crate::base::{Error, Id, Result};
 use crate::store::{AnyReference, Key, Org, Record, Reference, View};
 
@@ -17,9 +17,9 @@ pub struct RegistryPlace {
     pub org: Id<Org>,
 }
 
-static REGISTRY: Reference<RegistryPlace, Registry> = Reference::cascade(
+static REGISTRY: Reference<RegistryPlace, Restricted<Registry>> = Reference::cascade(
     &["id", "org"],
-    |registry: &Registry| registry.id.to_bytes(),
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
     |place: &RegistryPlace, _| vec![place.id.to_bytes()],
 )
 .in_org(|place| place.org);

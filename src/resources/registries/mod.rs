@@ -15,12 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::api::{Input, OrgRequired, Removed, Req, Resource, Route, Scope};
-use crate::auth::{Access, Caller, GRANTS_BY_RESOURCE, Grant, ResourceType, Rule};
+use crate::auth::{
+    Access, Caller, Grant, ResourceType, Restrictable, Restricted, Rule, grants_for, visible_page,
+};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Slug, Time};
 use crate::outbox::{EventType, publish};
 use crate::store::{
-    ACCESS, AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo,
-    Tx, View,
+    ACCESS, AnyIndex, AnyReference, Index, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
 
 pub use kind::ArtifactType;
@@ -30,7 +31,7 @@ pub use locate::{BY_PATH, BY_REFERENCE};
 /// Registries, and which organization one belongs to.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Registry>(), TableInfo::of::<RegistryPlace>()],
+    tables: &[TableInfo::of::<Restricted<Registry>>(), TableInfo::of::<RegistryPlace>()],
     jobs: &[],
     sweeps: &[],
 };
@@ -80,31 +81,22 @@ pub enum Visibility {
     Private,
 }
 
-static BY_SLUG: Index<Registry, Slug> = Index::unique(
+static BY_SLUG: Index<Restricted<Registry>, Slug> = Index::unique(
     "registries.by_slug",
     "registry_slug_taken",
     "a registry with this slug exists already; choose another slug",
-    |registry| Some(registry.slug.clone()),
+    |registry| Some(registry.without_caller().slug.clone()),
 );
 
-static GRANTS: Reference<Grant, Registry> = Reference::cascade(
-    &["resource_id"],
-    |registry: &Registry| (ResourceType::Registry as u8, registry.id).to_bytes(),
-    |grant: &Grant, _| match grant.resource_type {
-        ResourceType::Registry => vec![grant.resource_id.to_bytes()],
-        _ => vec![],
-    },
-)
-.by(&GRANTS_BY_RESOURCE)
-.deferred();
+static GRANTS: Reference<Grant, Restricted<Registry>> = grants_for();
 
-impl Record for Registry {
+impl Record for Restricted<Registry> {
     const TABLE: &'static str = "registries";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     type Key = Id<Registry>;
     fn key(&self) -> Self::Key {
-        self.id
+        self.id()
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         tx.signal(ACCESS); // Whoever waits for something in it is told that it is gone.
@@ -112,18 +104,16 @@ impl Record for Registry {
     }
 }
 
-impl Registry {
-    /// Whether anybody may read it.
-    pub fn is_public(&self) -> bool {
-        self.visibility == Visibility::Public
+impl Restrictable for Registry {
+    const KIND: ResourceType = ResourceType::Registry;
+    fn id(&self) -> Id<Self> {
+        self.id
     }
-
-    /// Whether this caller may use it beyond what is open to anybody.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn may_be_used(&self, view: &View, caller: &Caller) -> Result<bool> {
-        caller.may_use(view, ResourceType::Registry, self.id.cast(), self.access)
+    fn access(&self) -> Access {
+        self.access
+    }
+    fn is_public(&self) -> bool {
+        self.visibility == Visibility::Public
     }
 }
 
@@ -211,16 +201,19 @@ fn info(registry: Registry) -> RegistryInfo {
 ///
 /// # Errors
 /// If the store fails.
-pub fn find(view: &View, reference: &str) -> Result<Option<Registry>> {
+pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Registry>>> {
     let id = Id::parse(reference);
     if !id.is_nothing() {
-        return view.get(&id);
+        return get(view, id);
     }
     let slug = reference.split_once('/').map_or(reference, |(_, slug)| slug);
     let Ok(slug) = Slug::parse(slug) else { return Ok(None) };
     let found = view.find(&BY_SLUG, &slug)?;
     // A slug alone is one of the view's organization; in front of it, no other may stand.
-    Ok(found.filter(|registry| !reference.contains('/') || registry.reference == reference))
+    let is_meant = |found: &Restricted<Registry>| {
+        !reference.contains('/') || found.without_caller().reference == reference
+    };
+    Ok(found.filter(is_meant))
 }
 
 /// The registry that a `registryRef` names, for a member's use.
@@ -228,9 +221,7 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Registry>> {
 /// # Errors
 /// 404 if it is not there, 403 if it is restricted and the caller has no grant.
 pub fn named(view: &View, caller: &Caller, reference: &str) -> Result<Registry> {
-    let registry = find(view, reference)?.ok_or_else(Error::not_found)?;
-    caller.must_use(view, ResourceType::Registry, registry.id.cast(), registry.access)?;
-    Ok(registry)
+    find(view, reference)?.ok_or_else(Error::not_found)?.open(view, caller)
 }
 
 /// The registry that a `registryRef` names, to be read: a public one by anybody.
@@ -238,22 +229,14 @@ pub fn named(view: &View, caller: &Caller, reference: &str) -> Result<Registry> 
 /// # Errors
 /// As [`named`]; 404 for whoever is not of its organization.
 pub fn readable(view: &View, caller: Option<&Caller>, reference: &str) -> Result<Registry> {
-    let registry = find(view, reference)?.ok_or_else(Error::not_found)?;
-    match caller {
-        _ if registry.is_public() => Ok(registry),
-        None => Err(Error::not_found()),
-        Some(caller) => {
-            caller.must_use(view, ResourceType::Registry, registry.id.cast(), registry.access)?;
-            Ok(registry)
-        }
-    }
+    find(view, reference)?.ok_or_else(Error::not_found)?.open_to_read(view, caller)
 }
 
 /// The registry with this id, if it is there.
 ///
 /// # Errors
 /// If the store fails.
-pub fn get(view: &View, id: Id<Registry>) -> Result<Option<Registry>> {
+pub fn get(view: &View, id: Id<Registry>) -> Result<Option<Restricted<Registry>>> {
     view.get(&id)
 }
 
@@ -262,26 +245,16 @@ pub fn get(view: &View, id: Id<Registry>) -> Result<Option<Registry>> {
 /// # Errors
 /// If the store fails.
 pub fn exists(view: &View, id: Id<Registry>) -> Result<bool> {
-    view.has::<Registry>(&id)
+    view.has::<Restricted<Registry>>(&id)
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>> {
-    let caller = req.caller();
-    let granted = caller.granted(view, ResourceType::Registry)?;
-    // A public one is read by everybody, and so listed to them.
-    let may_see = |registry: &Registry| {
-        registry.access == Access::Organization
-            || registry.is_public()
-            || caller.is_admin()
-            || granted.contains(&registry.id.cast())
-    };
     let wanted = |registry: &Registry| {
         req.input.visibility.is_none_or(|visibility| registry.visibility == visibility)
-            && may_see(registry)
     };
-    Ok(view.page(Source::TABLE, &(), Order::Descending, &req.part, wanted)?.map(info))
+    Ok(visible_page(view, req.caller(), &req.part, wanted)?.map(info))
 }
 
 fn show(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
@@ -290,7 +263,7 @@ fn show(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
 
 fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
     let new = &req.input;
-    if tx.count(Source::<Registry>::TABLE, &(), MAX_REGISTRIES)? == MAX_REGISTRIES {
+    if tx.count(Source::<Restricted<Registry>>::TABLE, &(), MAX_REGISTRIES)? == MAX_REGISTRIES {
         return Err(Error::conflict(
             "registries_full",
             "an organization has at most 1,000 registries; delete one that is not needed",
@@ -307,7 +280,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
         created_at: tx.now(),
         updated_at: tx.now(),
     };
-    tx.insert(&registry)?;
+    tx.insert(&Restricted::new(registry.clone()))?;
     tx.insert(&RegistryPlace { id: registry.id, org: tx.org() })?;
     Ok(info(registry))
 }
@@ -322,7 +295,7 @@ fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo>
     new.access = patch.access.unwrap_or(new.access);
     if new != old {
         new.updated_at = tx.now();
-        tx.replace(&old, &new)?;
+        tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
         // Whoever waits for something in it may no longer read it.
         tx.signal(ACCESS);
     }
@@ -336,9 +309,10 @@ pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
         "registryId": registry.id, "registryRef": registry.reference,
         "name": registry.name,
     });
-    tx.remove(&registry)?;
+    let id = registry.id;
+    tx.remove(&Restricted::new(registry))?;
     publish(tx, EventType::RegistryDeleted, payload)?;
-    Ok(Removed::new(registry.id))
+    Ok(Removed::new(id))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

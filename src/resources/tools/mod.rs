@@ -286,15 +286,12 @@ fn usable_environments(
     caller: &Caller,
     named: &[String],
 ) -> Result<BTreeMap<Id<Environment>, Environment>> {
-    let mut environments = BTreeMap::new();
+    let mut found = BTreeMap::new();
     for reference in named {
-        let found = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
-        environments.insert(found.id, found);
+        let environment = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
+        found.insert(environment.id(), environment);
     }
-    for environment in environments.values() {
-        environments::must_use(view, caller, environment)?;
-    }
-    Ok(environments)
+    found.into_iter().map(|(id, found)| Ok((id, found.open(view, caller)?))).collect()
 }
 
 /// # Errors
