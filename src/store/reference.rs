@@ -61,7 +61,8 @@ impl<R: Record, T: Record> Reference<R, T> {
     /// reverse: the keys (or their beginnings) in the table of `T` that a record refers to.
     pub const fn restrict(
         fields: &'static [&'static str],
-        (code, message): (&'static str, &'static str),
+        code: &'static str,
+        message: &'static str,
         referrers: fn(&T) -> Vec<u8>,
         targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
     ) -> Self {

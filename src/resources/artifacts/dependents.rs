@@ -43,7 +43,8 @@ static BY_RESOLVED: Index<ImportEdge, (ArtifactId, Numbers)> =
 /// What imports a version must go before it, unless both go with their registry.
 static IMPORTED: Reference<ImportEdge, Published> = Reference::restrict(
     &["promptlet.registry"],
-    ("version_imported", "this version is imported by another artifact; see its dependents"),
+    "version_imported",
+    "this version is imported by another artifact; see its dependents",
     |row: &Published| (row.of.clone(), numbers(&row.version)).to_bytes(),
     |edge: &ImportEdge, _| vec![(edge.promptlet.clone(), numbers(&edge.resolved)).to_bytes()],
 )

@@ -20,14 +20,10 @@ pub struct ProviderUse {
 static BY_POLICY: Index<ProviderUse, Id<Policy>> =
     Index::many("llm_provider_uses.by_policy", |one| Some(one.policy));
 
-const IN_USE: (&str, &str) = (
-    "llm_provider_in_use",
-    "the judge of a policy asks this provider; change or delete that policy first",
-);
-
 static PROVIDER: Reference<ProviderUse, LlmProvider> = Reference::restrict(
     &["provider"],
-    IN_USE,
+    "llm_provider_in_use",
+    "the judge of a policy asks this provider; change or delete that policy first",
     |provider: &LlmProvider| Some(provider.id).to_bytes(),
     |one: &ProviderUse, _| one.provider.iter().map(Key::to_bytes).collect(),
 );
@@ -35,7 +31,8 @@ static PROVIDER: Reference<ProviderUse, LlmProvider> = Reference::restrict(
 /// Whichever is the default: the beginning of every key.
 static DEFAULT: Reference<ProviderUse, LlmProvider> = Reference::restrict(
     &["provider"],
-    IN_USE,
+    "llm_provider_in_use",
+    "the judge of a policy asks this provider; change or delete that policy first",
     |_: &LlmProvider| None::<Id<LlmProvider>>.to_bytes(),
     |one: &ProviderUse, _| if one.provider.is_none() { vec![vec![]] } else { vec![] },
 )

@@ -79,7 +79,8 @@ static TEAM: Reference<Member, Team> = Reference::cascade(
 
 static AGENT: Reference<Member, Agent> = Reference::restrict(
     &["agent"],
-    ("agent_in_team", "the agent is in a team; remove it from its teams first"),
+    "agent_in_team",
+    "the agent is in a team; remove it from its teams first",
     |agent: &Agent| agent.id.to_bytes(),
     |member: &Member, _| vec![member.agent.to_bytes()],
 )

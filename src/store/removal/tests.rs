@@ -117,7 +117,8 @@ static BY_SHELF: Index<Loan, u32> = Index::many("loans.by_shelf", |loan| Some(lo
 
 static LOAN_SHELF: Reference<Loan, Shelf> = Reference::restrict(
     &["shelf"],
-    ("lent", "it is lent"),
+    "lent",
+    "it is lent",
     |shelf: &Shelf| shelf.id.to_bytes(),
     |loan: &Loan, _| vec![loan.shelf.to_bytes()],
 )
