@@ -366,7 +366,7 @@ proptest! {
     fn engines_answer_as_the_model_does(transactions in prop::collection::vec(transaction(), 1..24)) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.redb");
-        let memory = Store::in_memory(moment());
+        let memory = Store::in_memory(moment(), TABLES);
         let file = start(Redb::create(&path, tables()).unwrap());
         let mut model = Model::default();
         for transaction in &transactions {

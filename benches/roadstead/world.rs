@@ -58,11 +58,12 @@ impl World {
     pub fn new(commits: Commits, agents: usize) -> Self {
         let place = place();
         let batches = Batches::default();
-        let tables = table_names(&roadstead::resources::tables());
-        let redb = Redb::create(&place.path().join("bench.redb"), tables).expect("a new file");
+        let tables = roadstead::resources::tables();
+        let names = table_names(&tables);
+        let redb = Redb::create(&place.path().join("bench.redb"), names).expect("a new file");
         let disk = Watched { redb, commits, batches: batches.clone() };
-        let store =
-            Store::start(disk, Moment::system(), Keys::new([7; 32])).expect("the disk is good");
+        let store = Store::start(disk, Moment::system(), Keys::new([7; 32]), &tables)
+            .expect("the disk is good");
         let founded = found(&store);
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {

@@ -78,6 +78,8 @@ pub struct AuditEntry {
 
 impl Record for AuditEntry {
     const TABLE: &'static str = "audit";
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("actor_id", "history: who did it may be gone")];
     type Key = Id<AuditEntry>;
     fn key(&self) -> Self::Key {
         self.id

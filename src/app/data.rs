@@ -209,7 +209,8 @@ impl DataDir {
 }
 
 fn start(disk: Redb, keys: Keys) -> Result<Store, Unusable> {
-    Store::start(disk, Moment::system(), keys).map_err(|error| Unusable(error.to_string()))
+    let tables = crate::resources::tables();
+    Store::start(disk, Moment::system(), keys, &tables).map_err(|error| Unusable(error.to_string()))
 }
 
 fn key_check(keys: &Keys) -> String {

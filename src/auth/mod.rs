@@ -7,6 +7,7 @@ mod access;
 pub mod passwords;
 mod policy;
 mod records;
+mod restricted;
 mod tokens;
 
 pub use access::{
@@ -23,6 +24,7 @@ pub use records::{
     KnownAddress, Membership, Organization, ResourceType, Role, SESSIONS_BY_END, SESSIONS_BY_USER,
     Session, User,
 };
+pub use restricted::{Restrictable, Restricted, grants_for, visible_ids, visible_page};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 
 use crate::store::TableInfo;

@@ -5,8 +5,8 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Email, Id, Name, Slug, Time};
-use crate::store::{AnyIndex, Index, Org, Record};
+use crate::base::{Email, Id, Name, Result, Slug, Time};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx};
 
 /// A person. Not `Debug`: no hash of a password belongs in a log.
 #[derive(Clone, Encode, Decode)]
@@ -122,8 +122,22 @@ pub struct Membership {
 pub static BY_ORG: Index<Membership, (Id<Org>, Time)> =
     Index::many("memberships.by_org", |membership| Some((membership.org, membership.joined_at)));
 
+static MEMBER_USER: Reference<Membership, User> = Reference::cascade(
+    &["user"],
+    |user: &User| user.id.to_bytes(),
+    |membership: &Membership, _| vec![membership.user.to_bytes()],
+);
+
+static MEMBER_ORG: Reference<Membership, Organization> = Reference::cascade(
+    &["org"],
+    |organization: &Organization| organization.id.to_bytes(),
+    |membership: &Membership, _| vec![membership.org.to_bytes()],
+)
+.by(&BY_ORG);
+
 impl Record for Membership {
     const TABLE: &'static str = "memberships";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&MEMBER_USER, &MEMBER_ORG];
     const OWNED: bool = false;
     const DECIDES_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_ORG];
@@ -173,8 +187,17 @@ pub static KEYS_BY_USER: Index<ApiKey, (Id<Org>, Id<User>)> =
 pub static KEYS_BY_NOTICE: Index<ApiKey, Time> =
     Index::many("api_keys.by_notice", |key| key.next_notice_at);
 
+/// Should who leaves an organization come back, they begin without keys.
+static KEY_MEMBER: Reference<ApiKey, Membership> = Reference::cascade(
+    &["org", "user"],
+    |member: &Membership| (member.org, member.user).to_bytes(),
+    |key: &ApiKey, _| vec![(key.user, key.org).to_bytes()],
+)
+.by(&KEYS_BY_USER);
+
 impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
     const OWNED: bool = false;
     const DECIDES_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
@@ -182,6 +205,12 @@ impl Record for ApiKey {
     type Key = KeyHash;
     fn key(&self) -> Self::Key {
         self.hash
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        match tx.get::<KeyUse>(&self.id)? {
+            Some(used) => tx.remove(&used),
+            None => Ok(()),
+        }
     }
 }
 
@@ -197,6 +226,8 @@ pub struct KeyUse {
 
 impl Record for KeyUse {
     const TABLE: &'static str = "api_keys.used";
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("key", "a part of the key: made and removed with it")];
     const OWNED: bool = false;
     type Key = Id<ApiKey>;
     fn key(&self) -> Self::Key {
@@ -225,8 +256,16 @@ pub static SESSIONS_BY_USER: Index<Session, Id<User>> =
 pub static SESSIONS_BY_END: Index<Session, Time> =
     Index::many("sessions.by_end", |session| Some(session.expires_at));
 
+static SESSION_USER: Reference<Session, User> = Reference::cascade(
+    &["user"],
+    |user: &User| user.id.to_bytes(),
+    |session: &Session, _| vec![session.user.to_bytes()],
+)
+.by(&SESSIONS_BY_USER);
+
 impl Record for Session {
     const TABLE: &'static str = "sessions";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION_USER];
     const OWNED: bool = false;
     const DECIDES_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&SESSIONS_BY_USER, &SESSIONS_BY_END];
@@ -296,8 +335,20 @@ pub static GRANTS_BY_USER: Index<Grant, Id<User>> =
 pub static GRANTS_BY_RESOURCE: Index<Grant, (u8, Id<Granted>)> =
     Index::many("grants.by_resource", |grant| Some((grant.resource_type as u8, grant.resource_id)));
 
+/// Should who leaves an organization come back, they begin without grants: so none of them is left
+/// to a sweep.
+static GRANT_MEMBER: Reference<Grant, Membership> = Reference::cascade(
+    &["user_id"],
+    |member: &Membership| member.user.to_bytes(),
+    |grant: &Grant, org| vec![(grant.user_id, org).to_bytes()],
+)
+.by(&GRANTS_BY_USER);
+
 impl Record for Grant {
     const TABLE: &'static str = "grants";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&GRANT_MEMBER];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("created_by", "history: who granted it may have left")];
     const DECIDES_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&GRANT, &GRANTS_BY_USER, &GRANTS_BY_RESOURCE];

@@ -91,7 +91,7 @@ struct Server {
 }
 
 async fn start(setup_required: bool) -> Server {
-    let store = Store::in_memory(Moment::system());
+    let store = Store::in_memory(Moment::system(), &[]);
     let route = |path| Route::post(path, ANYONE, "nothing.do", op::write(nothing));
     let fetch = Route::post("/fetch", ANYONE, "page.fetch", op::write_calling(10, fetch));
     let list = Route::get("/parts", ANYONE, "part.list", op::list(parts));

@@ -198,6 +198,8 @@ pub static UNSENT: Index<LogEntry, (u8, Facts)> =
 
 impl Record for LogEntry {
     const TABLE: &'static str = "notifications";
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("channel_id", "history: the channel may be gone")];
     const INDEXES: &'static [&'static dyn crate::store::AnyIndex<Self>] =
         &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNSENT];
     type Key = Id<LogEntry>;

@@ -3,6 +3,7 @@
 //! Nothing leaves the process from an operation. The [`runner`] carries tasks out, at least once.
 
 mod events;
+mod removals;
 pub mod runner;
 mod sweeps;
 mod tasks;
@@ -11,9 +12,8 @@ pub use events::{
     BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, UNSENT, in_app,
     publish,
 };
-pub use sweeps::{
-    SWEEP_ROWS, Settings, Sweep, Swept, due, first, first_rows, remove_due, remove_first, rows_of,
-};
+pub use removals::COMPLETE_REMOVALS;
+pub use sweeps::{SWEEP_ROWS, Settings, Sweep, Swept, due, remove_due};
 pub use tasks::{Job, Next, Step, Subject, Task, enqueue, retry_at};
 
 use crate::store::TableInfo;

@@ -277,7 +277,7 @@ mod tests {
 
     fn runner() -> Runner {
         Runner {
-            store: Store::in_memory(Moment::at(NOON)),
+            store: Store::in_memory(Moment::at(NOON), &[]),
             outside: outside::Outside::new(outside::Config::default()).unwrap(),
             jobs: vec![&DONE, &BROKEN],
             sweeps: vec![],

@@ -2,7 +2,7 @@
 //! what was kept long enough.
 
 use crate::base::Result;
-use crate::store::{Key, Order, Record, Source, Step, Tx, View, codec};
+use crate::store::{Order, Record, Source, Step, Tx, View};
 
 /// Work that is done again and again.
 pub struct Sweep {
@@ -72,57 +72,4 @@ pub fn remove_due<R: Record>(
         tx.remove(record)?;
     }
     Ok(Swept::after(due.len()))
-}
-
-/// The first records whose keys begin with `prefix`: fewer than `at_most` only if those are all. A
-/// page would not do, which may end early.
-pub fn first<R: Record>(view: &View, prefix: &impl Key, at_most: usize) -> Result<Vec<R>> {
-    let mut first = Vec::new();
-    view.each(Source::TABLE, prefix, Order::Ascending, |record| {
-        if first.len() == at_most {
-            return Ok(Step::Enough);
-        }
-        first.push(record);
-        Ok(Step::More)
-    })?;
-    Ok(first)
-}
-
-/// Long records count for more than one row: so many bytes of one count as one.
-const ROW_BYTES: usize = 8 * 1024;
-
-/// For how many rows a record counts in a step.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn rows_of<R: Record>(record: &R) -> Result<usize> {
-    Ok(1 + codec::encode(record, &[])?.len() / ROW_BYTES)
-}
-
-/// The first records whose keys begin with `prefix`, up to the one with which they count for
-/// `at_most` rows; and for how many they count, which is less only if those are all.
-pub fn first_rows<R: Record>(
-    view: &View,
-    prefix: &impl Key,
-    at_most: usize,
-    rows_of: impl Fn(&R) -> Result<usize>,
-) -> Result<(Vec<R>, usize)> {
-    let (mut first, mut rows) = (Vec::new(), 0);
-    view.each(Source::TABLE, prefix, Order::Ascending, |record| {
-        if rows >= at_most {
-            return Ok(Step::Enough);
-        }
-        rows += rows_of(&record)?;
-        first.push(record);
-        Ok(Step::More)
-    })?;
-    Ok((first, rows.min(at_most)))
-}
-
-/// Removes the first records whose keys begin with `prefix`; says for how many rows they count,
-/// which is less than `at_most` only if those were all.
-pub fn remove_first<R: Record>(tx: &mut Tx, prefix: &impl Key, at_most: usize) -> Result<usize> {
-    let (first, rows) = first_rows::<R>(&tx.view(), prefix, at_most, rows_of)?;
-    first.iter().try_for_each(|record| tx.remove(record))?;
-    Ok(rows)
 }

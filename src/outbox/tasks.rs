@@ -51,6 +51,11 @@ pub static BY_DUE: Index<Task, (Time, Option<Id<Subject>>)> =
 impl Record for Task {
     const TABLE: &'static str = "outbox";
     const OWNED: bool = false;
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("org", "a task outlives what it is about, and then does nothing"),
+        ("subject", "a task outlives what it is about, and then does nothing"),
+        ("within", "a task outlives what it is about, and then does nothing"),
+    ];
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DUE];
     type Key = Id<Task>;
     fn key(&self) -> Self::Key {

@@ -73,5 +73,6 @@ pub fn jobs() -> Vec<&'static Job> {
 
 /// The sweeps of all of them and of the rooms below.
 pub fn sweeps() -> Vec<&'static Sweep> {
-    ledger::SWEEPS.iter().chain(ALL.iter().flat_map(|resource| resource.sweeps)).collect()
+    let below = ledger::SWEEPS.iter().chain([&outbox::COMPLETE_REMOVALS]);
+    below.chain(ALL.iter().flat_map(|resource| resource.sweeps)).collect()
 }

@@ -28,7 +28,7 @@ pub const NOON: Time = Time::from_millis(1_768_478_400_000);
 impl World {
     /// A world with the organization `acme`, its owner Ada and its member Ben.
     pub fn new() -> Self {
-        let store = Store::in_memory(Moment::at(NOON));
+        let store = Store::in_memory(Moment::at(NOON), &crate::resources::tables());
         let org = store.write_now(Id::NOTHING, |tx| organization(tx, "acme")).unwrap();
         let owner = person(&store, org, "ada", Role::Owner);
         let member = person(&store, org, "ben", Role::Member);
@@ -107,7 +107,14 @@ impl World {
         self.store.moment().advance_secs(secs);
     }
 
-    /// Fails if a table or index is not whole.
+    /// Completes what was left to do when something was removed; how many steps that took.
+    pub fn complete_removals(&self) -> usize {
+        (0..1000)
+            .position(|_| !self.store.write_now(self.org, |tx| tx.continue_removals()).unwrap())
+            .expect("it ends")
+    }
+
+    /// Fails if a table, index or reference is not whole.
     pub fn assert_sound(&self, tables: &[TableInfo]) {
         let findings = self.store.check(tables).unwrap();
         assert_eq!(findings.messages, Vec::<String>::new());

@@ -127,10 +127,8 @@ enum Shown {
 
 fn shown_as(view: &View, req: &Req<String>, found: &VariableUse) -> Result<Shown> {
     let Some(registry) = registries::get(view, found.of.registry)? else { return Ok(Shown::Gone) };
-    match registry.may_be_used(view, req.caller())? {
-        true => Ok(Shown::As(registry.reference.clone())),
-        false => Ok(Shown::Hidden),
-    }
+    let usable = registry.open_if_usable(view, req.caller())?;
+    Ok(usable.map_or(Shown::Hidden, |registry| Shown::As(registry.reference)))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -5,7 +5,9 @@ use super::codec;
 use super::engine::{Order, Reader, Span, Step};
 use super::key::Key as _;
 use super::record::{AnyIndex, Record, entry};
-use crate::base::Result;
+use super::reference::{Action, References};
+use super::removal::is_pending;
+use crate::base::{Id, Result};
 
 /// At most 1,000 findings are kept: enough to see what kind of damage it is.
 const MAX_KEPT: usize = 1000;
@@ -48,12 +50,19 @@ const fn owner_len<R: Record>() -> usize {
     if R::OWNED { 16 } else { 0 }
 }
 
-/// Checks one table and its indexes.
-pub(super) fn table<R: Record>(reader: &dyn Reader, findings: &mut Findings) -> Result<()> {
+/// Checks one table, its indexes and its references.
+pub(super) fn table<R: Record>(
+    reader: &dyn Reader,
+    references: &References,
+    findings: &mut Findings,
+) -> Result<()> {
     reader.scan(R::TABLE, EVERYTHING, Order::Ascending, &mut |key, value| {
         findings.records += 1;
         match codec::decode::<R>(key, value) {
-            Ok(record) => has_entries(&record, key, reader, findings)?,
+            Ok(record) => {
+                has_entries(&record, key, reader, findings)?;
+                has_targets(&record, key, reader, references, findings)?;
+            }
             Err(error) => findings.note(error.log_detail().unwrap_or(error.message()).into()),
         }
         Ok(Step::More)
@@ -95,6 +104,37 @@ fn has_entries<R: Record>(
             findings.note(format!("{}: is missing in {}", place(), index.name()));
         }
     }
+    Ok(())
+}
+
+/// Notes references to what is not there, save what a sweep is about to remove or clear.
+fn has_targets<R: Record>(
+    record: &R,
+    key: &[u8],
+    reader: &dyn Reader,
+    references: &References,
+    findings: &mut Findings,
+) -> Result<()> {
+    let owner = Id::read(&mut key.get(..owner_len::<R>()).unwrap_or_default());
+    let org = owner.unwrap_or(Id::NOTHING);
+    let mut wrong = Vec::new();
+    for &reference in references.from(R::TABLE) {
+        let Some(target) = reference.dangling(reader, org, record)? else { continue };
+        match reference.is_deferred() && is_pending(reader, org, reference, &target)? {
+            // It is about to go, whatever else it refers to.
+            true if reference.action() == Action::Cascade => return Ok(()),
+            true => {}
+            false => wrong.push(format!(
+                "{} {}: {} refers to {} {}, which is not there",
+                R::TABLE,
+                codec::hex(key),
+                reference.fields().join(", "),
+                reference.to(),
+                codec::hex(&target)
+            )),
+        }
+    }
+    wrong.into_iter().for_each(|message| findings.note(message));
     Ok(())
 }
 

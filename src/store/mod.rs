@@ -9,6 +9,8 @@ pub mod codec;
 pub mod engine;
 mod key;
 mod record;
+mod reference;
+mod removal;
 #[cfg(test)]
 mod sample;
 mod signals;
@@ -24,6 +26,8 @@ use tokio::sync::oneshot;
 pub use engine::{Order, Step};
 pub use key::Key;
 pub use record::{AnyIndex, Index, Org, Record, TableInfo};
+pub use reference::{Action, AnyReference, Reference, References};
+pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use signals::{ACCESS, Listener, Signals, Topic};
 use source::Clock;
 pub use source::Moment;
@@ -44,14 +48,23 @@ pub struct Store {
 struct Shared {
     moment: Moment,
     keys: Keys,
+    references: References,
 }
 
 impl Store {
-    /// A store on this machine's `disk`.
-    pub fn start(disk: impl Disk, moment: Moment, keys: Keys) -> Result<Self> {
+    /// A store on this machine's `disk`, of records of these tables: whose references are not among
+    /// them are not kept.
+    pub fn start(
+        disk: impl Disk,
+        moment: Moment,
+        keys: Keys,
+        tables: &[TableInfo],
+    ) -> Result<Self> {
         let signals = Arc::new(Signals::default());
         let engine = Arc::new(Group::start(disk, signals.clone())?);
-        let store = Store { engine, shared: Arc::new(Shared { moment, keys }), signals };
+        let references = References::of(tables);
+        let store =
+            Store { engine, shared: Arc::new(Shared { moment, keys, references }), signals };
         if let Some(clock) = store.read_now(Id::NOTHING, |view| view.get::<Clock>(&()))? {
             store.moment().go_on_after(clock);
         }
@@ -59,9 +72,9 @@ impl Store {
     }
 
     /// A store in memory that runs about half of all attempts twice, for tests.
-    pub fn in_memory(moment: Moment) -> Self {
+    pub fn in_memory(moment: Moment, tables: &[TableInfo]) -> Self {
         let disk = engine::Memory::rehearsing(moment.now().millis() as u64);
-        Self::start(disk, moment, Keys::new([7; 32])).expect("memory does not fail")
+        Self::start(disk, moment, Keys::new([7; 32]), tables).expect("memory does not fail")
     }
 
     /// Time, ids and randomness.
@@ -144,14 +157,14 @@ impl Store {
         let reader = self.engine.snapshot();
         let mut findings = check::Findings::default();
         for table in tables {
-            (table.check)(&*reader, &mut findings)?;
+            (table.check)(&*reader, &self.shared.references, &mut findings)?;
         }
         Ok(findings)
     }
 }
 
 /// What the store keeps for itself.
-pub const TABLES: &[TableInfo] = &[TableInfo::of::<Clock>()];
+pub const TABLES: &[TableInfo] = &[TableInfo::of::<Clock>(), TableInfo::of::<PendingRemoval>()];
 
 /// The names of all tables of a catalogue, and of the store's own.
 ///
@@ -187,7 +200,8 @@ where
     F: FnMut(&mut Tx) -> Result<T> + Send,
 {
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
-        let mut tx = Tx::new(reader, &self.shared.moment, &self.shared.keys);
+        let mut tx =
+            Tx::new(reader, &self.shared.moment, &self.shared.keys, &self.shared.references);
         tx.enter(self.org);
         self.out = Some((self.write)(&mut tx)?);
         self.clock = if tx.has_changes() { self.shared.moment.due() } else { None };

@@ -38,7 +38,7 @@ pub fn org(number: u128) -> Id<Org> {
 }
 
 pub fn store() -> Store {
-    Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)))
+    Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[])
 }
 
 /// Stores notes of organization 1.

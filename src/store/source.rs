@@ -188,7 +188,7 @@ mod tests {
         let start = |millis| {
             let disk = Redb::open(&path, table_names(TABLES)).unwrap();
             let moment = Moment::at(Time::from_millis(millis));
-            Store::start(disk, moment, Keys::new([7; 32])).unwrap()
+            Store::start(disk, moment, Keys::new([7; 32]), &[]).unwrap()
         };
         let noon = 1_800_000_000_000;
         let mut newest = Id::NOTHING;
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_clock_is_stored_now_and_then_and_only_with_something_else() {
-        let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)));
+        let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[]);
         let stored = || store.read_now(Id::NOTHING, |view| view.get::<Clock>(&())).unwrap();
         let clock = |secs: i64| Some(Clock { newest_millis: 1_800_000_000_000 + secs * 1000 });
         let write = |id| {
@@ -242,7 +242,7 @@ mod tests {
     fn a_clock_that_was_not_kept_is_stored_again() {
         use crate::base::Error;
         use crate::store::{Pending, engine::Attempt as _};
-        let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)));
+        let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[]);
         for kept in [false, true] {
             let write = |tx: &mut crate::store::Tx| {
                 tx.new_id::<()>();

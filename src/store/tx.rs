@@ -4,6 +4,8 @@ use super::codec;
 use super::engine::{Layer, Op, Order, Reader, Writes};
 use super::key::{Key, MAX_KEY_BYTES};
 use super::record::{Index, Org, Record, entry, owner};
+use super::reference::References;
+use super::removal::Removal;
 use super::signals::{ACCESS, Topic};
 use super::source::Moment;
 use super::view::{Page, Part, Source, View};
@@ -24,12 +26,25 @@ pub struct Tx<'a> {
     moment: &'a Moment,
     now: Time,
     keys: &'a Keys,
+    pub(super) references: &'a References,
+    pub(super) removal: Removal,
 }
 
 impl<'a> Tx<'a> {
-    pub(super) fn new(base: &'a dyn Reader, moment: &'a Moment, keys: &'a Keys) -> Self {
+    pub(super) fn new(
+        base: &'a dyn Reader,
+        moment: &'a Moment,
+        keys: &'a Keys,
+        references: &'a References,
+    ) -> Self {
         let now = moment.now();
-        Tx { base, writes: Writes::default(), org: Id::NOTHING, moment, now, keys }
+        let (writes, org, removal) = (Writes::default(), Id::NOTHING, Removal::default());
+        Tx { base, writes, org, moment, now, keys, references, removal }
+    }
+
+    /// How many keys change so far.
+    pub(super) fn changes(&self) -> usize {
+        self.writes.len()
     }
 
     pub(super) fn has_changes(&self) -> bool {
@@ -178,17 +193,19 @@ impl<'a> Tx<'a> {
         self.change(key, old.as_ref(), Some(record))
     }
 
-    /// Removes a record, which was read in this transaction.
+    /// Deletes a record, which was read in this transaction, whatever refers to it; returns its
+    /// bytes as it is stored.
     ///
     /// # Errors
     /// 500 if it is not what is there. Nothing of it is written then.
-    pub fn remove<R: Record>(&mut self, record: &R) -> Result<()> {
+    pub(super) fn delete<R: Record>(&mut self, record: &R) -> Result<usize> {
         let key = self.key_of(record)?;
-        self.expect(&key, record)?;
-        self.change(key, Some(record), None)
+        let bytes = self.expect(&key, record)?;
+        self.change(key, Some(record), None)?;
+        Ok(bytes)
     }
 
-    fn layer(&self) -> Layer<'_> {
+    pub(super) fn layer(&self) -> Layer<'_> {
         Layer { base: self.base, writes: &self.writes }
     }
 
@@ -202,8 +219,8 @@ impl<'a> Tx<'a> {
     }
 
     /// Refuses a copy that is not (any longer) what lies under `key`: what came between would be
-    /// lost, and its index entries left behind.
-    fn expect<R: Record>(&self, key: &[u8], old: &R) -> Result<()> {
+    /// lost, and its index entries left behind. Returns its bytes.
+    fn expect<R: Record>(&self, key: &[u8], old: &R) -> Result<usize> {
         let own = codec::encode(old, key)?;
         let mut same = false;
         self.layer().get(R::TABLE, key, &mut |stored| {
@@ -212,7 +229,7 @@ impl<'a> Tx<'a> {
             Ok(())
         })?;
         match same {
-            true => Ok(()),
+            true => Ok(own.len()),
             false => Err(Error::internal(format!(
                 "{} {}: is not what was read before",
                 R::TABLE,

@@ -26,6 +26,11 @@ impl<R: Record> Source<R> {
     /// The table itself.
     pub const TABLE: Self = Source(None);
 
+    /// An index.
+    pub(super) fn index(index: &'static dyn AnyIndex<R>) -> Self {
+        Source(Some(index))
+    }
+
     /// Whether these bytes have the form of a position: of a key as a whole.
     fn can_be_position(&self, bytes: &[u8]) -> bool {
         let is_key = |mut rest: &[u8]| R::Key::read(&mut rest).is_some() && rest.is_empty();
@@ -250,6 +255,30 @@ impl<'a> View<'a> {
         self.walk(source.into(), prefix, order, None, &mut |_, _, record| each(record))
     }
 
+    /// The same from the smallest key on, with the bytes of each record as it is stored and the
+    /// beginning of the keys as bytes.
+    pub(super) fn each_sized<R: Record>(
+        &self,
+        source: Source<R>,
+        prefix: &[u8],
+        mut each: impl FnMut(usize, R) -> Result<Step>,
+    ) -> Result<()> {
+        let prefix = Prefix(prefix.to_vec());
+        self.walk(source, &prefix, Order::Ascending, None, &mut |_, size, record| {
+            each(size, record)
+        })
+    }
+
+    /// See [`View::count`].
+    pub(super) fn count_raw<R: Record>(
+        &self,
+        source: Source<R>,
+        prefix: &[u8],
+        at_most: usize,
+    ) -> Result<usize> {
+        self.count(source, &Prefix(prefix.to_vec()), at_most)
+    }
+
     /// All of them, smallest key first. For lists that a limit keeps short.
     pub fn all<R: Record>(
         &self,
@@ -438,6 +467,18 @@ impl<'a> View<'a> {
             None => self.base.scan(table, span, order, each),
             Some(writes) => Layer { base: self.base, writes }.scan(table, span, order, each),
         }
+    }
+}
+
+/// The beginning of a key as its bytes.
+struct Prefix(Vec<u8>);
+
+impl Key for Prefix {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+    fn read(_: &mut &[u8]) -> Option<Self> {
+        None // Nothing has it as its key.
     }
 }
 

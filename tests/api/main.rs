@@ -24,6 +24,7 @@ mod people;
 mod providers;
 mod records;
 mod registries;
+mod removals;
 mod repeats;
 mod routes;
 mod teams;

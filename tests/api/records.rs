@@ -15,7 +15,7 @@ use roadstead::store::TableInfo;
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
-use crate::world::{Running, config};
+use crate::world::{Running, World, config};
 
 fn tables() -> Vec<TableInfo> {
     [resources::tables(), roadstead::store::TABLES.to_vec()].concat()
@@ -109,7 +109,12 @@ fn fill(dir: &Path) {
     let nobody = running.nobody();
     nobody.ask("POST", "/setup").json(&setup).send().ok();
     nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
-    let world = running.world();
+    fill_organization(&running.world());
+    running.stop();
+}
+
+/// Does something of everything in one organization.
+pub fn fill_organization(world: &World) {
     let (owner, key) = (&world.owner, &world.key);
     owner.post("/api-keys", json!({"name": "k", "expiresInDays": 30})).ok();
     owner.post("/organizations/members", json!({"email": "new@acme.test", "role": "member"})).ok();
@@ -180,9 +185,6 @@ fn fill(dir: &Path) {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }
     owner.delete(&format!("{team}/agents/{bob}")).ok();
-    let gone = key.post("/teams", json!({"slug": "gone", "name": "Gone"})).id();
-    owner.delete(&format!("/teams/{gone}")).ok();
-    running.stop();
 }
 
 /// Something of everything that lies in registries.
@@ -206,11 +208,4 @@ fn publish(owner: &Caller) {
     let draft = json!({"registryRef": "texts", "artifactType": "prompt", "draftVersion": "1.1.0",
         "body": "b", "metadata": {"a": null}});
     owner.post("/prompts/answer/drafts", draft).ok();
-    // A registry leaves rows behind only when it has more than go at once.
-    owner.post("/registries", json!({"slug": "gone", "name": "Gone"})).ok();
-    let many: String = (0..1000).map(|n| format!("{{{{v{n}}}}}")).collect();
-    let large = json!({"registryRef": "gone", "artifactType": "prompt", "name": "p",
-        "version": "1.0.0", "source": many});
-    owner.post("/registries/artifacts", large).ok();
-    owner.delete("/registries/gone").ok();
 }

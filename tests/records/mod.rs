@@ -73,5 +73,5 @@ pub fn moment() -> Moment {
 }
 
 pub fn start(disk: impl Disk) -> Store {
-    Store::start(disk, moment(), Keys::new([7; 32])).expect("the disk can be read")
+    Store::start(disk, moment(), Keys::new([7; 32]), TABLES).expect("the disk can be read")
 }

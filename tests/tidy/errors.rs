@@ -8,17 +8,18 @@ use crate::source::{self, Kind, Source, Token, after_group, starts_with};
 
 /// What names a code: how the call begins, the kind if the call says it, and the argument that is
 /// the code. The message stands behind it.
-const CALLS: [(&[&str], Option<&str>, usize); 5] = [
+const CALLS: [(&[&str], Option<&str>, usize); 6] = [
     (&["Error", "::", "new", "("], None, 1),
     (&["Error", "::", "forbidden", "("], Some("Forbidden"), 0),
     (&["Error", "::", "conflict", "("], Some("Conflict"), 0),
     (&["Error", "::", "busy", "("], Some("Busy"), 0),
     (&["Index", "::", "unique", "("], Some("Conflict"), 1),
+    (&["Reference", "::", "restrict", "("], Some("Conflict"), 1),
 ];
 
-/// Where codes are handed on that are named elsewhere: the constructors themselves, and the keeper
-/// of unique indexes.
-const PASSING_ON: [&str; 2] = ["src/base/error.rs", "src/store/tx.rs"];
+/// Where codes are handed on that are named elsewhere: the constructors themselves, and the
+/// keepers of unique indexes and references.
+const PASSING_ON: [&str; 3] = ["src/base/error.rs", "src/store/tx.rs", "src/store/reference.rs"];
 
 /// A code where it is named.
 #[derive(Debug, PartialEq)]

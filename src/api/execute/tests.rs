@@ -132,7 +132,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let store = Store::in_memory(Moment::system());
+        let store = Store::in_memory(Moment::system(), &[]);
         let (_, stopping) = watch::channel(false);
         let config = outside::Config { allow_private: vec![], extra_roots_pem: None };
         let executor = Arc::new(Executor::new(Config {

@@ -20,14 +20,10 @@ pub use config::AgentConfig;
 use config::AgentConfigPatch;
 use versions::AgentVersion;
 
-/// Agents, their versions and who uses them.
+/// Agents and their versions.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[
-        TableInfo::of::<Agent>(),
-        TableInfo::of::<AgentVersion>(),
-        TableInfo::of::<AgentUse>(),
-    ],
+    tables: &[TableInfo::of::<Agent>(), TableInfo::of::<AgentVersion>()],
     jobs: &[],
     sweeps: &[],
 };
@@ -74,25 +70,13 @@ static BY_FLEET: Index<Agent, Id<Fleet>> = Index::many("agents.by_fleet", |agent
 impl Record for Agent {
     const TABLE: &'static str = "agents";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STABLE_KEY, &BY_FLEET];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("fleet_id", "there are no fleets yet"),
+        ("draft.tool_refs.tool_id", "a tool may be removed though agents use it"),
+    ];
     type Key = Id<Agent>;
     fn key(&self) -> Self::Key {
         self.id
-    }
-}
-
-/// In how many teams an agent is, if in any. Apart from the agent, so that hiring it does not
-/// change it.
-#[derive(Clone, Debug, Encode, Decode)]
-struct AgentUse {
-    agent: Id<Agent>,
-    teams: u32,
-}
-
-impl Record for AgentUse {
-    const TABLE: &'static str = "agents.used";
-    type Key = Id<Agent>;
-    fn key(&self) -> Self::Key {
-        self.agent
     }
 }
 
@@ -204,21 +188,6 @@ pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Agent>> {
     }
 }
 
-/// Notes that `agent` is in one team more. It cannot be deleted as long as it is in one.
-pub fn joined_team(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
-    let teams = tx.get::<AgentUse>(&agent)?.map_or(0, |used| used.teams);
-    tx.put(&AgentUse { agent, teams: teams + 1 })
-}
-
-/// Notes that `agent` is in one team less.
-pub fn left_team(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
-    let used: AgentUse = tx.fetch(&agent)?;
-    match used.teams {
-        1 => tx.remove(&used),
-        teams => tx.replace(&used, &AgentUse { agent, teams: teams - 1 }),
-    }
-}
-
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
@@ -297,16 +266,9 @@ fn save(tx: &mut Tx, old: &Agent, mut new: Agent) -> Result<Agent> {
     Ok(new)
 }
 
-/// Its versions go with it.
-fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
+/// Deletes an agent with its versions. One that is in a team stays.
+pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
     let agent = fetch(&tx.view(), &req.at)?;
-    if tx.get::<AgentUse>(&agent.id)?.is_some() {
-        return Err(Error::conflict(
-            "agent_in_team",
-            "the agent is in a team; remove it from its teams first",
-        ));
-    }
-    versions::forget_agent(tx, agent.id)?;
     tx.remove(&agent)?;
     Ok(Removed::new(agent.id))
 }

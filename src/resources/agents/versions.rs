@@ -12,13 +12,10 @@ use super::{Agent, AgentConfig, AgentInfo, fetch, info, save};
 use crate::api::{Input, Output, PathPart, Req, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
-use crate::store::{Order, Page, Part, Record, Source, Tx, View};
+use crate::store::{AnyReference, Key, Order, Page, Record, Reference, Source, Tx, View};
 
-/// An agent has at most 10,000 versions, which go with it in one transaction.
+/// An agent has at most 10,000 versions: more than one a day in its life.
 const MAX_VERSIONS: u32 = 10_000;
-
-/// Versions are read in parts of 100 when they go, so that they are never all in memory.
-const REMOVED_AT_ONCE: usize = 100;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -51,8 +48,20 @@ impl Output for AgentVersion {
     }
 }
 
+static AGENT: Reference<AgentVersion, Agent> = Reference::cascade(
+    &["agent"],
+    |agent: &Agent| agent.id.to_bytes(),
+    |version: &AgentVersion, _| vec![version.agent.to_bytes()],
+)
+.deferred();
+
 impl Record for AgentVersion {
     const TABLE: &'static str = "agent_versions";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("config.tool_refs.tool_id", "history: a version never changes, a tool may be removed"),
+        ("created_by", "history: who made it may have left"),
+    ];
     type Key = (Id<Agent>, u32);
     fn key(&self) -> Self::Key {
         (self.agent, self.version)
@@ -183,22 +192,6 @@ pub(super) fn restore(tx: &mut Tx, req: &Req<(String, u32)>) -> Result<AgentInfo
     let agent = fetch(&tx.view(), stable_key)?;
     let version: AgentVersion = tx.fetch(&(agent.id, *version))?;
     save(tx, &agent, Agent { draft: version.config, ..agent.clone() }).map(info)
-}
-
-/// Removes the versions of an agent that goes.
-pub(super) fn forget_agent(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
-    let mut part = Part { limit: REMOVED_AT_ONCE, after: None };
-    loop {
-        let page =
-            tx.page(Source::<AgentVersion>::TABLE, &agent, Order::Ascending, &part, |_| true)?;
-        for version in &page.items {
-            tx.remove(version)?;
-        }
-        if page.next.is_none() {
-            return Ok(());
-        }
-        part.after = page.next;
-    }
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{ArtifactId, ArtifactType, readable, versions};
 use crate::api::{Input, Output, Req, Route, Scope, op};
-use crate::auth::MEMBER_OR_PUBLIC;
+use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, Registry};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -41,9 +41,19 @@ static BY_TYPE: Index<Artifact, (Id<Registry>, ArtifactType, Id<Change>)> =
         Some((artifact.id.registry, artifact.id.kind, artifact.changed))
     });
 
+static REGISTRY: Reference<Artifact, Restricted<Registry>> = Reference::cascade(
+    &["id.registry"],
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
+    |artifact: &Artifact, _| vec![artifact.id.registry.to_bytes()],
+)
+.deferred();
+
 impl Record for Artifact {
     const TABLE: &'static str = "artifacts";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_CHANGE, &BY_TYPE];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("changed", "orders changes; it is the id of no record")];
     type Key = ArtifactId;
     fn key(&self) -> Self::Key {
         self.id.clone()

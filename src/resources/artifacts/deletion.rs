@@ -5,13 +5,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::artifact::{self, Artifact};
-use super::{ArtifactId, ArtifactType, Published, VersionText, dependents, variables, versions};
+use super::{ArtifactId, ArtifactType, versions};
 use crate::api::{Input, Removed, Req, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Result, Version};
 use crate::outbox::{self, EventType};
 use crate::resources::registries;
-use crate::store::{Record, Tx, View};
+use crate::store::{Tx, View};
 
 /// A version to delete.
 #[derive(Deserialize, JsonSchema)]
@@ -35,10 +35,8 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Removed
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
     let rows = versions::named(&tx.view(), &id, &query.version)?;
     let version = rows[0].version.clone();
-    must_be_unused(&tx.view(), &id, &version)?;
-    for row in &rows {
-        remove_row(tx, row)?;
-    }
+    refuse_labelled(&tx.view(), &id, &version)?;
+    rows.iter().try_for_each(|row| tx.remove(row))?;
     artifact::unpublished(tx, &id)?;
     let payload = json!({
         "registryId": registry.id, "registryRef": registry.reference,
@@ -49,8 +47,8 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Removed
 }
 
 /// # Errors
-/// 409 if a label stands on it or something imports it.
-fn must_be_unused(view: &View, id: &ArtifactId, version: &Version) -> Result<()> {
+/// 409 if a label stands on it.
+fn refuse_labelled(view: &View, id: &ArtifactId, version: &Version) -> Result<()> {
     let artifact: Artifact = view.fetch(id)?;
     let stands_here = |labelled: &Version| labelled.numbers() == version.numbers();
     if let Some((label, _)) = artifact.labels.iter().find(|(_, labelled)| stands_here(labelled)) {
@@ -59,21 +57,7 @@ fn must_be_unused(view: &View, id: &ArtifactId, version: &Version) -> Result<()>
             format!("the label \"{label}\" stands on this version; move it or take it off first"),
         ));
     }
-    if dependents::any(view, id, version)? {
-        return Err(Error::conflict(
-            "version_imported",
-            "this version is imported by another artifact; see its dependents",
-        ));
-    }
     Ok(())
-}
-
-fn remove_row(tx: &mut Tx, row: &Published) -> Result<()> {
-    dependents::forget(tx, row)?;
-    variables::forget(tx, row)?;
-    let texts: VersionText = tx.fetch(&row.key())?;
-    tx.remove(&texts)?;
-    tx.remove(row)
 }
 
 pub(super) fn routes() -> Vec<Route> {

@@ -11,10 +11,12 @@ use super::artifact::Artifact;
 use super::versions::{Numbers, numbers};
 use super::{ArtifactId, ArtifactType, ArtifactVersion, Published, readable, versions};
 use crate::api::{Input, Req, Route, Scope, op};
-use crate::auth::MEMBER_OR_PUBLIC;
+use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Error, Id, Range, Result, Selector, Version};
-use crate::resources::registries;
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::resources::registries::{self, Registry};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+};
 
 /// That a published text imports a version of a promptlet.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -38,9 +40,29 @@ static BY_RESOLVED: Index<ImportEdge, (ArtifactId, Numbers)> =
         Some((edge.promptlet.clone(), numbers(&edge.resolved)))
     });
 
+/// What imports a version must go before it, unless both go with their registry.
+static IMPORTED: Reference<ImportEdge, Published> = Reference::restrict(
+    &["promptlet.registry"],
+    "version_imported",
+    "this version is imported by another artifact; see its dependents",
+    |row: &Published| (row.of.clone(), numbers(&row.version)).to_bytes(),
+    |edge: &ImportEdge, _| vec![(edge.promptlet.clone(), numbers(&edge.resolved)).to_bytes()],
+)
+.by(&BY_RESOLVED);
+
+static REGISTRY: Reference<ImportEdge, Restricted<Registry>> = Reference::cascade(
+    &["promptlet.registry"],
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
+    |edge: &ImportEdge, _| vec![edge.promptlet.registry.to_bytes()],
+)
+.deferred();
+
 impl Record for ImportEdge {
     const TABLE: &'static str = "artifact_imports";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_RESOLVED];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&IMPORTED, &REGISTRY];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("by", "derived from the importing version: written and removed with it")];
     type Key = (ArtifactId, Id<ArtifactVersion>, Numbers);
     fn key(&self) -> Self::Key {
         (self.promptlet.clone(), self.by, numbers(&self.resolved))
@@ -98,11 +120,6 @@ pub fn forget(tx: &mut Tx, row: &Published) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether anything imports this version.
-pub fn any(view: &View, id: &ArtifactId, version: &Version) -> Result<bool> {
-    Ok(view.count(&BY_RESOLVED, &(id.clone(), numbers(version)), 1)? > 0)
 }
 
 // ── What callers send and see ────────────────────────────────────────────────

@@ -13,11 +13,11 @@ use super::{
     ArtifactId, ArtifactType, ArtifactVersion, Model, Publication, generic, publish, versions,
 };
 use crate::api::{Calls, Input, Outcome, Output, Removed, Req, ResourceRef, Route, Scope, op};
-use crate::auth::{MEMBER, User};
+use crate::auth::{MEMBER, Restricted, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, Registry};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -63,9 +63,19 @@ static BY_VERSION: Index<Draft, (ArtifactId, Numbers)> = Index::unique(
     |draft| draft.end.is_none().then(|| (draft.of.clone(), numbers(&draft.draft_version))),
 );
 
+static REGISTRY: Reference<Draft, Restricted<Registry>> = Reference::cascade(
+    &["of.registry"],
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
+    |draft: &Draft, _| vec![draft.of.registry.to_bytes()],
+)
+.deferred();
+
 impl Record for Draft {
     const TABLE: &'static str = "drafts";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&OUTSTANDING, &BY_VERSION];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("created_by", "history: who made it may have left")];
     type Key = (Id<Registry>, Id<Draft>);
     fn key(&self) -> Self::Key {
         (self.of.registry, self.id)

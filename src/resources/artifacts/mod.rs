@@ -16,7 +16,6 @@ mod drafts;
 mod labels;
 mod prompts;
 mod publishing;
-mod removal;
 mod soundness;
 pub mod variables;
 mod versions;
@@ -43,10 +42,9 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<dependents::ImportEdge>(),
         TableInfo::of::<variables::VariableUse>(),
         TableInfo::of::<drafts::Draft>(),
-        TableInfo::of::<removal::DeletedRegistry>(),
     ],
     jobs: &[],
-    sweeps: &[removal::CLEAR],
+    sweeps: &[],
 };
 
 /// Where nobody says which kind is meant (contract §3).
@@ -124,7 +122,6 @@ fn routes() -> Vec<Route> {
         labels::routes(),
         drafts::routes(),
         prompts::routes(),
-        removal::routes(),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -128,7 +128,7 @@ pub(super) fn render(view: &View, req: &Req<String, Render>) -> Result<Rendered>
 /// 404 for an environment that is not there, 403 for one that the caller may not use.
 fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringMap> {
     let environment = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
-    environments::must_use(view, caller, &environment)?;
+    let environment = environment.open(view, caller)?;
     environments::variables(view, environment.id)
 }
 

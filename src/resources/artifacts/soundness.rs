@@ -5,27 +5,27 @@
 use std::collections::BTreeSet;
 
 use super::artifact::Artifact;
-use super::removal::DeletedRegistry;
 use super::variables::VariableUse;
 use super::{ArtifactId, ArtifactType, Published, VersionText, versions};
+use crate::auth::Restricted;
 use crate::base::{Id, Result};
 use crate::resources::registries::Registry;
 use crate::store::check::Findings;
 use crate::store::{Order, Record, Source, Step, View};
 
-/// Notes what is wrong in the view's organization. What is left of deleted registries does not
-/// count.
+/// Notes what is wrong in the view's organization. Rows of a registry that is gone do not count:
+/// they are to be removed, or their own table's check tells of them.
 ///
 /// # Errors
 /// If a record does not read, which its table's own check tells of, or the store fails.
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
-    let gone = view.all::<DeletedRegistry>(Source::TABLE, &())?;
-    let gone: BTreeSet<_> = gone.iter().map(Record::key).collect();
-    each(view, &gone, |row: &Published| row.of.registry, |row| version(view, row, findings))?;
-    each(view, &gone, |of: &Artifact| of.id.registry, |of| artifact(view, of, findings))?;
+    let there = view.all::<Restricted<Registry>>(Source::TABLE, &())?;
+    let there: BTreeSet<_> = there.iter().map(Record::key).collect();
+    each(view, &there, |row: &Published| row.of.registry, |row| version(view, row, findings))?;
+    each(view, &there, |of: &Artifact| of.id.registry, |of| artifact(view, of, findings))?;
     each(
         view,
-        &gone,
+        &there,
         |used: &VariableUse| used.of.registry,
         |used| {
             let there = versions::of_version(view, &used.of, &used.version)?;
@@ -41,12 +41,12 @@ pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
 
 fn each<R: Record>(
     view: &View,
-    gone: &BTreeSet<Id<Registry>>,
+    there: &BTreeSet<Id<Registry>>,
     registry: impl Fn(&R) -> Id<Registry>,
     mut look: impl FnMut(&R) -> Result<()>,
 ) -> Result<()> {
     view.each(Source::TABLE, &(), Order::Ascending, |record: R| {
-        if !gone.contains(&registry(&record)) {
+        if there.contains(&registry(&record)) {
             look(&record)?;
         }
         Ok(Step::More)

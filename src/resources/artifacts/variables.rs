@@ -24,6 +24,8 @@ pub struct VariableUse {
 
 impl Record for VariableUse {
     const TABLE: &'static str = "artifact_variables";
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("of.registry", "derived from the version's text: written and removed with it")];
     type Key = (VariableName, ArtifactId, Numbers);
     fn key(&self) -> Self::Key {
         (self.variable.clone(), self.of.clone(), numbers(&self.version))

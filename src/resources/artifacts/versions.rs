@@ -10,14 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use super::artifact::Artifact;
 use super::publishing::ArtifactVersion;
-use super::{ArtifactId, ArtifactType, GENERIC, Model, readable};
+use super::{ArtifactId, ArtifactType, GENERIC, Model, dependents, readable, variables};
 use crate::api::{Input, Req, Route, Scope, op};
-use crate::auth::{MEMBER_OR_PUBLIC, User};
+use crate::auth::{MEMBER_OR_PUBLIC, Restricted, User};
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Prompt, Range, Result, Selector, StringMap, Time, Version,
 };
-use crate::resources::registries;
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, View};
+use crate::resources::registries::{self, Registry};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, Tx, View,
+};
 
 // ── Records ──────────────────────────────────────────────────────────────────
 
@@ -79,12 +81,26 @@ static BY_MODEL: Index<Published, ((ArtifactId, Model), Numbers)> =
 const VERSION_EXISTS: &str =
     "this version is published already; published versions do not change, so choose a higher one";
 
+static REGISTRY: Reference<Published, Restricted<Registry>> = Reference::cascade(
+    &["of.registry"],
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
+    |row: &Published, _| vec![row.of.registry.to_bytes()],
+)
+.deferred();
+
 impl Record for Published {
     const TABLE: &'static str = "artifact_versions";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_MODEL];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("published_by", "history: who published it may have left")];
     type Key = (ArtifactId, Numbers, Model);
     fn key(&self) -> Self::Key {
         (self.of.clone(), numbers(&self.version), self.model.clone())
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        dependents::forget(tx, self)?;
+        variables::forget(tx, self)
     }
 }
 
@@ -119,8 +135,15 @@ impl VersionText {
     }
 }
 
+static VERSION: Reference<VersionText, Published> = Reference::cascade(
+    &["of.registry"],
+    |row: &Published| row.key().to_bytes(),
+    |text: &VersionText, _| vec![text.key().to_bytes()],
+);
+
 impl Record for VersionText {
     const TABLE: &'static str = "artifact_texts";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&VERSION];
     type Key = (ArtifactId, Numbers, Model);
     fn key(&self) -> Self::Key {
         (self.of.clone(), numbers(&self.version), self.model.clone())

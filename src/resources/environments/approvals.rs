@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Environment;
-use crate::auth::{Membership, User};
+use crate::auth::{Membership, Restricted, User};
 use crate::base::{Error, Id, Int, Issue, Result};
-use crate::store::{Source, Tx, View};
+use crate::store::{Key, Org, Reference, Tx, View};
 
 /// At most 50 people are asked: each is asked for every deployment, and copied into its job.
 const MAX_APPROVERS: usize = 50;
@@ -84,34 +84,44 @@ impl NewApprovals {
     }
 }
 
-/// Takes a member who leaves out of all approvals; `minApprovals` sinks to the number left where
-/// it is more.
+/// The environments that a member approves deployments to. All of the organization's are looked at,
+/// which are at most 1,000.
+pub(super) static APPROVERS: Reference<Restricted<Environment>, Membership> = Reference::clear(
+    &["approvals.approver_ids"],
+    without_approver,
+    |_: &Membership| Vec::new(),
+    |environment: &Restricted<Environment>, org| {
+        let approvals = environment.without_caller().approvals.iter();
+        let approvers = approvals.flat_map(|approvals| &approvals.approver_ids);
+        approvers.map(|approver| (*approver, org).to_bytes()).collect()
+    },
+);
+
+/// Removes a member who leaves from an environment's approvals; `minApprovals` sinks to the number
+/// left where it is more.
 ///
 /// # Errors
 /// 409 where they are the last approver: without one, deployments would wait for nobody.
-pub fn forget_member(tx: &mut Tx, user: Id<User>) -> Result<()> {
-    for old in tx.all(Source::<Environment>::TABLE, &())? {
-        let Some(approvals) = &old.approvals else { continue };
-        if !approvals.approver_ids.contains(&user) {
-            continue;
-        }
-        let mut left = approvals.clone();
-        left.approver_ids.retain(|approver| *approver != user);
-        if left.approver_ids.is_empty() {
-            return Err(Error::conflict(
-                "last_approver",
-                format!(
-                    "this member is the only approver of the environment \"{}\"; \
-                     name another approver there first",
-                    old.name
-                ),
-            ));
-        }
-        left.min_approvals = left.min_approvals.min(left.approver_ids.len() as u32);
-        let new = Environment { approvals: Some(left), updated_at: tx.now(), ..old.clone() };
-        tx.replace(&old, &new)?;
+fn without_approver(
+    tx: &Tx,
+    old: &Restricted<Environment>,
+    (user, _): &(Id<User>, Id<Org>),
+) -> Result<Restricted<Environment>> {
+    let mut new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
+    let Some(left) = &mut new.approvals else { return Ok(old.clone()) };
+    left.approver_ids.retain(|approver| approver != user);
+    if left.approver_ids.is_empty() {
+        return Err(Error::conflict(
+            "last_approver",
+            format!(
+                "this member is the only approver of the environment \"{}\"; \
+                 name another approver there first",
+                new.name
+            ),
+        ));
     }
-    Ok(())
+    left.min_approvals = left.min_approvals.min(left.approver_ids.len() as u32);
+    Ok(Restricted::new(new))
 }
 
 #[cfg(test)]
@@ -177,7 +187,12 @@ mod tests {
         let (ada, ben) = (user(&world.owner), user(&world.member));
         let both = json!({"slug": "a", "name": "A", "approvals": {"approverIds": [ada, ben]}});
         let both = make(&world, both).unwrap();
-        let leave = |who| world.store.write_now(world.org, move |tx| forget_member(tx, who));
+        let leave = |who| {
+            world.store.write_now(world.org, move |tx| {
+                let membership: Membership = tx.fetch(&(who, tx.org()))?;
+                tx.remove(&membership)
+            })
+        };
         world.pass_secs(60);
         leave(ben).unwrap();
         let left = shown(&world, both.id);

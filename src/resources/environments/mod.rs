@@ -14,15 +14,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, Access, Caller, GRANTS_BY_RESOURCE, Granted, MEMBER, ResourceType};
+use crate::auth::{
+    ADMIN, Access, Caller, Grant, MEMBER, ResourceType, Restrictable, Restricted, grants_for,
+    visible_page,
+};
 use crate::base::{Description, Error, Field, Id, Int, Issue, Name, Result, Slug, StringMap, Time};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
 
 use approvals::{Approvals, NewApprovals};
 
-pub use approvals::forget_member;
-use references::ToolInUse;
-pub use references::{forget_tool, use_tool};
+pub use references::{BY_TOOL, ToolInUse, use_tool};
 use variables::Variable;
 #[cfg(test)]
 pub use variables::tests as variable_tests;
@@ -32,7 +35,7 @@ pub use variables::variables;
 pub const RESOURCE: Resource = Resource {
     routes,
     tables: &[
-        TableInfo::of::<Environment>(),
+        TableInfo::of::<Restricted<Environment>>(),
         TableInfo::of::<Variable>(),
         TableInfo::of::<ToolInUse>(),
     ],
@@ -72,19 +75,33 @@ pub struct Environment {
     pub updated_at: Time,
 }
 
-static BY_SLUG: Index<Environment, Slug> = Index::unique(
+static BY_SLUG: Index<Restricted<Environment>, Slug> = Index::unique(
     "environments.by_slug",
     "environment_slug_taken",
     "an environment with this slug exists already; choose another slug",
-    |environment| Some(environment.slug.clone()),
+    |environment| Some(environment.without_caller().slug.clone()),
 );
 
-impl Record for Environment {
+static GRANTS: Reference<Grant, Restricted<Environment>> = grants_for();
+
+impl Record for Restricted<Environment> {
     const TABLE: &'static str = "environments";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&approvals::APPROVERS];
+    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     type Key = Id<Environment>;
     fn key(&self) -> Self::Key {
+        self.id()
+    }
+}
+
+impl Restrictable for Environment {
+    const KIND: ResourceType = ResourceType::Environment;
+    fn id(&self) -> Id<Self> {
         self.id
+    }
+    fn access(&self) -> Access {
+        self.access
     }
 }
 
@@ -187,7 +204,7 @@ fn info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
 // ── For other resources ──────────────────────────────────────────────────────
 
 /// The environment with this id or slug.
-pub fn find(view: &View, reference: &str) -> Result<Option<Environment>> {
+pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Environment>>> {
     match (Id::parse(reference), Slug::parse(reference)) {
         (id, _) if !id.is_nothing() => view.get(&id),
         (_, Ok(slug)) => view.find(&BY_SLUG, &slug),
@@ -197,35 +214,20 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Environment>> {
 
 /// Whether there is an environment with this id.
 pub fn exists(view: &View, id: Id<Environment>) -> Result<bool> {
-    Ok(view.get::<Environment>(&id)?.is_some())
-}
-
-/// Refuses whoever may not use it.
-///
-/// # Errors
-/// 403 for one that is restricted, without a grant.
-pub fn must_use(view: &View, caller: &Caller, environment: &Environment) -> Result<()> {
-    let granted = environment.id.cast();
-    caller.must_use(view, ResourceType::Environment, granted, environment.access)
+    view.has::<Restricted<Environment>>(&id)
 }
 
 /// Notes that something which its answer shows has changed.
 fn touch(tx: &mut Tx, id: Id<Environment>) -> Result<()> {
-    let old: Environment = tx.fetch(&id)?;
-    let new = Environment { updated_at: tx.now(), ..old.clone() };
-    tx.replace(&old, &new)
+    let old: Restricted<Environment> = tx.fetch(&id)?;
+    let new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
+    tx.replace(&old, &Restricted::new(new))
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<EnvironmentInfo>> {
-    let granted = req.caller().granted(view, ResourceType::Environment)?;
-    let may_use = |environment: &Environment| {
-        environment.access == Access::Organization
-            || req.caller().is_admin()
-            || granted.contains(&environment.id.cast())
-    };
-    view.page(Source::TABLE, &(), Order::Descending, &req.part, may_use)?
+    visible_page(view, req.caller(), &req.part, |_| true)?
         .try_map(|environment| info(view, environment))
 }
 
@@ -236,9 +238,7 @@ fn show(view: &View, req: &Req<Id<Environment>>) -> Result<EnvironmentInfo> {
 
 /// The environment that a path names: 404, then 403.
 fn fetch(view: &View, caller: &Caller, id: Id<Environment>) -> Result<Environment> {
-    let environment = view.fetch(&id)?;
-    must_use(view, caller, &environment)?;
-    Ok(environment)
+    view.fetch::<Restricted<Environment>>(&id)?.open(view, caller)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo> {
@@ -247,7 +247,9 @@ fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo>
         Some(approvals) => Some(approvals.settle(&tx.view())?),
         None => None,
     };
-    if tx.count(Source::<Environment>::TABLE, &(), MAX_ENVIRONMENTS)? == MAX_ENVIRONMENTS {
+    if tx.count(Source::<Restricted<Environment>>::TABLE, &(), MAX_ENVIRONMENTS)?
+        == MAX_ENVIRONMENTS
+    {
         return Err(Error::conflict(
             "environments_full",
             "an organization has at most 1,000 environments; delete one that is not needed",
@@ -265,7 +267,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo>
         created_at: tx.now(),
         updated_at: tx.now(),
     };
-    tx.insert(&environment)?;
+    tx.insert(&Restricted::new(environment.clone()))?;
     info(&tx.view(), environment)
 }
 
@@ -275,7 +277,7 @@ fn hours(hours: Option<ApprovalTimeoutHours>) -> Option<u32> {
 
 fn change(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<EnvironmentInfo> {
     let patch = &req.input;
-    let old: Environment = tx.fetch(&req.at)?;
+    let old = fetch(&tx.view(), req.caller(), req.at)?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.description.clone().apply(&mut new.description);
@@ -289,22 +291,16 @@ fn change(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
         hours(patch.approval_timeout_hours).unwrap_or(new.approval_timeout_hours);
     if new != old {
         new.updated_at = tx.now();
-        tx.replace(&old, &new)?;
+        tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
     }
     info(&tx.view(), new)
 }
 
 /// Its variables, its references to tools and the grants for it go with it.
 fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Removed> {
-    let environment: Environment = tx.fetch(&req.at)?;
-    variables::forget_environment(tx, environment.id)?;
-    references::forget_environment(tx, environment.id)?;
-    let resource = (ResourceType::Environment as u8, environment.id.cast::<Granted>());
-    for grant in tx.all(&GRANTS_BY_RESOURCE, &resource)? {
-        tx.remove(&grant)?;
-    }
+    let environment: Restricted<Environment> = tx.fetch(&req.at)?;
     tx.remove(&environment)?;
-    Ok(Removed::new(environment.id))
+    Ok(Removed::new(environment.id()))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

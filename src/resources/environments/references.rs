@@ -6,8 +6,9 @@
 use bincode::{Decode, Encode};
 
 use super::{Environment, touch};
+use crate::auth::Restricted;
 use crate::base::{Error, Id, Result, StringMap, Version};
-use crate::store::{AnyIndex, Index, Record, Source, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Source, Tx, View};
 
 /// An environment refers to at most 1,000 tools: each of its answers shows all references.
 const MAX_REFERENCES: usize = 1000;
@@ -19,19 +20,35 @@ pub enum AnyTool {}
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ToolInUse {
     environment: Id<Environment>,
-    tool: Id<AnyTool>,
+    /// The tool.
+    pub tool: Id<AnyTool>,
     version: Version,
 }
 
-static BY_TOOL: Index<ToolInUse, Id<AnyTool>> =
+/// References by tool.
+pub static BY_TOOL: Index<ToolInUse, Id<AnyTool>> =
     Index::many("environment_tools.by_tool", |reference| Some(reference.tool));
+
+static ENVIRONMENT: Reference<ToolInUse, Restricted<Environment>> = Reference::cascade(
+    &["environment"],
+    |environment: &Restricted<Environment>| environment.id().to_bytes(),
+    |in_use: &ToolInUse, _| vec![in_use.environment.to_bytes()],
+);
 
 impl Record for ToolInUse {
     const TABLE: &'static str = "environment_tools";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOOL];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     type Key = (Id<Environment>, Id<AnyTool>);
     fn key(&self) -> Self::Key {
         (self.environment, self.tool)
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        // What the environment shows has changed, unless it is what was removed.
+        match tx.view().has::<Restricted<Environment>>(&self.environment)? {
+            true => touch(tx, self.environment),
+            false => Ok(()),
+        }
     }
 }
 
@@ -70,21 +87,4 @@ fn refuse_too_many(view: &View, environment: Id<Environment>) -> Result<()> {
             "an environment refers to at most 1,000 tools",
         )),
     }
-}
-
-/// Takes a tool that goes out of all environments.
-pub fn forget_tool(tx: &mut Tx, tool: Id<AnyTool>) -> Result<()> {
-    for reference in tx.all(&BY_TOOL, &tool)? {
-        tx.remove(&reference)?;
-        touch(tx, reference.environment)?;
-    }
-    Ok(())
-}
-
-/// Removes the references of an environment that goes.
-pub(super) fn forget_environment(tx: &mut Tx, environment: Id<Environment>) -> Result<()> {
-    for reference in tx.all(Source::<ToolInUse>::TABLE, &environment)? {
-        tx.remove(&reference)?;
-    }
-    Ok(())
 }

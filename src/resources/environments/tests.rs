@@ -68,7 +68,7 @@ fn a_slug_is_unique_in_its_organization_alone_and_finds_its_environment() {
 
     let found = |org, reference: &str| {
         let found = world.store.read_now(org, |view| find(view, reference)).unwrap();
-        found.map(|environment| environment.id)
+        found.map(|environment| environment.id())
     };
     assert_eq!(found(world.org, "a"), Some(made.id));
     assert_eq!(found(world.org, &made.id.to_string()), Some(made.id));

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Environment, fetch, touch};
 use crate::api::{Input, Output, Removed, Req, Route, op};
-use crate::auth::{ADMIN, MEMBER};
+use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, Tx, View,
+};
 
 /// An environment has at most 500 variables: each of its answers shows them all.
 const MAX_VARIABLES: usize = 500;
@@ -49,9 +51,16 @@ static BY_NAME: Index<Variable, (Id<Environment>, VariableName)> = Index::unique
     |variable| Some((variable.environment, variable.name.clone())),
 );
 
+static ENVIRONMENT: Reference<Variable, Restricted<Environment>> = Reference::cascade(
+    &["environment"],
+    |environment: &Restricted<Environment>| environment.id().to_bytes(),
+    |variable: &Variable, _| vec![variable.environment.to_bytes()],
+);
+
 impl Record for Variable {
     const TABLE: &'static str = "environment_variables";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     type Key = (Id<Environment>, Id<Variable>);
     fn key(&self) -> Self::Key {
         (self.environment, self.id)
@@ -78,14 +87,6 @@ pub fn variables(view: &View, environment: Id<Environment>) -> Result<StringMap>
         Ok(Step::More)
     })?;
     Ok(variables)
-}
-
-/// Removes the variables of an environment that goes.
-pub(super) fn forget_environment(tx: &mut Tx, environment: Id<Environment>) -> Result<()> {
-    for variable in tx.all(Source::<Variable>::TABLE, &environment)? {
-        tx.remove(&variable)?;
-    }
-    Ok(())
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -234,7 +235,9 @@ pub mod tests {
                 updated_at: tx.now(),
             };
             let write = move |tx: &mut Tx| {
-                forget_environment(tx, at)?;
+                for old in tx.all(Source::<Variable>::TABLE, &at)? {
+                    tx.remove(&old)?;
+                }
                 (0..number).try_for_each(|n| tx.insert(&variable(tx, n)))
             };
             world.store.write_now(world.org, write).unwrap();

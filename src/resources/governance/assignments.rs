@@ -8,9 +8,11 @@ use super::super::registries::{self, Registry};
 use super::policies::Policy;
 use super::shown;
 use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, User};
+use crate::auth::{ADMIN, MEMBER, Restricted, User};
 use crate::base::{Error, Id, Issue, Result, Time};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+};
 
 /// A registry has at most 20 policies: they all run whenever something is published in it.
 const MAX_POLICIES_OF_A_REGISTRY: usize = 20;
@@ -49,9 +51,25 @@ static BY_REGISTRY: Index<Assignment, (Id<Registry>, Id<Policy>)> = Index::uniqu
     |assignment| Some((assignment.registry_id, assignment.policy_id)),
 );
 
+static POLICY: Reference<Assignment, Policy> = Reference::cascade(
+    &["policy_id"],
+    |policy: &Policy| policy.id.to_bytes(),
+    |assignment: &Assignment, _| vec![assignment.policy_id.to_bytes()],
+);
+
+static REGISTRY: Reference<Assignment, Restricted<Registry>> = Reference::cascade(
+    &["registry_id"],
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
+    |assignment: &Assignment, _| vec![assignment.registry_id.to_bytes()],
+)
+.by(&BY_REGISTRY);
+
 impl Record for Assignment {
     const TABLE: &'static str = "policy_assignments";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_REGISTRY];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&POLICY, &REGISTRY];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("created_by", "history: who assigned it may have left")];
     type Key = (Id<Policy>, Id<Assignment>);
     fn key(&self) -> Self::Key {
         (self.policy_id, self.id)
@@ -83,7 +101,7 @@ impl NewAssignment {
     ///
     /// # Errors
     /// 404 if there is none, or if two are named.
-    fn registry(&self, view: &View) -> Result<Registry> {
+    fn registry(&self, view: &View) -> Result<Restricted<Registry>> {
         let named = match &self.registry_ref {
             Some(reference) => registries::find(view, reference)?,
             None => None,
@@ -109,22 +127,6 @@ pub(super) fn policies_of(view: &View, registry: Id<Registry>) -> Result<Vec<Pol
     assignments.iter().map(|assignment| view.fetch(&assignment.policy_id)).collect()
 }
 
-/// Removes the assignments of a policy that goes.
-pub(super) fn forget_policy(tx: &mut Tx, policy: Id<Policy>) -> Result<()> {
-    for assignment in tx.all(Source::<Assignment>::TABLE, &policy)? {
-        tx.remove(&assignment)?;
-    }
-    Ok(())
-}
-
-/// Removes the assignments to a registry that goes.
-pub(super) fn forget_registry(tx: &mut Tx, registry: Id<Registry>) -> Result<()> {
-    for assignment in tx.all(&BY_REGISTRY, &registry)? {
-        tx.remove(&assignment)?;
-    }
-    Ok(())
-}
-
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment>> {
@@ -136,7 +138,7 @@ pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment
 
 pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Result<Assignment> {
     let policy: Policy = tx.fetch(&req.at)?;
-    let registry = req.input.registry(&tx.view())?;
+    let registry = req.input.registry(&tx.view())?.open(&tx.view(), req.caller())?;
     let assignment = Assignment {
         id: tx.new_id(),
         policy_id: policy.id,

@@ -10,10 +10,10 @@ use super::policies::Policy;
 use super::rules::RuleType;
 use super::shown;
 use crate::api::{Input, Output, Req, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, User};
+use crate::auth::{ADMIN, MEMBER, Restricted, User};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{EventType, publish};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Step, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -64,9 +64,22 @@ static BY_STATE: Index<Flag, bool> = Index::many("flags.by_state", |flag| Some(f
 static BY_REGISTRY: Index<Flag, (Id<Registry>, bool)> =
     Index::many("flags.by_registry", |flag| Some((flag.registry, flag.is_cleared())));
 
+static REGISTRY: Reference<Flag, Restricted<Registry>> = Reference::cascade(
+    &["registry"],
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
+    |flag: &Flag, _| vec![flag.registry.to_bytes()],
+)
+.by(&BY_REGISTRY)
+.deferred();
+
 impl Record for Flag {
     const TABLE: &'static str = "flags";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATE, &BY_REGISTRY];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("policy_id", "history: the policy may be gone; what it tells of was published"),
+        ("cleared_by", "history: who cleared it may have left"),
+    ];
     type Key = Id<Flag>;
     fn key(&self) -> Self::Key {
         self.id
@@ -87,28 +100,6 @@ pub struct FlagFilter {
 
 impl Input for FlagFilter {}
 
-// ── For the rest of governance ───────────────────────────────────────────────
-
-/// Removes at most so many flags of a registry; says how many.
-pub(super) fn forget_registry(
-    tx: &mut Tx,
-    registry: Id<Registry>,
-    at_most: usize,
-) -> Result<usize> {
-    let mut first = Vec::new();
-    tx.view().each(&BY_REGISTRY, &registry, Order::Ascending, |flag: Flag| {
-        if first.len() == at_most {
-            return Ok(Step::Enough);
-        }
-        first.push(flag);
-        Ok(Step::More)
-    })?;
-    for flag in &first {
-        tx.remove(flag)?;
-    }
-    Ok(first.len())
-}
-
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>> {
@@ -121,7 +112,7 @@ pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>>
     match registries::find(view, reference)? {
         None => Ok(Page::whole(Vec::new())),
         Some(registry) => {
-            let prefix = (registry.id, cleared);
+            let prefix = (registry.id(), cleared);
             view.page(&BY_REGISTRY, &prefix, Order::Descending, &req.part, is_shown)
         }
     }

@@ -9,21 +9,23 @@ mod examination;
 mod flags;
 mod judge;
 mod policies;
+mod provider_uses;
 mod rules;
 
 use std::collections::BTreeSet;
 
 use super::registries::Registry;
 use crate::api::Resource;
-use crate::auth::{Access, Caller, ResourceType};
+use crate::auth::{Caller, visible_ids};
 use crate::base::{Id, Result};
-use crate::store::{Source, TableInfo, Tx, View};
+use crate::store::{TableInfo, View};
 
 use assignments::Assignment;
 pub use examination::{Subject, Verdict, examine, refuse, settle};
 use flags::Flag;
 pub use judge::JUDGE_SECS;
 use policies::Policy;
+use provider_uses::ProviderUse;
 
 /// Policies, their assignments, and flags.
 pub const RESOURCE: Resource = Resource {
@@ -31,34 +33,21 @@ pub const RESOURCE: Resource = Resource {
         let routes = [policies::routes, assignments::routes, examination::routes, flags::routes];
         routes.iter().flat_map(|routes| routes()).collect()
     },
-    tables: &[TableInfo::of::<Policy>(), TableInfo::of::<Assignment>(), TableInfo::of::<Flag>()],
+    tables: &[
+        TableInfo::of::<Policy>(),
+        TableInfo::of::<Assignment>(),
+        TableInfo::of::<Flag>(),
+        TableInfo::of::<ProviderUse>(),
+    ],
     jobs: &[],
     sweeps: &[],
 };
-
-/// Removes the assignments to a registry that goes, and at most so many of its flags; says how many
-/// flags. Where they are fewer than was allowed, nothing is left.
-///
-/// # Errors
-/// If the store fails.
-pub fn forget_registry(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
-    assignments::forget_registry(tx, registry)?;
-    flags::forget_registry(tx, registry, at_most)
-}
 
 /// The registries that a caller may hear of: not restricted ones without a grant (contract §1, "Who
 /// may do what"), nor any that is gone though its flags may not all be yet. There are at most 1,000
 /// in all.
 fn shown(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Registry>>> {
-    let granted = caller.granted(view, ResourceType::Registry)?;
-    let is_shown = |registry: &Registry| {
-        registry.access != Access::Restricted
-            || registry.is_public()
-            || caller.is_admin()
-            || granted.contains(&registry.id.cast())
-    };
-    let all = view.all(Source::<Registry>::TABLE, &())?;
-    Ok(all.into_iter().filter(is_shown).map(|registry| registry.id).collect())
+    visible_ids(view, caller)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::llm_providers::{self, LlmProvider};
-use super::assignments;
+use super::provider_uses;
 use super::rules::{self, NewRules, PolicyRule, RuleType};
 use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
@@ -42,6 +42,8 @@ impl Output for Policy {
 
 impl Record for Policy {
     const TABLE: &'static str = "policies";
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("rules.llm_provider_id", "kept by the rows of ProviderUse, which are derived from it")];
     type Key = Id<Policy>;
     fn key(&self) -> Self::Key {
         self.id
@@ -150,7 +152,7 @@ fn note_judges(tx: &mut Tx, policy: &Policy) -> Result<()> {
     let judges: Vec<(usize, Option<Id<LlmProvider>>)> =
         judges.map(|(n, rule)| (n, rule.llm_provider_id)).collect();
     let asked: Vec<_> = judges.iter().map(|(_, provider)| *provider).collect();
-    llm_providers::note_uses(tx, policy.id.cast(), &asked)?;
+    provider_uses::note(tx, policy.id, &asked)?;
     if let Some((n, _)) = judges.iter().find(|(_, provider)| provider.is_none())
         && llm_providers::default(&tx.view())?.is_none()
     {
@@ -165,8 +167,6 @@ fn note_judges(tx: &mut Tx, policy: &Policy) -> Result<()> {
 /// Its assignments go with it. Flags stay: what they tell of was published all the same.
 pub(super) fn remove(tx: &mut Tx, req: &Req<Id<Policy>>) -> Result<Removed> {
     let policy: Policy = tx.fetch(&req.at)?;
-    llm_providers::note_uses(tx, policy.id.cast(), &[])?;
-    assignments::forget_policy(tx, policy.id)?;
     tx.remove(&policy)?;
     Ok(Removed::new(policy.id))
 }

@@ -13,13 +13,14 @@ use crate::base::{ArtifactName, Error, JsonMap, Kind, Version};
 use crate::outbox::{EventType, LogEntry};
 use crate::outside::{Answer, Call, Failure, Heard};
 use crate::resources::testing::{World, parts};
+use crate::store::{Order, Source};
 
 // ── What tests begin with ────────────────────────────────────────────────────
 
 fn registry(world: &World, slug: &str) -> Registry {
     registries::tests::make(world, slug, json!({})).unwrap();
     let found = world.store.read_now(world.org, |view| registries::find(view, slug));
-    found.unwrap().unwrap()
+    found.unwrap().unwrap().without_caller().clone()
 }
 
 fn policy(world: &World, severity: &str, rules: Value) -> Result<Policy> {
@@ -382,7 +383,7 @@ fn flags_and_assignments_of_a_restricted_registry_are_not_for_everybody() {
     let world = World::new();
     registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
     let main = world.store.read_now(world.org, |view| registries::find(view, "main"));
-    let main = main.unwrap().unwrap();
+    let main = main.unwrap().unwrap().without_caller().clone();
     let rules = json!([{"type": "maxLength", "value": 0}]);
     let policy = assigned(&world, "warning", rules, &main);
     publish(&world, &main, "x");
@@ -397,20 +398,22 @@ fn flags_and_assignments_of_a_restricted_registry_are_not_for_everybody() {
     assert_eq!(asked.unwrap_err().kind(), Kind::Forbidden);
 }
 
+fn remove(world: &World, registry: &Registry) {
+    world.write_as(&world.owner, registries::remove, registry.slug.to_string(), ()).unwrap();
+}
+
 #[test]
-fn a_registry_that_goes_takes_assignments_and_flags_along_in_steps() {
+fn a_registry_that_goes_takes_assignments_and_flags_along() {
     let world = World::new();
     let (main, other) = (registry(&world, "main"), registry(&world, "other"));
     for registry in [&main, &other] {
         assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), registry);
         (0..5).for_each(|_| drop(publish(&world, registry, "x")));
     }
-    let id = main.id;
-    let step = || world.store.write_now(world.org, move |tx| forget_registry(tx, id, 3)).unwrap();
-    assert_eq!([step(), step(), step()], [3, 2, 0]);
+    remove(&world, &main);
     assert_eq!(listed(&world, &world.owner, json!({})).len(), 5);
     publish(&world, &main, "x");
-    assert_eq!(events(&world).len(), 10);
+    assert_eq!(events(&world).len(), 10 + 1, "no flag after the registry was deleted");
     world.assert_sound(RESOURCE.tables);
 }
 
@@ -419,11 +422,19 @@ fn flags_of_a_registry_that_is_gone_are_shown_to_nobody_though_they_are_still_th
     let world = World::new();
     registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
     let main = world.store.read_now(world.org, |view| registries::find(view, "main"));
-    let main = main.unwrap().unwrap();
+    let main = main.unwrap().unwrap().without_caller().clone();
     assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), &main);
     publish(&world, &main, "x");
     assert_eq!(listed(&world, &world.owner, json!({})).len(), 1);
-    world.store.write_now(world.org, move |tx| registries::forget(tx, &main)).unwrap();
+    let many = world.store.write_now(world.org, |tx| {
+        let flag = tx.view().first(Source::<Flag>::TABLE, &(), Order::Ascending)?.unwrap();
+        (0..crate::store::MAX_DEFERRED_CHANGES)
+            .try_for_each(|_| tx.insert(&Flag { id: tx.new_id(), ..flag.clone() }))
+    });
+    many.unwrap();
+    remove(&world, &main);
+    let left = world.store.read_now(world.org, |view| view.count(Source::<Flag>::TABLE, &(), 1));
+    assert_eq!(left.unwrap(), 1);
     assert_eq!(listed(&world, &world.owner, json!({})), []);
     assert_eq!(listed(&world, &world.member, json!({})), []);
 }

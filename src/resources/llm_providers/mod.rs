@@ -7,7 +7,6 @@
 //! [`governance`]: super::governance
 
 mod chat;
-mod uses;
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -21,16 +20,10 @@ use crate::base::{
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
 
 pub use chat::{Question, ask};
-use uses::ProviderUse;
-pub use uses::note_uses;
 
-/// LLM providers and what uses them.
-pub const RESOURCE: Resource = Resource {
-    routes,
-    tables: &[TableInfo::of::<LlmProvider>(), TableInfo::of::<ProviderUse>()],
-    jobs: &[],
-    sweeps: &[],
-};
+/// LLM providers.
+pub const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<LlmProvider>()], jobs: &[], sweeps: &[] };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -320,7 +313,6 @@ fn change(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<L
 
 fn remove(tx: &mut Tx, req: &Req<Id<LlmProvider>>) -> Result<Removed> {
     let provider: LlmProvider = tx.fetch(&req.at)?;
-    uses::refuse_use(&tx.view(), &provider)?;
     tx.remove(&provider)?;
     Ok(Removed::new(provider.id))
 }

@@ -153,29 +153,6 @@ fn there_is_one_default_at_most() {
 }
 
 #[test]
-fn who_is_asked_is_not_deleted() {
-    let world = World::new();
-    let a = make(&world, custom("a")).unwrap().id;
-    let default = json!({"name": "b", "provider": "openai", "isDefault": true});
-    let b = make(&world, default).unwrap().id;
-    let uses = |providers: Vec<Option<Id<LlmProvider>>>| {
-        let asker = Id::new(uuid::Uuid::from_u128(7));
-        world.store.write_now(world.org, move |tx| note_uses(tx, asker, &providers))
-    };
-    let delete = |id| delete(&world, id);
-    uses(vec![Some(a), Some(a), None]).unwrap();
-    assert_eq!(delete(a).unwrap_err().code(), "llm_provider_in_use");
-    assert_eq!(delete(b).unwrap_err().code(), "llm_provider_in_use");
-    assert_eq!(uses(vec![Some(Id::NOTHING)]).unwrap_err().kind(), Kind::NotFound);
-    uses(vec![None]).unwrap();
-    delete(a).unwrap();
-    assert_eq!(delete(a).unwrap_err().kind(), Kind::NotFound);
-    uses(vec![]).unwrap();
-    delete(b).unwrap();
-    world.assert_sound(RESOURCE.tables);
-}
-
-#[test]
 fn each_provider_is_asked_in_its_own_words() {
     let world = World::new();
     let heard = || Err(Failure::Busy);

@@ -183,7 +183,7 @@ mod tests {
     use serde_json::json;
 
     fn empty() -> Store {
-        Store::in_memory(Moment::at(NOON))
+        Store::in_memory(Moment::at(NOON), &crate::resources::tables())
     }
 
     fn link(store: &Store) -> Option<String> {

@@ -70,6 +70,8 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
         user_id.is_none_or(|id| grant.user_id == id)
             && resource_type.is_none_or(|kind| grant.resource_type == kind)
             && resource_id.is_none_or(|id| grant.resource_id == id)
+            // One for what is gone may not be removed yet. What cannot be read is not hidden.
+            && resource_exists(view, grant.resource_type, grant.resource_id).unwrap_or(true)
     };
     let (newest, part) = (Order::Descending, &req.part);
     match (resource_type, resource_id, user_id) {
@@ -152,14 +154,6 @@ fn remove(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Removed> {
     Ok(Removed::new(req.at))
 }
 
-/// Removes the grants of somebody who leaves the organization.
-pub(super) fn remove_all_of(tx: &mut Tx, user: Id<User>) -> Result<()> {
-    for grant in tx.all(&GRANTS_BY_USER, &user)? {
-        tx.remove(&grant)?;
-    }
-    Ok(())
-}
-
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/access-grants", MEMBER, "access_grant.list", op::list(list))
@@ -215,22 +209,27 @@ mod tests {
 
     #[test]
     fn every_filter_gives_its_grants_newest_first() {
-        use ResourceType::{Environment, Fleet};
+        use ResourceType::{Environment, Registry};
         let world = World::new();
+        let registry = |slug| registries::tests::make(&world, slug, json!({})).unwrap().id;
+        let (a, c) = (registry("a").to_string(), registry("c").to_string());
+        let b = environments::tests::make(&world, json!({"slug": "b", "name": "B"})).unwrap();
+        let (a, b, c) = (a.as_str(), &*b.id.to_string(), c.as_str());
         let (ada, ben) = (&world.owner, &world.member);
-        let given = [(ben, Fleet, A), (ada, Fleet, A), (ben, Environment, B), (ben, Fleet, B)];
+        let of_a = a;
+        let given =
+            [(ben, Registry, a), (ada, Registry, a), (ben, Environment, b), (ben, Registry, c)];
         let [a, b, c, d] =
             given.map(|(who, kind, thing)| give(&world, new(who, kind, thing)).unwrap().id);
         let ben = user(ben);
         assert_eq!(listed(&world, json!({})), [d, c, b, a]);
         assert_eq!(listed(&world, json!({"userId": ben})), [d, c, a]);
-        assert_eq!(listed(&world, json!({"resourceType": "fleet"})), [d, b, a]);
-        assert_eq!(listed(&world, json!({"resourceId": A})), [b, a]);
-        assert_eq!(listed(&world, json!({"resourceType": "fleet", "resourceId": A})), [b, a]);
-        assert_eq!(
-            listed(&world, json!({"resourceType": "fleet", "resourceId": A, "userId": ben})),
-            [a]
-        );
+        assert_eq!(listed(&world, json!({"resourceType": "registry"})), [d, b, a]);
+        assert_eq!(listed(&world, json!({"resourceId": of_a})), [b, a]);
+        let filter = json!({"resourceType": "registry", "resourceId": of_a});
+        assert_eq!(listed(&world, filter), [b, a]);
+        let filter = json!({"resourceType": "registry", "resourceId": of_a, "userId": ben});
+        assert_eq!(listed(&world, filter), [a]);
         assert_eq!(listed(&world, json!({"resourceType": "environment", "userId": ben})), [c]);
         assert_eq!(listed(&world, json!({"userId": "nobody"})), []);
         world.assert_sound(auth::TABLES);
@@ -279,7 +278,8 @@ mod tests {
     fn a_bulk_with_a_stranger_or_an_unknown_thing_says_which_and_makes_nothing() {
         let world = World::new();
         let (_, eve) = world.other_org("globex");
-        give(&world, new(&world.member, ResourceType::Fleet, A));
+        let registry = registries::tests::make(&world, "a", json!({})).unwrap().id;
+        give(&world, new(&world.member, ResourceType::Registry, &registry.to_string()));
         for (who, field) in [(&eve, "userId"), (&world.member, "resourceId")] {
             let grants = List::new(vec![new(who, ResourceType::Fleet, B)]).unwrap();
             let refused = world.write_as(&world.owner, create_many, (), NewGrants { grants });

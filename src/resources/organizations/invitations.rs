@@ -14,10 +14,13 @@ use super::{TokenHash, hash_of, new_token};
 use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, Work, op};
 use crate::auth::passwords::{Hashed, Hashing, Password};
 use crate::auth::{
-    ANYONE, BY_EMAIL, Credential, Identity, Membership, Role, SESSION_ADMIN, Session, User,
+    ANYONE, BY_EMAIL, Credential, Identity, Membership, Organization, Role, SESSION_ADMIN, Session,
+    User,
 };
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
-use crate::store::{AnyIndex, Index, Order, Org, Page, Record, Source, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Org, Page, Record, Reference, Source, Tx, View,
+};
 
 /// An invitation is good for a week: whoever was away gets to it.
 const GOOD_SECS: i64 = 7 * 24 * 3600;
@@ -53,8 +56,15 @@ static BY_ADDRESS: Index<Invitation, (Id<Org>, Email)> = Index::unique(
 pub(super) static BY_END: Index<Invitation, Time> =
     Index::many("invitations.by_end", |invitation| Some(invitation.expires_at));
 
+static ORGANIZATION: Reference<Invitation, Organization> = Reference::cascade(
+    &["org"],
+    |organization: &Organization| organization.id.to_bytes(),
+    |invitation: &Invitation, _| vec![invitation.org.to_bytes()],
+);
+
 impl Record for Invitation {
     const TABLE: &'static str = "invitations";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION];
     // Whoever accepts one is in no organization yet.
     const OWNED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOKEN, &BY_ADDRESS, &BY_END];

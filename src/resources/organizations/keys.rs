@@ -137,19 +137,6 @@ pub fn note_uses(tx: &mut Tx, uses: &[(Id<ApiKey>, Time)]) -> Result<()> {
     Ok(())
 }
 
-fn remove(tx: &mut Tx, key: &ApiKey) -> Result<()> {
-    if let Some(used) = tx.get::<KeyUse>(&key.id)? {
-        tx.remove(&used)?;
-    }
-    tx.remove(key)
-}
-
-/// Removes the keys of somebody who leaves the organization.
-pub(super) fn remove_all_of(tx: &mut Tx, user: Id<User>) -> Result<()> {
-    let keys = tx.all(&KEYS_BY_USER, &(tx.org(), user))?;
-    keys.iter().try_for_each(|key| remove(tx, key))
-}
-
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<ApiKeyInfo>> {
@@ -191,7 +178,7 @@ fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Removed> {
     let key = key.filter(|key: &ApiKey| {
         is_active(&tx.view(), key) && (caller.is_admin() || key.user == caller.user())
     });
-    remove(tx, &key.ok_or_else(Error::not_found)?)?;
+    tx.remove(&key.ok_or_else(Error::not_found)?)?;
     Ok(Removed::new(req.at))
 }
 
@@ -228,7 +215,7 @@ fn announce(tx: &mut Tx, key: &ApiKey) -> Result<()> {
     });
     if end <= tx.now() {
         publish(tx, EventType::ApiKeyExpired, payload)?;
-        return remove(tx, key);
+        return tx.remove(key);
     }
     publish(tx, EventType::ApiKeyExpiring, payload)?;
     tx.replace(key, &ApiKey { next_notice_at: Some(end), ..key.clone() })

@@ -6,11 +6,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{grants, keys};
 use crate::api::{Input, Output, Removed, Req, Route, op};
 use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
-use crate::resources::environments;
 use crate::store::{Order, Page, Step, Tx, View};
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -122,9 +120,6 @@ fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Removed> {
     let membership: Membership = tx.fetch(&(req.at, tx.org()))?;
     must_manage(caller, &[membership.role])?;
     must_leave_an_owner(&tx.view(), &membership)?;
-    keys::remove_all_of(tx, membership.user)?;
-    grants::remove_all_of(tx, membership.user)?;
-    environments::forget_member(tx, membership.user)?;
     tx.remove(&membership)?;
     Ok(Removed::new(req.at))
 }
@@ -152,12 +147,14 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys;
     use super::*;
     use crate::api::Who;
     use crate::auth::{self, ApiKey, Grant, KEYS_BY_ORG, ResourceType};
     use crate::base::Kind;
+    use crate::resources::environments;
     use crate::resources::testing::World;
-    use crate::store::Source;
+    use crate::store::{Org, Source};
     use serde_json::json;
 
     fn user(who: &Who) -> Id<User> {
@@ -240,19 +237,33 @@ mod tests {
         assert_eq!(refusal(removed).0, Kind::NotFound);
     }
 
+    fn make_member(world: &World, org: Id<Org>, user: Id<User>) {
+        let join = move |tx: &mut Tx| {
+            let (role, joined_at) = (Role::Member, tx.now());
+            tx.insert(&Membership { user, org, role, email_verified: true, joined_at })
+        };
+        world.store.write_now(Id::NOTHING, join).unwrap();
+    }
+
     #[test]
     fn with_a_member_go_their_keys_and_grants_and_no_others() {
         let world = World::new();
-        let (other, _) = world.other_org("globex");
+        let (other, eve) = world.other_org("globex");
         let (ada, ben) = (user(&world.owner), user(&world.member));
+        let body = json!({"slug": "live", "name": "Live"});
+        let here = environments::tests::make(&world, body.clone()).unwrap().id;
+        let there = World { owner: eve, org: other, ..world.clone() };
+        let there = environments::tests::make(&there, body).unwrap().id;
+        make_member(&world, other, ben);
         let give = move |tx: &mut Tx, who: Id<User>| {
+            let environment = if tx.org() == other { there } else { here };
             let name = Name::parse("key").unwrap();
             keys::mint(tx, tx.org(), who, &name, false, None)?;
             tx.insert(&Grant {
                 id: tx.new_id(),
                 user_id: who,
                 resource_type: ResourceType::Environment,
-                resource_id: tx.new_id(),
+                resource_id: environment.cast(),
                 created_by: ada,
                 created_at: tx.now(),
             })

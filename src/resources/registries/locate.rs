@@ -4,9 +4,9 @@ use bincode::{Decode, Encode};
 
 use super::{Registry, find};
 use crate::api::{Locate, OrgHint, Place};
-use crate::auth::organization_named;
+use crate::auth::{Restricted, organization_named};
 use crate::base::{Error, Id, Result};
-use crate::store::{Org, Record, View};
+use crate::store::{AnyReference, Key, Org, Record, Reference, View};
 
 /// Which organization a registry belongs to: its id alone names it in requests.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -17,8 +17,16 @@ pub struct RegistryPlace {
     pub org: Id<Org>,
 }
 
+static REGISTRY: Reference<RegistryPlace, Restricted<Registry>> = Reference::cascade(
+    &["id", "org"],
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
+    |place: &RegistryPlace, _| vec![place.id.to_bytes()],
+)
+.in_org(|place| place.org);
+
 impl Record for RegistryPlace {
     const TABLE: &'static str = "registries.places";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const OWNED: bool = false;
     type Key = Id<Registry>;
     fn key(&self) -> Self::Key {

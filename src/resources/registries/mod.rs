@@ -2,7 +2,7 @@
 //!
 //! A public one is read by anybody; a private one by the members of its organization, or, where it
 //! is restricted, by admins and whoever has a grant. That a private one exists is not told to a
-//! stranger. What lies in a registry is the business of `artifacts`, which also removes one.
+//! stranger. What lies in a registry is the business of `artifacts`.
 
 mod kind;
 mod locate;
@@ -12,11 +12,20 @@ pub mod tests;
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::api::{Input, OrgRequired, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::{Access, Caller, MEMBER, MEMBER_OR_PUBLIC, ResourceType, SESSION_ADMIN};
+use crate::api::{
+    Input, OrgRequired, Output, Removed, Req, Resource, ResourceRef, Route, Scope, op,
+};
+use crate::auth::{
+    Access, Caller, Grant, MEMBER, MEMBER_OR_PUBLIC, ResourceType, Restrictable, Restricted,
+    SESSION_ADMIN, grants_for, visible_page,
+};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Slug, Time};
-use crate::store::{ACCESS, AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::outbox::{EventType, publish};
+use crate::store::{
+    ACCESS, AnyIndex, AnyReference, Index, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
 
 pub use kind::ArtifactType;
 use locate::RegistryPlace;
@@ -25,7 +34,7 @@ pub use locate::{BY_PATH, BY_REFERENCE};
 /// Registries, and which organization one belongs to.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Registry>(), TableInfo::of::<RegistryPlace>()],
+    tables: &[TableInfo::of::<Restricted<Registry>>(), TableInfo::of::<RegistryPlace>()],
     jobs: &[],
     sweeps: &[],
 };
@@ -75,34 +84,39 @@ pub enum Visibility {
     Private,
 }
 
-static BY_SLUG: Index<Registry, Slug> = Index::unique(
+static BY_SLUG: Index<Restricted<Registry>, Slug> = Index::unique(
     "registries.by_slug",
     "registry_slug_taken",
     "a registry with this slug exists already; choose another slug",
-    |registry| Some(registry.slug.clone()),
+    |registry| Some(registry.without_caller().slug.clone()),
 );
 
-impl Record for Registry {
+static GRANTS: Reference<Grant, Restricted<Registry>> = grants_for();
+
+impl Record for Restricted<Registry> {
     const TABLE: &'static str = "registries";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
+    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     type Key = Id<Registry>;
     fn key(&self) -> Self::Key {
-        self.id
+        self.id()
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        tx.signal(ACCESS); // Whoever waits for something in it is told that it is gone.
+        Ok(())
     }
 }
 
-impl Registry {
-    /// Whether anybody may read it.
-    pub fn is_public(&self) -> bool {
-        self.visibility == Visibility::Public
+impl Restrictable for Registry {
+    const KIND: ResourceType = ResourceType::Registry;
+    fn id(&self) -> Id<Self> {
+        self.id
     }
-
-    /// Whether this caller may use it beyond what is open to anybody.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn may_be_used(&self, view: &View, caller: &Caller) -> Result<bool> {
-        caller.may_use(view, ResourceType::Registry, self.id.cast(), self.access)
+    fn access(&self) -> Access {
+        self.access
+    }
+    fn is_public(&self) -> bool {
+        self.visibility == Visibility::Public
     }
 }
 
@@ -196,16 +210,19 @@ fn info(registry: Registry) -> RegistryInfo {
 ///
 /// # Errors
 /// If the store fails.
-pub fn find(view: &View, reference: &str) -> Result<Option<Registry>> {
+pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Registry>>> {
     let id = Id::parse(reference);
     if !id.is_nothing() {
-        return view.get(&id);
+        return get(view, id);
     }
     let slug = reference.split_once('/').map_or(reference, |(_, slug)| slug);
     let Ok(slug) = Slug::parse(slug) else { return Ok(None) };
     let found = view.find(&BY_SLUG, &slug)?;
     // A slug alone is one of the view's organization; in front of it, no other may stand.
-    Ok(found.filter(|registry| !reference.contains('/') || registry.reference == reference))
+    let is_meant = |found: &Restricted<Registry>| {
+        !reference.contains('/') || found.without_caller().reference == reference
+    };
+    Ok(found.filter(is_meant))
 }
 
 /// The registry that a `registryRef` names, for a member's use.
@@ -213,9 +230,7 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Registry>> {
 /// # Errors
 /// 404 if it is not there, 403 if it is restricted and the caller has no grant.
 pub fn named(view: &View, caller: &Caller, reference: &str) -> Result<Registry> {
-    let registry = find(view, reference)?.ok_or_else(Error::not_found)?;
-    caller.must_use(view, ResourceType::Registry, registry.id.cast(), registry.access)?;
-    Ok(registry)
+    find(view, reference)?.ok_or_else(Error::not_found)?.open(view, caller)
 }
 
 /// The registry that a `registryRef` names, to be read: a public one by anybody.
@@ -223,22 +238,14 @@ pub fn named(view: &View, caller: &Caller, reference: &str) -> Result<Registry> 
 /// # Errors
 /// As [`named`]; 404 for whoever is not of its organization.
 pub fn readable(view: &View, caller: Option<&Caller>, reference: &str) -> Result<Registry> {
-    let registry = find(view, reference)?.ok_or_else(Error::not_found)?;
-    match caller {
-        _ if registry.is_public() => Ok(registry),
-        None => Err(Error::not_found()),
-        Some(caller) => {
-            caller.must_use(view, ResourceType::Registry, registry.id.cast(), registry.access)?;
-            Ok(registry)
-        }
-    }
+    find(view, reference)?.ok_or_else(Error::not_found)?.open_to_read(view, caller)
 }
 
 /// The registry with this id, if it is there.
 ///
 /// # Errors
 /// If the store fails.
-pub fn get(view: &View, id: Id<Registry>) -> Result<Option<Registry>> {
+pub fn get(view: &View, id: Id<Registry>) -> Result<Option<Restricted<Registry>>> {
     view.get(&id)
 }
 
@@ -247,38 +254,16 @@ pub fn get(view: &View, id: Id<Registry>) -> Result<Option<Registry>> {
 /// # Errors
 /// If the store fails.
 pub fn exists(view: &View, id: Id<Registry>) -> Result<bool> {
-    view.has::<Registry>(&id)
-}
-
-/// Removes the record of a registry, once nothing is left that has to be asked first.
-///
-/// # Errors
-/// 500 if it is not what was read in this transaction.
-pub fn forget(tx: &mut Tx, registry: &Registry) -> Result<()> {
-    if let Some(place) = tx.get::<RegistryPlace>(&registry.id)? {
-        tx.remove(&place)?;
-    }
-    tx.signal(ACCESS);
-    tx.remove(registry)
+    view.has::<Restricted<Registry>>(&id)
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>> {
-    let caller = req.caller();
-    let granted = caller.granted(view, ResourceType::Registry)?;
-    // A public one is read by everybody, and so listed to them.
-    let may_see = |registry: &Registry| {
-        registry.access == Access::Organization
-            || registry.is_public()
-            || caller.is_admin()
-            || granted.contains(&registry.id.cast())
-    };
     let wanted = |registry: &Registry| {
         req.input.visibility.is_none_or(|visibility| registry.visibility == visibility)
-            && may_see(registry)
     };
-    Ok(view.page(Source::TABLE, &(), Order::Descending, &req.part, wanted)?.map(info))
+    Ok(visible_page(view, req.caller(), &req.part, wanted)?.map(info))
 }
 
 fn show(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
@@ -287,7 +272,7 @@ fn show(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
 
 fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
     let new = &req.input;
-    if tx.count(Source::<Registry>::TABLE, &(), MAX_REGISTRIES)? == MAX_REGISTRIES {
+    if tx.count(Source::<Restricted<Registry>>::TABLE, &(), MAX_REGISTRIES)? == MAX_REGISTRIES {
         return Err(Error::conflict(
             "registries_full",
             "an organization has at most 1,000 registries; delete one that is not needed",
@@ -304,7 +289,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
         created_at: tx.now(),
         updated_at: tx.now(),
     };
-    tx.insert(&registry)?;
+    tx.insert(&Restricted::new(registry.clone()))?;
     tx.insert(&RegistryPlace { id: registry.id, org: tx.org() })?;
     Ok(info(registry))
 }
@@ -319,11 +304,24 @@ fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo>
     new.access = patch.access.unwrap_or(new.access);
     if new != old {
         new.updated_at = tx.now();
-        tx.replace(&old, &new)?;
+        tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
         // Whoever waits for something in it may no longer read it.
         tx.signal(ACCESS);
     }
     Ok(info(new))
+}
+
+/// Deletes a registry with everything in it.
+pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
+    let registry = named(&tx.view(), req.caller(), &req.at)?;
+    let payload = json!({
+        "registryId": registry.id, "registryRef": registry.reference,
+        "name": registry.name,
+    });
+    let id = registry.id;
+    tx.remove(&Restricted::new(registry))?;
+    publish(tx, EventType::RegistryDeleted, payload)?;
+    Ok(Removed::new(id))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -344,5 +342,12 @@ fn routes() -> Vec<Route> {
             op::write(change),
         )
         .about("Change a registry"),
+        Route::delete(
+            "/registries/{registrySlug}",
+            SESSION_ADMIN,
+            "registry.delete",
+            op::write(remove),
+        )
+        .about("Delete a registry with everything in it"),
     ]
 }

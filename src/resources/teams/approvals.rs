@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::leftovers::remove_first;
 use super::members::{self, Member, fetch_member};
 use super::tasks::{Task, fetch_task};
 use super::team::{Team, fetch_team, must_exist};
@@ -14,7 +13,9 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, SESSION_MEMBER, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
 use crate::outbox::{EventType, publish};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
 
 /// Approvals.
 pub const RESOURCE: Resource =
@@ -72,9 +73,22 @@ impl Output for TeamApproval {
 static BY_DECISION: Index<TeamApproval, u8> =
     Index::many("team_approvals.by_decision", |approval| Some(approval.decision as u8));
 
+static TEAM: Reference<TeamApproval, Team> = Reference::cascade(
+    &["team_id"],
+    |team: &Team| team.id.to_bytes(),
+    |approval: &TeamApproval, _| vec![approval.team_id.to_bytes()],
+)
+.deferred();
+
 impl Record for TeamApproval {
     const TABLE: &'static str = "team_approvals";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DECISION];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("agent_id", "history: the agent may have left; what it asked stays"),
+        ("task_id", "a task is removed with its team alone, and this with it"),
+        ("decided_by", "history: who decided may have left"),
+    ];
     type Key = (Id<Team>, Id<TeamApproval>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.id)
@@ -206,11 +220,6 @@ fn told(view: &View, team: &Team, approval: &TeamApproval) -> Result<Value> {
         "taskId": approval.task_id,
         "decision": approval.decision, "decidedBy": approval.decided_by,
     }))
-}
-
-/// Removes some of a deleted team's approvals; says how many.
-pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
-    remove_first::<TeamApproval>(tx, &team, at_most)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

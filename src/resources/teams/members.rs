@@ -5,7 +5,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::leftovers::{self, LeftMember};
 use super::team::{Team, fetch_team, must_exist};
 use super::wakes;
 use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
@@ -14,7 +13,9 @@ use crate::base::{Error, Field, HttpUrl, Id, List, Name, Result, Sealed, Skill, 
 use crate::outbox::{EventType, publish};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+};
 
 /// Contract §1, "Text".
 const MAX_SKILLS: usize = 50;
@@ -55,11 +56,11 @@ pub struct Member {
     pub hired_at: Time,
 }
 
-static BY_AGENT: Index<Member, (Id<Team>, Id<Agent>)> = Index::unique(
+static BY_AGENT: Index<Member, (Id<Agent>, Id<Team>)> = Index::unique(
     "team_agents.by_agent",
     "agent_in_team",
     "this agent is in the team already",
-    |member| Some((member.team, member.agent)),
+    |member| Some((member.agent, member.team)),
 );
 
 static SCRUM_MASTERS: Index<Member, Id<Team>> = Index::unique(
@@ -69,12 +70,33 @@ static SCRUM_MASTERS: Index<Member, Id<Team>> = Index::unique(
     |member| (member.role == MemberRole::ScrumMaster).then_some(member.team),
 );
 
+static TEAM: Reference<Member, Team> = Reference::cascade(
+    &["team"],
+    |team: &Team| team.id.to_bytes(),
+    |member: &Member, _| vec![member.team.to_bytes()],
+)
+.deferred();
+
+static AGENT: Reference<Member, Agent> = Reference::restrict(
+    &["agent"],
+    "agent_in_team",
+    "the agent is in a team; remove it from its teams first",
+    |agent: &Agent| agent.id.to_bytes(),
+    |member: &Member, _| vec![member.agent.to_bytes()],
+)
+.by(&BY_AGENT);
+
 impl Record for Member {
     const TABLE: &'static str = "team_agents";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_AGENT, &SCRUM_MASTERS];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &AGENT];
     type Key = (Id<Team>, Id<Member>);
     fn key(&self) -> Self::Key {
         (self.team, self.id)
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        tx.signal(self.id.uuid()); // Whoever waits for its wakes is told that it is gone.
+        Ok(())
     }
 }
 
@@ -109,18 +131,6 @@ pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
 
 /// The field in which a [`Member`] keeps it.
 const WAKE_SECRET: &str = "wake_secret";
-
-/// Takes agents out of a team that is being deleted, at most so many; says how many.
-pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
-    let members: Vec<Member> = leftovers::first(&tx.view(), &team, at_most)?;
-    for member in &members {
-        tx.remove(member)?;
-        tx.signal(member.id.uuid());
-        agents::left_team(tx, member.agent)?;
-        tx.insert(&LeftMember { team, member: member.id })?;
-    }
-    Ok(members.len())
-}
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -226,7 +236,6 @@ pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentM
     };
     let wake_secret = secret_if_first(tx, &mut member);
     tx.insert(&member)?;
-    agents::joined_team(tx, member.agent)?;
     tell(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
     Ok(TeamAgentMade { agent: info(&tx.view(), member)?, wake_secret })
 }
@@ -275,9 +284,6 @@ pub fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Removed>
     let member = fetch_member(&tx.view(), team.id, id)?;
     tell(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
     tx.remove(&member)?;
-    tx.signal(member.id.uuid()); // Who waits for its wakes waits in vain.
-    agents::left_team(tx, member.agent)?;
-    leftovers::clear_member(tx, team.id, member.id)?;
     Ok(Removed::new(member.id))
 }
 

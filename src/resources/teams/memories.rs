@@ -7,14 +7,15 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::leftovers::remove_first;
 use super::members::{Member, fetch_member};
 use super::team::{Team, must_exist};
 use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, List, Result, Skill, Time};
 use crate::outbox::{Settings, Sweep, Swept, remove_due};
-use crate::store::{AnyIndex, Index, Order, Page, Record, TableInfo, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+};
 
 /// Memories.
 pub const RESOURCE: Resource =
@@ -63,9 +64,20 @@ static LIVE: Index<Memory, ()> = Index::many("memories.live", |memory| match mem
 /// The others, by the time of their retirement.
 static RETIRED: Index<Memory, Time> = Index::many("memories.retired", |memory| memory.retired_at);
 
+/// With the team, through its agents.
+static AGENT: Reference<Memory, Member> = Reference::cascade(
+    &["team_id", "agent_id"],
+    |member: &Member| member.key().to_bytes(),
+    |memory: &Memory, _| vec![(memory.team_id, memory.agent_id).to_bytes()],
+)
+.deferred();
+
 impl Record for Memory {
     const TABLE: &'static str = "memories";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&LIVE, &RETIRED];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("supersedes", "history: what it superseded goes when the retention is over")];
     type Key = (Id<Team>, Id<Member>, Id<Memory>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.agent_id, self.id)
@@ -163,21 +175,6 @@ fn retire(tx: &mut Tx, key: (Id<Team>, Id<Member>, Id<Memory>)) -> Result<()> {
     tx.replace(&live, &Memory { retired_at: Some(tx.now()), ..live.clone() })
 }
 
-/// Removes some of what a deleted team's agents remember; says how many.
-pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
-    remove_first::<Memory>(tx, &team, at_most)
-}
-
-/// Removes some of what an agent that left remembers; says how many.
-pub fn clear_of_member(
-    tx: &mut Tx,
-    team: Id<Team>,
-    member: Id<Member>,
-    at_most: usize,
-) -> Result<usize> {
-    remove_first::<Memory>(tx, &(team, member), at_most)
-}
-
 // ── Retention ────────────────────────────────────────────────────────────────
 
 /// Removes for good what was deleted or superseded long enough ago (`--memory-retention`).
@@ -212,6 +209,7 @@ mod tests {
     use crate::base::Kind;
     use crate::resources::teams::testing::{hire, team};
     use crate::resources::testing::World;
+    use crate::store::Source;
 
     type Agent = (Id<Team>, Id<Member>);
 
@@ -337,14 +335,14 @@ mod tests {
             remember(&world, ann, json!({"content": "a"})).unwrap();
             remember(&world, bob, json!({"content": "b"})).unwrap();
         }
-        let of_ann = |at_most| {
-            let clear = move |tx: &mut Tx| clear_of_member(tx, ann.0, ann.1, at_most);
-            world.store.write_now(world.org, clear).unwrap()
+        let all = || {
+            let all = |view: &View| view.all(Source::<Memory>::TABLE, &());
+            world.store.read_now(world.org, all).unwrap().len()
         };
-        assert_eq!([of_ann(2), of_ann(2), of_ann(2)], [2, 1, 0]);
-        assert_eq!(recall(&world, bob, json!({})).len(), 3);
-        let of_team = world.store.write_now(world.org, move |tx| clear(tx, ann.0, 10)).unwrap();
-        assert_eq!(of_team, 3);
+        world.write(super::super::members::remove, ann, ()).unwrap();
+        assert_eq!((all(), recall(&world, bob, json!({})).len()), (3, 3));
+        world.write(super::super::team::remove, ann.0, ()).unwrap();
+        assert_eq!(all(), 0);
         world.assert_sound(RESOURCE.tables);
     }
 

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Peer;
-use super::leftovers;
 use super::lists::merged;
 use super::members::{self, Member, fetch_member};
 use super::tasks::{self, Claim, Task, fetch_if_named, fetch_task};
@@ -17,7 +16,9 @@ use crate::api::{Input, Output, Req, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, Issue, Result, Time, Title};
 use crate::outbox::{EventType, publish};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, Tx, View,
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -104,9 +105,23 @@ static BY_BOX: Index<Message, (Option<Id<Member>>, bool)> =
 
 static BY_TASK: Index<Message, Id<Task>> = Index::many("messages.by_task", |m| m.task_id);
 
+static TEAM: Reference<Message, Team> = Reference::cascade(
+    &["team_id"],
+    |team: &Team| team.id.to_bytes(),
+    |message: &Message, _| vec![message.team_id.to_bytes()],
+)
+.deferred();
+
 impl Record for Message {
     const TABLE: &'static str = "messages";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_BOX, &BY_TASK];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("from.id", "history: who wrote it may have left"),
+        ("to_agent_id", "history: the agent may have left; its mail stays"),
+        ("to_peer_id", "history: the peer may be gone"),
+        ("task_id", "a task is removed with its team alone, and this with it"),
+    ];
     type Key = (Id<Team>, Id<Message>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.id)
@@ -131,11 +146,6 @@ pub fn has_unread_note(view: &View, task: &Task, reader: Id<Member>, since: Time
         Ok(if enough { Step::Enough } else { Step::More })
     })?;
     Ok(found)
-}
-
-/// Removes the messages of a team that was deleted, at most so many; says how many.
-pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
-    leftovers::remove_first::<Message>(tx, &team, at_most)
 }
 
 // ── What callers send ────────────────────────────────────────────────────────

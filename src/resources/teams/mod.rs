@@ -1,11 +1,10 @@
 //! Teams: agents that work together, with their tasks, mail and wakes (contract §6).
 //!
 //! Every organization member works in every team. A path names the team first, and every operation
-//! asks for it first: nothing of a team that was deleted can be reached, though clearing away what
-//! it left takes a while.
+//! asks for it first: nothing of a team that was deleted can be reached, though removing what it had
+//! takes a while.
 
 pub mod approvals;
-mod leftovers;
 mod lists;
 mod members;
 pub mod memories;
@@ -15,6 +14,8 @@ mod tasks;
 mod team;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod timeline;
 mod wakes;
 
@@ -35,11 +36,9 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<messages::Message>(),
         TableInfo::of::<wakes::Wake>(),
         TableInfo::of::<wakes::Dropped>(),
-        TableInfo::of::<leftovers::DeletedTeam>(),
-        TableInfo::of::<leftovers::LeftMember>(),
     ],
     jobs: wakes::JOBS,
-    sweeps: &[leftovers::CLEAR],
+    sweeps: &[],
 };
 
 /// An outside agent that writes to a team; what the exchange calls a peer.

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::leftovers::remove_first;
 use super::members::{self, Member, fetch_member};
 use super::tasks::{Task, fetch_task};
 use super::team::{Spending, Team, fetch_team, must_exist};
@@ -14,7 +13,9 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Description, Id, Result, Time, Usd};
 use crate::outbox::{EventType, publish};
-use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::store::{
+    AnyReference, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
 
 /// Runs.
 pub const RESOURCE: Resource =
@@ -63,8 +64,20 @@ impl Output for Run {
     }
 }
 
+static TEAM: Reference<Run, Team> = Reference::cascade(
+    &["team_id"],
+    |team: &Team| team.id.to_bytes(),
+    |run: &Run, _| vec![run.team_id.to_bytes()],
+)
+.deferred();
+
 impl Record for Run {
     const TABLE: &'static str = "runs";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("agent_id", "history: the agent may have left; its runs stay"),
+        ("task_id", "a task is removed with its team alone, and this with it"),
+    ];
     type Key = (Id<Team>, Id<Member>, Id<Run>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.agent_id, self.id)
@@ -156,11 +169,6 @@ fn spend(tx: &mut Tx, team: &Team, cost_usd: f64) -> Result<()> {
 /// do not pass a budget of a dollar.
 fn to_nano(usd: f64) -> f64 {
     (usd * 1e9).round() / 1e9
-}
-
-/// Removes some of a deleted team's runs; says how many.
-pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
-    remove_first::<Run>(tx, &team, at_most)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -4,7 +4,6 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::leftovers;
 use super::lists::merged;
 use super::members::{Member, fetch_member, scrum_master};
 use super::team::{Team, must_exist};
@@ -12,7 +11,9 @@ use super::wakes::{self, Cause};
 use crate::api::{Input, Output, Req, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Error, Field, Id, Int, Result, Text, Time, Title};
-use crate::store::{AnyIndex, Index, Order, Page, Part, Record, Source, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+};
 
 /// What a task has when nobody says.
 const DEFAULT_PRIORITY: u8 = 2;
@@ -94,12 +95,42 @@ impl Task {
 static BY_STATUS: Index<Task, u8> = Index::many("tasks.by_status", |task| Some(task.status as u8));
 
 // The status is in it so that open tasks are found among many closed ones.
-static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, u8)> =
-    Index::many("tasks.by_assignee", |task| Some((task.assignee_agent_id, task.status as u8)));
+static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, u8)> =
+    Index::many("tasks.by_assignee", |task| Some(place(task.assignee_agent_id, task.status)));
+
+/// Where the tasks of an assignee with this status stand in [`BY_ASSIGNEE`].
+fn place(assignee: Option<Id<Member>>, status: TaskStatus) -> (Option<Id<Member>>, bool, u8) {
+    (assignee, status.is_closed(), status as u8)
+}
+
+static TEAM: Reference<Task, Team> = Reference::cascade(
+    &["team_id"],
+    |team: &Team| team.id.to_bytes(),
+    |task: &Task, _| vec![task.team_id.to_bytes()],
+)
+.deferred();
+
+/// Only of open tasks: closed ones keep their assignee, who may have left since.
+static ASSIGNEE: Reference<Task, Member> = Reference::clear(
+    &["assignee_agent_id"],
+    |tx: &Tx, task: &Task, _| {
+        Ok(Task { assignee_agent_id: None, updated_at: tx.now(), ..task.clone() })
+    },
+    |member: &Member| (Some(member.id), false).to_bytes(),
+    |task: &Task, _| {
+        let assignee = task.assignee_agent_id.filter(|_| !task.is_closed());
+        assignee.iter().map(|assignee| (task.team_id, *assignee).to_bytes()).collect()
+    },
+)
+.by(&BY_ASSIGNEE)
+.deferred();
 
 impl Record for Task {
     const TABLE: &'static str = "tasks";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATUS, &BY_ASSIGNEE];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("created_by", "history: who made it may have left")];
     type Key = (Id<Team>, Id<Task>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.id)
@@ -113,8 +144,15 @@ pub struct Counter {
     last: u32,
 }
 
+static COUNTED: Reference<Counter, Team> = Reference::cascade(
+    &["team"],
+    |team: &Team| team.id.to_bytes(),
+    |counter: &Counter, _| vec![counter.team.to_bytes()],
+);
+
 impl Record for Counter {
     const TABLE: &'static str = "tasks.counters";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&COUNTED];
     type Key = Id<Team>;
     fn key(&self) -> Self::Key {
         self.team
@@ -146,33 +184,6 @@ fn assignee(view: &View, task: &Task) -> Result<Option<Member>> {
 
 fn still_there(view: &View, task: &Task) -> Result<Option<Id<Member>>> {
     Ok(assignee(view, task)?.map(|assignee| assignee.id))
-}
-
-/// Takes open tasks from an agent that leaves its team, at most so many; says how many.
-pub fn unassign(tx: &mut Tx, team: Id<Team>, member: Id<Member>, at_most: usize) -> Result<usize> {
-    let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_closed());
-    let places: Vec<_> = open.map(|status| (Some(member), status as u8)).collect();
-    let mut cleared = 0;
-    while cleared < at_most {
-        let part = Part { limit: at_most - cleared, after: None };
-        let page = merged(&tx.view(), &BY_ASSIGNEE, &places, team, &part, |_| true)?;
-        for old in &page.items {
-            let task = Task { assignee_agent_id: None, updated_at: tx.now(), ..old.clone() };
-            tx.replace(old, &task)?;
-        }
-        cleared += page.items.len();
-        // A page may end early; what was cleared is no longer in these places.
-        if page.next.is_none() {
-            break;
-        }
-    }
-    Ok(cleared)
-}
-
-/// Removes the tasks of a team that was deleted, at most so many; says how many.
-pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
-    let tasks = leftovers::remove_first::<Task>(tx, &team, at_most)?;
-    Ok(tasks + leftovers::remove_first::<Counter>(tx, &team, at_most - tasks)?)
 }
 
 // ── What callers send ────────────────────────────────────────────────────────
@@ -245,10 +256,10 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
     let keep = |task: &Task| *unassigned != Some(false) || task.assignee_agent_id.is_some();
     match (assignee, status) {
         (Some(assignee), Some(status)) => {
-            merged(view, &BY_ASSIGNEE, &[(assignee, *status as u8)], team, &req.part, keep)
+            merged(view, &BY_ASSIGNEE, &[place(assignee, *status)], team, &req.part, keep)
         }
         (Some(assignee), None) => {
-            let places = TaskStatus::ALL.map(|status| (assignee, status as u8));
+            let places = TaskStatus::ALL.map(|status| place(assignee, status));
             merged(view, &BY_ASSIGNEE, &places, team, &req.part, keep)
         }
         (None, Some(status)) => merged(view, &BY_STATUS, &[*status as u8], team, &req.part, keep),

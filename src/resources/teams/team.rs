@@ -4,11 +4,12 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::leftovers;
 use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Error, Field, Id, Name, Result, Slug, Time, Usd};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+};
 
 // ── Records ──────────────────────────────────────────────────────────────────
 
@@ -62,8 +63,16 @@ pub struct Spending {
     pub exhausted_told: bool,
 }
 
+static TEAM: Reference<Spending, Team> = Reference::cascade(
+    &["team"],
+    |team: &Team| team.id.to_bytes(),
+    |spending: &Spending, _| vec![spending.team.to_bytes()],
+)
+.deferred();
+
 impl Record for Spending {
     const TABLE: &'static str = "teams.spending";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     type Key = (Id<Team>, Time);
     fn key(&self) -> Self::Key {
         (self.team, self.month_start)
@@ -81,11 +90,6 @@ pub fn must_exist(view: &View, id: Id<Team>) -> Result<Id<Team>> {
         true => Ok(id),
         false => Err(Error::not_found()),
     }
-}
-
-/// Removes what a team has spent, at most so many months; says how many.
-pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
-    leftovers::remove_first::<Spending>(tx, &team, at_most)
 }
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -211,7 +215,6 @@ fn change(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
 pub fn remove(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Removed> {
     let team = fetch_team(&tx.view(), req.at)?;
     tx.remove(&team)?;
-    leftovers::clear_team(tx, team.id)?;
     Ok(Removed::new(team.id))
 }
 

@@ -6,14 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::leftovers::remove_first;
 use super::members::{self, Member, fetch_member};
 use super::team::{Team, fetch_team, must_exist};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::outbox::{EventType, publish};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
 
 /// The timeline.
 pub const RESOURCE: Resource =
@@ -81,9 +82,21 @@ impl Output for TimelineEntry {
 static BY_KIND: Index<TimelineEntry, u8> =
     Index::many("timeline.by_kind", |entry| Some(entry.kind as u8));
 
+static TEAM: Reference<TimelineEntry, Team> = Reference::cascade(
+    &["team_id"],
+    |team: &Team| team.id.to_bytes(),
+    |entry: &TimelineEntry, _| vec![entry.team_id.to_bytes()],
+)
+.deferred();
+
 impl Record for TimelineEntry {
     const TABLE: &'static str = "timeline";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("agent_id", "history: the agent may have left; what it told stays"),
+        ("created_by", "history: who wrote it may have left"),
+    ];
     type Key = (Id<Team>, Id<TimelineEntry>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.id)
@@ -157,11 +170,6 @@ fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<Timeline
     });
     publish(tx, entry.kind.event_type(), payload)?;
     Ok(entry)
-}
-
-/// Removes some of a deleted team's timeline; says how many entries.
-pub fn clear(tx: &mut Tx, team: Id<Team>, at_most: usize) -> Result<usize> {
-    remove_first::<TimelineEntry>(tx, &team, at_most)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

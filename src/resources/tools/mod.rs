@@ -14,13 +14,15 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::environments::{self, Environment};
+use super::environments::{self, Environment, ToolInUse};
 use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{Caller, MEMBER, User};
 use crate::base::{
     Description, Error, Field, Id, Issue, JsonMap, Name, Prompt, Result, Text, Time, Version,
 };
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
 
 pub use versions::{ToolVersion, version};
 
@@ -74,12 +76,26 @@ impl Output for Tool {
 static BY_KIND: Index<Tool, ToolKind> =
     Index::many("tools.by_type", |tool| Some(tool.kind.clone()));
 
+/// Of which the environments know no more than the id. There are at most as many as environments.
+static IN_USE: Reference<ToolInUse, Tool> = Reference::cascade(
+    &["tool"],
+    |tool: &Tool| tool.id.to_bytes(),
+    |in_use: &ToolInUse, _| vec![in_use.tool.to_bytes()],
+)
+.by(&environments::BY_TOOL);
+
 impl Record for Tool {
     const TABLE: &'static str = "tools";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
+    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&IN_USE];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("created_by", "history: who made it may have left")];
     type Key = Id<Tool>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        variables::note(tx, self.id, &self.provider_config, &JsonMap::default())
     }
 }
 
@@ -276,15 +292,12 @@ fn usable_environments(
     caller: &Caller,
     named: &[String],
 ) -> Result<BTreeMap<Id<Environment>, Environment>> {
-    let mut environments = BTreeMap::new();
+    let mut found = BTreeMap::new();
     for reference in named {
-        let found = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
-        environments.insert(found.id, found);
+        let environment = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
+        found.insert(environment.id(), environment);
     }
-    for environment in environments.values() {
-        environments::must_use(view, caller, environment)?;
-    }
-    Ok(environments)
+    found.into_iter().map(|(id, found)| Ok((id, found.open(view, caller)?))).collect()
 }
 
 /// # Errors
@@ -305,9 +318,6 @@ fn refuse_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Re
 /// Its versions and the environments' references to it go with it.
 fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Removed> {
     let tool: Tool = tx.fetch(&req.at)?;
-    environments::forget_tool(tx, tool.id.cast())?;
-    versions::forget_tool(tx, tool.id)?;
-    variables::note(tx, tool.id, &tool.provider_config, &JsonMap::default())?;
     tx.remove(&tool)?;
     Ok(Removed::new(tool.id))
 }

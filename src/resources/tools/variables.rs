@@ -23,6 +23,8 @@ pub struct ToolVariable {
 
 impl Record for ToolVariable {
     const TABLE: &'static str = "tool_variables";
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("tool", "derived from the tool's configuration: written and removed with it")];
     type Key = (VariableName, Id<Tool>);
     fn key(&self) -> Self::Key {
         (self.variable.clone(), self.tool)

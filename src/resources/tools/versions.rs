@@ -9,13 +9,10 @@ use super::{Prompt, Tool, ToolKind};
 use crate::api::Req;
 use crate::auth::User;
 use crate::base::{Description, Error, Id, JsonMap, Name, Result, Time, Version};
-use crate::store::{Order, Page, Part, Record, Source, Tx, View};
+use crate::store::{AnyReference, Key, Order, Page, Record, Reference, Source, Tx, View};
 
-/// A tool has at most 10,000 versions, which go with it in one transaction.
+/// A tool has at most 10,000 versions: more than one a day in its life.
 const MAX_VERSIONS: usize = 10_000;
-
-/// Versions are read in parts of 100 when they go, so that they are never all in memory.
-const REMOVED_AT_ONCE: usize = 100;
 
 /// What a tool last was under a version.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -42,8 +39,18 @@ pub struct ToolVersion {
     pub created_at: Time,
 }
 
+static TOOL: Reference<ToolVersion, Tool> = Reference::cascade(
+    &["tool"],
+    |tool: &Tool| tool.id.to_bytes(),
+    |version: &ToolVersion, _| vec![version.tool.to_bytes()],
+)
+.deferred();
+
 impl Record for ToolVersion {
     const TABLE: &'static str = "tool_versions";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TOOL];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("created_by", "history: who made it may have left")];
     // By its numbers, so that versions stand in their order.
     type Key = (Id<Tool>, u64, u64, u64);
     fn key(&self) -> Self::Key {
@@ -100,20 +107,4 @@ fn refuse_too_many(view: &View, tool: Id<Tool>) -> Result<()> {
 pub fn list(view: &View, req: &Req<Id<Tool>>) -> Result<Page<ToolVersion>> {
     let tool: Tool = view.fetch(&req.at)?;
     view.page(Source::TABLE, &tool.id, Order::Descending, &req.part, |_| true)
-}
-
-/// Removes the versions of a tool that goes.
-pub fn forget_tool(tx: &mut Tx, tool: Id<Tool>) -> Result<()> {
-    let mut part = Part { limit: REMOVED_AT_ONCE, after: None };
-    loop {
-        let page =
-            tx.page(Source::<ToolVersion>::TABLE, &tool, Order::Ascending, &part, |_| true)?;
-        for version in &page.items {
-            tx.remove(version)?;
-        }
-        if page.next.is_none() {
-            return Ok(());
-        }
-        part.after = page.next;
-    }
 }

@@ -251,7 +251,8 @@ fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
     let keys = Keys::new([7; 32]);
     let moment = crate::store::Moment::at(Time::from_millis(0));
     let base = disk.snapshot().unwrap();
-    let mut tx = crate::store::Tx::new(&*base, &moment, &keys);
+    let references = crate::store::References::default();
+    let mut tx = crate::store::Tx::new(&*base, &moment, &keys, &references);
     tx.enter(org(1));
     ten().iter().try_for_each(|note| tx.insert(note)).unwrap();
     let mut writes = tx.into_writes();

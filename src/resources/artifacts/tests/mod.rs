@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::{Calls, Input, Outcome, Req, Who};
-use crate::auth::Access;
+use crate::auth::{Access, Restricted};
 use crate::base::{Name, Slug};
 use crate::resources::registries::Visibility;
 use crate::resources::testing::{World, parts};
@@ -36,7 +36,7 @@ pub fn with_access(world: &World, slug: &'static str, access: Access) -> Registr
             created_at: tx.now(),
             updated_at: tx.now(),
         };
-        tx.insert(&registry).map(|()| registry)
+        tx.insert(&Restricted::new(registry.clone())).map(|()| registry)
     };
     world.store.write_now(world.org, make).unwrap()
 }

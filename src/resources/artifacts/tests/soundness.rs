@@ -28,7 +28,7 @@ fn filled() -> World {
 fn lose<R: Record>(world: &World) {
     let lose = |tx: &mut Tx| {
         let first: Option<R> = tx.view().first(Source::TABLE, &(), Order::Ascending)?;
-        tx.remove(&first.unwrap())
+        tx.lose(&first.unwrap())
     };
     world.store.write_now(world.org, lose).unwrap();
 }
@@ -58,7 +58,7 @@ fn what_is_lost_is_found() {
     let world = filled();
     let gone = |tx: &mut Tx| {
         let rows: Vec<Published> = tx.all(Source::TABLE, &())?;
-        tx.remove(rows.iter().find(|row| row.of.name.as_str() == "tone").unwrap())
+        tx.lose(rows.iter().find(|row| row.of.name.as_str() == "tone").unwrap())
     };
     world.store.write_now(world.org, gone).unwrap();
     let found = findings(&world).join("\n");

@@ -12,7 +12,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Peer;
-use super::leftovers;
 use super::members::Member;
 use super::messages::Message;
 use super::tasks::Task;
@@ -21,7 +20,7 @@ use crate::api::{Output, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Id, Result, Time};
 use crate::outbox::LogEntry;
-use crate::store::{AnyIndex, Index, Record, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
 
 #[cfg(test)]
 pub use hand_out::take;
@@ -94,9 +93,23 @@ static BY_SUBJECT: Index<Wake, Subject> = Index::many("wakes.by_subject", Wake::
 
 type Subject = (u8, Id<()>);
 
+static AGENT: Reference<Wake, Member> = Reference::cascade(
+    &["team", "agent"],
+    |member: &Member| member.id.to_bytes(),
+    |wake: &Wake, _| vec![(wake.team, wake.agent).to_bytes()],
+)
+.deferred();
+
 impl Record for Wake {
     const TABLE: &'static str = "wakes";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SUBJECT];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("task_id", "a wake whose task is gone has no reason any more and is dropped"),
+        ("message_id", "a wake whose message is gone has no reason any more and is dropped"),
+        ("peer_id", "history: the peer may be gone"),
+        ("log_id", "history: the log entry may be gone"),
+    ];
     type Key = (Id<Member>, Id<Wake>); // So that an agent's stand together, oldest first.
     fn key(&self) -> Self::Key {
         (self.agent, self.id)
@@ -133,11 +146,6 @@ impl Record for Dropped {
 /// How many wakes of the view's organization were dropped, for the metrics.
 pub fn dropped_wakes(view: &View) -> Result<u64> {
     Ok(view.get::<Dropped>(&())?.map_or(0, |dropped| dropped.count))
-}
-
-/// Removes the wakes of an agent that left its team, at most so many; says how many.
-pub fn clear(tx: &mut Tx, _: Id<Team>, agent: Id<Member>, at_most: usize) -> Result<usize> {
-    leftovers::remove_first::<Wake>(tx, &agent, at_most)
 }
 
 // ── Causes ───────────────────────────────────────────────────────────────────

@@ -1,0 +1,344 @@
+//! References from one record to another, and what removing the other does to them.
+//!
+//! A record declares its references as it declares its indexes, and [`Tx::remove`] keeps them: it
+//! refuses, removes the referring records too, or clears the field. Referring records are found
+//! through an index or a key prefix that the reference names; nothing is scanned.
+
+use std::any::Any;
+use std::collections::HashMap;
+
+use super::engine::{Order, Reader, Span, Step};
+use super::key::{Key, after_prefix};
+use super::record::{AnyIndex, Index, Org, Record, TableInfo};
+use super::tx::Tx;
+use super::view::{Source, View};
+use crate::base::{Error, Id, Result};
+
+/// Referring records are read in batches of at most 100 rows, so that few are in memory at a time.
+const BATCH_ROWS: usize = 100;
+
+/// The same in bytes as they are stored: 100 of the largest would be 100 MiB.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// A reference from records of `R` to a record of `T`.
+pub struct Reference<R: 'static, T: Record> {
+    fields: &'static [&'static str],
+    on_remove: OnRemove<R, T>,
+    deferred: bool,
+    index: Option<&'static dyn AnyIndex<R>>,
+    referrers: fn(&T) -> Vec<u8>,
+    applies: Option<fn(&T) -> bool>,
+    targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
+    org: Option<fn(&R) -> Id<Org>>,
+}
+
+enum OnRemove<R: 'static, T: Record> {
+    Restrict(&'static str, &'static str),
+    Cascade,
+    Clear(Clear<R, T>),
+}
+
+/// Makes the record as it is without the reference to the target with this key.
+type Clear<R, T> = fn(&Tx, &R, &<T as Record>::Key) -> Result<R>;
+
+/// What removing the target does to a referring record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The removal is refused as long as there is one.
+    Restrict,
+    /// It is removed too.
+    Cascade,
+    /// It stays, without the reference.
+    Clear,
+}
+
+impl<R: Record, T: Record> Reference<R, T> {
+    /// Refuses the removal of a target that is referred to, with 409, `code` and `message`.
+    ///
+    /// `fields` are the fields of `R` that hold the reference, dotted where they are nested.
+    /// `referrers` is the beginning of the keys under which the records that refer to a target
+    /// stand in the table of `R`, or in the index given to [`by`](Self::by). `targets` is the
+    /// reverse: the keys (or their beginnings) in the table of `T` that a record refers to.
+    pub const fn restrict(
+        fields: &'static [&'static str],
+        code: &'static str,
+        message: &'static str,
+        referrers: fn(&T) -> Vec<u8>,
+        targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
+    ) -> Self {
+        Self::new(fields, OnRemove::Restrict(code, message), referrers, targets)
+    }
+
+    /// Removes the records that refer to a target with it, in the same transaction.
+    ///
+    /// For the arguments see [`restrict`](Self::restrict). Nothing is asked for permission then:
+    /// what restricts the removal of such a record must be removed by the same target.
+    pub const fn cascade(
+        fields: &'static [&'static str],
+        referrers: fn(&T) -> Vec<u8>,
+        targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
+    ) -> Self {
+        Self::new(fields, OnRemove::Cascade, referrers, targets)
+    }
+
+    /// Replaces the records that refer to a target by what `clear` makes of them, in the same
+    /// transaction. An error of `clear` refuses the removal.
+    ///
+    /// For the other arguments see [`restrict`](Self::restrict).
+    pub const fn clear(
+        fields: &'static [&'static str],
+        clear: Clear<R, T>,
+        referrers: fn(&T) -> Vec<u8>,
+        targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
+    ) -> Self {
+        Self::new(fields, OnRemove::Clear(clear), referrers, targets)
+    }
+
+    const fn new(
+        fields: &'static [&'static str],
+        on_remove: OnRemove<R, T>,
+        referrers: fn(&T) -> Vec<u8>,
+        targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
+    ) -> Self {
+        let (deferred, index, applies, org) = (false, None, None, None);
+        Reference { fields, on_remove, deferred, index, referrers, applies, targets, org }
+    }
+
+    /// Finds the referring records in this index instead of the table itself.
+    pub const fn by<K: Key>(mut self, index: &'static Index<R, K>) -> Self {
+        self.index = Some(index);
+        self
+    }
+
+    /// Leaves to a sweep what is too much for one transaction. For records that only their target
+    /// leads to: until they are gone, nothing else may list, count or find them.
+    pub const fn deferred(mut self) -> Self {
+        self.deferred = true;
+        self
+    }
+
+    /// Only targets for which `applies` is true are referred to in this way.
+    pub const fn when(mut self, applies: fn(&T) -> bool) -> Self {
+        self.applies = Some(applies);
+        self
+    }
+
+    /// The organization of the target, where the target is owned and the referring record is not.
+    pub const fn in_org(mut self, org: fn(&R) -> Id<Org>) -> Self {
+        self.org = Some(org);
+        self
+    }
+
+    fn source(&self) -> Source<R> {
+        self.index.map_or(Source::TABLE, Source::index)
+    }
+
+    fn refers(&self, record: &R, org: Id<Org>, target: &[u8]) -> bool {
+        (self.targets)(record, org).iter().any(|beginning| target.starts_with(beginning))
+    }
+
+    /// The first records that refer to the target, and whether there may be more.
+    fn batch(&self, view: &View, of: &Referrers) -> Result<(Vec<R>, bool)> {
+        let (mut rows, mut bytes, mut more) = (Vec::new(), 0, false);
+        view.each_sized(self.source(), &of.prefix, |size, record| {
+            if !self.refers(&record, view.org(), &of.target) {
+                return Ok(Step::More);
+            }
+            more = rows.len() == BATCH_ROWS || bytes >= BATCH_BYTES;
+            if more {
+                return Ok(Step::Enough);
+            }
+            bytes += size;
+            rows.push(record);
+            Ok(Step::More)
+        })?;
+        Ok((rows, more))
+    }
+}
+
+/// Where the records that refer to one target are found.
+#[derive(Clone, Debug)]
+pub struct Referrers {
+    /// The beginning of their keys in the reference's table or index, without owner.
+    pub(super) prefix: Vec<u8>,
+    /// The target's key, without owner.
+    pub(super) target: Vec<u8>,
+}
+
+/// A [`Reference`] whose types do not matter to the caller. Implemented by it alone.
+pub trait AnyReference: Sync {
+    /// Its name: the referring table and fields, and the target's table.
+    fn name(&self) -> String;
+    /// The table of the referring records.
+    fn from(&self) -> &'static str;
+    /// The target's table.
+    fn to(&self) -> &'static str;
+    /// The fields that hold it.
+    fn fields(&self) -> &'static [&'static str];
+    /// What removing the target does.
+    fn action(&self) -> Action;
+    /// Whether a sweep may complete it.
+    fn is_deferred(&self) -> bool;
+    /// Whether organizations own the records at both ends.
+    fn is_within_org(&self) -> bool;
+    /// Where the records that refer to `target`, a `T`, are found; none if none can.
+    fn referrers(&self, target: &dyn Any) -> Option<Referrers>;
+    /// Whether anything stands where the referring records are found.
+    fn any(&self, view: &View, of: &Referrers) -> Result<bool>;
+    /// Refuses a removal with the reference's 409 if a record refers to the target, unless that
+    /// record is itself about to go with another target that is gone.
+    fn restrict(&self, tx: &Tx, of: &Referrers) -> Result<()>;
+    /// Removes or clears one batch of the referring records; whether that was the last. One that is
+    /// deferred stops where the transaction has removed enough.
+    fn step(&self, tx: &mut Tx, of: &Referrers) -> Result<bool>;
+    /// The key, or its beginning, that `record`, an `R` of `org`, refers to and that is not there.
+    fn dangling(
+        &self,
+        reader: &dyn Reader,
+        org: Id<Org>,
+        record: &dyn Any,
+    ) -> Result<Option<Vec<u8>>>;
+}
+
+impl<R: Record, T: Record> AnyReference for Reference<R, T> {
+    fn name(&self) -> String {
+        format!("{}.{} -> {}", R::TABLE, self.fields.join("+"), T::TABLE)
+    }
+    fn from(&self) -> &'static str {
+        R::TABLE
+    }
+    fn to(&self) -> &'static str {
+        T::TABLE
+    }
+    fn fields(&self) -> &'static [&'static str] {
+        self.fields
+    }
+    fn action(&self) -> Action {
+        match self.on_remove {
+            OnRemove::Restrict(..) => Action::Restrict,
+            OnRemove::Cascade => Action::Cascade,
+            OnRemove::Clear(_) => Action::Clear,
+        }
+    }
+    fn is_deferred(&self) -> bool {
+        self.deferred
+    }
+    fn is_within_org(&self) -> bool {
+        R::OWNED && T::OWNED
+    }
+
+    fn referrers(&self, target: &dyn Any) -> Option<Referrers> {
+        let target = target.downcast_ref::<T>().expect("the catalogue goes by the target's table");
+        if self.applies.is_some_and(|applies| !applies(target)) {
+            return None;
+        }
+        Some(Referrers { prefix: (self.referrers)(target), target: target.key().to_bytes() })
+    }
+
+    fn any(&self, view: &View, of: &Referrers) -> Result<bool> {
+        Ok(view.count_raw(self.source(), &of.prefix, 1)? > 0)
+    }
+
+    fn restrict(&self, tx: &Tx, of: &Referrers) -> Result<()> {
+        let OnRemove::Restrict(code, message) = self.on_remove else { return Ok(()) };
+        tx.view().each_sized(self.source(), &of.prefix, |_, record: R| {
+            if self.refers(&record, tx.org(), &of.target) && !tx.is_orphan(&record)? {
+                return Err(Error::conflict(code, message));
+            }
+            Ok(Step::More)
+        })
+    }
+
+    fn step(&self, tx: &mut Tx, of: &Referrers) -> Result<bool> {
+        let (rows, more) = self.batch(&tx.view(), of)?;
+        for row in &rows {
+            if self.deferred && !tx.may_remove_more() {
+                return Ok(false);
+            }
+            match self.on_remove {
+                OnRemove::Restrict(..) => return Ok(true),
+                OnRemove::Cascade => tx.remove_referrer(row)?,
+                OnRemove::Clear(clear) => {
+                    let key = T::Key::read(&mut of.target.as_slice())
+                        .ok_or_else(|| Error::internal(format!("{}: no key", self.name())))?;
+                    let cleared = clear(tx, row, &key)?;
+                    tx.replace_referrer(row, &cleared)?;
+                }
+            }
+        }
+        Ok(!more)
+    }
+
+    fn dangling(
+        &self,
+        reader: &dyn Reader,
+        org: Id<Org>,
+        record: &dyn Any,
+    ) -> Result<Option<Vec<u8>>> {
+        let record = record.downcast_ref::<R>().expect("the catalogue goes by the record's table");
+        let owner = self.org.map_or(org, |org| org(record));
+        // An empty beginning means whichever target is there, if any.
+        for target in (self.targets)(record, org).into_iter().filter(|key| !key.is_empty()) {
+            let from = [super::record::owner::<T>(owner).as_slice(), &target].concat();
+            let mut found = false;
+            let to = after_prefix(&from);
+            let span = Span { from: &from, to: to.as_deref() };
+            reader.scan(T::TABLE, span, Order::Ascending, &mut |_, _| {
+                found = true;
+                Ok(Step::Enough)
+            })?;
+            if !found {
+                return Ok(Some(target));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The references between the tables of a catalogue, by either end.
+#[derive(Default)]
+pub struct References {
+    to: HashMap<&'static str, Vec<&'static dyn AnyReference>>,
+    from: HashMap<&'static str, Vec<&'static dyn AnyReference>>,
+    deferred: HashMap<String, &'static dyn AnyReference>,
+}
+
+impl References {
+    /// Those that `tables` declare. The references to a table stand in the order of the tables
+    /// that refer to it.
+    ///
+    /// # Panics
+    /// If one that is deferred is not between records of an organization, whose sweep completes
+    /// it, or has the name of another.
+    pub fn of(tables: &[TableInfo]) -> Self {
+        let mut all: Vec<_> = tables.iter().flat_map(|table| (table.references)()).collect();
+        all.sort_by_key(|reference| tables.iter().position(|table| table.name == reference.from()));
+        let mut references = Self::default();
+        for reference in all {
+            references.to.entry(reference.to()).or_default().push(reference);
+            references.from.entry(reference.from()).or_default().push(reference);
+            if reference.is_deferred() {
+                let name = reference.name();
+                assert!(reference.is_within_org(), "{name} cannot be deferred");
+                let other = references.deferred.insert(name, reference);
+                assert!(other.is_none(), "two deferred references are named {}", reference.name());
+            }
+        }
+        references
+    }
+
+    /// The references to records of this table.
+    pub(super) fn to(&self, table: &str) -> &[&'static dyn AnyReference] {
+        self.to.get(table).map_or(&[], Vec::as_slice)
+    }
+
+    /// The references that records of this table hold.
+    pub(super) fn from(&self, table: &str) -> &[&'static dyn AnyReference] {
+        self.from.get(table).map_or(&[], Vec::as_slice)
+    }
+
+    /// The deferred reference with this name.
+    pub(super) fn deferred(&self, name: &str) -> Option<&'static dyn AnyReference> {
+        self.deferred.get(name).copied()
+    }
+}

@@ -1,0 +1,353 @@
+//! What removing a record does to those that refer to it, in tables of its own.
+
+use std::sync::LazyLock;
+
+use super::*;
+use crate::base::{Error, Id, Kind};
+use crate::store::sample::org;
+use crate::store::{
+    AnyIndex, Index, Key, MAX_DEFERRED_BYTES, Moment, Reference, Store, TableInfo, View,
+};
+
+/// Something that others refer to.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+struct Shelf {
+    id: u32,
+    is_locked: bool,
+}
+
+impl Record for Shelf {
+    const TABLE: &'static str = "shelves";
+    type Key = u32;
+    fn key(&self) -> u32 {
+        self.id
+    }
+}
+
+/// Stands on a shelf, and goes with it.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+struct Book {
+    shelf: u32,
+    id: u32,
+    text: String,
+}
+
+static BOOK_SHELF: Reference<Book, Shelf> = Reference::cascade(
+    &["shelf"],
+    |shelf: &Shelf| shelf.id.to_bytes(),
+    |book: &Book, _| vec![book.shelf.to_bytes()],
+)
+.deferred();
+
+impl Record for Book {
+    const TABLE: &'static str = "books";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&BOOK_SHELF];
+    type Key = (u32, u32);
+    fn key(&self) -> (u32, u32) {
+        (self.shelf, self.id)
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        let Removals(count) = tx.get(&())?.unwrap_or(Removals(0));
+        tx.put(&Removals(count + 1))
+    }
+}
+
+/// How many books were removed.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+struct Removals(u32);
+
+impl Record for Removals {
+    const TABLE: &'static str = "removed_books";
+    type Key = ();
+    fn key(&self) {}
+}
+
+/// Is put into a book, and goes with it at once.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+struct Mark {
+    book: (u32, u32),
+    /// A shelf that it also names; none once that is gone.
+    also: Option<u32>,
+}
+
+static BY_ALSO: Index<Mark, u32> = Index::many("marks.by_also", |mark| mark.also);
+
+static MARK_BOOK: Reference<Mark, Book> = Reference::cascade(
+    &["book"],
+    |book: &Book| book.key().to_bytes(),
+    |mark: &Mark, _| vec![mark.book.to_bytes()],
+);
+
+static MARK_ALSO: Reference<Mark, Shelf> = Reference::clear(
+    &["also"],
+    |_, mark: &Mark, shelf| match *shelf {
+        13 => Err(Error::conflict("unlucky", "this shelf is named for ever")),
+        _ => Ok(Mark { also: None, ..mark.clone() }),
+    },
+    |shelf: &Shelf| shelf.id.to_bytes(),
+    |mark: &Mark, _| mark.also.iter().map(Key::to_bytes).collect(),
+)
+.by(&BY_ALSO);
+
+impl Record for Mark {
+    const TABLE: &'static str = "marks";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_ALSO];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&MARK_BOOK, &MARK_ALSO];
+    type Key = (u32, u32);
+    fn key(&self) -> (u32, u32) {
+        self.book
+    }
+}
+
+/// Keeps a locked shelf from being removed, unless the loan goes itself.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+struct Loan {
+    holder: u32,
+    shelf: u32,
+}
+
+static LOAN_HOLDER: Reference<Loan, Shelf> = Reference::cascade(
+    &["holder"],
+    |shelf: &Shelf| shelf.id.to_bytes(),
+    |loan: &Loan, _| vec![loan.holder.to_bytes()],
+)
+.deferred();
+
+static BY_SHELF: Index<Loan, u32> = Index::many("loans.by_shelf", |loan| Some(loan.shelf));
+
+static LOAN_SHELF: Reference<Loan, Shelf> = Reference::restrict(
+    &["shelf"],
+    "lent",
+    "it is lent",
+    |shelf: &Shelf| shelf.id.to_bytes(),
+    |loan: &Loan, _| vec![loan.shelf.to_bytes()],
+)
+.by(&BY_SHELF)
+.when(|shelf| shelf.is_locked);
+
+impl Record for Loan {
+    const TABLE: &'static str = "loans";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SHELF];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&LOAN_HOLDER, &LOAN_SHELF];
+    type Key = (u32, u32);
+    fn key(&self) -> (u32, u32) {
+        (self.holder, self.shelf)
+    }
+}
+
+static TABLES: LazyLock<Vec<TableInfo>> = LazyLock::new(|| {
+    vec![
+        TableInfo::of::<Shelf>(),
+        TableInfo::of::<Loan>(),
+        TableInfo::of::<Book>(),
+        TableInfo::of::<Removals>(),
+        TableInfo::of::<Mark>(),
+    ]
+});
+
+fn store() -> Store {
+    let moment = Moment::at(crate::base::Time::from_millis(1_800_000_000_000));
+    let store = Store::in_memory(moment, &TABLES);
+    write(&store, |tx| {
+        for id in 0..3 {
+            tx.insert(&Shelf { id, is_locked: id == 1 })?;
+        }
+        Ok(())
+    });
+    store
+}
+
+fn write<T: Send + 'static>(
+    store: &Store,
+    write: impl FnMut(&mut Tx) -> Result<T> + Send + 'static,
+) -> T {
+    store.write_now(org(1), write).unwrap()
+}
+
+fn remove(store: &Store, shelf: u32) -> Result<()> {
+    store.write_now(org(1), move |tx| {
+        let shelf: Shelf = tx.fetch(&shelf)?;
+        tx.remove(&shelf)
+    })
+}
+
+fn books(store: &Store, shelf: u32, number: u32, bytes: usize) {
+    write(store, move |tx| {
+        (0..number).try_for_each(|id| {
+            tx.insert(&Book { shelf, id, text: "x".repeat(bytes) })?;
+            tx.insert(&Mark { book: (shelf, id), also: Some(2) })
+        })
+    });
+}
+
+fn count<R: Record>(store: &Store) -> usize {
+    let count = |view: &View| view.count(Source::<R>::TABLE, &(), usize::MAX);
+    store.read_now(org(1), count).unwrap()
+}
+
+fn complete(store: &Store) -> usize {
+    (0..1000).position(|_| !write(store, |tx| tx.continue_removals())).unwrap()
+}
+
+fn findings(store: &Store) -> Vec<String> {
+    store.check(&TABLES).unwrap().messages
+}
+
+#[test]
+fn what_refers_to_a_removed_record_goes_with_it_and_the_rest_stays() {
+    let store = store();
+    books(&store, 0, 3, 1);
+    books(&store, 1, 2, 1);
+    remove(&store, 0).unwrap();
+    assert_eq!((count::<Book>(&store), count::<Mark>(&store)), (2, 2));
+    assert_eq!(store.read_now(org(1), |view| view.fetch::<Removals>(&())).unwrap(), Removals(3));
+    assert_eq!((complete(&store), findings(&store)), (0, vec![]));
+}
+
+#[test]
+fn a_reference_is_cleared_where_it_says_so_and_may_refuse() {
+    let store = store();
+    books(&store, 0, 250, 1);
+    remove(&store, 2).unwrap();
+    let marks = store.read_now(org(1), |view| view.all(Source::<Mark>::TABLE, &())).unwrap();
+    assert!(marks.len() == 250 && marks.iter().all(|mark| mark.also.is_none()));
+    assert_eq!(findings(&store), Vec::<String>::new());
+    write(&store, |tx| {
+        tx.insert(&Shelf { id: 13, is_locked: false })?;
+        tx.insert(&Book { shelf: 1, id: 0, text: String::new() })?;
+        tx.insert(&Mark { book: (1, 0), also: Some(13) })
+    });
+    assert_eq!(remove(&store, 13).unwrap_err().code(), "unlucky");
+    assert_eq!(store.read_now(org(1), |view| view.has::<Shelf>(&13)).unwrap(), true);
+}
+
+#[test]
+fn a_removal_is_refused_as_long_as_something_refers_to_it_that_is_not_itself_about_to_go() {
+    let store = store();
+    write(&store, |tx| {
+        tx.insert(&Loan { holder: 0, shelf: 1 })?;
+        tx.insert(&Loan { holder: 1, shelf: 2 })
+    });
+    let error = remove(&store, 1).unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Conflict, "lent"));
+    // The shelf is not locked; what it lends does not hold it.
+    remove(&store, 2).unwrap();
+    // The holder goes, and its loan is left to the sweep: too much came before it.
+    books(&store, 0, MAX_DEFERRED_CHANGES as u32, 1);
+    remove(&store, 0).unwrap();
+    assert_eq!(count::<Loan>(&store), 2);
+    remove(&store, 1).unwrap();
+    complete(&store);
+    assert_eq!((count::<Loan>(&store), findings(&store)), (0, vec![]));
+}
+
+#[test]
+fn many_rows_go_in_steps_of_bounded_size_and_are_no_finding_meanwhile() {
+    let store = store();
+    // A book and its mark, with an entry.
+    let number = MAX_DEFERRED_CHANGES as u32;
+    books(&store, 0, number, 1);
+    remove(&store, 0).unwrap();
+    let left = count::<Book>(&store);
+    let removed = number as usize - left;
+    assert!((MAX_DEFERRED_CHANGES / 3 - 2..=MAX_DEFERRED_CHANGES / 3 + 2).contains(&removed));
+    assert_eq!(findings(&store), Vec::<String>::new());
+    assert_eq!(count::<PendingRemoval>(&store), 1);
+    assert!(complete(&store) >= 2);
+    assert_eq!((count::<Book>(&store), count::<Mark>(&store)), (0, 0));
+    assert_eq!(count::<PendingRemoval>(&store), 0);
+}
+
+#[test]
+fn long_records_are_bounded_by_their_bytes() {
+    let store = store();
+    let bytes = 500_000;
+    books(&store, 0, 20, bytes);
+    remove(&store, 0).unwrap();
+    let removed = 20 - count::<Book>(&store);
+    assert_eq!(removed, MAX_DEFERRED_BYTES.div_ceil(bytes));
+    assert_eq!(complete(&store), 20usize.div_ceil(removed) - 1);
+    assert_eq!(findings(&store), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_made_anew_under_the_same_key_is_not_taken_for_what_was_removed() {
+    let store = store();
+    books(&store, 0, 2, 1);
+    // Keys are new in the product; that of a shelf is not, which shows what a sweep would find.
+    write(&store, |tx| {
+        let stray = PendingRemoval {
+            id: tx.new_id(),
+            reference: BOOK_SHELF.name(),
+            prefix: 0u32.to_bytes(),
+            target: 7u32.to_bytes(),
+        };
+        tx.insert(&stray)
+    });
+    complete(&store);
+    assert_eq!(count::<Book>(&store), 2, "they do not refer to the target");
+}
+
+#[test]
+fn a_reference_to_what_is_not_there_is_a_finding() {
+    let store = store();
+    write(&store, |tx| tx.insert(&Book { shelf: 9, id: 1, text: String::new() }));
+    let found = findings(&store);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("shelf refers to shelves 00000009"), "{found:?}");
+}
+
+#[test]
+fn removals_of_one_transaction_share_what_it_may_do() {
+    let store = store();
+    for shelf in [0, 1] {
+        books(&store, shelf, MAX_DEFERRED_CHANGES as u32 / 2, 1);
+    }
+    write(&store, |tx| {
+        let shelves = [tx.fetch::<Shelf>(&0)?, tx.fetch(&1)?];
+        shelves.iter().try_for_each(|shelf| tx.remove(shelf))
+    });
+    assert_eq!(count::<PendingRemoval>(&store), 2);
+    assert!(count::<Book>(&store) > MAX_DEFERRED_CHANGES / 2);
+    complete(&store);
+    assert_eq!((count::<Book>(&store), findings(&store)), (0, vec![]));
+}
+
+#[test]
+fn another_organizations_records_are_left_alone() {
+    let store = store();
+    books(&store, 0, 2, 1);
+    store
+        .write_now(org(2), |tx| {
+            tx.insert(&Shelf { id: 0, is_locked: false })?;
+            tx.remove(&Shelf { id: 0, is_locked: false })
+        })
+        .unwrap();
+    assert_eq!(count::<Book>(&store), 2);
+}
+
+#[test]
+#[should_panic(expected = "cannot be deferred")]
+fn only_an_organizations_records_are_left_to_its_sweep() {
+    #[derive(Clone, Encode, Decode)]
+    struct Visitor {
+        id: u32,
+        shelf: Id<()>,
+    }
+    static SHELF: Reference<Visitor, Shelf> = Reference::cascade(
+        &["shelf"],
+        |shelf: &Shelf| shelf.id.to_bytes(),
+        |visitor: &Visitor, _| vec![visitor.shelf.to_bytes()],
+    )
+    .deferred();
+    impl Record for Visitor {
+        const TABLE: &'static str = "visitors";
+        const OWNED: bool = false;
+        const REFERENCES: &'static [&'static dyn AnyReference] = &[&SHELF];
+        type Key = u32;
+        fn key(&self) -> u32 {
+            self.id
+        }
+    }
+    crate::store::References::of(&[TableInfo::of::<Visitor>()]);
+}
