@@ -7,6 +7,7 @@ pub mod ledger;
 pub mod openapi;
 pub mod read;
 mod request;
+mod resource;
 mod route;
 mod scope;
 mod special;
@@ -19,20 +20,6 @@ pub use calls::{Asked, Calls, Known, Outcome, Search};
 pub use extra::OrgRequired;
 pub use read::Input;
 pub use request::{At, Empty, OrgSlug, Parts, PathPart, Raw, Removed, Req, Who};
+pub use resource::{Check, Metric, Resource};
 pub use route::{Method, Route, Shape};
 pub use scope::{Locate, Named, Place, Scope};
-
-use crate::outbox::{Job, Sweep};
-use crate::store::TableInfo;
-
-/// What a resource brings: everything about it is registered by this one value.
-pub struct Resource {
-    /// Its routes.
-    pub routes: fn() -> Vec<Route>,
-    /// Its tables.
-    pub tables: &'static [TableInfo],
-    /// What it does after a commit.
-    pub jobs: &'static [Job],
-    /// What it does again and again.
-    pub sweeps: &'static [Sweep],
-}

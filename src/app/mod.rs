@@ -25,9 +25,9 @@ use crate::http::{
 };
 use crate::outbox::Settings;
 use crate::outbox::runner::Runner;
-use crate::outside::{self, Outside};
+use crate::outside::{self, Outside, mail};
 use crate::resources::{self, organizations};
-use crate::store::Store;
+use crate::store::{Org, Store};
 
 /// What the person who runs the server chose.
 #[derive(Clone, Debug)]
@@ -104,11 +104,7 @@ impl Server {
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
             document: LazyLock::new(document),
-            metrics: Metrics::new(vec![(
-                "wakes_dropped",
-                "Wakes dropped because their reason had gone away",
-                dropped_wakes,
-            )]),
+            metrics: Metrics::new(resources::metrics(), all_organizations),
             setup_required: AtomicBool::new(!anybody && !address.ip().is_loopback()),
             stopping: stopping.clone(),
             store: store.clone(),
@@ -116,10 +112,12 @@ impl Server {
         let runner = Runner {
             store: store.clone(),
             outside,
+            mail: Arc::new(mail::NotConfigured),
             jobs: resources::jobs(),
+            workflows: resources::workflows(),
             sweeps: resources::sweeps(),
             settings: config.settings,
-            organizations: |store| store.read(Id::NOTHING, organizations::all),
+            organizations: all_organizations,
         };
         Ok(Server {
             address,
@@ -151,10 +149,8 @@ fn document() -> Bytes {
     document.to_string().into()
 }
 
-/// How many wakes were dropped, in all organizations.
-fn dropped_wakes(store: &Store) -> Result<u64> {
-    let organizations = store.read(Id::NOTHING, organizations::all)?;
-    organizations.into_iter().map(|org| store.read(org, resources::dropped_wakes)).sum()
+fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {
+    store.read(Id::NOTHING, organizations::all)
 }
 
 /// Writes down now and then when keys were used, and forgets idle buckets.

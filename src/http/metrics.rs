@@ -14,25 +14,25 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::{Context, Reply, gate};
+use crate::api::Metric;
 use crate::auth::{Through, org_of_key};
 use crate::base::{Error, Id, Result};
-use crate::store::Store;
+use crate::store::{Org, Store};
 
-/// A number that the product keeps in its rows: name, what it is, how it is read.
-pub type Counted = (&'static str, &'static str, fn(&Store) -> Result<u64>);
+/// Lists the organizations, whose values a gauge sums up.
+type Organizations = fn(&Store) -> Result<Vec<Id<Org>>>;
 
-/// What is counted while the server runs.
-#[derive(Default)]
+/// What `/metrics` shows.
 pub struct Metrics {
     requests: Family<[(&'static str, u16); 1], Counter>,
-    /// What the product counts.
-    pub counted: Vec<Counted>,
+    gauges: Vec<&'static Metric>,
+    organizations: Organizations,
 }
 
 impl Metrics {
-    /// What the product counts, beside the requests.
-    pub fn new(counted: Vec<Counted>) -> Self {
-        Metrics { requests: Family::default(), counted }
+    /// The gauges of the product, beside the requests that the server counts itself.
+    pub fn new(gauges: Vec<&'static Metric>, organizations: Organizations) -> Self {
+        Metrics { requests: Family::default(), gauges, organizations }
     }
 
     /// Counts an answer.
@@ -43,10 +43,13 @@ impl Metrics {
     fn text(&self, store: &Store) -> Result<String> {
         let mut registry = Registry::with_prefix("roadstead");
         registry.register("http_requests", "Requests answered, by status", self.requests.clone());
-        for (name, about, count) in &self.counted {
+        let organizations = (self.organizations)(store)?;
+        for Metric { name, help, read } in self.gauges.iter().copied() {
+            let values = organizations.iter().map(|org| store.read(*org, read));
+            let sum = values.sum::<Result<u64>>()?;
             let gauge: Gauge = Gauge::default();
-            gauge.set(i64::try_from(count(store)?).unwrap_or(i64::MAX));
-            registry.register(*name, *about, gauge);
+            gauge.set(i64::try_from(sum).unwrap_or(i64::MAX));
+            registry.register(*name, *help, gauge);
         }
         let mut text = String::new();
         encode(&mut text, &registry).map_err(|e| Error::internal(format!("metrics: {e}")))?;

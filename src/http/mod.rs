@@ -35,7 +35,7 @@ use tokio::sync::watch;
 pub use body::Strangers;
 pub use calls::{Searches, UnderWay};
 pub use limits::Limits;
-pub use metrics::{Counted, Metrics};
+pub use metrics::Metrics;
 pub use reply::{Reply, json, json_bytes};
 pub use router::Router;
 pub use server::{Body, serve};

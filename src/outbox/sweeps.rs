@@ -1,50 +1,50 @@
-//! Work that is done again and again, in steps that leave requests their turn: above all, removing
-//! what was kept long enough.
+//! Sweeps: periodic work in small steps, so that requests get their turn in between. Most of them
+//! remove what was kept long enough.
 
 use crate::base::Result;
 use crate::store::{Key, Order, Record, Source, Step, Tx, View, codec};
 
-/// Work that is done again and again.
+/// Periodic work.
 pub struct Sweep {
     /// Its name, for the log.
     pub name: &'static str,
-    /// How often.
+    /// The pause between two rounds.
     pub every_secs: u64,
     /// One step, in a transaction of one organization ([`Id::NOTHING`] when `installation`).
     pub run: fn(&mut Tx, &Settings) -> Result<Swept>,
-    /// Whether it is about the installation as a whole, not about each organization.
+    /// Whether it runs once for the installation instead of once for each organization.
     pub installation: bool,
 }
 
 /// Whether a sweep has more to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
-    /// Nothing until its next turn.
+    /// Nothing until the next round.
     Clean,
-    /// There is more; run it again now.
+    /// There may be more: the next step follows at once.
     More,
 }
 
 impl Swept {
-    /// After a step that came upon `rows` rows: there may be more if it was stopped by the limit.
+    /// The result of a step that found `rows` rows: there may be more if the limit ended it.
     pub fn after(rows: usize) -> Self {
         if rows < SWEEP_ROWS { Swept::Clean } else { Swept::More }
     }
 }
 
-/// A sweep removes at most so many rows in a step, so that requests get their turn between two.
+/// The most rows that a sweep removes in a step, so that requests get their turn between two.
 pub const SWEEP_ROWS: usize = 500;
 
-/// What the person who runs the server chose about work in the background.
+/// The operator's settings for background work.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Deleted and superseded memories are kept so long (`--memory-retention`).
+    /// How long deleted and superseded memories are kept (`--memory-retention`).
     pub memory_retention_secs: i64,
-    /// Log entries are kept so long (`--log-retention`).
+    /// How long events and their deliveries are kept (`--log-retention`).
     pub log_retention_secs: i64,
 }
 
-/// The records at the front of an index by time that are due: as many as a sweep takes in a step.
+/// Returns the due records at the front of a source ordered by time, at most [`SWEEP_ROWS`].
 pub fn due<R: Record>(
     view: &View,
     by_time: impl Into<Source<R>>,
@@ -61,7 +61,7 @@ pub fn due<R: Record>(
     Ok(due)
 }
 
-/// Removes the records at the front of an index by time that are due: one step of a sweep.
+/// Removes the due records at the front of a source ordered by time: one step of a sweep.
 pub fn remove_due<R: Record>(
     tx: &mut Tx,
     by_time: impl Into<Source<R>>,
@@ -74,8 +74,8 @@ pub fn remove_due<R: Record>(
     Ok(Swept::after(due.len()))
 }
 
-/// The first records whose keys begin with `prefix`: fewer than `at_most` only if those are all. A
-/// page would not do, which may end early.
+/// Returns the first records whose keys begin with `prefix`; fewer than `at_most` only if those are
+/// all. (A page may end early.)
 pub fn first<R: Record>(view: &View, prefix: &impl Key, at_most: usize) -> Result<Vec<R>> {
     let mut first = Vec::new();
     view.each(Source::TABLE, prefix, Order::Ascending, |record| {
@@ -88,19 +88,19 @@ pub fn first<R: Record>(view: &View, prefix: &impl Key, at_most: usize) -> Resul
     Ok(first)
 }
 
-/// Long records count for more than one row: so many bytes of one count as one.
+/// A long record counts for more than one row: one for each 8 KiB.
 const ROW_BYTES: usize = 8 * 1024;
 
-/// For how many rows a record counts in a step.
+/// Returns for how many rows a record counts in a step.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If it cannot be encoded.
 pub fn rows_of<R: Record>(record: &R) -> Result<usize> {
     Ok(1 + codec::encode(record, &[])?.len() / ROW_BYTES)
 }
 
-/// The first records whose keys begin with `prefix`, up to the one with which they count for
-/// `at_most` rows; and for how many they count, which is less only if those are all.
+/// Returns the first records whose keys begin with `prefix`, up to the one that makes them count for
+/// `at_most` rows, and for how many rows they count; less only if those are all.
 pub fn first_rows<R: Record>(
     view: &View,
     prefix: &impl Key,
@@ -119,8 +119,8 @@ pub fn first_rows<R: Record>(
     Ok((first, rows.min(at_most)))
 }
 
-/// Removes the first records whose keys begin with `prefix`; says for how many rows they count,
-/// which is less than `at_most` only if those were all.
+/// Removes the first records whose keys begin with `prefix`; returns for how many rows they counted,
+/// less than `at_most` only if those were all.
 pub fn remove_first<R: Record>(tx: &mut Tx, prefix: &impl Key, at_most: usize) -> Result<usize> {
     let (first, rows) = first_rows::<R>(&tx.view(), prefix, at_most, rows_of)?;
     first.iter().try_for_each(|record| tx.remove(record))?;

@@ -13,7 +13,7 @@ use super::{document, problems, routes_markdown, routes_table};
 use crate::api::{Calls, Empty, Input, OrgSlug, Raw, Removed, Req, Route, Scope};
 use crate::auth::Rule;
 use crate::base::{Error, Field, Id, Int, Json, Result, Text, Time, Title};
-use crate::outbox::Subject;
+use crate::outbox::Target;
 use crate::store::{Page, Tx, View};
 
 /// How far a boat has come.
@@ -40,7 +40,7 @@ struct Watch {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Boat {
-    id: Id<Subject>,
+    id: Id<Target>,
     name: String,
     state: State,
     crew: Option<Crew>,
@@ -103,18 +103,18 @@ fn write<P, I, O>(_: &mut Tx, _: &Req<P, I>) -> Result<O> {
     Err(Error::not_found())
 }
 
-type Boats = (Id<Subject>, Id<Subject>);
+type Boats = (Id<Target>, Id<Target>);
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::list::<Id<Subject>, BoatQuery, Boat>(
+        Route::list::<Id<Target>, BoatQuery, Boat>(
             "/fleets/{fleetId}/boats",
             Rule::Member,
             "boat.list",
             list,
         )
         .about("List the boats of a fleet"),
-        Route::post::<Id<Subject>, NewBoat, BoatMade>(
+        Route::post::<Id<Target>, NewBoat, BoatMade>(
             "/fleets/{fleetId}/boats",
             Rule::Admin,
             "boat.create",

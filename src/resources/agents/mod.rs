@@ -18,18 +18,13 @@ use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, 
 
 pub use config::AgentConfig;
 use config::AgentConfigPatch;
-use versions::AgentVersion;
 
 /// Agents, their versions and who uses them.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[
-        TableInfo::of::<Agent>(),
-        TableInfo::of::<AgentVersion>(),
-        TableInfo::of::<AgentUse>(),
-    ],
-    jobs: &[],
-    sweeps: &[],
+    tables: &[TableInfo::of::<Agent>(), TableInfo::of::<AgentUse>()],
+    children: &[&versions::RESOURCE],
+    ..Resource::EMPTY
 };
 
 // ── Records ──────────────────────────────────────────────────────────────────
@@ -308,7 +303,7 @@ fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 fn routes() -> Vec<Route> {
-    let mut routes = vec![
+    vec![
         Route::list("/agents", Rule::Member, "agent.list", list)
             .about("List agents, perhaps those of a fleet or with a status"),
         Route::post("/agents", Rule::Member, "agent.create", create).about("Make an agent"),
@@ -317,9 +312,7 @@ fn routes() -> Vec<Route> {
             .about("Change an agent or its draft"),
         Route::delete("/agents/{stableKey}", Rule::Member, "agent.delete", remove)
             .about("Delete an agent with its versions"),
-    ];
-    routes.extend(versions::routes());
-    routes
+    ]
 }
 
 #[cfg(test)]

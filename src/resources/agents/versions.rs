@@ -9,10 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Agent, AgentConfig, AgentInfo, fetch, info, save};
-use crate::api::{Input, PathPart, Req, Route};
+use crate::api::{Input, PathPart, Req, Resource, Route};
 use crate::auth::{Rule, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
-use crate::store::{Order, Page, Part, Record, Source, Tx, View};
+use crate::store::{Order, Page, Part, Record, Source, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<AgentVersion>()], ..Resource::EMPTY };
 
 /// An agent has at most 10,000 versions, which go with it in one transaction.
 const MAX_VERSIONS: u32 = 10_000;

@@ -7,11 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ArtifactId, ArtifactType, readable, versions};
-use crate::api::{Input, Req, Route, Scope};
+use crate::api::{Input, Req, Resource, Route, Scope};
 use crate::auth::Rule;
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, Registry};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Artifact>()], ..Resource::EMPTY };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

@@ -10,11 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::artifact::Artifact;
 use super::versions::{Numbers, numbers};
 use super::{ArtifactId, ArtifactType, ArtifactVersion, Published, readable, versions};
-use crate::api::{Input, Req, Route, Scope};
+use crate::api::{Input, Req, Resource, Route, Scope};
 use crate::auth::Rule;
 use crate::base::{ArtifactName, Error, Id, Range, Result, Selector, Version};
 use crate::resources::registries;
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<ImportEdge>()], ..Resource::EMPTY };
 
 /// That a published text imports a version of a promptlet.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]

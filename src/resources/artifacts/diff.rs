@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 use similar::{Algorithm, DiffOp, DiffTag, TextDiff};
 
 use super::{ArtifactId, ArtifactType, Published, meant, readable, text};
-use crate::api::{Input, Req, Route, Scope};
+use crate::api::{Input, Req, Resource, Route, Scope};
 use crate::auth::Rule;
 use crate::base::{Error, Result, Selector, Version};
 use crate::resources::registries;
 use crate::store::View;
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// Unchanged lines shown around a change, as is usual.
 const CONTEXT_LINES: usize = 3;

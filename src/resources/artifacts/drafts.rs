@@ -12,12 +12,15 @@ use super::versions::{Numbers, numbers};
 use super::{
     ArtifactId, ArtifactType, ArtifactVersion, Model, Publication, generic, publish, versions,
 };
-use crate::api::{Calls, Input, Outcome, Removed, Req, Route, Scope};
+use crate::api::{Calls, Input, Outcome, Removed, Req, Resource, Route, Scope};
 use crate::auth::{Rule, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, Registry};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Draft>()], ..Resource::EMPTY };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::publishing::compile;
 use super::versions::{Imported, imports};
 use super::{ArtifactId, ArtifactType, Model, USUAL, generic, meant, text, versions};
-use crate::api::{Input, Req, Route, Scope};
+use crate::api::{Input, Req, Resource, Route, Scope};
 use crate::auth::{Caller, Rule};
 use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
 use crate::resources::{environments, registries};
 use crate::store::View;
 use crate::templates::{self, Problem, Rendering};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
 

@@ -10,15 +10,23 @@ use super::artifact::Artifact;
 use super::dependents::ImportEdge;
 use super::drafts::Draft;
 use super::{Published, VersionText, variables};
-use crate::api::{Removed, Req, Route};
+use crate::api::{Removed, Req, Resource, Route};
 use crate::auth::{GRANTS_BY_RESOURCE, Granted, ResourceType, Rule};
 use crate::base::{Id, Result};
 use crate::outbox::{
-    self, EventType, SWEEP_ROWS, Settings, Sweep, Swept, first_rows, remove_first, rows_of,
+    self, About, EventType, SWEEP_ROWS, Settings, Sweep, Swept, first_rows, remove_first, rows_of,
 };
 use crate::resources::governance;
 use crate::resources::registries::{self, Registry};
-use crate::store::{Order, Record, Source, Tx};
+use crate::store::{Order, Record, Source, TableInfo, Tx};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<DeletedRegistry>()],
+    sweeps: &[CLEAR],
+    events: &[EventType::RegistryDeleted],
+    ..Resource::EMPTY
+};
 
 type Clear = fn(&mut Tx, Id<Registry>, usize) -> Result<usize>;
 
@@ -66,7 +74,8 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
     if clear(tx, registry.id, AT_ONCE)? == AT_ONCE {
         tx.insert(&DeletedRegistry { registry: registry.id })?;
     }
-    outbox::publish(tx, EventType::RegistryDeleted, payload)?;
+    let about = About::resource("registry", registry.id).guarded_by("registry", registry.id);
+    outbox::publish(tx, EventType::RegistryDeleted, about, payload)?;
     Ok(Removed::new(registry.id))
 }
 

@@ -11,13 +11,19 @@ use serde::{Deserialize, Serialize};
 use super::artifact::Artifact;
 use super::publishing::ArtifactVersion;
 use super::{ArtifactId, ArtifactType, GENERIC, Model, readable};
-use crate::api::{Input, Req, Route, Scope};
+use crate::api::{Input, Req, Resource, Route, Scope};
 use crate::auth::{Rule, User};
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Prompt, Range, Result, Selector, StringMap, Time, Version,
 };
 use crate::resources::registries;
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, TableInfo, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Published>(), TableInfo::of::<VersionText>()],
+    ..Resource::EMPTY
+};
 
 // ── Records ──────────────────────────────────────────────────────────────────
 

@@ -23,7 +23,6 @@ use approvals::{Approvals, NewApprovals};
 pub use approvals::forget_member;
 use references::ToolInUse;
 pub use references::{forget_tool, use_tool};
-use variables::Variable;
 #[cfg(test)]
 pub use variables::tests as variable_tests;
 pub use variables::variables;
@@ -31,13 +30,9 @@ pub use variables::variables;
 /// Environments, their variables and their references to tools.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[
-        TableInfo::of::<Environment>(),
-        TableInfo::of::<Variable>(),
-        TableInfo::of::<ToolInUse>(),
-    ],
-    jobs: &[],
-    sweeps: &[],
+    tables: &[TableInfo::of::<Environment>(), TableInfo::of::<ToolInUse>()],
+    children: &[&variables::RESOURCE],
+    ..Resource::EMPTY
 };
 
 /// An organization has at most 1,000 environments: a tool that is removed is taken out of all of
@@ -304,7 +299,7 @@ fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Removed> {
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 fn routes() -> Vec<Route> {
-    let mut routes = vec![
+    vec![
         Route::list("/environments", Rule::Member, "environment.list", list)
             .about("List the environments that the caller may use"),
         Route::post("/environments", Rule::Admin, "environment.create", create)
@@ -315,9 +310,7 @@ fn routes() -> Vec<Route> {
             .about("Change an environment"),
         Route::delete("/environments/{environmentId}", Rule::Admin, "environment.delete", remove)
             .about("Delete an environment with its variables and the grants for it"),
-    ];
-    routes.extend(variables::routes());
-    routes
+    ]
 }
 
 #[cfg(test)]

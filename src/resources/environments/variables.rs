@@ -8,10 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Environment, fetch, touch};
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::Rule;
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Variable>()], ..Resource::EMPTY };
 
 /// An environment has at most 500 variables: each of its answers shows them all.
 const MAX_VARIABLES: usize = 500;
@@ -197,7 +200,7 @@ pub mod tests {
             assert_eq!(error.kind(), Kind::NotFound);
         }
         assert_eq!(json!(shown(&world, at).variables), json!({"_b": "2"}));
-        world.assert_sound(super::super::RESOURCE.tables);
+        world.assert_sound();
     }
 
     /// The gate asks for organization, role and environment only after this.

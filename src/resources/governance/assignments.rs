@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::super::registries::{self, Registry};
 use super::policies::Policy;
 use super::shown;
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::{Rule, User};
 use crate::base::{Error, Id, Issue, Result, Time};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Assignment>()], ..Resource::EMPTY };
 
 /// A registry has at most 20 policies: they all run whenever something is published in it.
 const MAX_POLICIES_OF_A_REGISTRY: usize = 20;

@@ -9,11 +9,18 @@ use super::super::registries::{self, ArtifactType, Registry};
 use super::policies::Policy;
 use super::rules::RuleType;
 use super::shown;
-use crate::api::{Input, Req, Route};
+use crate::api::{Input, Req, Resource, Route};
 use crate::auth::{Rule, User};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
-use crate::outbox::{EventType, publish};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Step, Tx, View};
+use crate::outbox::{About, EventType, publish};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Step, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Flag>()],
+    events: &[EventType::GovernanceFlagCleared],
+    ..Resource::EMPTY
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -139,7 +146,8 @@ pub(super) fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
         "rule": new.rule,
         "clearedBy": new.cleared_by,
     });
-    publish(tx, EventType::GovernanceFlagCleared, payload)?;
+    let about = About::resource("flag", new.id).guarded_by("registry", new.registry);
+    publish(tx, EventType::GovernanceFlagCleared, about, payload)?;
     Ok(new)
 }
 

@@ -17,23 +17,20 @@ use super::registries::Registry;
 use crate::api::Resource;
 use crate::auth::{Access, Caller, ResourceType};
 use crate::base::{Id, Result};
-use crate::store::{Source, TableInfo, Tx, View};
+use crate::store::{Source, Tx, View};
 
-use assignments::Assignment;
 pub use examination::{Subject, Verdict, examine, refuse, settle};
-use flags::Flag;
 pub use judge::JUDGE_SECS;
-use policies::Policy;
 
 /// Policies, their assignments, and flags.
 pub const RESOURCE: Resource = Resource {
-    routes: || {
-        let routes = [policies::routes, assignments::routes, examination::routes, flags::routes];
-        routes.iter().flat_map(|routes| routes()).collect()
-    },
-    tables: &[TableInfo::of::<Policy>(), TableInfo::of::<Assignment>(), TableInfo::of::<Flag>()],
-    jobs: &[],
-    sweeps: &[],
+    children: &[
+        &policies::RESOURCE,
+        &assignments::RESOURCE,
+        &examination::RESOURCE,
+        &flags::RESOURCE,
+    ],
+    ..Resource::EMPTY
 };
 
 /// Removes the assignments to a registry that goes, and at most so many of its flags; says how many

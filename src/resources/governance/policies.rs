@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::super::llm_providers::{self, LlmProvider};
 use super::assignments;
 use super::rules::{self, NewRules, PolicyRule, RuleType};
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::Rule;
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Time};
-use crate::store::{Order, Page, Record, Source, Tx, View};
+use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Policy>()], ..Resource::EMPTY };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

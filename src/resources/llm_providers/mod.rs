@@ -28,8 +28,7 @@ pub use uses::note_uses;
 pub const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<LlmProvider>(), TableInfo::of::<ProviderUse>()],
-    jobs: &[],
-    sweeps: &[],
+    ..Resource::EMPTY
 };
 
 // ── Record ───────────────────────────────────────────────────────────────────

@@ -7,11 +7,17 @@ use serde_json::{Value, json};
 
 use crate::api::Req;
 use crate::base::{Email, HttpUrl, Id, Json, JsonMap, Result};
-use crate::outbox::EventType;
+use crate::outbox::{Effect, EventType, Workflow};
 use crate::store::{Page, View};
 
 /// A mail goes to at most 50 addresses: a channel tells a few people, it is no mailing list.
 const MAX_RECIPIENTS: usize = 50;
+
+/// Delivers into the log, where an event is anyway.
+pub const IN_APP: Workflow = Workflow {
+    key: WorkflowKey::InApp.name(),
+    effect: |_, _| Ok(Effect::Rows(Box::new(|_| Ok(())))),
+};
 
 /// The names of the workflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -58,7 +64,7 @@ pub struct ActionWorkflow {
 }
 
 impl WorkflowKey {
-    fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             WorkflowKey::InApp => "in_app",
             WorkflowKey::Webhook => "webhook",

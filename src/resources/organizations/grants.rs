@@ -6,13 +6,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::{
     GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, Membership, ResourceType, Rule, User,
 };
 use crate::base::{Error, Id, Kind, List, Result};
 use crate::resources::{environments, registries};
 use crate::store::{Order, Page, Source, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// A bulk is written in one transaction; a thousand is what fits with room to spare.
 const MAX_BULK: usize = 1000;
@@ -168,7 +170,6 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::api::Who;
-    use crate::auth;
     use crate::resources::environments::tests::make;
     use crate::resources::testing::World;
     use crate::store::Record;
@@ -219,7 +220,7 @@ mod tests {
         );
         assert_eq!(listed(&world, json!({"resourceType": "environment", "userId": ben})), [c]);
         assert_eq!(listed(&world, json!({"userId": "nobody"})), []);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]

@@ -7,13 +7,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::{
     ApiKey, KEYS_BY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, Rule, User, key_hash, key_text,
 };
 use crate::base::{Error, Id, Int, Name, Result, Time};
-use crate::outbox::{EventType, Settings, Sweep, Swept, due, publish};
+use crate::outbox::{About, EventType, Settings, Sweep, Swept, due, publish};
 use crate::store::{Order, Org, Page, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    sweeps: &[ANNOUNCE_ENDS],
+    events: &[EventType::ApiKeyExpiring, EventType::ApiKeyExpired],
+    ..Resource::EMPTY
+};
 
 /// A key's end is announced a week before, so that there is time to replace it.
 const NOTICE_SECS: i64 = 7 * 24 * 3600;
@@ -217,11 +224,12 @@ fn announce(tx: &mut Tx, key: &ApiKey) -> Result<()> {
         "userId": key.user,
         "expiresAt": end,
     });
+    let about = About::resource("api_key", key.id);
     if end <= tx.now() {
-        publish(tx, EventType::ApiKeyExpired, payload)?;
+        publish(tx, EventType::ApiKeyExpired, about, payload)?;
         return remove(tx, key);
     }
-    publish(tx, EventType::ApiKeyExpiring, payload)?;
+    publish(tx, EventType::ApiKeyExpiring, about, payload)?;
     tx.replace(key, &ApiKey { next_notice_at: Some(end), ..key.clone() })
 }
 
@@ -241,9 +249,9 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::api::Who;
-    use crate::auth::{self, Gatekeeper, Presented, Tokens};
+    use crate::auth::{Gatekeeper, Presented, Tokens};
     use crate::base::Kind;
-    use crate::outbox::LogEntry;
+    use crate::outbox::Event;
     use crate::resources::testing::World;
     use crate::store::{ACCESS, Source};
     use serde_json::Value;
@@ -266,7 +274,7 @@ mod tests {
     fn sweep(world: &World) -> Vec<EventType> {
         let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
         world.store.write_now(Id::NOTHING, move |tx| announce_ends(tx, &settings)).unwrap();
-        let log = |view: &View| view.all::<LogEntry>(Source::TABLE, &());
+        let log = |view: &View| view.all::<Event>(Source::TABLE, &());
         let entries = world.store.read(world.org, log).unwrap();
         entries.into_iter().map(|entry| entry.event_type).collect()
     }
@@ -287,7 +295,7 @@ mod tests {
         assert!(!works(&world, &made));
         let again = world.write(revoke, made.about.id, ()).err().unwrap();
         assert_eq!(again.kind(), Kind::NotFound);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]
@@ -349,7 +357,7 @@ mod tests {
         assert_eq!(gone.kind(), Kind::NotFound);
         assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
         assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]
@@ -372,7 +380,7 @@ mod tests {
         assert!(make(&world, &world.owner, json!({"name": "ci"})).is_ok());
         world.write_as(&world.member, revoke, made.about.id, ()).unwrap();
         assert!(make(&world, &world.member, json!({"name": "ci"})).is_ok());
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]

@@ -7,11 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{grants, keys};
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::{BY_ORG, Caller, Membership, Role, Rule, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::resources::environments;
 use crate::store::{Order, Page, Step, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -152,7 +154,7 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::api::Who;
-    use crate::auth::{self, ApiKey, Grant, KEYS_BY_ORG, ResourceType};
+    use crate::auth::{ApiKey, Grant, KEYS_BY_ORG, ResourceType};
     use crate::base::Kind;
     use crate::resources::testing::World;
     use crate::store::Source;
@@ -199,7 +201,7 @@ mod tests {
         assert_eq!(make(&world, ada, ada, Role::Member).unwrap(), Role::Member);
         let ben = &now(&world, ben);
         assert_eq!(refusal(make(&world, ben, ben, Role::Member)), LAST);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]
@@ -273,7 +275,7 @@ mod tests {
         };
         assert_eq!(left(world.org), [ada]);
         assert_eq!(left(other), [ben]);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]

@@ -26,8 +26,7 @@ pub use locate::{BY_PATH, BY_REFERENCE};
 pub const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<Registry>(), TableInfo::of::<RegistryPlace>()],
-    jobs: &[],
-    sweeps: &[],
+    ..Resource::EMPTY
 };
 
 /// An organization has at most 1,000 registries: far more than teams, and few enough that whatever

@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
     use crate::resources::teams::testing::{agent, hire, message, repeat, task, team};
-    use crate::resources::teams::{RESOURCE, members, team as teams};
+    use crate::resources::teams::{members, team as teams};
     use crate::resources::testing::World;
 
     /// Sweeps until all is clear; how many steps had something to do.
@@ -193,7 +193,7 @@ mod tests {
         world.write(teams::remove, crew, ()).unwrap();
         assert!(sweep(&world) > 2, "the rows are more than one step removes");
         assert_eq!(rows(&world), [1, 1, 1, 1, 1, 2, 0, 0, 0]);
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let wakes = |view: &crate::store::View| view.all(Source::<wakes::Wake>::TABLE, &());
         let left = world.store.read(world.org, wakes).unwrap();
         assert_eq!(left[0].message_id, Some(other.id));
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]

@@ -8,13 +8,24 @@ use serde_json::json;
 use super::leftovers::{self, LeftMember};
 use super::team::{Team, fetch_team, must_exist};
 use super::wakes;
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::Rule;
 use crate::base::{Error, Field, HttpUrl, Id, List, Name, Result, Sealed, Skill, StableKey, Time};
-use crate::outbox::{EventType, publish};
+use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Member>()],
+    events: &[
+        EventType::TeamAgentHired,
+        EventType::TeamAgentSkillsGranted,
+        EventType::TeamAgentTerminated,
+    ],
+    ..Resource::EMPTY
+};
 
 /// Contract §1, "Text".
 const MAX_SKILLS: usize = 50;
@@ -289,7 +300,7 @@ fn tell(
         "role": member.role,
         "skills": skills,
     });
-    publish(tx, event, payload)
+    publish(tx, event, About::resource("team_agent", member.id), payload)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

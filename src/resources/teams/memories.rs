@@ -16,9 +16,8 @@ use crate::base::{Body, Error, Id, List, Result, Skill, Time};
 use crate::outbox::{Settings, Sweep, Swept, remove_due};
 use crate::store::{AnyIndex, Index, Order, Page, Record, TableInfo, Tx, View};
 
-/// Memories.
-pub const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<Memory>()], jobs: &[], sweeps: &[FORGET] };
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Memory>()], sweeps: &[FORGET], ..Resource::EMPTY };
 
 /// At most 50 tags (contract §1, "Text").
 const MAX_TAGS: usize = 50;
@@ -247,7 +246,7 @@ mod tests {
             assert!(is_404(remember(&world, ann, again)));
         }
         assert_eq!(recall(&world, ann, json!({})), ["three"]);
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]
@@ -319,7 +318,7 @@ mod tests {
             world.store.read(world.org, get).unwrap().is_some()
         };
         assert_eq!([old, new, newest].map(there), [false, true, true]);
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]
@@ -339,7 +338,7 @@ mod tests {
         assert_eq!(recall(&world, bob, json!({})).len(), 3);
         let of_team = world.store.write_now(world.org, move |tx| clear(tx, ann.0, 10)).unwrap();
         assert_eq!(of_team, 3);
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]

@@ -9,10 +9,16 @@ use super::lists::merged;
 use super::members::{Member, fetch_member, scrum_master};
 use super::team::{Team, must_exist};
 use super::wakes::{self, Cause};
-use crate::api::{Input, Req, Route};
+use crate::api::{Input, Req, Resource, Route};
 use crate::auth::{Rule, User};
 use crate::base::{Error, Field, Id, Int, Result, Text, Time, Title};
-use crate::store::{AnyIndex, Index, Order, Page, Part, Record, Source, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Part, Record, Source, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Task>(), TableInfo::of::<Counter>()],
+    ..Resource::EMPTY
+};
 
 /// What a task has when nobody says.
 const DEFAULT_PRIORITY: u8 = 2;

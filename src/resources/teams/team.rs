@@ -5,10 +5,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::leftovers;
-use crate::api::{Input, Removed, Req, Route};
+use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::Rule;
 use crate::base::{Description, Error, Field, Id, Name, Result, Slug, Time, Usd};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Team>(), TableInfo::of::<Spending>()],
+    ..Resource::EMPTY
+};
 
 // ── Records ──────────────────────────────────────────────────────────────────
 
@@ -228,7 +234,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::resources::teams::RESOURCE;
     use crate::resources::teams::testing::code;
     use crate::resources::testing::World;
 
@@ -250,7 +255,7 @@ mod tests {
         world.write_as(&eve, create, (), World::input(body.clone()).unwrap()).unwrap();
         world.write(remove, made.id, ()).unwrap();
         make(&world, body).unwrap();
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn the_newest_of_what_is_left_is_the_latest_and_an_artifact_goes_with_its_last_v
         assert_eq!(latest(), left.map(|left| json!(left)));
     }
     assert_eq!(rows(&world), [0; 6]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
     prompt(&world, "p", "1.0.0", "again");
 }
 
@@ -95,7 +95,7 @@ fn a_registry_takes_along_what_lies_in_it_and_leaves_others_alone() {
     assert_eq!(rows(&world), [2, 2, 2, 1, 2, 1]);
     assert_eq!(sweep(&world), 0, "it was little");
     assert_eq!(remove(&world, "main").unwrap_err().kind(), Kind::NotFound);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_large_registry_is_gone_at_once_and_cleared_in_steps() {
     assert!(content(&world, about("prompt", "p", json!({}))).is_err());
     assert!(sweep(&world) > 2);
     assert_eq!(rows(&world), [0; 6]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -125,5 +125,5 @@ fn long_texts_count_for_several_rows_of_a_step() {
     remove(&world, "main").unwrap();
     assert!(sweep(&world) > 1);
     assert_eq!(rows(&world), [0; 6]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }

@@ -1,0 +1,149 @@
+//! Channels and subscriptions: which events are delivered where.
+//!
+//! The records that decide it, and what happens to deliveries when a channel is switched off, on
+//! or deleted. The built-in channel has no record: its id follows from the organization's.
+
+use bincode::{Decode, Encode};
+use uuid::Uuid;
+
+use super::deliveries::{self, WAITING};
+use super::events::EventType;
+use super::jobs::{Job, JobHandler, Prepared, enqueue};
+use super::sweeps::SWEEP_ROWS;
+use crate::base::{Error, Id, Json, Result, Sealed, Time};
+use crate::store::{AnyIndex, Index, Order, Org, Part, Record, Tx};
+
+/// A way in which events reach somebody.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct Channel {
+    /// Its id.
+    pub id: Id<Channel>,
+    /// What people call it.
+    pub name: String,
+    /// The key of the [`Workflow`](super::Workflow) that delivers its events.
+    pub workflow: String,
+    /// What the workflow needs, as its schema has it, without secrets.
+    pub config: Json,
+    /// The workflow's secret, such as a signing key or a URL that must not be shown.
+    pub secret: Option<Sealed>,
+    /// Whether it delivers. One that does not goes on collecting deliveries, which wait.
+    pub enabled: bool,
+    /// When it was created.
+    pub created_at: Time,
+    /// When it was last changed.
+    pub updated_at: Time,
+}
+
+impl Record for Channel {
+    const TABLE: &'static str = "channels";
+    type Key = Id<Channel>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// That a channel receives the events of a type.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct Subscription {
+    /// Its id.
+    pub id: Id<Subscription>,
+    /// The channel.
+    pub channel: Id<Channel>,
+    /// The type of the events.
+    pub event_type: EventType,
+    /// Whether it counts.
+    pub enabled: bool,
+    /// When it was created.
+    pub created_at: Time,
+}
+
+/// The subscriptions of a channel, one of each type.
+pub static SUBSCRIPTIONS: Index<Subscription, (Id<Channel>, u8)> = Index::unique(
+    "subscriptions.by_channel",
+    "subscription_exists",
+    "this channel is subscribed to this event type already",
+    |subscription| Some((subscription.channel, subscription.event_type as u8)),
+);
+
+/// The channels subscribed to an event type.
+pub static SUBSCRIBED: Index<Subscription, (u8, Id<Channel>)> =
+    Index::many("subscriptions.by_event_type", |subscription| {
+        let Subscription { event_type, channel, enabled, .. } = subscription;
+        enabled.then_some((*event_type as u8, *channel))
+    });
+
+impl Record for Subscription {
+    const TABLE: &'static str = "subscriptions";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&SUBSCRIPTIONS, &SUBSCRIBED];
+    type Key = Id<Subscription>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// The built-in channel of an organization, which is subscribed to everything and delivers at once.
+pub fn in_app(org: Id<Org>) -> Id<Channel> {
+    let derived = blake3::derive_key("roadstead 2026 built-in channel", org.bytes());
+    let mut bytes = *org.bytes();
+    // Time, version and variant stay the organization's, so that it is a UUIDv7 as all ids are.
+    bytes[9..].copy_from_slice(&derived[..7]);
+    Id::new(Uuid::from_bytes(bytes))
+}
+
+/// Switches a channel on or off. What waited for it is delivered once it is on.
+///
+/// # Errors
+/// If the store fails, or `channel` is not what is stored.
+pub fn set_enabled(tx: &mut Tx, channel: &Channel, enabled: bool) -> Result<()> {
+    let updated_at = tx.now();
+    tx.replace(channel, &Channel { enabled, updated_at, ..channel.clone() })?;
+    if enabled { release(tx, channel.id) } else { Ok(()) }
+}
+
+/// Deletes a channel with its subscriptions. Its deliveries that are not done become dead: those
+/// that wait at once, the others when they would be tried next.
+///
+/// # Errors
+/// If the store fails, or `channel` is not what is stored.
+pub fn delete(tx: &mut Tx, channel: &Channel) -> Result<()> {
+    for subscription in tx.all(&SUBSCRIPTIONS, &channel.id)? {
+        tx.remove(&subscription)?;
+    }
+    tx.remove(channel)?;
+    release(tx, channel.id)
+}
+
+/// Lets the deliveries that wait for a channel go on: what becomes of each is decided anew.
+fn release(tx: &mut Tx, channel: Id<Channel>) -> Result<()> {
+    if tx.count(&WAITING, &channel, 1)? > 0 {
+        let now = tx.now();
+        enqueue(tx, &RELEASE, channel.cast(), None, now)?;
+    }
+    Ok(())
+}
+
+/// Schedules what waits for a channel, in steps; the target is the channel.
+pub(super) const RELEASE: JobHandler = JobHandler {
+    kind: "channel.release",
+    prepare: release_some,
+    settle: |_, job, _| Err(no_effect(job)),
+};
+
+fn release_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let channel: Id<Channel> = job.target.cast();
+    // Switched off meanwhile: they go on waiting.
+    if tx.get::<Channel>(&channel)?.is_some_and(|channel| !channel.enabled) {
+        return Ok(Prepared::Done);
+    }
+    let part = Part { limit: SWEEP_ROWS, after: None };
+    let page = tx.page(&WAITING, &channel, Order::Ascending, &part, |_| true)?;
+    for delivery in &page.items {
+        deliveries::schedule(tx, delivery)?;
+    }
+    Ok(if page.next.is_some() { Prepared::RetryAt(tx.now()) } else { Prepared::Done })
+}
+
+/// What a handler that prepares no effect says if one is to be settled.
+pub(super) fn no_effect(job: &Job) -> Error {
+    Error::internal(format!("the job {} of the kind {} has no effect", job.id, job.kind))
+}
