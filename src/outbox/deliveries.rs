@@ -256,6 +256,3 @@ pub fn check_deliveries(view: &View, findings: &mut Findings) -> Result<()> {
         Ok(Step::More)
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -14,7 +14,7 @@ use super::channels::SUBSCRIBED;
 use super::fan_out::FAN_OUT;
 use super::jobs::enqueue;
 use crate::base::{Id, Json, Result, Time};
-use crate::store::{AnyIndex, Index, Record, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Record, Tx, View};
 
 /// Every event there is (interface §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
@@ -195,10 +195,9 @@ pub static EVENTS_BY_TYPE: Index<Event, u8> =
 
 /// The few events whose key does not follow from their id: those written while ids ran ahead of
 /// the clock (after a restart, or when the clock was set back), or across a millisecond.
-static BY_ID: Index<Event, Id<Event>> =
-    Index::unique("events.by_id", "event_exists", "this event exists already", |event| {
-        (time_of(event.id) != event.created_at).then_some(event.id)
-    });
+static BY_ID: Index<Event, Id<Event>> = Index::many("events.by_id", |event| {
+    (time_of(event.id) != event.created_at).then_some(event.id)
+});
 
 impl Record for Event {
     const TABLE: &'static str = "events";
@@ -221,7 +220,7 @@ fn time_of(id: Id<Event>) -> Time {
 pub fn find_event(view: &View, id: Id<Event>) -> Result<Option<Event>> {
     match view.get(&(time_of(id), id))? {
         Some(event) => Ok(Some(event)),
-        None => view.find(&BY_ID, &id),
+        None => view.first(&BY_ID, &id, Order::Ascending),
     }
 }
 

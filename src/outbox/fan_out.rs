@@ -21,7 +21,10 @@ fn fan_out(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     };
     for subscription in tx.all(&SUBSCRIBED, &(event.event_type as u8))? {
-        deliveries::create(tx, &event, subscription.channel)?;
+        // One that was made since the event is for later ones.
+        if subscription.created_at <= event.created_at {
+            deliveries::create(tx, &event, subscription.channel)?;
+        }
     }
     Ok(Prepared::Done)
 }

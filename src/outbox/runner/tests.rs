@@ -1,5 +1,9 @@
 //! The runner over a store in memory, whose clock the tests move.
 
+mod channels;
+mod deliveries;
+mod harness;
+
 use serde_json::json;
 
 use super::*;
