@@ -13,6 +13,10 @@ use super::sweeps::SWEEP_ROWS;
 use crate::base::{Error, Id, Json, Result, Sealed, Time};
 use crate::store::{AnyIndex, Index, Order, Org, Part, Record, Tx};
 
+/// An organization has at most 100 channels: one event may have a delivery through each, all made
+/// in one transaction.
+pub const MAX_CHANNELS: usize = 100;
+
 /// A way in which events reach somebody.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Channel {

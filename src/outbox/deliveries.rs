@@ -169,14 +169,8 @@ fn with_job(tx: &mut Tx, delivery: &Delivery) -> Result<Delivery> {
 /// Delivers; the target is the delivery, the concurrency key its channel.
 pub(super) const DELIVER: JobHandler = JobHandler { kind: "event.deliver", prepare, settle };
 
-/// The delivery that a job is to make, unless it is gone or another job has taken over.
-fn delivery_of(tx: &Tx, job: &Job) -> Result<Option<Delivery>> {
-    let delivery = tx.get::<Delivery>(&job.target.cast())?;
-    Ok(delivery.filter(|delivery| delivery.job == Some(job.id)))
-}
-
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
-    let Some(delivery) = delivery_of(tx, job)? else { return Ok(Prepared::Done) };
+    let Some(delivery) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Prepared::Done) };
     let Some(channel) = tx.get::<Channel>(&delivery.channel)? else {
         tx.replace(&delivery, &dead(&delivery, "the channel was deleted".into()))?;
         return Ok(Prepared::Done);
@@ -195,7 +189,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     /// The receiver will never want anything again (RFC 9110).
     const GONE: u16 = 410;
-    let Some(old) = delivery_of(tx, job)? else { return Ok(Settled::Done) };
+    let Some(old) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Settled::Done) };
     let now = tx.now();
     let ended = Delivery { attempts: old.attempts + 1, ..old.clone() };
     let Some(error) = result.failure("the channel's address") else {

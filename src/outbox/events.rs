@@ -92,7 +92,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// All of them.
+    /// Every type, in the order of the interface.
     pub const ALL: [EventType; 35] = [
         EventType::AgentStale,
         EventType::AgentDrifted,

@@ -15,7 +15,7 @@ pub mod runner;
 mod sweeps;
 
 pub use channels::{
-    Channel, SUBSCRIPTIONS, Subscription, delete as delete_channel, in_app,
+    Channel, MAX_CHANNELS, SUBSCRIPTIONS, Subscription, delete as delete_channel, in_app,
     set_enabled as set_channel_enabled,
 };
 pub use deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, check_deliveries};

@@ -12,15 +12,15 @@ use crate::outbox::{
 };
 use crate::store::{Step, Tx, View};
 
-/// A total is counted to here and no further: nobody reads on from a larger one, and counting all
-/// of a year's log would cost more than the page does (contract §1, "A list").
+/// Totals are counted up to here: nobody pages through more, and counting a year's log would cost
+/// more than the page itself (contract §1, "A list").
 const MAX_TOTAL: usize = 10_000;
 
-/// A page begins after at most so many entries: those before it are passed one by one. Older ones
-/// are reached by `dateRange`.
+/// The largest offset: the entries before a page are passed one by one. Older ones are reached with
+/// `dateRange`.
 const MAX_OFFSET: i64 = 1_000_000;
 
-/// What a page has when nobody says (interface §8).
+/// The default size of a page (interface §8).
 const DEFAULT_LIMIT: i64 = 50;
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -137,7 +137,7 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
 
 // ── Retention ────────────────────────────────────────────────────────────────
 
-/// Removes the entries that were kept as long as the operator wants (`--log-retention`).
+/// Removes entries that are older than the operator's `--log-retention`.
 pub const FORGET: Sweep =
     Sweep { name: "forget old notifications", every_secs: 600, run: forget, installation: false };
 

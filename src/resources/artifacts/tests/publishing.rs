@@ -164,8 +164,10 @@ fn what_was_published_is_told() {
     let told = |event_type: EventType| {
         let first =
             |view: &View| view.first(&EVENTS_BY_TYPE, &(event_type as u8), Order::Descending);
-        let entry: Event = world.store.read(world.org, first).unwrap().unwrap();
-        entry.payload.0
+        let event: Event = world.store.read(world.org, first).unwrap().unwrap();
+        assert_eq!(event.about.resource.kind, "artifact_version");
+        assert_eq!(event.about.guarded_by.unwrap().kind, "registry");
+        event.payload.0
     };
     let payload = told(EventType::RegistryArtifactPublished);
     assert_eq!((&payload["name"], &payload["version"]), (&json!("p"), &json!("1.0.0")));
