@@ -1,17 +1,13 @@
 //! Channels and subscriptions: which events are delivered where.
 //!
-//! The records that decide it, and what happens to deliveries when a channel is switched off, on
-//! or deleted. The built-in channel has no record: its id follows from the organization's.
+//! The built-in channel has no record: its id follows from the organization's.
 
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
-use super::deliveries::{self, WAITING};
 use super::events::EventType;
-use super::jobs::{Job, JobHandler, Prepared, enqueue};
-use super::sweeps::SWEEP_ROWS;
-use crate::base::{Error, Id, Json, Result, Sealed, Time};
-use crate::store::{AnyIndex, Index, Order, Org, Part, Record, Tx};
+use crate::base::{Id, Json, Result, Sealed, Time};
+use crate::store::{AnyIndex, Index, Org, Record, Tx};
 
 /// An organization has at most 100 channels: one event may have a delivery through each, all made
 /// in one transaction.
@@ -94,60 +90,8 @@ pub fn in_app(org: Id<Org>) -> Id<Channel> {
     Id::new(Uuid::from_bytes(bytes))
 }
 
-/// Switches a channel on or off. What waited for it is delivered once it is on.
-///
-/// # Errors
-/// If the store fails, or `channel` is not what is stored.
-pub fn set_enabled(tx: &mut Tx, channel: &Channel, enabled: bool) -> Result<()> {
+/// Writes down whether a channel delivers.
+pub(super) fn replace_enabled(tx: &mut Tx, channel: &Channel, enabled: bool) -> Result<()> {
     let updated_at = tx.now();
-    tx.replace(channel, &Channel { enabled, updated_at, ..channel.clone() })?;
-    if enabled { release(tx, channel.id) } else { Ok(()) }
-}
-
-/// Deletes a channel with its subscriptions. Its deliveries that are not done become dead: those
-/// that wait at once, the others when they would be tried next.
-///
-/// # Errors
-/// If the store fails, or `channel` is not what is stored.
-pub fn delete(tx: &mut Tx, channel: &Channel) -> Result<()> {
-    for subscription in tx.all(&SUBSCRIPTIONS, &channel.id)? {
-        tx.remove(&subscription)?;
-    }
-    tx.remove(channel)?;
-    release(tx, channel.id)
-}
-
-/// Lets the deliveries that wait for a channel go on: what becomes of each is decided anew.
-fn release(tx: &mut Tx, channel: Id<Channel>) -> Result<()> {
-    if tx.count(&WAITING, &channel, 1)? > 0 {
-        let now = tx.now();
-        enqueue(tx, &RELEASE, channel.cast(), None, now)?;
-    }
-    Ok(())
-}
-
-/// Schedules what waits for a channel, in steps; the target is the channel.
-pub(super) const RELEASE: JobHandler = JobHandler {
-    kind: "channel.release",
-    prepare: release_some,
-    settle: |_, job, _| Err(no_effect(job)),
-};
-
-fn release_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
-    let channel: Id<Channel> = job.target.cast();
-    // Switched off meanwhile: they go on waiting.
-    if tx.get::<Channel>(&channel)?.is_some_and(|channel| !channel.enabled) {
-        return Ok(Prepared::Done);
-    }
-    let part = Part { limit: SWEEP_ROWS, after: None };
-    let page = tx.page(&WAITING, &channel, Order::Ascending, &part, |_| true)?;
-    for delivery in &page.items {
-        deliveries::schedule(tx, delivery)?;
-    }
-    Ok(if page.next.is_some() { Prepared::RetryAt(tx.now()) } else { Prepared::Done })
-}
-
-/// What a handler that prepares no effect says if one is to be settled.
-pub(super) fn no_effect(job: &Job) -> Error {
-    Error::internal(format!("the job {} of the kind {} has no effect", job.id, job.kind))
+    tx.replace(channel, &Channel { enabled, updated_at, ..channel.clone() })
 }

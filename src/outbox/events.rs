@@ -8,13 +8,9 @@
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::channels::SUBSCRIBED;
-use super::fan_out::FAN_OUT;
-use super::jobs::enqueue;
 use crate::base::{Id, Json, Result, Time};
-use crate::store::{AnyIndex, Index, Order, Record, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Record, View};
 
 /// Every event there is (interface §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
@@ -224,38 +220,14 @@ pub fn find_event(view: &View, id: Id<Event>) -> Result<Option<Event>> {
     }
 }
 
-/// Writes an event in the transaction that causes it. `payload` holds ids and names of what it is
-/// about: members read it in the log, and channels send it.
-///
-/// The caller's [`Resource`](crate::api::Resource) entry lists `event_type` among its events.
-///
-/// # Errors
-/// If the store fails.
-pub fn publish(tx: &mut Tx, event_type: EventType, about: About, payload: Value) -> Result<()> {
-    let event = Event {
-        id: tx.new_id(),
-        event_type,
-        about,
-        payload: Json(payload),
-        created_at: tx.now(),
-        attempts: 1,
-        sent_at: tx.now(),
-    };
-    tx.insert(&event)?;
-    // One look at an index, empty for most types: only what somebody subscribed to costs more.
-    if tx.count(&SUBSCRIBED, &(event_type as u8), 1)? > 0 {
-        enqueue(tx, &FAN_OUT, event.id.cast(), None, event.created_at)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
     use super::*;
-    use crate::store::{Moment, Org, Source, Store};
+    use crate::outbox::publish;
+    use crate::store::{Moment, Org, Source, Store, Tx};
 
     #[test]
     fn the_list_of_event_types_is_whole() {

@@ -5,77 +5,15 @@
 
 use std::collections::VecDeque;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use super::channels::{Channel, in_app};
 use super::deliveries::{
-    BY_CHANNEL, BY_TIME, BY_TYPE, Delivery, DeliveryStatus, Facts, UNSENT, schedule,
+    BY_CHANNEL, BY_TIME, BY_TYPE, Delivery, DeliveryStatus, Facts, LogEntry, UNSENT,
 };
+use super::delivering::schedule;
 use super::events::{EVENTS_BY_TYPE, Event, EventType, find_event};
 use super::sweeps::{SWEEP_ROWS, Swept, due};
-use crate::base::{Error, Id, Json, JsonMap, Result, Time};
+use crate::base::{Error, Id, Result, Time};
 use crate::store::{Index, Key, Order, Org, Source, Step, Tx, View};
-
-/// One event on its way through one channel.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LogEntry {
-    /// Its id.
-    pub id: Id<LogEntry>,
-    /// What happened.
-    pub event_type: EventType,
-    /// The channel it goes through.
-    pub channel_id: Id<Channel>,
-    /// How far it has come.
-    pub status: DeliveryStatus,
-    /// How often delivery was tried.
-    pub attempts: u32,
-    /// Ids and names of what it is about.
-    #[schemars(with = "JsonMap")]
-    pub payload: Json,
-    /// Why the last attempt failed.
-    pub error: Option<String>,
-    /// When it happened.
-    pub created_at: Time,
-    /// When it was delivered.
-    pub sent_at: Option<Time>,
-    /// When delivery is tried next.
-    pub next_attempt_at: Option<Time>,
-}
-
-impl LogEntry {
-    /// The entry of an event in the built-in channel of its organization.
-    fn of_event(org: Id<Org>, event: Event) -> Self {
-        LogEntry {
-            id: event.id.cast(),
-            event_type: event.event_type,
-            channel_id: in_app(org),
-            status: DeliveryStatus::Sent,
-            attempts: event.attempts,
-            payload: event.payload,
-            error: None,
-            created_at: event.created_at,
-            sent_at: Some(event.sent_at),
-            next_attempt_at: None,
-        }
-    }
-
-    fn of_delivery(delivery: Delivery, event: Event) -> Self {
-        LogEntry {
-            id: delivery.id,
-            event_type: delivery.event_type,
-            channel_id: delivery.channel,
-            status: delivery.status,
-            attempts: delivery.attempts,
-            payload: event.payload,
-            error: delivery.error,
-            created_at: delivery.created_at,
-            sent_at: delivery.sent_at,
-            next_attempt_at: delivery.next_attempt_at,
-        }
-    }
-}
 
 // ── Reading ──────────────────────────────────────────────────────────────────
 

@@ -6,23 +6,26 @@
 
 mod channels;
 mod deliveries;
+mod delivering;
 mod effects;
 mod events;
 mod fan_out;
+mod handlers;
 mod jobs;
 mod log;
+mod release;
 pub mod runner;
 mod sweeps;
 
-pub use channels::{
-    Channel, MAX_CHANNELS, SUBSCRIPTIONS, Subscription, delete as delete_channel, in_app,
-    set_enabled as set_channel_enabled,
-};
-pub use deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, check_deliveries};
+pub use channels::{Channel, MAX_CHANNELS, SUBSCRIPTIONS, Subscription, in_app};
+pub use deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, check_deliveries};
 pub use effects::{Effect, EffectResult, Workflow, WriteRows};
-pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event, publish};
-pub use jobs::{Job, JobHandler, Prepared, Settled, Target, enqueue, retry_at};
-pub use log::{LogEntry, LogPosition, LogQuery, read_log, redeliver, remove_old_entries, walk_log};
+pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};
+pub use fan_out::publish;
+pub use handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
+pub use jobs::{Job, Target};
+pub use log::{LogPosition, LogQuery, read_log, redeliver, remove_old_entries, walk_log};
+pub use release::{delete_channel, set_channel_enabled};
 pub use sweeps::{
     SWEEP_ROWS, Settings, Sweep, Swept, due, first, first_rows, remove_due, remove_first, rows_of,
 };
@@ -39,4 +42,4 @@ pub const TABLES: &[TableInfo] = &[
 ];
 
 /// The handlers of this layer's own jobs.
-pub const JOBS: &[JobHandler] = &[fan_out::FAN_OUT, deliveries::DELIVER, channels::RELEASE];
+pub const JOBS: &[JobHandler] = &[fan_out::FAN_OUT, delivering::DELIVER, release::RELEASE];

@@ -9,7 +9,8 @@ use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::timeout;
 
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
-use super::jobs::{BY_DUE, ENQUEUED, Job, JobHandler, Prepared, Settled, Target, retry_at};
+use super::handlers::{JobHandler, Prepared, Settled, retry_at};
+use super::jobs::{BY_DUE, ENQUEUED, Job, Target};
 use super::sweeps::{Settings, Sweep, Swept};
 use crate::base::{Error, Id, Kind, Result, Time};
 use crate::outside::Outside;
