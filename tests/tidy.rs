@@ -5,6 +5,8 @@
 
 #[path = "tidy/errors.rs"]
 mod errors;
+#[path = "tidy/events.rs"]
+mod events;
 mod golden;
 #[path = "tidy/source.rs"]
 mod source;

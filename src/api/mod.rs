@@ -11,6 +11,7 @@ pub mod openapi;
 mod output;
 pub mod read;
 mod request;
+mod resource;
 mod route;
 mod scope;
 
@@ -23,20 +24,6 @@ pub use extra::OrgRequired;
 pub use output::{Answer, Empty, Output, Removed, ResourceRef};
 pub use read::Input;
 pub use request::{At, Parts, PathPart, Raw, Req, Who};
+pub use resource::{Check, Metric, Resource};
 pub use route::{Method, Route};
 pub use scope::{Locate, OrgHint, OrgSlug, Place, Scope};
-
-use crate::outbox::{Job, Sweep};
-use crate::store::TableInfo;
-
-/// What a resource brings: everything about it is registered by this one value.
-pub struct Resource {
-    /// Its routes.
-    pub routes: fn() -> Vec<Route>,
-    /// Its tables.
-    pub tables: &'static [TableInfo],
-    /// What it does after a commit.
-    pub jobs: &'static [Job],
-    /// What it does again and again.
-    pub sweeps: &'static [Sweep],
-}

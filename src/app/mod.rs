@@ -21,9 +21,9 @@ use crate::base::{Error, Id, Result};
 use crate::http::{self, AnonymousBudget, Context, Metrics, Page, Router};
 use crate::outbox::Settings;
 use crate::outbox::runner::Runner;
-use crate::outside::{self, Outside};
+use crate::outside::{self, Outside, mail};
 use crate::resources::{self, organizations};
-use crate::store::Store;
+use crate::store::{Org, Store};
 
 /// What the person who runs the server chose.
 #[derive(Clone, Debug)]
@@ -101,19 +101,17 @@ impl Server {
             trusted_proxies: config.trusted_proxies,
             document: LazyLock::new(document),
             anonymous: AnonymousBudget::default(),
-            metrics: Metrics::new(vec![(
-                "wakes_dropped",
-                "Wakes dropped because their reason had gone away",
-                dropped_wakes,
-            )]),
+            metrics: Metrics::new(resources::metrics(), all_organizations),
         });
         let runner = Runner {
             store: store.clone(),
             outside,
+            mail: Arc::new(mail::NotConfigured),
             jobs: resources::jobs(),
+            workflows: resources::workflows(),
             sweeps: resources::sweeps(),
             settings: config.settings,
-            organizations: |store| store.read_now(Id::NOTHING, organizations::all),
+            organizations: all_organizations,
         };
         Ok(Server {
             address,
@@ -153,10 +151,8 @@ fn document() -> Bytes {
     document.to_string().into()
 }
 
-/// How many wakes were dropped, in all organizations.
-fn dropped_wakes(store: &Store) -> Result<u64> {
-    let organizations = store.read_now(Id::NOTHING, organizations::all)?;
-    organizations.into_iter().map(|org| store.read_now(org, resources::dropped_wakes)).sum()
+fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {
+    store.read_now(Id::NOTHING, organizations::all)
 }
 
 /// Writes down now and then when keys were used, and forgets idle buckets.

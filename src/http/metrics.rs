@@ -15,25 +15,25 @@ use prometheus_client::registry::Registry;
 use super::context::Context;
 use super::headers::raw_credential;
 use super::reply::Reply;
+use crate::api::Metric;
 use crate::auth::org_of_key;
 use crate::base::{Error, Id, Result};
-use crate::store::{Store, View};
+use crate::store::{Org, Store, View};
 
-/// A number that the product keeps in its rows: name, what it is, how it is read.
-pub type Counted = (&'static str, &'static str, fn(&Store) -> Result<u64>);
+/// Lists the organizations, whose values a gauge sums up.
+type Organizations = fn(&Store) -> Result<Vec<Id<Org>>>;
 
-/// What is counted while the server runs.
-#[derive(Default)]
+/// What `/metrics` shows.
 pub struct Metrics {
     requests: Family<[(&'static str, u16); 1], Counter>,
-    /// What the product counts.
-    pub counted: Vec<Counted>,
+    gauges: Vec<&'static Metric>,
+    organizations: Organizations,
 }
 
 impl Metrics {
-    /// What the product counts, beside the requests.
-    pub fn new(counted: Vec<Counted>) -> Self {
-        Metrics { requests: Family::default(), counted }
+    /// The gauges of the product, beside the requests that the server counts itself.
+    pub fn new(gauges: Vec<&'static Metric>, organizations: Organizations) -> Self {
+        Metrics { requests: Family::default(), gauges, organizations }
     }
 
     /// Counts an answer.
@@ -41,13 +41,18 @@ impl Metrics {
         self.requests.get_or_create(&[("status", status)]).inc();
     }
 
-    fn text(&self, store: &Store) -> Result<String> {
+    async fn text(&self, store: &Store) -> Result<String> {
         let mut registry = Registry::with_prefix("roadstead");
         registry.register("http_requests", "Requests answered, by status", self.requests.clone());
-        for (name, about, count) in &self.counted {
+        let organizations = (self.organizations)(store)?;
+        for Metric { name, help, read } in self.gauges.iter().copied() {
+            let mut sum = 0;
+            for org in &organizations {
+                sum += store.read(*org, read).await?;
+            }
             let gauge: Gauge = Gauge::default();
-            gauge.set(i64::try_from(count(store)?).unwrap_or(i64::MAX));
-            registry.register(*name, *about, gauge);
+            gauge.set(i64::try_from(sum).unwrap_or(i64::MAX));
+            registry.register(*name, *help, gauge);
         }
         let mut text = String::new();
         encode(&mut text, &registry).map_err(|e| Error::internal(format!("metrics: {e}")))?;
@@ -64,7 +69,7 @@ pub(super) async fn page(
     if !address.is_loopback() {
         must_be_admins_key(context, headers).await?;
     }
-    let text = context.metrics.text(&context.executor.store)?;
+    let text = context.metrics.text(&context.executor.store).await?;
     let mut response = Response::new(Reply::Whole(Full::new(Bytes::from(text))));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -20,7 +20,7 @@ mod wire;
 
 pub use body::AnonymousBudget;
 pub use context::Context;
-pub use metrics::{Counted, Metrics};
+pub use metrics::Metrics;
 pub use pages::Page;
 pub use router::Router;
 pub use server::serve;

@@ -119,7 +119,7 @@ async fn start(setup_required: bool) -> Server {
         ])
         .unwrap(),
         pages: PAGES,
-        metrics: Metrics::default(),
+        metrics: Metrics::new(vec![], |_| Ok(vec![])),
         public_url: None,
         trusted_proxies: Vec::new(),
         document: std::sync::LazyLock::new(|| Bytes::from_static(b"{}")),

@@ -1,13 +1,16 @@
-//! Events: what happened, for people and for channels (interface §6, contract §9).
+//! Events: what happened in an organization, written once in the transaction that causes it.
+//!
+//! An event's row is at the same time its delivery through the built-in channel, which is
+//! subscribed to everything and delivers at once. That keeps the common case at two keys: the row,
+//! whose key sorts by time, and its entry by type. Other channels get
+//! [deliveries](super::Delivery) of their own, made after the commit.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use uuid::Uuid;
 
-use crate::base::{Id, Json, JsonMap, Result, Time};
-use crate::store::{Index, Org, Record, Tx};
+use crate::base::{Id, Json, Result, Time};
+use crate::store::{AnyIndex, Index, Order, Record, View};
 
 /// Every event there is (interface §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
@@ -85,7 +88,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// All of them.
+    /// Every type, in the order of the interface.
     pub const ALL: [EventType; 35] = [
         EventType::AgentStale,
         EventType::AgentDrifted,
@@ -125,125 +128,135 @@ impl EventType {
     ];
 }
 
-/// A way by which events reach somebody; what `notifications` calls a channel.
-pub enum Channel {}
-
-/// How far a log entry has come (interface §3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Delivery {
-    /// Delivered.
-    Sent,
-    /// Not yet delivered, or the last attempt failed.
-    Failed,
-    /// Given up.
-    Dead,
+/// A resource that an event names, of whatever kind.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct ResourceId {
+    /// The kind, as in the audit log: `team`, `registry`.
+    pub kind: String,
+    /// The record's id.
+    pub id: Id<()>,
 }
 
-/// One event on its way through one channel.
-#[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LogEntry {
-    /// Its id.
-    pub id: Id<LogEntry>,
-    /// What happened.
-    pub event_type: EventType,
-    /// The channel it goes through.
-    pub channel_id: Id<Channel>,
-    /// How far it has come.
-    pub status: Delivery,
-    /// How often delivery was tried.
-    pub attempts: u32,
-    /// Ids and names of what it is about.
-    #[schemars(with = "JsonMap")]
-    pub payload: Json,
-    /// Why the last attempt failed.
-    pub error: Option<String>,
-    /// When it happened.
-    pub created_at: Time,
-    /// When it was delivered.
-    pub sent_at: Option<Time>,
-    /// When delivery is tried next.
-    pub next_attempt_at: Option<Time>,
-}
-
-/// What the log is ordered by, when and id, and what it is filtered by: its [`EventType`], the
-/// channel and the [`Delivery`] so far. Every index of the log holds them, so that entries are
-/// filtered and counted without being read (interface §4, GET /notifications/logs).
-pub type Facts = (Time, Id<LogEntry>, (u8, Id<Channel>, u8));
-
-fn facts(entry: &LogEntry) -> Facts {
-    let filtered = (entry.event_type as u8, entry.channel_id, entry.status as u8);
-    (entry.created_at, entry.id, filtered)
-}
-
-/// The log by time.
-pub static BY_TIME: Index<LogEntry, ((), Facts)> =
-    Index::many("notifications.by_time", |entry| Some(((), facts(entry))));
-
-/// The log by the type of the event.
-pub static BY_TYPE: Index<LogEntry, (u8, Facts)> =
-    Index::many("notifications.by_type", |entry| Some((entry.event_type as u8, facts(entry))));
-
-/// The log by channel.
-pub static BY_CHANNEL: Index<LogEntry, (Id<Channel>, Facts)> =
-    Index::many("notifications.by_channel", |entry| Some((entry.channel_id, facts(entry))));
-
-/// What was not delivered, by how far it came. What was is most of the log.
-pub static UNSENT: Index<LogEntry, (u8, Facts)> =
-    Index::many("notifications.unsent", |entry| match entry.status {
-        Delivery::Sent => None,
-        Delivery::Failed | Delivery::Dead => Some((entry.status as u8, facts(entry))),
-    });
-
-impl Record for LogEntry {
-    const TABLE: &'static str = "notifications";
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("channel_id", "history: the channel may be gone")];
-    const INDEXES: &'static [&'static dyn crate::store::AnyIndex<Self>] =
-        &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNSENT];
-    type Key = Id<LogEntry>;
-    fn key(&self) -> Self::Key {
-        self.id
+impl ResourceId {
+    fn new<T: ?Sized>(kind: &'static str, id: Id<T>) -> Self {
+        ResourceId { kind: kind.into(), id: id.cast() }
     }
 }
 
-/// The channel that every organization has from the start and that keeps everything: its id
-/// follows from the organization's.
-pub fn in_app(org: Id<Org>) -> Id<Channel> {
-    let made = blake3::derive_key("roadstead 2026 built-in channel", org.bytes());
-    let mut bytes = *org.bytes();
-    // Time, version and variant stay the organization's, so that it is a UUIDv7 as all ids are.
-    bytes[9..].copy_from_slice(&made[..7]);
-    Id::new(Uuid::from_bytes(bytes))
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct About {
+    /// The resource itself.
+    pub resource: ResourceId,
+    /// The resource that it belongs to and whose access rules decide who may see the event; absent
+    /// where every member may.
+    pub guarded_by: Option<ResourceId>,
 }
 
-/// Writes down that something happened, in the transaction that makes it happen. `payload` holds
-/// ids and names of what it is about; it becomes part of the log that every member may read.
-pub fn publish(tx: &mut Tx, event_type: EventType, payload: Value) -> Result<()> {
-    let entry = LogEntry {
-        id: tx.new_id(),
-        event_type,
-        channel_id: in_app(tx.org()),
-        status: Delivery::Sent,
-        attempts: 1,
-        payload: Json(payload),
-        error: None,
-        created_at: tx.now(),
-        sent_at: Some(tx.now()),
-        next_attempt_at: None,
-    };
-    tx.insert(&entry)
+impl About {
+    /// About a resource that every member may see.
+    pub fn resource<T: ?Sized>(kind: &'static str, id: Id<T>) -> Self {
+        About { resource: ResourceId::new(kind, id), guarded_by: None }
+    }
+
+    /// The same, but visible only to those who may use this other resource.
+    pub fn guarded_by<T: ?Sized>(self, kind: &'static str, id: Id<T>) -> Self {
+        About { guarded_by: Some(ResourceId::new(kind, id)), ..self }
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct Event {
+    /// Its id; the log shows its delivery through the built-in channel under the same id.
+    pub id: Id<Event>,
+    /// What happened.
+    pub event_type: EventType,
+    /// What it is about.
+    pub about: About,
+    /// Ids and names of what it is about, as channels are told.
+    pub payload: Json,
+    /// When it happened.
+    pub created_at: Time,
+    /// How often it was delivered through the built-in channel.
+    pub attempts: u32,
+    /// When it last was.
+    pub sent_at: Time,
+}
+
+/// Events by type, each type by time. Their key is behind it in every entry, so that a page is
+/// found and counted without reading a record.
+pub static EVENTS_BY_TYPE: Index<Event, u8> =
+    Index::many("events.by_type", |event| Some(event.event_type as u8));
+
+/// The few events whose key does not follow from their id: those written while ids ran ahead of
+/// the clock (after a restart, or when the clock was set back), or across a millisecond.
+static BY_ID: Index<Event, Id<Event>> = Index::many("events.by_id", |event| {
+    (time_of(event.id) != event.created_at).then_some(event.id)
+});
+
+impl Record for Event {
+    const TABLE: &'static str = "events";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&EVENTS_BY_TYPE, &BY_ID];
+    type Key = (Time, Id<Event>);
+    fn key(&self) -> Self::Key {
+        (self.created_at, self.id)
+    }
+}
+
+/// The time in a UUIDv7.
+fn time_of(id: Id<Event>) -> Time {
+    Time::from_millis((id.uuid().as_u128() >> 80) as i64)
+}
+
+/// The event with this id.
+///
+/// # Errors
+/// If the store fails.
+pub fn find_event(view: &View, id: Id<Event>) -> Result<Option<Event>> {
+    match view.get(&(time_of(id), id))? {
+        Some(event) => Ok(Some(event)),
+        None => view.first(&BY_ID, &id, Order::Ascending),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use uuid::Uuid;
+
     use super::*;
+    use crate::outbox::publish;
+    use crate::store::{Moment, Org, Source, Store, Tx};
 
     #[test]
     fn the_list_of_event_types_is_whole() {
         let schema = schemars::schema_for!(EventType).to_value();
         let listed = serde_json::to_value(EventType::ALL.to_vec()).unwrap();
         assert_eq!(listed, schema["enum"]);
+    }
+
+    #[test]
+    fn an_event_is_found_by_its_id_though_the_clock_was_set_back() {
+        let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[]);
+        let org: Id<Org> = Id::new(Uuid::from_u128(1));
+        let publish = |tx: &mut Tx| {
+            publish(tx, EventType::AgentError, About::resource("agent", tx.org()), json!({}))
+        };
+        for secs in [0, 5, -3600, 1, 7200] {
+            store.moment().advance_secs(secs);
+            store.write_now(org, publish).unwrap();
+        }
+        let read = |view: &View| {
+            let events: Vec<Event> = view.all(Source::TABLE, &())?;
+            for event in &events {
+                assert_eq!(find_event(view, event.id)?.unwrap().key(), event.key());
+            }
+            let late = view.count(Source::from(&BY_ID), &(), 9)?;
+            assert!(find_event(view, Id::new(Uuid::from_u128(7)))?.is_none());
+            Ok((events.len(), late))
+        };
+        assert_eq!(store.read_now(org, read).unwrap(), (5, 2));
+        assert_eq!(store.check(crate::outbox::TABLES).unwrap().messages, Vec::<String>::new());
     }
 }

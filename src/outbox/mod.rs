@@ -1,22 +1,45 @@
-//! What must happen after a commit, as rows written with it: events for people, tasks for jobs.
+//! What must happen after a commit, as rows written with it: events for people and channels, jobs
+//! for the server itself.
 //!
-//! Nothing leaves the process from an operation. The [`runner`] carries tasks out, at least once.
+//! Nothing leaves the process from an operation. The [`runner`] carries jobs out at least once; what
+//! a job does beyond its rows is an [`Effect`], which is data.
 
+mod channels;
+mod deliveries;
+mod delivering;
+mod effects;
 mod events;
 mod removals;
+mod fan_out;
+mod handlers;
+mod jobs;
+mod log;
+mod release;
 pub mod runner;
 mod sweeps;
-mod tasks;
 
-pub use events::{
-    BY_CHANNEL, BY_TIME, BY_TYPE, Channel, Delivery, EventType, Facts, LogEntry, UNSENT, in_app,
-    publish,
-};
+pub use channels::{Channel, MAX_CHANNELS, SUBSCRIPTIONS, Subscription, in_app};
+pub use deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, check_deliveries};
+pub use effects::{Effect, EffectResult, Workflow, WriteRows};
+pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};
+pub use fan_out::publish;
+pub use handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
+pub use jobs::{Job, Target};
+pub use log::{LogPosition, LogQuery, read_log, redeliver, remove_old_entries, walk_log};
+pub use release::{delete_channel, set_channel_enabled};
 pub use removals::COMPLETE_REMOVALS;
 pub use sweeps::{SWEEP_ROWS, Settings, Sweep, Swept, due, remove_due};
-pub use tasks::{Job, Next, Step, Subject, Task, enqueue, retry_at};
 
 use crate::store::TableInfo;
 
-/// The tables of this room.
-pub const TABLES: &[TableInfo] = &[TableInfo::of::<LogEntry>(), TableInfo::of::<Task>()];
+/// The tables of this layer.
+pub const TABLES: &[TableInfo] = &[
+    TableInfo::of::<Event>(),
+    TableInfo::of::<Channel>(),
+    TableInfo::of::<Subscription>(),
+    TableInfo::of::<Delivery>(),
+    TableInfo::of::<Job>(),
+];
+
+/// The handlers of this layer's own jobs.
+pub const JOBS: &[JobHandler] = &[fan_out::FAN_OUT, delivering::DELIVER, release::RELEASE];

@@ -1,50 +1,50 @@
-//! Work that is done again and again, in steps that leave requests their turn: above all, removing
-//! what was kept long enough.
+//! Sweeps: periodic work in small steps, so that requests get their turn in between. Most of them
+//! remove what was kept long enough.
 
 use crate::base::Result;
 use crate::store::{Order, Record, Source, Step, Tx, View};
 
-/// Work that is done again and again.
+/// Periodic work.
 pub struct Sweep {
     /// Its name, for the log.
     pub name: &'static str,
-    /// How often.
+    /// The pause between two rounds.
     pub every_secs: u64,
     /// One step, in a transaction of one organization ([`Id::NOTHING`] when `installation`).
     pub run: fn(&mut Tx, &Settings) -> Result<Swept>,
-    /// Whether it is about the installation as a whole, not about each organization.
+    /// Whether it runs once for the installation instead of once for each organization.
     pub installation: bool,
 }
 
 /// Whether a sweep has more to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
-    /// Nothing until its next turn.
+    /// Nothing until the next round.
     Clean,
-    /// There is more; run it again now.
+    /// There may be more: the next step follows at once.
     More,
 }
 
 impl Swept {
-    /// After a step that came upon `rows` rows: there may be more if it was stopped by the limit.
+    /// The result of a step that found `rows` rows: there may be more if the limit ended it.
     pub fn after(rows: usize) -> Self {
         if rows < SWEEP_ROWS { Swept::Clean } else { Swept::More }
     }
 }
 
-/// A sweep removes at most so many rows in a step, so that requests get their turn between two.
+/// The most rows that a sweep removes in a step, so that requests get their turn between two.
 pub const SWEEP_ROWS: usize = 500;
 
-/// What the person who runs the server chose about work in the background.
+/// The operator's settings for background work.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Deleted and superseded memories are kept so long (`--memory-retention`).
+    /// How long deleted and superseded memories are kept (`--memory-retention`).
     pub memory_retention_secs: i64,
-    /// Log entries are kept so long (`--log-retention`).
+    /// How long events and their deliveries are kept (`--log-retention`).
     pub log_retention_secs: i64,
 }
 
-/// The records at the front of an index by time that are due: as many as a sweep takes in a step.
+/// Returns the due records at the front of a source ordered by time, at most [`SWEEP_ROWS`].
 pub fn due<R: Record>(
     view: &View,
     by_time: impl Into<Source<R>>,
@@ -61,7 +61,7 @@ pub fn due<R: Record>(
     Ok(due)
 }
 
-/// Removes the records at the front of an index by time that are due: one step of a sweep.
+/// Removes the due records at the front of a source ordered by time: one step of a sweep.
 pub fn remove_due<R: Record>(
     tx: &mut Tx,
     by_time: impl Into<Source<R>>,

@@ -7,6 +7,7 @@
 
 mod addresses;
 mod connect;
+pub mod mail;
 mod many;
 pub mod webhook;
 

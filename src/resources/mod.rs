@@ -1,5 +1,5 @@
-//! The product: one file a resource, one line each here, in order of use. A resource may use those
-//! above it.
+//! The product: one file or folder for each resource, registered here in order of use. A resource may
+//! use those above it.
 
 mod environments;
 pub mod organizations;
@@ -17,16 +17,14 @@ mod notifications;
 #[cfg(test)]
 mod testing;
 
-use crate::api::{Resource, Route, ledger};
+use crate::api::{Metric, Resource, Route, ledger};
 use crate::base::Result;
-use crate::outbox::{Job, Sweep};
+use crate::outbox::{JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
 use crate::store::{TableInfo, View};
 use crate::{auth, outbox};
 
-pub use teams::dropped_wakes;
-
-/// Every resource there is, in order of use.
+/// The entries of all resources, in order of use; entries of a folder's files are below its own.
 pub const ALL: &[Resource] = &[
     environments::RESOURCE,
     registries::RESOURCE,
@@ -39,40 +37,50 @@ pub const ALL: &[Resource] = &[
     prompt_providers::RESOURCE,
     agents::RESOURCE,
     teams::RESOURCE,
-    teams::memories::RESOURCE,
-    teams::runs::RESOURCE,
-    teams::approvals::RESOURCE,
-    teams::timeline::RESOURCE,
     notifications::RESOURCE,
 ];
 
-/// The routes of all of them.
-pub fn routes() -> Vec<Route> {
-    ALL.iter().flat_map(|resource| (resource.routes)()).collect()
+/// Every entry: those of [`ALL`] and all below them.
+fn entries() -> impl Iterator<Item = &'static Resource> {
+    ALL.iter().flat_map(Resource::flatten)
 }
 
-/// The whole catalogue of tables: theirs and those of the rooms below.
+/// The routes of all resources.
+pub fn routes() -> Vec<Route> {
+    entries().flat_map(|entry| (entry.routes)()).collect()
+}
+
+/// The whole catalogue of tables: those of all resources and of the layers below.
 pub fn tables() -> Vec<TableInfo> {
     let below = auth::TABLES.iter().chain(outbox::TABLES).chain(ledger::TABLES);
-    below.chain(ALL.iter().flat_map(|resource| resource.tables)).copied().collect()
+    below.chain(entries().flat_map(|entry| entry.tables)).copied().collect()
 }
 
-/// Notes what is wrong between the records of an organization, beyond what each table's own check
-/// sees.
+/// Verifies what must hold between the records of an organization, beyond each table's own check.
 ///
 /// # Errors
-/// If a record does not read, or the store fails.
+/// If a record cannot be read or the store fails.
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
-    artifacts::check(view, findings)
+    entries().flat_map(|entry| entry.checks).try_for_each(|check| check(view, findings))
 }
 
-/// The jobs of all of them.
-pub fn jobs() -> Vec<&'static Job> {
-    ALL.iter().flat_map(|resource| resource.jobs).collect()
+/// The handlers of all jobs.
+pub fn jobs() -> Vec<&'static JobHandler> {
+    outbox::JOBS.iter().chain(entries().flat_map(|entry| entry.jobs)).collect()
 }
 
-/// The sweeps of all of them and of the rooms below.
+/// The sweeps of all resources and of the layers below.
 pub fn sweeps() -> Vec<&'static Sweep> {
     let below = ledger::SWEEPS.iter().chain([&outbox::COMPLETE_REMOVALS]);
-    below.chain(ALL.iter().flat_map(|resource| resource.sweeps)).collect()
+    below.chain(entries().flat_map(|entry| entry.sweeps)).collect()
+}
+
+/// The workflows that notification channels can have.
+pub fn workflows() -> Vec<&'static Workflow> {
+    entries().flat_map(|entry| entry.workflows).collect()
+}
+
+/// The gauges of all resources.
+pub fn metrics() -> Vec<&'static Metric> {
+    entries().flat_map(|entry| entry.metrics).collect()
 }

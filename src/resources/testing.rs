@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::api::{Parts, Req, Who};
 use crate::auth::{Caller, Credential, Identity, Membership, Organization, Role, User};
 use crate::base::{Email, Id, Name, Result, Slug, Time};
-use crate::store::{Moment, Org, Part, Store, TableInfo, Tx, View};
+use crate::store::{Moment, Org, Part, Store, Tx, View};
 
 /// The world.
 #[derive(Clone)]
@@ -114,9 +114,10 @@ impl World {
             .expect("it ends")
     }
 
-    /// Fails if a table, index or reference is not whole.
-    pub fn assert_sound(&self, tables: &[TableInfo]) {
-        let findings = self.store.check(tables).unwrap();
+    /// Fails if a table, index or reference is not whole, or if records contradict each other.
+    pub fn assert_sound(&self) {
+        let mut findings = self.store.check(&crate::resources::tables()).unwrap();
+        self.store.read_now(self.org, |view| crate::resources::check(view, &mut findings)).unwrap();
         assert_eq!(findings.messages, Vec::<String>::new());
     }
 }

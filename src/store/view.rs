@@ -362,6 +362,27 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Every key of a table from `from`, included, to `to`, excluded, until told to stop; reads no
+    /// records. For lists in the order of the keys that are counted and skipped through.
+    pub fn record_keys<R: Record>(
+        &self,
+        from: &impl Key,
+        to: &impl Key,
+        order: Order,
+        mut each: impl FnMut(R::Key) -> Result<Step>,
+    ) -> Result<()> {
+        let (from, to) = (self.prefixed::<R>(from), self.prefixed::<R>(to));
+        if from >= to {
+            return Ok(());
+        }
+        let owner = owner::<R>(self.org).len();
+        let span = Span { from: &from, to: Some(&to) };
+        self.scan(R::TABLE, span, order, &mut |key, _| match R::Key::read(&mut &key[owner..]) {
+            Some(key) => each(key),
+            None => Err(dangling(R::TABLE, key)),
+        })
+    }
+
     /// The beginning of keys, or a whole key, behind its owner's id.
     pub(super) fn prefixed<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
         let mut bytes = owner::<R>(self.org);

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use redb::ReadableDatabase as _;
 use redb::ReadableTable as _;
 use roadstead::app::DataDir;
-use roadstead::base::Id;
+use roadstead::base::{Id, Json, Result};
+use roadstead::outbox::{Channel, Delivery, DeliveryStatus, EventType, Subscription};
 use roadstead::resources::{self, organizations};
-use roadstead::store::TableInfo;
+use roadstead::store::{TableInfo, Tx};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
@@ -77,6 +78,7 @@ fn write_missing() {
     let (fresh, used) = (place.path().join("fresh"), place.path().join("used"));
     let store = DataDir::at(&fresh).make().unwrap();
     store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
+    store.write_now(Id::new(uuid::Uuid::from_u128(1)), channel_with_delivery).unwrap();
     drop(store);
     fill(&used);
     for dir in [fresh, used] {
@@ -95,6 +97,45 @@ fn write_missing() {
             }
         }
     }
+}
+
+/// A channel and a delivery that failed. No route makes them yet.
+fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
+    let now = tx.now();
+    let channel = Channel {
+        id: tx.new_id(),
+        name: "c".into(),
+        workflow: "webhook".into(),
+        config: Json(json!({"url": "https://hooks.test/"})),
+        secret: None,
+        enabled: true,
+        created_at: now,
+        updated_at: now,
+    };
+    let channel =
+        Channel { secret: Some(tx.seal::<Channel>(&channel.id, "secret", "s")), ..channel };
+    tx.insert(&channel)?;
+    let event_type = EventType::AgentError;
+    tx.insert(&Subscription {
+        id: tx.new_id(),
+        channel: channel.id,
+        event_type,
+        enabled: true,
+        created_at: now,
+    })?;
+    tx.insert(&Delivery {
+        id: tx.new_id(),
+        channel: channel.id,
+        event: tx.new_id(),
+        event_type,
+        created_at: now,
+        status: DeliveryStatus::Failed,
+        attempts: 1,
+        error: Some("e".into()),
+        sent_at: Some(now),
+        next_attempt_at: Some(now),
+        job: Some(tx.new_id()),
+    })
 }
 
 /// Does something of everything.

@@ -12,7 +12,7 @@ use super::{document, problems, routes_markdown, routes_table};
 use crate::api::{Calls, Empty, Input, OrgSlug, Output, Raw, Removed, Req, Route, Scope, op};
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Field, Id, Int, Json, Keys, Result, Text, Time, Title};
-use crate::outbox::Subject;
+use crate::outbox::Target;
 use crate::store::{Page, Tx, View};
 
 /// How far a boat has come.
@@ -39,7 +39,7 @@ struct Watch {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Boat {
-    id: Id<Subject>,
+    id: Id<Target>,
     name: String,
     state: State,
     crew: Option<Crew>,
@@ -108,7 +108,7 @@ fn write<P, I, O>(_: &mut Tx, _: &Req<P, I>) -> Result<O> {
     Err(Error::not_found())
 }
 
-type Boats = (Id<Subject>, Id<Subject>);
+type Boats = (Id<Target>, Id<Target>);
 
 fn routes() -> Vec<Route> {
     vec![
@@ -116,14 +116,14 @@ fn routes() -> Vec<Route> {
             "/fleets/{fleetId}/boats",
             MEMBER,
             "boat.list",
-            op::list::<Id<Subject>, BoatQuery, Boat>(list),
+            op::list::<Id<Target>, BoatQuery, Boat>(list),
         )
         .about("List the boats of a fleet"),
         Route::post(
             "/fleets/{fleetId}/boats",
             ADMIN,
             "boat.create",
-            op::write::<Id<Subject>, NewBoat, BoatMade>(write),
+            op::write::<Id<Target>, NewBoat, BoatMade>(write),
         )
         .about("Lay down a boat"),
         Route::get(

@@ -18,14 +18,13 @@ use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, 
 
 pub use config::AgentConfig;
 use config::AgentConfigPatch;
-use versions::AgentVersion;
 
 /// Agents and their versions.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Agent>(), TableInfo::of::<AgentVersion>()],
-    jobs: &[],
-    sweeps: &[],
+    tables: &[TableInfo::of::<Agent>()],
+    children: &[&versions::RESOURCE],
+    ..Resource::EMPTY
 };
 
 // ── Records ──────────────────────────────────────────────────────────────────
@@ -276,7 +275,7 @@ pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 fn routes() -> Vec<Route> {
-    let mut routes = vec![
+    vec![
         Route::get("/agents", MEMBER, "agent.list", op::list(list))
             .about("List agents, perhaps those of a fleet or with a status"),
         Route::post("/agents", MEMBER, "agent.create", op::write(create)).about("Make an agent"),
@@ -286,9 +285,7 @@ fn routes() -> Vec<Route> {
             .about("Change an agent or its draft"),
         Route::delete("/agents/{stableKey}", MEMBER, "agent.delete", op::write(remove))
             .about("Delete an agent with its versions"),
-    ];
-    routes.extend(versions::routes());
-    routes
+    ]
 }
 
 #[cfg(test)]

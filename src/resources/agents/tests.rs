@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::tools::tests as tool;
-use super::versions::AgentDiff;
+use super::versions::{AgentDiff, AgentVersion};
 use super::*;
 use crate::base::Kind;
 use crate::resources::testing::World;
@@ -238,6 +238,6 @@ fn an_agent_goes_with_its_versions() {
     let delete = || world.write(remove, "a".to_string(), ());
     assert_eq!(delete().unwrap().id, id.to_string());
     assert_eq!(delete().unwrap_err().kind(), Kind::NotFound);
-    let findings = world.store.check(RESOURCE.tables).unwrap();
+    let findings = world.store.check(&RESOURCE.tables()).unwrap();
     assert_eq!((findings.records, findings.entries, findings.wrong), (0, 0, 0));
 }

@@ -9,10 +9,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Agent, AgentConfig, AgentInfo, fetch, info, save};
-use crate::api::{Input, Output, PathPart, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, PathPart, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
-use crate::store::{AnyReference, Key, Order, Page, Record, Reference, Source, Tx, View};
+use crate::store::{
+    AnyReference, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<AgentVersion>()], ..Resource::EMPTY };
 
 /// An agent has at most 10,000 versions: more than one a day in its life.
 const MAX_VERSIONS: u32 = 10_000;

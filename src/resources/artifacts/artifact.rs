@@ -7,11 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ArtifactId, ArtifactType, readable, versions};
-use crate::api::{Input, Output, Req, Route, Scope, op};
+use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, Registry};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Artifact>()], ..Resource::EMPTY };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

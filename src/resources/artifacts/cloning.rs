@@ -6,12 +6,14 @@ use serde::Deserialize;
 
 use super::publishing::publish_all;
 use super::{ArtifactId, ArtifactType, ArtifactVersion, GENERIC, Publication, text, versions};
-use crate::api::{Calls, Input, Outcome, Req, Route, Scope, op};
+use crate::api::{Calls, Input, Outcome, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Error, Result, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries;
 use crate::store::Tx;
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// A version to clone.
 #[derive(Deserialize, JsonSchema)]

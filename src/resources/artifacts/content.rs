@@ -7,11 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ArtifactId, ArtifactType, Model, Published, meant, readable, text, versions};
-use crate::api::{Input, Output, Req, Route, Scope, Watched, op};
+use crate::api::{Input, Output, Req, Resource, Route, Scope, Watched, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Version};
 use crate::resources::registries::{self, Registry};
 use crate::store::View;
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// Which content is wanted.
 #[derive(Deserialize, JsonSchema)]

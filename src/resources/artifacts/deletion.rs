@@ -6,12 +6,15 @@ use serde_json::json;
 
 use super::artifact::{self, Artifact};
 use super::{ArtifactId, ArtifactType, versions};
-use crate::api::{Input, Removed, Req, Route, Scope, op};
+use crate::api::{Input, Removed, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Result, Version};
-use crate::outbox::{self, EventType};
+use crate::outbox::{self, About, EventType};
 use crate::resources::registries;
 use crate::store::{Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, events: &[EventType::RegistryArtifactDeleted], ..Resource::EMPTY };
 
 /// A version to delete.
 #[derive(Deserialize, JsonSchema)]
@@ -42,7 +45,8 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Removed
         "registryId": registry.id, "registryRef": registry.reference,
         "artifactType": id.kind, "name": id.name, "version": version,
     });
-    outbox::publish(tx, EventType::RegistryArtifactDeleted, payload)?;
+    let about = About::resource("artifact_version", rows[0].id).guarded_by("registry", registry.id);
+    outbox::publish(tx, EventType::RegistryArtifactDeleted, about, payload)?;
     Ok(Removed::new(version))
 }
 

@@ -10,13 +10,16 @@ use serde::{Deserialize, Serialize};
 use super::artifact::Artifact;
 use super::versions::{Numbers, numbers};
 use super::{ArtifactId, ArtifactType, ArtifactVersion, Published, readable, versions};
-use crate::api::{Input, Req, Route, Scope, op};
+use crate::api::{Input, Req, Resource, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Error, Id, Range, Result, Selector, Version};
 use crate::resources::registries::{self, Registry};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<ImportEdge>()], ..Resource::EMPTY };
 
 /// That a published text imports a version of a promptlet.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]

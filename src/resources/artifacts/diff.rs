@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 use similar::{Algorithm, DiffOp, DiffTag, TextDiff};
 
 use super::{ArtifactId, ArtifactType, Published, meant, readable, text};
-use crate::api::{Input, Output, Req, Route, Scope, op};
+use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{Error, Result, Selector, Version};
 use crate::resources::registries;
 use crate::store::View;
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// Unchanged lines shown around a change, as is usual.
 const CONTEXT_LINES: usize = 3;

@@ -12,12 +12,19 @@ use super::versions::{Numbers, numbers};
 use super::{
     ArtifactId, ArtifactType, ArtifactVersion, Model, Publication, generic, publish, versions,
 };
-use crate::api::{Calls, Input, Outcome, Output, Removed, Req, ResourceRef, Route, Scope, op};
+use crate::api::{
+    Calls, Input, Outcome, Output, Removed, Req, Resource, ResourceRef, Route, Scope, op,
+};
 use crate::auth::{MEMBER, Restricted, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, Registry};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Draft>()], ..Resource::EMPTY };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

@@ -6,11 +6,13 @@ use serde::Deserialize;
 
 use super::artifact::{Artifact, ArtifactInfo, relabel};
 use super::{ArtifactId, ArtifactType, versions};
-use crate::api::{Input, Removed, Req, Route, Scope, op};
+use crate::api::{Input, Removed, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Label, Result};
 use crate::resources::registries;
 use crate::store::Tx;
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// An artifact has at most 1,000 labels: each of its answers shows all of them, and a read by label
 /// goes through all of them.

@@ -24,27 +24,31 @@ use bincode::{Decode, Encode};
 use uuid::Uuid;
 
 use super::registries::{self, ArtifactType, Registry};
-use crate::api::{Req, Resource, Route};
+use crate::api::{Req, Resource};
 use crate::base::{ArtifactName, Error, Id, Name, Result};
 use crate::store::{Key, TableInfo, Topic, View};
 
 pub use publishing::{ArtifactVersion, Publication, publish};
-pub use soundness::check;
 pub use versions::{Published, VersionText, meant, text};
 
 /// Artifacts with their versions and labels, drafts, and what is known of who uses what.
 pub const RESOURCE: Resource = Resource {
-    routes,
-    tables: &[
-        TableInfo::of::<artifact::Artifact>(),
-        TableInfo::of::<Published>(),
-        TableInfo::of::<VersionText>(),
-        TableInfo::of::<dependents::ImportEdge>(),
-        TableInfo::of::<variables::VariableUse>(),
-        TableInfo::of::<drafts::Draft>(),
+    tables: &[TableInfo::of::<variables::VariableUse>()],
+    checks: &[soundness::check],
+    children: &[
+        &artifact::RESOURCE,
+        &publishing::RESOURCE,
+        &versions::RESOURCE,
+        &content::RESOURCE,
+        &diff::RESOURCE,
+        &dependents::RESOURCE,
+        &cloning::RESOURCE,
+        &deletion::RESOURCE,
+        &labels::RESOURCE,
+        &drafts::RESOURCE,
+        &prompts::RESOURCE,
     ],
-    jobs: &[],
-    sweeps: &[],
+    ..Resource::EMPTY
 };
 
 /// Where nobody says which kind is meant (contract §3).
@@ -107,23 +111,6 @@ impl ArtifactId {
 /// The registry that a read names: a public one is open to anybody.
 fn readable<P, I>(view: &View, req: &Req<P, I>, reference: &str) -> Result<Registry> {
     registries::readable(view, req.caller_if_any(), reference)
-}
-
-fn routes() -> Vec<Route> {
-    let parts = [
-        artifact::routes(),
-        publishing::routes(),
-        versions::routes(),
-        content::routes(),
-        diff::routes(),
-        dependents::routes(),
-        cloning::routes(),
-        deletion::routes(),
-        labels::routes(),
-        drafts::routes(),
-        prompts::routes(),
-    ];
-    parts.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::publishing::compile;
 use super::versions::{Imported, imports};
 use super::{ArtifactId, ArtifactType, Model, USUAL, generic, meant, text, versions};
-use crate::api::{Input, Output, Req, Route, Scope, op};
+use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::{Caller, MEMBER};
 use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
 use crate::resources::{environments, registries};
 use crate::store::View;
 use crate::templates::{self, Problem, Rendering};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
 

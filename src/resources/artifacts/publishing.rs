@@ -14,14 +14,17 @@ use super::{
     ArtifactId, ArtifactType, Model, Published, VersionText, artifact, dependents, generic,
     variables, versions,
 };
-use crate::api::{Calls, Input, Outcome, Output, Req, ResourceRef, Route, Scope, op};
+use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{ArtifactName, Error, Id, Issue, JsonMap, Prompt, Result, Version, canonical};
-use crate::outbox::{self, EventType};
+use crate::outbox::{self, About, EventType};
 use crate::resources::governance::{self, Subject, Verdict};
 use crate::resources::registries::{self, Registry};
 use crate::store::{Tx, View};
 use crate::templates::{self, Compilation};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, events: &[EventType::RegistryArtifactPublished], ..Resource::EMPTY };
 
 // ── Limits ───────────────────────────────────────────────────────────────────
 
@@ -325,7 +328,8 @@ fn keep(tx: &mut Tx, registry: &Registry, ready: &Ready) -> Result<()> {
         "artifactType": row.of.kind, "name": row.of.name, "version": row.version,
         "model": row.model, "versionId": row.id,
     });
-    outbox::publish(tx, EventType::RegistryArtifactPublished, payload)
+    let about = About::resource("artifact_version", row.id).guarded_by("registry", registry.id);
+    outbox::publish(tx, EventType::RegistryArtifactPublished, about, payload)
 }
 
 /// A version as it is answered.

@@ -11,14 +11,21 @@ use serde::{Deserialize, Serialize};
 use super::artifact::Artifact;
 use super::publishing::ArtifactVersion;
 use super::{ArtifactId, ArtifactType, GENERIC, Model, dependents, readable, variables};
-use crate::api::{Input, Req, Route, Scope, op};
+use crate::api::{Input, Req, Resource, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted, User};
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Prompt, Range, Result, Selector, StringMap, Time, Version,
 };
 use crate::resources::registries::{self, Registry};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, TableInfo,
+    Tx, View,
+};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Published>(), TableInfo::of::<VersionText>()],
+    ..Resource::EMPTY
 };
 
 // ── Records ──────────────────────────────────────────────────────────────────

@@ -26,7 +26,6 @@ use crate::store::{
 use approvals::{Approvals, NewApprovals};
 
 pub use references::{BY_TOOL, ToolInUse, use_tool};
-use variables::Variable;
 #[cfg(test)]
 pub use variables::tests as variable_tests;
 pub use variables::variables;
@@ -34,13 +33,9 @@ pub use variables::variables;
 /// Environments, their variables and their references to tools.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[
-        TableInfo::of::<Restricted<Environment>>(),
-        TableInfo::of::<Variable>(),
-        TableInfo::of::<ToolInUse>(),
-    ],
-    jobs: &[],
-    sweeps: &[],
+    tables: &[TableInfo::of::<Restricted<Environment>>(), TableInfo::of::<ToolInUse>()],
+    children: &[&variables::RESOURCE],
+    ..Resource::EMPTY
 };
 
 /// An organization has at most 1,000 environments: a tool that is removed is taken out of all of
@@ -306,7 +301,7 @@ fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Removed> {
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 fn routes() -> Vec<Route> {
-    let mut routes = vec![
+    vec![
         Route::get("/environments", MEMBER, "environment.list", op::list(list))
             .about("List the environments that the caller may use"),
         Route::post("/environments", ADMIN, "environment.create", op::write(create))
@@ -327,9 +322,7 @@ fn routes() -> Vec<Route> {
             op::write(remove),
         )
         .about("Delete an environment with its variables and the grants for it"),
-    ];
-    routes.extend(variables::routes());
-    routes
+    ]
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ fn a_restricted_one_is_for_admins_and_for_those_with_a_grant() {
     assert_eq!(world.read(show, closed, ()).unwrap_err().kind(), Kind::NotFound);
     let granted = |view: &View| view.all(Source::<Grant>::TABLE, &());
     assert!(world.store.read_now(world.org, granted).unwrap().is_empty());
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn deleting_one_takes_everything_below_it_along() {
     world.store.write_now(world.org, fill).unwrap();
     variables::tests::put(&world, id, "A", "1").unwrap();
     world.write_as(&world.owner, remove, id, ()).unwrap();
-    let findings = world.store.check(RESOURCE.tables).unwrap();
+    let findings = world.store.check(&RESOURCE.tables()).unwrap();
     assert_eq!((findings.records, findings.entries, findings.wrong), (0, 0, 0));
     let again = world.write_as(&world.owner, remove, id, ()).unwrap_err();
     assert_eq!(again.kind(), Kind::NotFound);

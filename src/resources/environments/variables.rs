@@ -8,12 +8,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Environment, fetch, touch};
-use crate::api::{Input, Output, Removed, Req, Route, op};
+use crate::api::{Input, Output, Removed, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, TableInfo,
+    Tx, View,
 };
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Variable>()], ..Resource::EMPTY };
 
 /// An environment has at most 500 variables: each of its answers shows them all.
 const MAX_VARIABLES: usize = 500;
@@ -200,7 +204,7 @@ pub mod tests {
             assert_eq!(error.kind(), Kind::NotFound);
         }
         assert_eq!(json!(shown(&world, at).variables), json!({"_b": "2"}));
-        world.assert_sound(super::super::RESOURCE.tables);
+        world.assert_sound();
     }
 
     /// The gate asks for organization, role and environment only after this.

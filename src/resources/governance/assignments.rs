@@ -7,12 +7,15 @@ use serde::{Deserialize, Serialize};
 use super::super::registries::{self, Registry};
 use super::policies::Policy;
 use super::shown;
-use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted, User};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Assignment>()], ..Resource::EMPTY };
 
 /// A registry has at most 20 policies: they all run whenever something is published in it.
 const MAX_POLICIES_OF_A_REGISTRY: usize = 20;

@@ -13,12 +13,18 @@ use super::flags::Flag;
 use super::judge::{self, JUDGE_SECS};
 use super::policies::{Policy, Severity};
 use super::rules::{self, Content, RuleType};
-use crate::api::{Calls, Input, Output, Req, Route, op};
+use crate::api::{Calls, Input, Output, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Id, Issue, JsonMap, List, Range, Result, Text, Version};
-use crate::outbox::{EventType, publish};
+use crate::outbox::{About, EventType, publish};
 use crate::store::{Tx, View};
 use crate::templates;
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    events: &[EventType::GovernancePassed, EventType::GovernanceViolation],
+    ..Resource::EMPTY
+};
 
 /// What is about to be published.
 pub struct Subject<'a> {
@@ -163,7 +169,9 @@ fn tell(
         "policyIds": policies,
         "published": is_published,
     });
-    publish(tx, event, payload)
+    // What is examined has no record yet: the event is about its registry.
+    let about = About::resource("registry", registry.id).guarded_by("registry", registry.id);
+    publish(tx, event, about, payload)
 }
 
 /// What these policies say of a content; anything as long as not all is known that it follows from.

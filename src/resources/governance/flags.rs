@@ -9,11 +9,20 @@ use super::super::registries::{self, ArtifactType, Registry};
 use super::policies::Policy;
 use super::rules::RuleType;
 use super::shown;
-use crate::api::{Input, Output, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted, User};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
-use crate::outbox::{EventType, publish};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Tx, View};
+use crate::outbox::{About, EventType, publish};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Flag>()],
+    events: &[EventType::GovernanceFlagCleared],
+    ..Resource::EMPTY
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -136,7 +145,8 @@ pub(super) fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
         "rule": new.rule,
         "clearedBy": new.cleared_by,
     });
-    publish(tx, EventType::GovernanceFlagCleared, payload)?;
+    let about = About::resource("flag", new.id).guarded_by("registry", new.registry);
+    publish(tx, EventType::GovernanceFlagCleared, about, payload)?;
     Ok(new)
 }
 

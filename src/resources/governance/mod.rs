@@ -20,27 +20,20 @@ use crate::auth::{Caller, visible_ids};
 use crate::base::{Id, Result};
 use crate::store::{TableInfo, View};
 
-use assignments::Assignment;
 pub use examination::{Subject, Verdict, examine, refuse, settle};
-use flags::Flag;
 pub use judge::JUDGE_SECS;
-use policies::Policy;
 use provider_uses::ProviderUse;
 
 /// Policies, their assignments, and flags.
 pub const RESOURCE: Resource = Resource {
-    routes: || {
-        let routes = [policies::routes, assignments::routes, examination::routes, flags::routes];
-        routes.iter().flat_map(|routes| routes()).collect()
-    },
-    tables: &[
-        TableInfo::of::<Policy>(),
-        TableInfo::of::<Assignment>(),
-        TableInfo::of::<Flag>(),
-        TableInfo::of::<ProviderUse>(),
+    tables: &[TableInfo::of::<ProviderUse>()],
+    children: &[
+        &policies::RESOURCE,
+        &assignments::RESOURCE,
+        &examination::RESOURCE,
+        &flags::RESOURCE,
     ],
-    jobs: &[],
-    sweeps: &[],
+    ..Resource::EMPTY
 };
 
 /// The registries that a caller may hear of: not restricted ones without a grant (contract §1, "Who

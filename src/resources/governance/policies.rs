@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::super::llm_providers::{self, LlmProvider};
 use super::provider_uses;
 use super::rules::{self, NewRules, PolicyRule, RuleType};
-use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Time};
-use crate::store::{Order, Page, Record, Source, Tx, View};
+use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Policy>()], ..Resource::EMPTY };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

@@ -78,7 +78,7 @@ pub fn note(tx: &mut Tx, policy: Id<Policy>, providers: &[Option<Id<LlmProvider>
 mod tests {
     use serde_json::json;
 
-    use super::super::{RESOURCE, policies};
+    use super::super::policies;
     use super::*;
     use crate::base::Kind;
     use crate::resources::llm_providers::tests::{delete, make};
@@ -108,6 +108,6 @@ mod tests {
         assert_eq!(delete(a).unwrap_err().kind(), Kind::NotFound);
         uses(vec![]).unwrap();
         delete(b).unwrap();
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 }

@@ -10,8 +10,11 @@ use super::examination::GovernanceCheck;
 use super::*;
 use crate::api::{Calls, Req, Who};
 use crate::base::{ArtifactName, Error, JsonMap, Kind, Version};
-use crate::outbox::{EventType, LogEntry};
+use crate::outbox::{Event, EventType};
 use crate::outside::{Answer, Call, Failure, Heard};
+use crate::resources::governance::assignments::Assignment;
+use crate::resources::governance::flags::Flag;
+use crate::resources::governance::policies::Policy;
 use crate::resources::testing::{World, parts};
 use crate::store::{Order, Source};
 
@@ -77,7 +80,7 @@ fn publish(world: &World, registry: &Registry, text: &'static str) -> Vec<String
 }
 
 fn events(world: &World) -> Vec<(EventType, Value)> {
-    let all = |view: &View| view.all(Source::<LogEntry>::TABLE, &());
+    let all = |view: &View| view.all(Source::<Event>::TABLE, &());
     let all = world.store.read_now(world.org, all).unwrap();
     all.into_iter().map(|entry| (entry.event_type, entry.payload.0)).collect()
 }
@@ -156,7 +159,7 @@ fn a_policy_shows_every_field_of_every_rule() {
     assert_eq!(patch(json!({})).unwrap(), made);
     let changed = patch(json!({"rules": [{"type": "maxLength", "value": 1}]})).unwrap();
     assert_eq!((changed.rules.len(), changed.updated_at > made.updated_at), (1, true));
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -202,7 +205,7 @@ fn a_policy_takes_its_assignments_along_and_leaves_its_flags() {
     publish(&world, &main, "x");
     assert_eq!(events(&world).len(), 1);
     assert_eq!(listed(&world, &world.member, json!({})).len(), 1);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 // ── Assignments ──────────────────────────────────────────────────────────────
@@ -235,7 +238,7 @@ fn a_policy_is_assigned_to_a_registry_once_however_it_is_named() {
     assert_eq!(all.len(), 2);
     world.write_as(&world.owner, assignments::remove, (policy, made.id), ()).unwrap();
     assign(&world, policy, json!({"registryRef": "main"})).unwrap();
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn a_warning_publishes_and_raises_a_flag_for_each_broken_rule() {
         "clearedAt": null, "clearedBy": null,
     });
     assert_eq!(json!(flags[1]), expected);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -375,7 +378,7 @@ fn a_flag_is_cleared_once_and_listed_where_it_belongs() {
     assert_eq!(count(json!({"registryRef": main.id, "cleared": false})), 0);
     assert_eq!(count(json!({"registryRef": "other"})), 1);
     assert_eq!(count(json!({"registryRef": "never"})), 0);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -414,7 +417,7 @@ fn a_registry_that_goes_takes_assignments_and_flags_along() {
     assert_eq!(listed(&world, &world.owner, json!({})).len(), 5);
     publish(&world, &main, "x");
     assert_eq!(events(&world).len(), 10 + 1, "no flag after the registry was deleted");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

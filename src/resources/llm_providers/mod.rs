@@ -23,7 +23,7 @@ pub use chat::{Question, ask};
 
 /// LLM providers.
 pub const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<LlmProvider>()], jobs: &[], sweeps: &[] };
+    Resource { routes, tables: &[TableInfo::of::<LlmProvider>()], ..Resource::EMPTY };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

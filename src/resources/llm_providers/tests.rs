@@ -67,7 +67,7 @@ fn a_provider_shows_everything_but_its_key() {
     assert_eq!(json!(world.read(show, made.id, ()).unwrap()), expected);
     assert_eq!(key_of(&world, made.id).as_deref(), Some("sk-1"));
     assert!(!format!("{made:?}").contains("sk-1"));
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn there_is_one_default_at_most() {
     patch(&world, b, json!({"isDefault": true})).unwrap();
     world.write_as(&world.owner, remove, b, ()).unwrap();
     assert_eq!(defaults(), Vec::<String>::new());
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

@@ -1,14 +1,21 @@
-//! Notifications: the log of what happened and was told, and the ways there are to tell it
-//! (interface §4 and §6, contract §9). The entries themselves are the outbox's.
+//! Notifications: the log of events and deliveries, and the workflows that channels can have
+//! (interface §4 and §6, contract §9). The records themselves belong to the outbox.
 
 mod logs;
 mod workflows;
 
 use crate::api::{Resource, Route, op};
 use crate::auth::{CREDENTIAL, MEMBER};
+use crate::outbox::check_deliveries;
 
 /// Notifications.
-pub const RESOURCE: Resource = Resource { routes, tables: &[], jobs: &[], sweeps: &[logs::FORGET] };
+pub const RESOURCE: Resource = Resource {
+    routes,
+    sweeps: &[logs::FORGET],
+    checks: &[check_deliveries],
+    workflows: &[workflows::IN_APP],
+    ..Resource::EMPTY
+};
 
 fn routes() -> Vec<Route> {
     vec![

@@ -1,5 +1,8 @@
-//! Action workflows: the ways in which a channel can tell of an event, each with the configuration
-//! it needs (interface §1.15, contract §9).
+//! Action workflows: the ways in which a channel delivers events, each with the schema of its
+//! configuration (interface §1.15, contract §9).
+//!
+//! All of them are listed; those that deliver are values of [`Workflow`] in the entry of
+//! notifications.
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -7,11 +10,17 @@ use serde_json::{Value, json};
 
 use crate::api::Req;
 use crate::base::{Email, HttpUrl, Id, Json, JsonMap, Result};
-use crate::outbox::EventType;
+use crate::outbox::{Effect, EventType, Workflow};
 use crate::store::{Page, View};
 
-/// A mail goes to at most 50 addresses: a channel tells a few people, it is no mailing list.
+/// A mail goes to at most 50 addresses: a channel notifies a few people and is no mailing list.
 const MAX_RECIPIENTS: usize = 50;
+
+/// Delivers into the log, where an event is anyway.
+pub const IN_APP: Workflow = Workflow {
+    key: WorkflowKey::InApp.name(),
+    effect: |_, _| Ok(Effect::Rows(Box::new(|_| Ok(())))),
+};
 
 /// The names of the workflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -58,7 +67,7 @@ pub struct ActionWorkflow {
 }
 
 impl WorkflowKey {
-    fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             WorkflowKey::InApp => "in_app",
             WorkflowKey::Webhook => "webhook",
@@ -69,14 +78,14 @@ impl WorkflowKey {
         }
     }
 
-    /// What a channel's `config` must be.
+    /// The JSON Schema of a channel's `config`.
     fn config_schema(self) -> Value {
         let url = schema_of::<HttpUrl>();
         let id = schema_of::<Id<()>>();
         match self {
             WorkflowKey::InApp => object(json!({}), json!([])),
             WorkflowKey::Webhook => {
-                // One is made if none is given.
+                // Generated if absent.
                 let secret = json!({
                     "type": ["string", "null"],
                     "pattern": "^whsec_[A-Za-z0-9+/]+={0,2}$",
@@ -105,7 +114,7 @@ impl WorkflowKey {
     }
 }
 
-/// Fields that nobody knows are let through, as everywhere (contract §1, "Unknown fields").
+/// A schema that lets unknown fields through, as everywhere (contract §1, "Unknown fields").
 fn object(properties: Value, required: Value) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -4,11 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sessions::{attempt, session_of, still_fits};
-use crate::api::{Empty, Input, Output, Req, ResourceRef, Route, Work, op};
+use crate::api::{Empty, Input, Output, Req, Resource, ResourceRef, Route, Work, op};
 use crate::auth::passwords::{Hashed, Hashing, Password};
 use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};
 use crate::base::{Email, Error, Field, HttpUrl, Id, Issue, Name, Result, Time};
 use crate::store::{Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
 

@@ -6,10 +6,13 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{self, Id, Result, Time};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Tx, View};
+use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Domain>()], ..Resource::EMPTY };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -118,7 +121,6 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RESOURCE;
     use super::*;
     use crate::base::Kind;
     use crate::resources::testing::World;
@@ -145,6 +147,6 @@ mod tests {
         world.write(remove, made.id, ()).unwrap();
         assert_eq!(world.write(remove, made.id, ()).err().unwrap().kind(), Kind::NotFound);
         assert!(world.write(create, (), new("bücher.example")).is_ok());
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 }

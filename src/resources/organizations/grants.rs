@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     ADMIN, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, MEMBER, Membership,
     ResourceType, User,
@@ -14,6 +14,8 @@ use crate::auth::{
 use crate::base::{Error, Id, Kind, List, Result};
 use crate::resources::{environments, registries};
 use crate::store::{Order, Page, Source, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// A bulk is written in one transaction; a thousand is what fits with room to spare.
 const MAX_BULK: usize = 1000;
@@ -176,7 +178,6 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::api::Who;
-    use crate::auth;
     use crate::resources::environments::tests::make;
     use crate::resources::testing::World;
     use crate::store::Record;
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(listed(&world, filter), [a]);
         assert_eq!(listed(&world, json!({"resourceType": "environment", "userId": ben})), [c]);
         assert_eq!(listed(&world, json!({"userId": "nobody"})), []);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::members::must_manage;
 use super::sessions::{self, SessionInfo};
 use super::{TokenHash, hash_of, new_token};
-use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, Work, op};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, Work, op};
 use crate::auth::passwords::{Hashed, Hashing, Password};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, Membership, Organization, Role, SESSION_ADMIN, Session,
@@ -19,8 +19,12 @@ use crate::auth::{
 };
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Org, Page, Record, Reference, Source, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Org, Page, Record, Reference, Source, TableInfo, Tx,
+    View,
 };
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Invitation>()], ..Resource::EMPTY };
 
 /// An invitation is good for a week: whoever was away gets to it.
 const GOOD_SECS: i64 = 7 * 24 * 3600;
@@ -280,11 +284,11 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::forget_ended;
     use super::super::tests::{hashing, identity_of, session, signed_in, with_password};
-    use super::super::{RESOURCE, forget_ended};
     use super::*;
     use crate::api::Who;
-    use crate::auth::{self, Caller};
+    use crate::auth::Caller;
     use crate::base::Kind;
     use crate::resources::testing::World;
     use serde_json::json;
@@ -324,8 +328,8 @@ mod tests {
         assert_eq!((membership.role, membership.email_verified), (Role::Member, false));
         let again = accept_as(&world, &Who::Anyone, &made.token).err().unwrap();
         assert_eq!(again.kind(), Kind::NotFound);
-        world.assert_sound(RESOURCE.tables);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
+        world.assert_sound();
     }
 
     #[test]
@@ -375,7 +379,7 @@ mod tests {
         assert!(accept_as(&world, &Who::Anyone, &new.token).is_ok());
         let member = invite_as(&world, &world.owner, "cy@acme.test", Role::Member).err().unwrap();
         assert_eq!((member.kind(), member.code()), (Kind::Conflict, "already_member"));
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]

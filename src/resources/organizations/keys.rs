@@ -7,14 +7,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     ApiKey, KEYS_BY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, SESSION_MEMBER, User, key_hash,
     key_text,
 };
 use crate::base::{Error, Id, Int, Name, Result, Time};
-use crate::outbox::{EventType, Settings, Sweep, Swept, due, publish};
+use crate::outbox::{About, EventType, Settings, Sweep, Swept, due, publish};
 use crate::store::{Order, Org, Page, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    sweeps: &[ANNOUNCE_ENDS],
+    events: &[EventType::ApiKeyExpiring, EventType::ApiKeyExpired],
+    ..Resource::EMPTY
+};
 
 /// A key's end is announced a week before, so that there is time to replace it.
 const NOTICE_SECS: i64 = 7 * 24 * 3600;
@@ -213,11 +220,12 @@ fn announce(tx: &mut Tx, key: &ApiKey) -> Result<()> {
         "userId": key.user,
         "expiresAt": end,
     });
+    let about = About::resource("api_key", key.id);
     if end <= tx.now() {
-        publish(tx, EventType::ApiKeyExpired, payload)?;
+        publish(tx, EventType::ApiKeyExpired, about, payload)?;
         return tx.remove(key);
     }
-    publish(tx, EventType::ApiKeyExpiring, payload)?;
+    publish(tx, EventType::ApiKeyExpiring, about, payload)?;
     tx.replace(key, &ApiKey { next_notice_at: Some(end), ..key.clone() })
 }
 
@@ -236,9 +244,9 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::api::Who;
-    use crate::auth::{self, Gatekeeper, RawCredential, Tokens};
+    use crate::auth::{Gatekeeper, RawCredential, Tokens};
     use crate::base::Kind;
-    use crate::outbox::LogEntry;
+    use crate::outbox::Event;
     use crate::resources::testing::World;
     use crate::store::{ACCESS, Source};
     use serde_json::Value;
@@ -262,7 +270,7 @@ mod tests {
     fn sweep(world: &World) -> Vec<EventType> {
         let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
         world.store.write_now(Id::NOTHING, move |tx| announce_ends(tx, &settings)).unwrap();
-        let log = |view: &View| view.all::<LogEntry>(Source::TABLE, &());
+        let log = |view: &View| view.all::<Event>(Source::TABLE, &());
         let entries = world.store.read_now(world.org, log).unwrap();
         entries.into_iter().map(|entry| entry.event_type).collect()
     }
@@ -283,7 +291,7 @@ mod tests {
         assert!(!works(&world, &made));
         let again = world.write(revoke, made.about.id, ()).err().unwrap();
         assert_eq!(again.kind(), Kind::NotFound);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]
@@ -345,7 +353,7 @@ mod tests {
         assert_eq!(gone.kind(), Kind::NotFound);
         assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
         assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]
@@ -368,7 +376,7 @@ mod tests {
         assert!(make(&world, &world.owner, json!({"name": "ci"})).is_ok());
         world.write_as(&world.member, revoke, made.about.id, ()).unwrap();
         assert!(make(&world, &world.member, json!({"name": "ci"})).is_ok());
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]

@@ -6,10 +6,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Output, Removed, Req, Route, op};
+use crate::api::{Input, Output, Removed, Req, Resource, Route, op};
 use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::store::{Order, Page, Step, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -150,7 +152,7 @@ mod tests {
     use super::super::keys;
     use super::*;
     use crate::api::Who;
-    use crate::auth::{self, ApiKey, Grant, KEYS_BY_ORG, ResourceType};
+    use crate::auth::{ApiKey, Grant, KEYS_BY_ORG, ResourceType};
     use crate::base::Kind;
     use crate::resources::environments;
     use crate::resources::testing::World;
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(make(&world, ada, ada, Role::Member).unwrap(), Role::Member);
         let ben = &now(&world, ben);
         assert_eq!(refusal(make(&world, ben, ben, Role::Member)), LAST);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]
@@ -286,7 +288,7 @@ mod tests {
         };
         assert_eq!(left(world.org), [ada]);
         assert_eq!(left(other), [ben]);
-        world.assert_sound(auth::TABLES);
+        world.assert_sound();
     }
 
     #[test]

@@ -22,43 +22,30 @@ pub use founding::{Founded, Founding, any_user, found, new_setup_token};
 pub use keys::note_uses;
 pub use own::all;
 
-use crate::api::{Resource, Route};
+use crate::api::Resource;
 use crate::auth::{KNOWN_BY_TIME, KNOWN_SECS, KnownAddress, SESSIONS_BY_END, Session};
 use crate::base::Result;
 use crate::outbox::{Settings, Sweep, Swept, remove_due};
-use crate::store::{TableInfo, Tx};
+use crate::store::Tx;
 
-use founding::SetupToken;
 use invitations::Invitation;
 
 /// Organizations and the people in them.
 pub const RESOURCE: Resource = Resource {
-    routes,
-    tables: &[
-        TableInfo::of::<SetupToken>(),
-        TableInfo::of::<Invitation>(),
-        TableInfo::of::<Domain>(),
+    sweeps: &[FORGET_ENDED],
+    children: &[
+        &founding::RESOURCE,
+        &sessions::RESOURCE,
+        &accounts::RESOURCE,
+        &own::RESOURCE,
+        &members::RESOURCE,
+        &invitations::RESOURCE,
+        &keys::RESOURCE,
+        &grants::RESOURCE,
+        &domains::RESOURCE,
     ],
-    jobs: &[],
-    sweeps: &[keys::ANNOUNCE_ENDS, FORGET_ENDED],
+    ..Resource::EMPTY
 };
-
-fn routes() -> Vec<Route> {
-    [
-        founding::routes(),
-        sessions::routes(),
-        accounts::routes(),
-        own::routes(),
-        members::routes(),
-        invitations::routes(),
-        keys::routes(),
-        grants::routes(),
-        domains::routes(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
 
 // ── Secrets ──────────────────────────────────────────────────────────────────
 

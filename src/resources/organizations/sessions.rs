@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::accounts::UserInfo;
-use crate::api::{Empty, Input, Output, Req, Route, Work, op};
+use crate::api::{Empty, Input, Output, Req, Resource, Route, Work, op};
 use crate::auth::passwords::{Hashed, Hashing};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, KNOWN_SECS, KnownAddress, Membership, Organization,
@@ -17,6 +17,8 @@ use crate::auth::{
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
 use crate::store::{Source, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers see ─────────────────────────────────────────────────────────
 
@@ -293,6 +295,6 @@ mod tests {
         assert!(identity_of(&world.store, &new.token).is_ok());
         world.pass_secs(KNOWN_SECS);
         assert_eq!(sweep(&world), (0, 0));
-        world.assert_sound(crate::auth::TABLES);
+        world.assert_sound();
     }
 }

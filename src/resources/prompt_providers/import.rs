@@ -9,16 +9,26 @@ use serde_json::{Value, json};
 
 use super::external::{Found, Lookup};
 use super::{PromptProvider, TOTAL_SECS};
-use crate::api::{Calls, Input, Outcome, Output, Req, Route, op};
+use crate::api::{Calls, Input, Outcome, Output, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Kind, List, Prompt, Result, Selector, Text, Version,
 };
-use crate::outbox::{self, EventType};
+use crate::outbox::{self, About, EventType};
 use crate::resources::artifacts::{self, ArtifactId, Publication};
 use crate::resources::governance;
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes: || vec![route()],
+    events: &[
+        EventType::AgentImportComplete,
+        EventType::AgentImportPartial,
+        EventType::AgentImportError,
+    ],
+    ..Resource::EMPTY
+};
 
 /// As many as are fetched within the time there is, and published in one transaction.
 const MAX_PROMPTS: usize = 100;
@@ -234,7 +244,8 @@ fn tell(
         "registryId": registry.id, "registryRef": registry.reference,
         "imported": done.imported, "failed": failed,
     });
-    outbox::publish(tx, event, payload)
+    let about = About::resource("prompt_provider", provider.id).guarded_by("registry", registry.id);
+    outbox::publish(tx, event, about, payload)
 }
 
 // ── Route ────────────────────────────────────────────────────────────────────

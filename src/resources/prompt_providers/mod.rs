@@ -33,8 +33,12 @@ use external::{ExternalPrompt, Found, Lookup};
 use server::{Server, TOTAL_SECS};
 
 /// Prompt providers.
-pub const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<PromptProvider>()], jobs: &[], sweeps: &[] };
+pub const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<PromptProvider>()],
+    children: &[&import::RESOURCE],
+    ..Resource::EMPTY
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -282,7 +286,6 @@ fn routes() -> Vec<Route> {
             op::list_calling(TOTAL_SECS, list_prompts),
         )
         .about("Fetch the prompts of a prompt provider, as they are there now"),
-        import::route(),
     ]
 }
 

@@ -99,7 +99,7 @@ fn credentials_are_kept_sealed_and_never_answered() {
     }
     let none = make(&world, "http", Value::Null);
     assert_eq!(authorization(&world, &none), None);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

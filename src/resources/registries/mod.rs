@@ -22,7 +22,7 @@ use crate::auth::{
     SESSION_ADMIN, grants_for, visible_page,
 };
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Slug, Time};
-use crate::outbox::{EventType, publish};
+use crate::outbox::{About, EventType, publish};
 use crate::store::{
     ACCESS, AnyIndex, AnyReference, Index, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
@@ -35,8 +35,8 @@ pub use locate::{BY_PATH, BY_REFERENCE};
 pub const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<Restricted<Registry>>(), TableInfo::of::<RegistryPlace>()],
-    jobs: &[],
-    sweeps: &[],
+    events: &[EventType::RegistryDeleted],
+    ..Resource::EMPTY
 };
 
 /// An organization has at most 1,000 registries: far more than teams, and few enough that whatever
@@ -319,8 +319,9 @@ pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
         "name": registry.name,
     });
     let id = registry.id;
+    let about = About::resource("registry", id).guarded_by("registry", id);
     tx.remove(&Restricted::new(registry))?;
-    publish(tx, EventType::RegistryDeleted, payload)?;
+    publish(tx, EventType::RegistryDeleted, about, payload)?;
     Ok(Removed::new(id))
 }
 

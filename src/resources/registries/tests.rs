@@ -116,7 +116,7 @@ fn slugs_are_unique_and_two_of_them_are_reserved() {
     for slug in RESERVED {
         assert_eq!(make(&world, slug, json!({})).unwrap_err().issues()[0].path, "slug");
     }
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

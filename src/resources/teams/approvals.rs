@@ -12,14 +12,17 @@ use super::team::{Team, fetch_team, must_exist};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, SESSION_MEMBER, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
-use crate::outbox::{EventType, publish};
+use crate::outbox::{About, EventType, publish};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
 
-/// Approvals.
-pub const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<TeamApproval>()], jobs: &[], sweeps: &[] };
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<TeamApproval>()],
+    events: &[EventType::TeamApprovalRequested, EventType::TeamApprovalDecided],
+    ..Resource::EMPTY
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -177,7 +180,8 @@ fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Result<TeamAppro
     };
     tx.insert(&approval)?;
     let told = told(&tx.view(), &team, &approval)?;
-    publish(tx, EventType::TeamApprovalRequested, told)?;
+    let about = About::resource("team_approval", approval.id);
+    publish(tx, EventType::TeamApprovalRequested, about, told)?;
     Ok(approval)
 }
 
@@ -206,7 +210,8 @@ fn decide(
     };
     tx.replace(&pending, &decided)?;
     let told = told(&tx.view(), &team, &decided)?;
-    publish(tx, EventType::TeamApprovalDecided, told)?;
+    let about = About::resource("team_approval", decided.id);
+    publish(tx, EventType::TeamApprovalDecided, about, told)?;
     Ok(decided)
 }
 
@@ -281,7 +286,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&page.items).unwrap(), json!([expected]));
         let asked_and_decided = [EventType::TeamApprovalRequested, EventType::TeamApprovalDecided];
         assert_eq!(told(&world)[1..], asked_and_decided);
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]

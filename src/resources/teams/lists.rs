@@ -134,7 +134,8 @@ mod tests {
             });
             all.push(made.unwrap());
         }
-        world.assert_sound(&[TableInfo::of::<Thing>()]);
+        let findings = world.store.check(&[TableInfo::of::<Thing>()]).unwrap();
+        assert_eq!(findings.messages, Vec::<String>::new());
         for kinds in [vec![], vec![1], vec![0, 2], vec![2, 1, 0]] {
             let named = |thing: &&Thing| {
                 thing.team == team

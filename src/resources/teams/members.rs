@@ -7,14 +7,25 @@ use serde_json::json;
 
 use super::team::{Team, fetch_team, must_exist};
 use super::wakes;
-use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Field, HttpUrl, Id, List, Name, Result, Sealed, Skill, StableKey, Time};
-use crate::outbox::{EventType, publish};
+use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Member>()],
+    events: &[
+        EventType::TeamAgentHired,
+        EventType::TeamAgentSkillsGranted,
+        EventType::TeamAgentTerminated,
+    ],
+    ..Resource::EMPTY
 };
 
 /// Contract §1, "Text".
@@ -313,7 +324,7 @@ fn tell(
         "role": member.role,
         "skills": skills,
     });
-    publish(tx, event, payload)
+    publish(tx, event, About::resource("team_agent", member.id), payload)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -17,9 +17,8 @@ use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
-/// Memories.
-pub const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<Memory>()], jobs: &[], sweeps: &[FORGET] };
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Memory>()], sweeps: &[FORGET], ..Resource::EMPTY };
 
 /// At most 50 tags (contract §1, "Text").
 const MAX_TAGS: usize = 50;
@@ -251,7 +250,7 @@ mod tests {
             assert!(is_404(remember(&world, ann, again)));
         }
         assert_eq!(recall(&world, ann, json!({})), ["three"]);
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]
@@ -323,7 +322,7 @@ mod tests {
             world.store.read_now(world.org, get).unwrap().is_some()
         };
         assert_eq!([old, new, newest].map(there), [false, true, true]);
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]
@@ -343,7 +342,7 @@ mod tests {
         assert_eq!((all(), recall(&world, bob, json!({})).len()), (3, 3));
         world.write(super::super::team::remove, ann.0, ()).unwrap();
         assert_eq!(all(), 0);
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]

@@ -12,12 +12,20 @@ use super::members::{self, Member, fetch_member};
 use super::tasks::{self, Claim, Task, fetch_if_named, fetch_task};
 use super::team::{Team, fetch_team, must_exist};
 use super::wakes::{self, Cause};
-use crate::api::{Input, Output, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, Issue, Result, Time, Title};
-use crate::outbox::{EventType, publish};
+use crate::outbox::{About, EventType, publish};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, TableInfo,
+    Tx, View,
+};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Message>()],
+    events: &[EventType::TeamMessageReceived],
+    ..Resource::EMPTY
 };
 
 // ── Record ───────────────────────────────────────────────────────────────────
@@ -288,7 +296,8 @@ fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) -> Result<M
         "taskId": message.task_id,
         "subject": message.subject,
     });
-    publish(tx, EventType::TeamMessageReceived, payload)?;
+    let about = About::resource("message", message.id);
+    publish(tx, EventType::TeamMessageReceived, about, payload)?;
     Ok(message)
 }
 

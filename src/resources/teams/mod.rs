@@ -4,49 +4,38 @@
 //! asks for it first: nothing of a team that was deleted can be reached, though removing what it had
 //! takes a while.
 
-pub mod approvals;
+mod approvals;
 mod lists;
 mod members;
-pub mod memories;
+mod memories;
 mod messages;
-pub mod runs;
+mod runs;
 mod tasks;
 mod team;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-pub mod timeline;
+mod timeline;
 mod wakes;
 
-use crate::api::{Resource, Route};
-use crate::store::TableInfo;
-
-pub use wakes::dropped_wakes;
+use crate::api::Resource;
 
 /// Everything about teams.
 pub const RESOURCE: Resource = Resource {
-    routes,
-    tables: &[
-        TableInfo::of::<team::Team>(),
-        TableInfo::of::<team::Spending>(),
-        TableInfo::of::<members::Member>(),
-        TableInfo::of::<tasks::Task>(),
-        TableInfo::of::<tasks::Counter>(),
-        TableInfo::of::<messages::Message>(),
-        TableInfo::of::<wakes::Wake>(),
-        TableInfo::of::<wakes::Dropped>(),
+    children: &[
+        &team::RESOURCE,
+        &members::RESOURCE,
+        &tasks::RESOURCE,
+        &messages::RESOURCE,
+        &wakes::RESOURCE,
+        &memories::RESOURCE,
+        &runs::RESOURCE,
+        &approvals::RESOURCE,
+        &timeline::RESOURCE,
     ],
-    jobs: wakes::JOBS,
-    sweeps: &[],
+    ..Resource::EMPTY
 };
 
 /// An outside agent that writes to a team; what the exchange calls a peer.
 pub enum Peer {}
-
-fn routes() -> Vec<Route> {
-    [team::routes(), members::routes(), tasks::routes(), messages::routes(), wakes::routes()]
-        .into_iter()
-        .flatten()
-        .collect()
-}

@@ -12,14 +12,17 @@ use super::team::{Spending, Team, fetch_team, must_exist};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Description, Id, Result, Time, Usd};
-use crate::outbox::{EventType, publish};
+use crate::outbox::{About, EventType, publish};
 use crate::store::{
     AnyReference, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
 
-/// Runs.
-pub const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<Run>()], jobs: &[], sweeps: &[] };
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Run>()],
+    events: &[EventType::TeamRunFailed, EventType::TeamBudgetExhausted],
+    ..Resource::EMPTY
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -138,7 +141,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run>
             "agentName": members::name(&tx.view(), &member)?,
             "runId": run.id, "taskId": run.task_id,
         });
-        publish(tx, EventType::TeamRunFailed, payload)?;
+        publish(tx, EventType::TeamRunFailed, About::resource("run", run.id), payload)?;
     }
     if let Some(cost_usd) = run.cost_usd {
         spend(tx, &team, cost_usd)?;
@@ -160,7 +163,8 @@ fn spend(tx: &mut Tx, team: &Team, cost_usd: f64) -> Result<()> {
             "teamId": team.id, "teamName": team.name,
             "monthlyUsd": budget, "spentUsd": spending.spent_usd,
         });
-        publish(tx, EventType::TeamBudgetExhausted, payload)?;
+        let about = About::resource("team", team.id);
+        publish(tx, EventType::TeamBudgetExhausted, about, payload)?;
     }
     tx.put(&spending)
 }
@@ -189,7 +193,7 @@ mod tests {
 
     use super::*;
     use crate::base::Kind;
-    use crate::outbox::LogEntry;
+    use crate::outbox::Event;
     use crate::resources::teams::testing::{self, events, hire, task, team};
     use crate::resources::testing::World;
 
@@ -204,7 +208,7 @@ mod tests {
         world.write(create, agent, World::input(input)?)
     }
 
-    fn told(world: &World, event_type: EventType) -> Vec<LogEntry> {
+    fn told(world: &World, event_type: EventType) -> Vec<Event> {
         events(world).into_iter().filter(|entry| entry.event_type == event_type).collect()
     }
 

@@ -8,11 +8,17 @@ use super::lists::merged;
 use super::members::{Member, fetch_member, scrum_master};
 use super::team::{Team, must_exist};
 use super::wakes::{self, Cause};
-use crate::api::{Input, Output, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Error, Field, Id, Int, Result, Text, Time, Title};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Task>(), TableInfo::of::<Counter>()],
+    ..Resource::EMPTY
 };
 
 /// What a task has when nobody says.

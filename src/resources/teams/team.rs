@@ -4,11 +4,17 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Output, Removed, Req, ResourceRef, Route, op};
+use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Error, Field, Id, Name, Result, Slug, Time, Usd};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Team>(), TableInfo::of::<Spending>()],
+    ..Resource::EMPTY
 };
 
 // ── Records ──────────────────────────────────────────────────────────────────
@@ -238,7 +244,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::resources::teams::RESOURCE;
     use crate::resources::teams::testing::code;
     use crate::resources::testing::World;
 
@@ -260,7 +265,7 @@ mod tests {
         world.write_as(&eve, create, (), World::input(body.clone()).unwrap()).unwrap();
         world.write(remove, made.id, ()).unwrap();
         make(&world, body).unwrap();
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::team::Team;
 use super::wakes::{self, Wake};
 use crate::api::{Input, Req};
 use crate::base::{Id, Name, Result, Slug, StableKey};
-use crate::outbox::{EventType, LogEntry};
+use crate::outbox::{Event, EventType};
 use crate::resources::agents::Agent;
 use crate::resources::testing::{World, parts};
 use crate::store::{Source, Tx};
@@ -108,13 +108,13 @@ pub fn take(world: &World, team: Id<Team>, agent: Id<Member>) -> Vec<Wake> {
 }
 
 /// What happened, oldest first.
-pub fn events(world: &World) -> Vec<LogEntry> {
+pub fn events(world: &World) -> Vec<Event> {
     world.store.read_now(world.org, |view| view.all(Source::TABLE, &())).unwrap()
 }
 
 /// The types of what happened, oldest first.
 pub fn told(world: &World) -> Vec<EventType> {
-    events(world).into_iter().map(|entry| entry.event_type).collect()
+    events(world).into_iter().map(|event| event.event_type).collect()
 }
 
 /// The code of a refusal.

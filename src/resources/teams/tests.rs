@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::testing::{agent, hire, message, repeat, task, team};
-use super::{RESOURCE, members, messages, tasks, team as teams, wakes};
+use super::{members, messages, tasks, team as teams, wakes};
 use crate::resources::agents;
 use crate::resources::testing::World;
 use crate::store::{MAX_DEFERRED_CHANGES, PendingRemoval, Record, Source, View};
@@ -49,10 +49,10 @@ fn a_deleted_team_takes_everything_along_and_leaves_other_teams_alone() {
 
     world.write(teams::remove, crew, ()).unwrap();
     assert!(rows(&world)[7] > 0, "it is more than one transaction removes");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
     assert!(world.complete_removals() > 1, "the rest is more than one step removes");
     assert_eq!(rows(&world), [1, 1, 1, 1, 1, 2, 0, 0]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_deleted_teams_agents_are_free_at_once() {
     world.write(teams::remove, crew, ()).unwrap();
     assert_eq!(count::<members::Member>(&world), 1, "it is not removed yet");
     delete("ann").unwrap();
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
     world.complete_removals();
     assert_eq!(rows(&world), [0; 8]);
 }
@@ -100,7 +100,7 @@ fn what_a_removed_agent_leaves_goes_though_it_be_much() {
     repeat(&world, tasks::create, crew, new, many);
     world.write(members::remove, (crew, ann), ()).unwrap();
     assert_eq!(count::<PendingRemoval>(&world), 1);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
     world.complete_removals();
     assert_eq!(rows(&world), [1, 1, many, 1, 1, 1, 0, 0]);
     let view = |view: &View| view.all(Source::<tasks::Task>::TABLE, &());
@@ -109,7 +109,7 @@ fn what_a_removed_agent_leaves_goes_though_it_be_much() {
     let wakes = |view: &View| view.all(Source::<wakes::Wake>::TABLE, &());
     let left = world.store.read_now(world.org, wakes).unwrap();
     assert_eq!(left[0].message_id, Some(other.id));
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

@@ -11,14 +11,23 @@ use super::team::{Team, fetch_team, must_exist};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Id, Result, Text, Time, Title};
-use crate::outbox::{EventType, publish};
+use crate::outbox::{About, EventType, publish};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
 
-/// The timeline.
-pub const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<TimelineEntry>()], jobs: &[], sweeps: &[] };
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<TimelineEntry>()],
+    events: &[
+        EventType::TeamTimelineMilestone,
+        EventType::TeamTimelineProgressUpdate,
+        EventType::TeamTimelineGoalUpdate,
+        EventType::TeamTimelineBlockerDigest,
+        EventType::TeamTimelineSummary,
+    ],
+    ..Resource::EMPTY
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -168,7 +177,8 @@ fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<Timeline
         "entryId": entry.id, "title": entry.title,
         "agentId": entry.agent_id, "agentName": agent_name,
     });
-    publish(tx, entry.kind.event_type(), payload)?;
+    let about = About::resource("timeline_entry", entry.id);
+    publish(tx, entry.kind.event_type(), about, payload)?;
     Ok(entry)
 }
 
@@ -222,7 +232,7 @@ mod tests {
         }
         let all = world.read(list, other, TimelineFilter::default()).unwrap().items;
         assert!(all.iter().map(|entry| &*entry.title).eq(KINDS.into_iter().rev()));
-        world.assert_sound(RESOURCE.tables);
+        world.assert_sound();
     }
 
     #[test]

@@ -34,8 +34,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<ToolVersion>(),
         TableInfo::of::<variables::ToolVariable>(),
     ],
-    jobs: &[],
-    sweeps: &[],
+    ..Resource::EMPTY
 };
 
 // ── Record ───────────────────────────────────────────────────────────────────

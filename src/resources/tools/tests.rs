@@ -102,7 +102,7 @@ fn a_version_row_holds_what_the_tool_last_was_under_that_number() {
     }
     assert_eq!(versions_of(&world, id), expected);
     assert_eq!(world.read(show, id, ()).unwrap().name.as_str(), "e");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn named_environments_use_the_resulting_version() {
 
     world.write(remove, id, ()).unwrap();
     assert_eq!((used_in(&world, one), used_in(&world, two)), (json!({}), json!({})));
-    world.assert_sound(environments::RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -227,5 +227,5 @@ fn deleting_a_tool_deletes_its_versions_however_many() {
     assert_eq!(world.store.read_now(world.org, left).unwrap().len(), 1);
     assert_eq!(versions_of(&world, other).len(), 1);
     assert_eq!(world.write(remove, id, ()).unwrap_err().kind(), Kind::NotFound);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }

@@ -53,7 +53,7 @@ fn a_draft_is_saved_anew_under_its_version() {
     assert_eq!(outstanding(&world, "p"), ["0.9.0", "1.0.0"], "the newest first");
     assert_eq!(outstanding(&world, "never"), [""; 0]);
     assert_eq!(outstanding(&world, "no name"), [""; 0]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn publishing_a_draft_retires_it_once() {
     assert_eq!(publish_it(&world, made.id, json!({})).unwrap_err().kind(), Kind::NotFound);
     let error = draft(&world, "p", "01.0.0", "x", json!({})).unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Conflict, "version_published"));
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -119,5 +119,5 @@ fn a_draft_is_found_under_its_own_name_type_and_registry_until_it_is_deleted() {
     // Its version is free again; the deleted draft is kept, unseen.
     assert!(draft(&world, "p", "1.0.0", "y", json!({})).unwrap().id != made.id);
     assert_eq!(rows(&world)[5], 2);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }

@@ -99,7 +99,7 @@ fn a_look_into_the_index_finds_what_going_through_all_versions_would() {
             assert_eq!(found, expected, "{range} {model:?}");
         }
     }
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_label_stands_on_one_version_until_it_is_moved_or_taken_off() {
     }
     assert_eq!(found(&world, Some("production"), None), None);
     assert_eq!(artifacts(&world, None)[0]["labels"], json!({}));
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn the_newest_of_what_is_left_is_the_latest_and_an_artifact_goes_with_its_last_v
         assert_eq!(latest(), left.map(|left| json!(left)));
     }
     assert_eq!(rows(&world), [0; 6]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
     prompt(&world, "p", "1.0.0", "again");
 }
 
@@ -82,7 +82,7 @@ fn a_registry_takes_along_what_lies_in_it_and_leaves_others_alone() {
     assert_eq!(rows(&world), [2, 2, 2, 1, 2, 1]);
     assert_eq!(world.complete_removals(), 0, "it was little");
     assert_eq!(remove(&world, "main").unwrap_err().kind(), Kind::NotFound);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -95,11 +95,11 @@ fn a_large_registry_is_gone_at_once_and_cleared_in_steps() {
         prompt(&world, "p", &format!("1.{n}.0"), &variables(n * 100));
     }
     remove(&world, "main").unwrap();
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
     assert!(content(&world, about("prompt", "p", json!({}))).is_err());
     assert!(world.complete_removals() > 2);
     assert_eq!(rows(&world), [0; 6]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -113,5 +113,5 @@ fn long_texts_count_for_several_rows_of_a_step() {
     remove(&world, "main").unwrap();
     assert!(world.complete_removals() > 1);
     assert_eq!(rows(&world), [0; 6]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }

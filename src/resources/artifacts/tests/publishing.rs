@@ -3,7 +3,7 @@
 use super::super::publishing::compile;
 use super::*;
 use crate::base::{Kind, canonical};
-use crate::outbox::{BY_TYPE, EventType, LogEntry};
+use crate::outbox::{EVENTS_BY_TYPE, Event, EventType};
 use crate::store::Order;
 
 /// The messages about the source of a 400.
@@ -65,7 +65,7 @@ fn a_version_is_published_once_for_each_model() {
     assert_eq!(publish(&world, new).unwrap_err().code(), "version_exists");
     promptlet(&world, "p", "1.0.0", "x");
     assert_eq!(rows(&world), [2, 3, 3, 0, 0, 0]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -162,9 +162,12 @@ fn what_was_published_is_told() {
     registry(&world, "main");
     prompt(&world, "p", "1.0.0", "x");
     let told = |event_type: EventType| {
-        let first = |view: &View| view.first(&BY_TYPE, &(event_type as u8), Order::Descending);
-        let entry: LogEntry = world.store.read_now(world.org, first).unwrap().unwrap();
-        entry.payload.0
+        let first =
+            |view: &View| view.first(&EVENTS_BY_TYPE, &(event_type as u8), Order::Descending);
+        let event: Event = world.store.read_now(world.org, first).unwrap().unwrap();
+        assert_eq!(event.about.resource.kind, "artifact_version");
+        assert_eq!(event.about.guarded_by.unwrap().kind, "registry");
+        event.payload.0
     };
     let payload = told(EventType::RegistryArtifactPublished);
     assert_eq!((&payload["name"], &payload["version"]), (&json!("p"), &json!("1.0.0")));
@@ -195,7 +198,7 @@ fn a_version_holds_no_more_than_can_be_deleted_at_once() {
     assert_eq!(rows(&world), [1, 5, 5, 0, 5000, 0]);
     delete(&world, "prompt", "p", "1.0.0").unwrap();
     assert_eq!(rows(&world), [0; 6]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn what_imports_a_promptlet_is_known_by_its_version() {
         assert_eq!(error.kind(), Kind::NotFound, "{nothing}");
     }
     assert_eq!(dependents_of(&world, "nothing", None).unwrap_err().kind(), Kind::NotFound);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn what_a_promptlet_mentions_counts_for_it_and_for_whatever_imports_it() {
     assert_eq!(uses(&world, "B"), ["p 1.1.0 latest"]);
     delete(&world, "prompt", "p", "1.1.0").unwrap();
     assert_eq!(uses(&world, "B"), [""; 0]);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_clone_takes_all_models_along_and_is_compiled_where_it_goes() {
     let error = clone("1.0.0", json!({"registryRef": "acme/empty"})).unwrap_err();
     assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "source"));
     assert_eq!(rows(&world), before);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 /// Every edge and every use, as the tables have them and as all versions together say.
@@ -271,5 +271,5 @@ fn what_is_kept_of_uses_is_what_going_through_all_versions_would_find() {
         assert_eq!(known, found);
     }
     assert!(published > 50 && deleted > 20, "{published} {deleted}");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::*;
 use crate::outbox::EventType::{TeamAgentHired, TeamAgentSkillsGranted, TeamAgentTerminated};
-use crate::resources::teams::RESOURCE;
 use crate::resources::teams::testing::{agent, code, events, hire, team, told};
 use crate::resources::testing::World;
 
@@ -35,7 +34,7 @@ fn an_agent_is_in_a_team_once_and_a_team_has_one_scrum_master() {
     assert_eq!(code(promoted), "scrum_master_taken");
     assert_eq!(code(try_hire(&world, crew, as_role("nobody", "member"))), "not_found");
     try_hire(&world, other, as_role("ann", "scrum_master")).unwrap();
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -49,7 +48,7 @@ fn a_place_that_became_free_can_be_taken() {
     world.write(remove, (crew, bob), ()).unwrap();
     let body = json!({"stableKey": "bob", "role": "scrum_master"});
     assert_ne!(try_hire(&world, crew, body).unwrap().agent.id, bob);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

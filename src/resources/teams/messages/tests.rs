@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::resources::teams::RESOURCE;
 use crate::resources::teams::testing::{
     code, events, hire, hire_scrum_master, message, take, task, team, told,
 };
@@ -56,7 +55,7 @@ fn direct_mail_has_every_field_and_wakes_its_recipient_alone() {
     assert_eq!(wake.task_id, Some(bobs.id));
     assert!(woken(&world, crew, bob).is_empty());
     assert_eq!(told(&world).len(), 2, "nothing but that two were hired");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -163,7 +162,7 @@ fn a_human_reads_human_mail_once_and_agents_mail_stays_as_it_is() {
     assert_eq!(world.read(show, (crew, to_ann.id), ()).unwrap(), to_ann);
     assert_eq!(code(consume_as(&world, &to_humans, ann)), "not_found");
     assert_eq!(code(world.write(open, (crew, Id::NOTHING), ())), "not_found");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -251,7 +250,7 @@ fn every_filter_gives_the_messages_it_names_newest_first() {
         }
     }
     assert!(found > 100, "the filters found something");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::resources::teams::members;
 use crate::resources::teams::testing::{code, hire, hire_scrum_master, take, task, team};
 use crate::resources::teams::wakes::WakeReason;
-use crate::resources::teams::{RESOURCE, members};
 use crate::resources::testing::World;
 
 fn patch(world: &World, task: &Task, body: Value) -> Result<Task> {
@@ -41,7 +41,7 @@ fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_ga
     assert_eq!(code(world.write(create, crew, World::input(refused).unwrap())), "not_found");
     assert_eq!(task(&world, crew, json!({"title": "two"})).number, 2);
     assert_eq!(task(&world, other, json!({"title": "one"})).number, 1);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_task_that_is_opened_again_is_free_if_its_agent_has_left() {
     let free = patch(&world, &anns, json!({"status": "open"})).unwrap();
     assert_eq!(free.assignee_agent_id, None);
     assert_eq!(claim_for(&world, &free, bob).unwrap().assignee_agent_id, Some(bob));
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn only_one_of_many_claimers_gets_the_task() {
     world.pass_secs(5);
     assert_eq!(claim_for(&world, &open, ann).unwrap(), won);
     assert_eq!(code(claim_for(&world, &open, Id::NOTHING)), "not_found");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn any_status_follows_any_other() {
             }
         }
     }
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_patch_changes_what_it_names_and_null_clears() {
     assert_eq!(cleared.description, None);
     assert_eq!(cleared.project_id, None);
     assert_eq!(cleared.assignee_agent_id, None);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -255,5 +255,5 @@ fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
         let business = world.store.read_now(world.org, |view| responsible(view, &now)).unwrap();
         assert_eq!(business.map(|member| member.id), Some(master));
     }
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }

@@ -16,15 +16,28 @@ use super::members::Member;
 use super::messages::Message;
 use super::tasks::Task;
 use super::team::Team;
-use crate::api::{Output, ResourceRef, Route, op};
+use crate::api::{Metric, Output, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Id, Result, Time};
-use crate::outbox::LogEntry;
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
+use crate::outbox::{EventType, LogEntry};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, TableInfo, Tx, View};
 
 #[cfg(test)]
 pub use hand_out::take;
-pub use posts::{JOBS, post_pending};
+pub use posts::post_pending;
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Wake>(), TableInfo::of::<Dropped>()],
+    jobs: posts::JOBS,
+    metrics: &[Metric {
+        name: "wakes_dropped",
+        help: "Wakes dropped because their reason had gone away",
+        read: dropped_wakes,
+    }],
+    events: &[EventType::TeamRunFailed],
+    ..Resource::EMPTY
+};
 
 // ── Records ──────────────────────────────────────────────────────────────────
 
@@ -76,7 +89,7 @@ pub struct Wake {
     /// Whether its task was closed already when its latest cause came.
     #[serde(skip)]
     while_closed: bool,
-    /// Whether there is a task in the outbox that posts it.
+    /// Whether there is a job that posts it.
     #[serde(skip)]
     posting: bool,
 }

@@ -1,34 +1,37 @@
 //! Posting wakes to an agent's `wakeUrl`, signed as Standard Webhooks (contract §6, "Wakes").
 //!
-//! A wake is posted by a task of its own and leased meanwhile as if somebody had fetched it. A 2xx
-//! acknowledges it; else it is free for whoever fetches it, until the next attempt.
+//! A wake is posted by a job of its own and leased meanwhile as if an agent had fetched it. A 2xx
+//! acknowledges it; otherwise it can be fetched until the next attempt.
 
 use serde_json::{Value, json};
 
 use super::Wake;
 use super::hand_out::offer;
 use crate::base::{Error, Id, Result};
-use crate::outbox::{EventType, Job, Next, SWEEP_ROWS, Step, Task, enqueue, publish, retry_at};
-use crate::outside::{Answer, Failure, webhook};
+use crate::outbox::{
+    About, Effect, EffectResult, EventType, Job, JobHandler, Prepared, SWEEP_ROWS, Settled,
+    enqueue, publish, retry_at,
+};
+use crate::outside::webhook;
 use crate::resources::teams::members::{self, Member};
 use crate::resources::teams::team::Team;
 use crate::store::{Order, Part, Source, Tx};
 
-/// What is done after a commit.
-pub const JOBS: &[Job] = &[POST_WAKE, POST_PENDING];
+/// The handlers of the jobs about posts.
+pub const JOBS: &[JobHandler] = &[POST_WAKE, POST_PENDING];
 
-/// What joins another wake waits until that one is handed out, and looks every minute.
+/// A wake that joins another one waits until that is handed out; its job looks every minute.
 const LOOK_AGAIN_SECS: i64 = 60;
 
-/// Posts a wake: `subject` is the wake, `within` the agent.
-const POST_WAKE: Job = Job { kind: "wake.post", prepare, settle };
+/// Posts a wake; the target is the wake, the concurrency key the agent.
+const POST_WAKE: JobHandler = JobHandler { kind: "wake.post", prepare, settle };
 
-/// Begins to post what was pending when an agent got its `wakeUrl`: `subject` is the agent,
-/// `within` the team.
-const POST_PENDING: Job = Job {
+/// Begins to post what was pending when an agent got its `wakeUrl`; the target is the agent, the
+/// concurrency key the team.
+const POST_PENDING: JobHandler = JobHandler {
     kind: "wake.post_pending",
     prepare: enqueue_pending,
-    settle: |_, _, _| Ok(Next::Done), // It calls nobody.
+    settle: |_, _, _| Ok(Settled::Done), // It has no effect.
 };
 
 /// Adds a wake of an agent that has a `wakeUrl`.
@@ -41,15 +44,15 @@ pub fn insert_and_post(tx: &mut Tx, wake: Wake) -> Result<()> {
 /// Posts what is pending for an agent that just got its `wakeUrl`.
 pub fn post_pending(tx: &mut Tx, member: &Member) -> Result<()> {
     let now = tx.now();
-    enqueue(tx, &POST_PENDING, member.id.cast(), Some(member.team.cast()), now)
+    enqueue(tx, &POST_PENDING, member.id.cast(), Some(member.team.cast()), now).map(|_| ())
 }
 
-fn enqueue_pending(tx: &mut Tx, task: &Task) -> Result<Step> {
-    let team: Id<Team> = within(task)?;
-    let agent: Id<Member> = task.subject.cast();
+fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let team: Id<Team> = parent_of(job)?;
+    let agent: Id<Member> = job.target.cast();
     let member = tx.get::<Member>(&(team, agent))?;
     if member.is_none_or(|member| member.wake_url.is_none()) {
-        return Ok(Step::Done);
+        return Ok(Prepared::Done);
     }
     let part = Part { limit: SWEEP_ROWS, after: None };
     let page =
@@ -57,7 +60,7 @@ fn enqueue_pending(tx: &mut Tx, task: &Task) -> Result<Step> {
     for wake in &page.items {
         begin_to_post(tx, wake)?;
     }
-    Ok(if page.next.is_some() { Step::Later(tx.now()) } else { Step::Done })
+    Ok(if page.next.is_some() { Prepared::RetryAt(tx.now()) } else { Prepared::Done })
 }
 
 fn begin_to_post(tx: &mut Tx, wake: &Wake) -> Result<()> {
@@ -67,22 +70,22 @@ fn begin_to_post(tx: &mut Tx, wake: &Wake) -> Result<()> {
 
 fn enqueue_post(tx: &mut Tx, wake: &Wake) -> Result<()> {
     let now = tx.now();
-    enqueue(tx, &POST_WAKE, wake.id.cast(), Some(wake.agent.cast()), now)
+    enqueue(tx, &POST_WAKE, wake.id.cast(), Some(wake.agent.cast()), now).map(|_| ())
 }
 
-fn prepare(tx: &mut Tx, task: &Task) -> Result<Step> {
-    let key = (within(task)?, task.subject.cast());
-    let Some(wake) = tx.get::<Wake>(&key)? else { return Ok(Step::Done) };
+fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let key = (parent_of(job)?, job.target.cast());
+    let Some(wake) = tx.get::<Wake>(&key)? else { return Ok(Prepared::Done) };
     if let Some(end) = wake.leased_until.filter(|_| wake.is_leased(tx.now())) {
-        return Ok(Step::Later(end));
+        return Ok(Prepared::RetryAt(end));
     }
     let Some(member) = tx.get::<Member>(&(wake.team, wake.agent))? else {
-        return Ok(Step::Done);
+        return Ok(Prepared::Done);
     };
     let secret = members::wake_key(&tx.view(), &member)?;
     let (Some(url), Some(secret)) = (&member.wake_url, secret) else {
         tx.replace(&wake, &Wake { posting: false, ..wake.clone() })?;
-        return Ok(Step::Done);
+        return Ok(Prepared::Done);
     };
     let Some(wake) = offer(tx, &wake, true)? else {
         return not_offered(tx, &key);
@@ -95,41 +98,38 @@ fn prepare(tx: &mut Tx, task: &Task) -> Result<Step> {
         at: wake.created_at,
         data,
     };
-    Ok(Step::Call(Box::new(webhook::post(url, &secret, &message, tx.now()))))
+    let call = webhook::post(url, &secret, &message, tx.now());
+    Ok(Prepared::Effect(Effect::Call(Box::new(call))))
 }
 
 /// What becomes of the post of a wake that was not handed out: it was dropped, or it joins an older
 /// one once that is handed out, which somebody must do.
-fn not_offered(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<Step> {
-    let Some(wake) = tx.get::<Wake>(key)? else { return Ok(Step::Done) };
+fn not_offered(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<Prepared> {
+    let Some(wake) = tx.get::<Wake>(key)? else { return Ok(Prepared::Done) };
     let now = tx.now();
     let older = super::about_the_same(&tx.view(), &wake)?.into_iter().find(|w| !w.is_leased(now));
     if let Some(older) = older.filter(|older| !older.posting) {
         begin_to_post(tx, &older)?;
     }
-    Ok(Step::Later(now.plus_secs(LOOK_AGAIN_SECS)))
+    Ok(Prepared::RetryAt(now.plus_secs(LOOK_AGAIN_SECS)))
 }
 
-fn settle(tx: &mut Tx, task: &Task, answer: &Result<Answer, Failure>) -> Result<Next> {
-    let key = (within(task)?, task.subject.cast());
-    let Some(wake) = tx.get::<Wake>(&key)? else { return Ok(Next::Done) };
-    let error = match answer {
-        Ok(answer) if answer.is_success() => {
-            tx.remove(&wake)?;
-            return Ok(Next::Done);
-        }
-        Ok(answer) => format!("the wakeUrl answered with status {}", answer.status),
-        Err(failure) => failure.to_string(),
+fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
+    let key = (parent_of(job)?, job.target.cast());
+    let Some(wake) = tx.get::<Wake>(&key)? else { return Ok(Settled::Done) };
+    let Some(error) = result.failure("the wakeUrl") else {
+        tx.remove(&wake)?;
+        return Ok(Settled::Done);
     };
-    let again = retry_at(tx.now(), task.created_at, wake.attempts);
+    let again = retry_at(tx.now(), job.created_at, wake.attempts);
     let free = Wake { leased_until: None, posting: again.is_some(), ..wake.clone() };
     tx.replace(&wake, &free)?;
     tx.signal(wake.agent.uuid());
     match again {
-        Some(at) => Ok(Next::Again(at)),
+        Some(at) => Ok(Settled::RetryAt(at)),
         None => {
             give_up(tx, &wake, &error)?;
-            Ok(Next::Done)
+            Ok(Settled::Done)
         }
     }
 }
@@ -152,12 +152,16 @@ fn give_up(tx: &mut Tx, wake: &Wake, error: &str) -> Result<()> {
         "messageId": wake.message_id,
         "error": error,
     });
-    publish(tx, EventType::TeamRunFailed, payload)
+    publish(tx, EventType::TeamRunFailed, About::resource("team_agent", member.id), payload)
 }
 
-fn within<T>(task: &Task) -> Result<Id<T>> {
-    task.within.map(Id::cast).ok_or_else(|| {
-        Error::internal(format!("the task {} of the kind {} has no within", task.id, task.kind))
+/// What the target of a job belongs to.
+fn parent_of<T>(job: &Job) -> Result<Id<T>> {
+    job.concurrency_key.map(Id::cast).ok_or_else(|| {
+        Error::internal(format!(
+            "the job {} of the kind {} has no concurrency key",
+            job.id, job.kind
+        ))
     })
 }
 

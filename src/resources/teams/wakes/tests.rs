@@ -8,7 +8,7 @@ use crate::api::{Look, Req};
 use crate::resources::teams::testing::{
     code, hire, hire_scrum_master, message, repeat, take, task, team,
 };
-use crate::resources::teams::{RESOURCE, members, messages, tasks};
+use crate::resources::teams::{members, messages, tasks};
 use crate::resources::testing::{NOON, World, parts};
 use crate::store::{Part, Source};
 
@@ -82,7 +82,7 @@ fn wakes_are_handed_out_oldest_first_and_leased_for_a_minute() {
     let second = take(&world, crew, ann);
     assert_eq!(ids(&second), ids(&first));
     assert!(second.iter().all(|wake| wake.attempts == 2 && wake.created_at == NOON));
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn wakes_are_read_in_parts_as_a_list_is() {
     assert!(handed.next.is_some());
     let last = part(false, 2, handed.next);
     assert_eq!((ids(&last.items), last.next), (wakes[2..4].into(), None));
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn causes_with_one_reason_and_subject_join_and_others_do_not() {
     assert_eq!(about, expected);
     assert_eq!(wakes[2].message_id, Some(newest.id));
     assert!(wakes.iter().all(|wake| wake.attempts == 1 && wake.created_at == NOON));
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_cause_while_its_wake_is_leased_makes_a_new_one_and_both_join_when_the_lease
     }
     world.pass_secs(60);
     assert_eq!(ids(&take(&world, crew, ann)), ids(&first), "the newer one is no more");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn an_outside_request_joins_by_its_peer_and_notifications_never_join() {
     let expected =
         [(Some(peer), None), (Some(other), None), (None, Some(entry)), (None, Some(entry))];
     assert_eq!(about, expected);
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 // ── Dropping ─────────────────────────────────────────────────────────────────
@@ -365,7 +365,7 @@ fn a_task_that_was_closed_or_given_to_another_wakes_its_first_assignee_no_more()
         assert_eq!(dropped(&world), 2 * (n as u64 + 1));
     }
     assert_eq!(take(&world, crew, bob).len(), 1, "it was given to bob");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]
@@ -441,7 +441,7 @@ fn a_removed_agents_wakes_go_with_it() {
     let heard =
         async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
     assert!(runtime.block_on(heard).is_ok(), "whoever waits for its wakes is told");
-    world.assert_sound(RESOURCE.tables);
+    world.assert_sound();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::outside::Call;
+use crate::outside::{Answer, Call};
 use crate::resources::teams::members::change;
 use crate::resources::teams::messages;
 use crate::resources::teams::testing::{
@@ -30,7 +30,7 @@ fn set_url(world: &World, at: (Id<Team>, Id<Member>), url: Value) {
     world.write(change, at, World::input(json!({"wakeUrl": url})).unwrap()).unwrap();
 }
 
-fn tasks(world: &World) -> Vec<Task> {
+fn jobs(world: &World) -> Vec<Job> {
     world.store.read_now(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
 }
 
@@ -38,48 +38,45 @@ fn wakes(world: &World) -> Vec<Wake> {
     world.store.read_now(world.org, |view| view.all(Source::TABLE, &())).unwrap()
 }
 
-fn answer(status: u16) -> Result<Answer, Failure> {
-    Ok(Answer { status, headers: vec![], body: vec![] })
+fn answer(status: u16) -> EffectResult {
+    EffectResult::Answer(Answer { status, headers: vec![], body: vec![] })
 }
 
-/// Begins every task that is due, as the runner does; what they call.
-fn begin(world: &World) -> Vec<(Task, Call)> {
+/// Begins every job that is due, as the runner does; what they call.
+fn begin(world: &World) -> Vec<(Job, Call)> {
     let now = world.store.moment().now();
     let mut calls = Vec::new();
-    for old in tasks(world).into_iter().filter(|task| task.due_at <= now) {
+    for old in jobs(world).into_iter().filter(|job| job.due_at <= now) {
         let attempts = old.attempts + 1;
-        let task = Task { due_at: now.plus_secs(60), attempts, ..old };
-        let own = task.clone();
-        let step = world.store.write_now(world.org, move |tx| {
+        let job = Job { due_at: now.plus_secs(60), attempts, ..old };
+        let own = job.clone();
+        let prepared = world.store.write_now(world.org, move |tx| {
             tx.put(&own)?;
-            let job = JOBS.iter().find(|job| job.kind == own.kind).unwrap();
-            (job.prepare)(tx, &own)
+            let handler = JOBS.iter().find(|handler| handler.kind == own.kind).unwrap();
+            (handler.prepare)(tx, &own)
         });
-        match step.unwrap() {
-            Step::Done => finish(world, &task, &Next::Done),
-            Step::Later(at) => finish(world, &task, &Next::Again(at)),
-            Step::Call(call) => calls.push((task, *call)),
+        match prepared.unwrap() {
+            Prepared::Done => finish(world, &job, Settled::Done),
+            Prepared::RetryAt(at) => finish(world, &job, Settled::RetryAt(at)),
+            Prepared::Effect(Effect::Call(call)) => calls.push((job, *call)),
+            _ => panic!("a post is a call"),
         }
     }
     calls
 }
 
-/// Ends a task whose call was answered.
-fn end(world: &World, task: &Task, answer: Result<Answer, Failure>) {
-    let own = task.clone();
-    let settled = world.store.write_now(world.org, move |tx| settle(tx, &own, &answer));
-    finish(world, task, &settled.unwrap());
+/// Ends a job whose call was answered.
+fn end(world: &World, job: &Job, result: EffectResult) {
+    let own = job.clone();
+    let settled = world.store.write_now(world.org, move |tx| settle(tx, &own, &result));
+    finish(world, job, settled.unwrap());
 }
 
-fn finish(world: &World, task: &Task, next: &Next) {
-    let task = task.clone();
-    let again = match next {
-        Next::Done => None,
-        Next::Again(at) => Some(*at),
-    };
-    let finished = world.store.write_now(Id::NOTHING, move |tx| match again {
-        None => tx.remove(&task),
-        Some(due_at) => tx.put(&Task { due_at, ..task.clone() }),
+fn finish(world: &World, job: &Job, settled: Settled) {
+    let job = job.clone();
+    let finished = world.store.write_now(Id::NOTHING, move |tx| match settled {
+        Settled::Done => tx.remove(&job),
+        Settled::RetryAt(due_at) => tx.put(&Job { due_at, ..job.clone() }),
     });
     finished.unwrap();
 }
@@ -89,11 +86,11 @@ fn run(world: &World, status: u16) -> usize {
     let now = world.store.moment().now();
     let mut calls = 0;
     for _ in 0..20 {
-        if tasks(world).iter().all(|task| task.due_at > now) {
+        if jobs(world).iter().all(|job| job.due_at > now) {
             return calls;
         }
-        for (task, _) in begin(world) {
-            end(world, &task, answer(status));
+        for (job, _) in begin(world) {
+            end(world, &job, answer(status));
             calls += 1;
         }
     }
@@ -106,7 +103,7 @@ fn a_wake_is_posted_signed_and_a_2xx_acknowledges_it() {
     let ann = crew(&world);
     mail(&world, ann);
     let wake = wakes(&world).remove(0);
-    let (task, call) = begin(&world).remove(0);
+    let (job, call) = begin(&world).remove(0);
 
     let leased = wakes(&world).remove(0);
     assert!(take(&world, ann.0, ann.1).is_empty(), "it is in the post");
@@ -128,9 +125,9 @@ fn a_wake_is_posted_signed_and_a_2xx_acknowledges_it() {
     let signed = webhook::signed(&key.unwrap().unwrap(), &wake.id.to_string(), now, &call.body);
     assert_eq!(call.headers[..3], signed);
 
-    end(&world, &task, answer(204));
+    end(&world, &job, answer(204));
     assert_eq!(leased.attempts, 1);
-    assert!(wakes(&world).is_empty() && tasks(&world).is_empty());
+    assert!(wakes(&world).is_empty() && jobs(&world).is_empty());
 }
 
 #[test]
@@ -140,19 +137,19 @@ fn a_failed_post_leaves_the_wake_to_whoever_asks_and_is_tried_again() {
     mail(&world, ann);
     let (post, _) = begin(&world).remove(0);
     end(&world, &post, answer(500));
-    assert_eq!(tasks(&world)[0].due_at, world.store.moment().now().plus_secs(5));
+    assert_eq!(jobs(&world)[0].due_at, world.store.moment().now().plus_secs(5));
     let taken = take(&world, ann.0, ann.1);
     assert_eq!(taken[0].attempts, 2);
 
     // The post waits for the end of the lease, and finds it acknowledged.
     world.pass_secs(5);
     assert_eq!(run(&world, 200), 0);
-    assert_eq!(tasks(&world).len(), 1);
+    assert_eq!(jobs(&world).len(), 1);
     let ids = World::input(json!({"wakeIds": [taken[0].id]})).unwrap();
     world.write(acknowledge, ann, ids).unwrap();
     world.pass_secs(60);
     assert_eq!(run(&world, 200), 0);
-    assert!(tasks(&world).is_empty());
+    assert!(jobs(&world).is_empty());
 }
 
 #[test]
@@ -163,11 +160,11 @@ fn a_post_that_fails_for_a_day_is_told_and_the_wake_stays() {
     let mut calls = 0;
     for hour in 0..25 {
         calls += run(&world, 503);
-        assert_eq!(events(&world).len() == 1, !tasks(&world).is_empty());
-        assert!(hour > 18 || !tasks(&world).is_empty(), "given up after {hour} hours");
+        assert_eq!(events(&world).len() == 1, !jobs(&world).is_empty());
+        assert!(hour > 18 || !jobs(&world).is_empty(), "given up after {hour} hours");
         world.pass_secs(3600);
     }
-    assert!(tasks(&world).is_empty());
+    assert!(jobs(&world).is_empty());
     assert!((6..=9).contains(&calls), "{calls} calls");
     let events = events(&world);
     assert_eq!(events.len(), 2);
@@ -191,9 +188,9 @@ fn causes_that_join_are_posted_once() {
     for _ in 0..3 {
         message(&world, crew, json!({"body": "x", "taskId": anns.id}));
     }
-    assert_eq!(tasks(&world).len(), 1);
+    assert_eq!(jobs(&world).len(), 1);
     assert_eq!(run(&world, 200), 1);
-    assert!(wakes(&world).is_empty() && tasks(&world).is_empty());
+    assert!(wakes(&world).is_empty() && jobs(&world).is_empty());
 }
 
 #[test]
@@ -216,7 +213,7 @@ fn a_cause_after_a_failed_post_joins_the_next_attempt() {
     assert!(wakes(&world).is_empty());
     world.pass_secs(60);
     assert_eq!(run(&world, 200), 0);
-    assert!(tasks(&world).is_empty());
+    assert!(jobs(&world).is_empty());
 }
 
 #[test]
@@ -231,7 +228,7 @@ fn a_cause_after_a_wake_was_given_up_is_posted_with_it() {
         run(&world, 500);
         world.pass_secs(3600);
     }
-    assert!(tasks(&world).is_empty());
+    assert!(jobs(&world).is_empty());
     message(&world, crew, json!({"body": "x", "taskId": anns.id}));
     assert!(begin(&world).is_empty(), "it sees to the older one");
     let (post, call) = begin(&world).remove(0);
@@ -249,14 +246,14 @@ fn what_was_pending_is_taken_up_in_steps_once_there_is_a_wake_url() {
     let many = SWEEP_ROWS + 3;
     let body = json!({"body": "x", "toAgentId": ann.1});
     repeat(&world, messages::send, crew, body, many);
-    assert!(tasks(&world).is_empty());
+    assert!(jobs(&world).is_empty());
     set_url(&world, ann, json!(URL));
-    let begins = tasks(&world).remove(0);
+    let begins = jobs(&world).remove(0);
     for steps in [1, 2] {
         let begins = begins.clone();
-        let step = world.store.write_now(world.org, move |tx| enqueue_pending(tx, &begins));
-        assert_eq!(matches!(step.unwrap(), Step::Done), steps == 2);
-        assert_eq!(tasks(&world).len(), 1 + many.min(steps * SWEEP_ROWS));
+        let prepared = world.store.write_now(world.org, move |tx| enqueue_pending(tx, &begins));
+        assert_eq!(matches!(prepared.unwrap(), Prepared::Done), steps == 2);
+        assert_eq!(jobs(&world).len(), 1 + many.min(steps * SWEEP_ROWS));
     }
 }
 
@@ -271,7 +268,7 @@ fn what_was_pending_is_posted() {
     assert_eq!(run(&world, 200), 0);
     set_url(&world, ann, json!(URL));
     assert_eq!(run(&world, 200), 2);
-    assert!(wakes(&world).is_empty() && tasks(&world).is_empty());
+    assert!(wakes(&world).is_empty() && jobs(&world).is_empty());
 }
 
 #[test]
@@ -281,11 +278,11 @@ fn nothing_is_posted_without_a_wake_url_or_without_the_agent() {
     mail(&world, ann);
     set_url(&world, ann, json!(null));
     assert_eq!(run(&world, 200), 0);
-    assert!(tasks(&world).is_empty());
+    assert!(jobs(&world).is_empty());
     assert_eq!(wakes(&world).len(), 1);
 
     set_url(&world, ann, json!(URL));
     world.write(members::remove, ann, ()).unwrap();
     assert_eq!(run(&world, 200), 0);
-    assert!(tasks(&world).is_empty());
+    assert!(jobs(&world).is_empty());
 }

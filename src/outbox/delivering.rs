@@ -1,0 +1,121 @@
+//! Making deliveries: each is tried by a job until it is sent, dead, or waits for its channel.
+
+use super::channels::{self, Channel};
+use super::deliveries::{Delivery, DeliveryAttempt, DeliveryStatus};
+use super::effects::EffectResult;
+use super::events::{Event, find_event};
+use super::handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
+use super::jobs::Job;
+use crate::base::{Id, Result, Time};
+use crate::store::Tx;
+
+// ── Scheduling ───────────────────────────────────────────────────────────────
+
+/// Writes the delivery of an event through a channel, to be tried at once.
+pub(super) fn create(tx: &mut Tx, event: &Event, channel: Id<Channel>) -> Result<()> {
+    let delivery = Delivery {
+        id: tx.new_id(),
+        channel,
+        event: event.id,
+        event_type: event.event_type,
+        created_at: event.created_at,
+        status: DeliveryStatus::Failed,
+        attempts: 0,
+        error: None,
+        sent_at: None,
+        next_attempt_at: None,
+        job: None,
+    };
+    let delivery = with_job(tx, &delivery)?;
+    tx.insert(&delivery)
+}
+
+/// Tries a delivery again from now on, whatever its status; returns it as it is then. An attempt
+/// under way changes nothing any more.
+pub(super) fn schedule(tx: &mut Tx, delivery: &Delivery) -> Result<Delivery> {
+    if let Some(job) = delivery.job
+        && let Some(job) = tx.get::<Job>(&job)?
+    {
+        tx.remove(&job)?;
+    }
+    let scheduled = with_job(tx, delivery)?;
+    tx.replace(delivery, &scheduled)?;
+    Ok(scheduled)
+}
+
+fn with_job(tx: &mut Tx, delivery: &Delivery) -> Result<Delivery> {
+    let now = tx.now();
+    let job = enqueue(tx, &DELIVER, delivery.id.cast(), Some(delivery.channel.cast()), now)?;
+    Ok(Delivery {
+        status: DeliveryStatus::Failed,
+        next_attempt_at: Some(now),
+        job: Some(job),
+        ..delivery.clone()
+    })
+}
+
+// ── Delivering ───────────────────────────────────────────────────────────────
+
+/// Delivers; the target is the delivery, the concurrency key its channel.
+pub(super) const DELIVER: JobHandler = JobHandler { kind: "event.deliver", prepare, settle };
+
+fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let Some(delivery) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Prepared::Done) };
+    let Some(channel) = tx.get::<Channel>(&delivery.channel)? else {
+        tx.replace(&delivery, &dead(&delivery, "the channel was deleted".into()))?;
+        return Ok(Prepared::Done);
+    };
+    if !channel.enabled {
+        tx.replace(&delivery, &Delivery { next_attempt_at: None, job: None, ..delivery.clone() })?;
+        return Ok(Prepared::Done);
+    }
+    let Some(event) = find_event(&tx.view(), delivery.event)? else {
+        tx.replace(&delivery, &dead(&delivery, "the event is no longer kept".into()))?;
+        return Ok(Prepared::Done);
+    };
+    Ok(Prepared::Delivery(Box::new(DeliveryAttempt { delivery, event, channel })))
+}
+
+fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
+    /// The receiver will never want anything again (RFC 9110).
+    const GONE: u16 = 410;
+    let Some(old) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Settled::Done) };
+    let now = tx.now();
+    let ended = Delivery { attempts: old.attempts + 1, ..old.clone() };
+    let Some(error) = result.failure("the channel's address") else {
+        let status = DeliveryStatus::Sent;
+        let sent_at = Some(now);
+        let sent =
+            Delivery { status, error: None, sent_at, next_attempt_at: None, job: None, ..ended };
+        tx.replace(&old, &sent)?;
+        return Ok(Settled::Done);
+    };
+    if matches!(result, EffectResult::Answer(answer) if answer.status == GONE) {
+        if let Some(channel) = tx.get::<Channel>(&old.channel)? {
+            channels::replace_enabled(tx, &channel, false)?;
+        }
+        tx.replace(&old, &dead(&ended, error))?;
+        return Ok(Settled::Done);
+    }
+    // A delivery that is tried again at somebody's wish has a new job, and a day from there.
+    let Some(at) = retry_at(now, job.created_at, job.attempts) else {
+        tx.replace(&old, &dead(&ended, error))?;
+        return Ok(Settled::Done);
+    };
+    let at = jittered(tx, at);
+    let failed = Delivery { error: Some(error), next_attempt_at: Some(at), ..ended };
+    tx.replace(&old, &failed)?;
+    Ok(Settled::RetryAt(at))
+}
+
+fn dead(delivery: &Delivery, error: String) -> Delivery {
+    let (status, error) = (DeliveryStatus::Dead, Some(error));
+    Delivery { status, error, next_attempt_at: None, job: None, ..delivery.clone() }
+}
+
+/// A time up to a tenth of its delay sooner, so that what failed together is not tried together.
+fn jittered(tx: &Tx, at: Time) -> Time {
+    let delay = at.millis() - tx.now().millis();
+    let random = i64::from(u16::from_be_bytes(tx.random()));
+    at.plus_millis(-(delay / 10 * random / i64::from(u16::MAX)))
+}

@@ -1,0 +1,230 @@
+//! The log: every event with what became of it in each channel, newest first.
+//!
+//! It is read from two tables: events, each of which is at the same time its delivery through the
+//! built-in channel, and deliveries through other channels. Both are walked by key alone and merged.
+
+use std::collections::VecDeque;
+
+use super::channels::{Channel, in_app};
+use super::deliveries::{
+    BY_CHANNEL, BY_TIME, BY_TYPE, Delivery, DeliveryStatus, Facts, LogEntry, UNSENT,
+};
+use super::delivering::schedule;
+use super::events::{EVENTS_BY_TYPE, Event, EventType, find_event};
+use super::sweeps::{SWEEP_ROWS, Swept, due};
+use crate::base::{Error, Id, Result, Time};
+use crate::store::{Index, Key, Order, Org, Source, Step, Tx, View};
+
+// ── Reading ──────────────────────────────────────────────────────────────────
+
+/// Which entries are wanted. A filter that is absent leaves everything in.
+#[derive(Clone, Debug)]
+pub struct LogQuery {
+    /// Of this type.
+    pub event_type: Option<EventType>,
+    /// Through this channel.
+    pub channel: Option<Id<Channel>>,
+    /// With this status.
+    pub status: Option<DeliveryStatus>,
+    /// At or after this time.
+    pub start: Time,
+    /// Before this time.
+    pub end: Time,
+}
+
+impl LogQuery {
+    /// Whether events' own entries can be among them: all are sent, through one channel.
+    fn has_events(&self, org: Id<Org>) -> bool {
+        self.channel.is_none_or(|channel| channel == in_app(org))
+            && self.status.is_none_or(|status| status == DeliveryStatus::Sent)
+    }
+
+    fn has_deliveries(&self, org: Id<Org>) -> bool {
+        self.channel != Some(in_app(org))
+    }
+
+    fn keeps(&self, (_, _, (event_type, channel, status)): &Facts) -> bool {
+        self.event_type.is_none_or(|wanted| wanted as u8 == *event_type)
+            && self.channel.is_none_or(|wanted| wanted == *channel)
+            && self.status.is_none_or(|wanted| wanted as u8 == *status)
+    }
+}
+
+/// The place of an entry in the log. Later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPosition {
+    at: Time,
+    id: Id<LogEntry>,
+    is_event: bool,
+}
+
+/// Walks the places of the wanted entries, newest first, until told to stop. No record is read.
+///
+/// # Errors
+/// If the store fails.
+pub fn walk_log(
+    view: &View,
+    query: &LogQuery,
+    mut each: impl FnMut(LogPosition) -> Step,
+) -> Result<()> {
+    let org = view.org();
+    let events = |end| events_before(view, query, end);
+    let deliveries = |end| deliveries_before(view, query, end);
+    let mut events = Chunks::new(query.has_events(org), query.end, &events);
+    let mut deliveries = Chunks::new(query.has_deliveries(org), query.end, &deliveries);
+    loop {
+        let newer = match (events.peek()?, deliveries.peek()?) {
+            (None, None) => return Ok(()),
+            (Some(event), delivery) if delivery.is_none_or(|delivery| delivery < event) => {
+                events.take()
+            }
+            _ => deliveries.take(),
+        };
+        if newer.is_some_and(|newer| each(newer) == Step::Enough) {
+            return Ok(());
+        }
+    }
+}
+
+/// The entry at a place that [`walk_log`] gave.
+///
+/// # Errors
+/// 500 if there is none; if the store fails.
+pub fn read_log(view: &View, position: LogPosition) -> Result<LogEntry> {
+    let LogPosition { at, id, is_event } = position;
+    let missing = || Error::internal(format!("the log entry {id} is incomplete"));
+    if is_event {
+        let event = view.get::<Event>(&(at, id.cast()))?.ok_or_else(missing)?;
+        return Ok(LogEntry::of_event(view.org(), event));
+    }
+    let delivery = view.get::<Delivery>(&id)?.ok_or_else(missing)?;
+    let event = find_event(view, delivery.event)?.ok_or_else(missing)?;
+    Ok(LogEntry::of_delivery(delivery, event))
+}
+
+/// A chunk of a walk is read with one scan, and holds at most so many places.
+const CHUNK: usize = 1024;
+
+/// The end of a scan, excluded: a time and the id of the entry before which it ends.
+type Before = (Time, Id<LogEntry>);
+
+/// One of the walks that are merged, read chunk by chunk: two scans cannot be open at once.
+struct Chunks<'a> {
+    chunk: VecDeque<LogPosition>,
+    /// Where the next chunk ends; none when there is no more.
+    before: Option<Before>,
+    read: &'a dyn Fn(Before) -> Result<VecDeque<LogPosition>>,
+}
+
+impl<'a> Chunks<'a> {
+    fn new(
+        wanted: bool,
+        end: Time,
+        read: &'a dyn Fn(Before) -> Result<VecDeque<LogPosition>>,
+    ) -> Self {
+        Chunks { chunk: VecDeque::new(), before: wanted.then_some((end, Id::NOTHING)), read }
+    }
+
+    fn peek(&mut self) -> Result<Option<LogPosition>> {
+        if let (true, Some(before)) = (self.chunk.is_empty(), self.before) {
+            self.chunk = (self.read)(before)?;
+            let last = self.chunk.back().filter(|_| self.chunk.len() == CHUNK);
+            self.before = last.map(|last| (last.at, last.id));
+        }
+        Ok(self.chunk.front().copied())
+    }
+
+    fn take(&mut self) -> Option<LogPosition> {
+        self.chunk.pop_front()
+    }
+}
+
+/// Collects places until a chunk is full.
+fn push(chunk: &mut VecDeque<LogPosition>, at: Time, id: Id<LogEntry>, is_event: bool) -> Step {
+    chunk.push_back(LogPosition { at, id, is_event });
+    if chunk.len() == CHUNK { Step::Enough } else { Step::More }
+}
+
+fn events_before(view: &View, query: &LogQuery, before: Before) -> Result<VecDeque<LogPosition>> {
+    let mut chunk = VecDeque::new();
+    let mut keep = |(at, id): (Time, Id<Event>)| Ok(push(&mut chunk, at, id.cast(), true));
+    match query.event_type.map(|event_type| event_type as u8) {
+        None => view.record_keys::<Event>(&query.start, &before, Order::Descending, keep)?,
+        Some(of) => {
+            let (from, to) = ((of, query.start), (of, before));
+            view.entries(&EVENTS_BY_TYPE, &from, &to, Order::Descending, |_, key| keep(key))?;
+        }
+    }
+    Ok(chunk)
+}
+
+/// Walks whichever index leaves least to look at. Most deliveries were sent, which narrows nothing
+/// down.
+fn deliveries_before(
+    view: &View,
+    query: &LogQuery,
+    before: Before,
+) -> Result<VecDeque<LogPosition>> {
+    match (query.status, query.channel, query.event_type) {
+        (Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Dead)), _, _) => {
+            indexed_before(view, query, &UNSENT, status as u8, before)
+        }
+        (_, Some(channel), _) => indexed_before(view, query, &BY_CHANNEL, channel, before),
+        (_, _, Some(of)) => indexed_before(view, query, &BY_TYPE, of as u8, before),
+        _ => indexed_before(view, query, &BY_TIME, (), before),
+    }
+}
+
+/// The places of the wanted deliveries among those that `index` has under `of`.
+fn indexed_before<K: Key + Copy>(
+    view: &View,
+    query: &LogQuery,
+    index: &'static Index<Delivery, (K, Facts)>,
+    of: K,
+    before: Before,
+) -> Result<VecDeque<LogPosition>> {
+    let mut chunk = VecDeque::new();
+    let (from, to) = ((of, query.start), (of, before));
+    view.entries(index, &from, &to, Order::Descending, |(_, facts), id| {
+        let kept = query.keeps(&facts);
+        Ok(if kept { push(&mut chunk, facts.0, id, false) } else { Step::More })
+    })?;
+    Ok(chunk)
+}
+
+// ── Writing ──────────────────────────────────────────────────────────────────
+
+/// Delivers an entry again, whatever its status; returns the entry as it is then. The built-in
+/// channel delivers at once, another one when the runner gets to it.
+///
+/// # Errors
+/// 404 if there is no such entry.
+pub fn redeliver(tx: &mut Tx, id: Id<LogEntry>) -> Result<LogEntry> {
+    if let Some(delivery) = tx.get::<Delivery>(&id)? {
+        let scheduled = schedule(tx, &delivery)?;
+        let event = find_event(&tx.view(), delivery.event)?.ok_or_else(Error::not_found)?;
+        return Ok(LogEntry::of_delivery(scheduled, event));
+    }
+    let event = find_event(&tx.view(), id.cast())?.ok_or_else(Error::not_found)?;
+    let again = Event { attempts: event.attempts + 1, sent_at: tx.now(), ..event.clone() };
+    tx.replace(&event, &again)?;
+    Ok(LogEntry::of_event(tx.org(), again))
+}
+
+/// Removes entries of events that happened at or before `end`: one step of a sweep.
+///
+/// # Errors
+/// If the store fails.
+pub fn remove_old_entries(tx: &mut Tx, end: Time) -> Result<Swept> {
+    // Deliveries first: each needs its event in order to be shown.
+    let deliveries = due(&tx.view(), &BY_TIME, |delivery| delivery.created_at <= end)?;
+    deliveries.iter().try_for_each(|delivery| tx.remove(delivery))?;
+    let left = SWEEP_ROWS - deliveries.len();
+    if left == 0 {
+        return Ok(Swept::More);
+    }
+    let events = due(&tx.view(), Source::TABLE, |event: &Event| event.created_at <= end)?;
+    let events = &events[..events.len().min(left)];
+    events.iter().try_for_each(|event| tx.remove(event))?;
+    Ok(Swept::after(deliveries.len() + events.len()))
+}

@@ -1,0 +1,147 @@
+//! The runner over a store in memory, whose clock the tests move.
+
+mod channels;
+mod deliveries;
+mod harness;
+
+use serde_json::json;
+
+use super::*;
+use crate::outbox::{About, Event, EventType, TABLES, enqueue, publish};
+use crate::outside::{self, mail};
+use crate::store::{Moment, Source};
+
+const NOON: Time = Time::from_millis(1_800_000_000_000);
+
+/// Leaves one event each time it is done.
+const DONE: JobHandler = JobHandler {
+    kind: "test.done",
+    prepare: |tx, _| leave_event(tx).map(|()| Prepared::Done),
+    settle: |_, _, _| Ok(Settled::Done),
+};
+/// Cannot be done.
+const BROKEN: JobHandler = JobHandler {
+    kind: "test.broken",
+    prepare: |_, _| Err(Error::internal("it cannot be done")),
+    settle: |_, _, _| Ok(Settled::Done),
+};
+
+fn leave_event(tx: &mut Tx) -> Result<()> {
+    publish(tx, EventType::AgentError, About::resource("agent", tx.org()), json!({}))
+}
+
+fn org(number: u128) -> Id<Org> {
+    Id::new(uuid::Uuid::from_u128(number))
+}
+
+fn runner() -> Runner {
+    Runner {
+        store: Store::in_memory(Moment::at(NOON), &[]),
+        outside: outside::Outside::new(outside::Config::default()).unwrap(),
+        mail: Arc::new(mail::NotConfigured),
+        jobs: vec![&DONE, &BROKEN],
+        workflows: vec![],
+        sweeps: vec![],
+        settings: Settings { memory_retention_secs: 0, log_retention_secs: 0 },
+        organizations: |_| Ok(vec![org(1), org(2)]),
+    }
+}
+
+async fn write_job(runner: &Runner, handler: &'static JobHandler) {
+    write_job_with_key(runner, handler, None).await;
+}
+
+async fn write_job_with_key(
+    runner: &Runner,
+    handler: &'static JobHandler,
+    key: Option<Id<Target>>,
+) {
+    let now = runner.store.moment().now();
+    let write = move |tx: &mut Tx| enqueue(tx, handler, Id::NOTHING, key, now);
+    runner.store.write(org(1), write).await.unwrap();
+}
+
+fn jobs(runner: &Runner) -> Vec<Job> {
+    assert_eq!(runner.store.check(TABLES).unwrap().messages, Vec::<String>::new());
+    runner.store.read_now(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
+}
+
+fn events(runner: &Runner, org: Id<Org>) -> usize {
+    runner.store.read_now(org, |view| view.count::<Event>(Source::TABLE, &(), 9)).unwrap()
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_done_is_tried_ever_more_seldom_and_then_dead() {
+    for handler in [&BROKEN, &JobHandler { kind: "test.nobody_knows_it", ..BROKEN }] {
+        let runner = runner();
+        write_job(&runner, handler).await;
+        let mut waited = vec![];
+        while let Some(job) = runner.lease(&InFlight::new()).await {
+            runner.carry_out(job).await;
+            let secs = jobs(&runner)[0].due_at.secs() - runner.store.moment().now().secs();
+            waited.push(secs);
+            runner.store.moment().advance_secs(secs);
+        }
+        let delays = [5, 300, 1800, 7200, 18_000, 18_000, 18_000, 18_000];
+        assert_eq!(waited[..delays.len()], delays);
+        assert_eq!(waited.len(), delays.len() + 1, "the last attempt is not followed by any");
+        assert!(jobs(&runner)[0].dead);
+        // One that can be done is not held up by it.
+        write_job(&runner, &DONE).await;
+        runner.carry_out(runner.lease(&InFlight::new()).await.unwrap()).await;
+        assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_comes_back_late_changes_nothing() {
+    let runner = runner();
+    write_job(&runner, &DONE).await;
+    let late = runner.lease(&InFlight::new()).await.unwrap();
+    assert!(runner.lease(&InFlight::new()).await.is_none());
+    runner.store.moment().advance_secs(LEASE_SECS);
+    let own = runner.lease(&InFlight::new()).await.unwrap();
+    runner.carry_out(late).await;
+    assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (0, 1));
+    runner.carry_out(own).await;
+    assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (1, 0));
+}
+
+#[tokio::test]
+async fn jobs_with_an_exhausted_key_let_the_others_go_first() {
+    let runner = runner();
+    let [busy, other] = [1, 2].map(|n| Some(Id::new(uuid::Uuid::from_u128(n))));
+    for key in [busy, busy, other, None] {
+        write_job_with_key(&runner, &DONE, key).await;
+        runner.store.moment().advance_secs(1);
+    }
+    let first = |keys: &[_]| {
+        let task = || tokio::spawn(async {}).id();
+        let in_flight = keys.iter().map(|key| (task(), *key)).collect();
+        let due = runner.store.read_now(Id::NOTHING, |view| first_due(view, &in_flight)).unwrap();
+        jobs(&runner).iter().position(|job| Some(job.id) == due)
+    };
+    assert_eq!(first(&[]), Some(0));
+    assert_eq!(first(&[busy; MAX_OF_ONE_KEY - 1]), Some(0));
+    assert_eq!(first(&[busy; MAX_OF_ONE_KEY]), Some(2));
+    assert_eq!(first(&[[busy; MAX_OF_ONE_KEY], [other; MAX_OF_ONE_KEY]].concat()), Some(3));
+}
+
+#[tokio::test]
+async fn a_sweep_that_fails_in_one_organization_goes_on_to_the_next() {
+    const SWEEP: Sweep = Sweep {
+        name: "test",
+        every_secs: 1,
+        run: |tx, _| {
+            if tx.org() == org(1) {
+                return Err(Error::internal("it cannot be swept"));
+            }
+            leave_event(tx).map(|()| Swept::Clean)
+        },
+        installation: false,
+    };
+    let runner = runner();
+    let (_stop, stopping) = watch::channel(false);
+    runner.sweep_once(&SWEEP, &stopping).await.unwrap();
+    assert_eq!([1, 2].map(|n| events(&runner, org(n))), [0, 1]);
+}
