@@ -10,9 +10,11 @@ use redb::ReadableDatabase as _;
 use redb::ReadableTable as _;
 use roadstead::app::DataDir;
 use roadstead::base::{Id, Json, Result};
-use roadstead::outbox::{Channel, Delivery, DeliveryStatus, EventType, Subscription};
+use roadstead::outbox::{
+    About, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription, publish,
+};
 use roadstead::resources::{self, organizations};
-use roadstead::store::{TableInfo, Tx};
+use roadstead::store::{Source, TableInfo, Tx};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
@@ -99,42 +101,42 @@ fn write_missing() {
     }
 }
 
-/// A channel and a delivery that failed. No route makes them yet.
+/// A channel that is subscribed, and a delivery through it that was given up. No route makes them
+/// yet.
 fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
-    let now = tx.now();
-    let channel = Channel {
-        id: tx.new_id(),
+    let (now, id, event_type) = (tx.now(), tx.new_id(), EventType::AgentError);
+    tx.insert(&Channel {
+        id,
         name: "c".into(),
         workflow: "webhook".into(),
         config: Json(json!({"url": "https://hooks.test/"})),
-        secret: None,
+        secret: Some(tx.seal::<Channel>(&id, "secret", "s")),
         enabled: true,
         created_at: now,
         updated_at: now,
-    };
-    let channel =
-        Channel { secret: Some(tx.seal::<Channel>(&channel.id, "secret", "s")), ..channel };
-    tx.insert(&channel)?;
-    let event_type = EventType::AgentError;
+    })?;
+    let (subscription, enabled) = (tx.new_id(), true);
     tx.insert(&Subscription {
-        id: tx.new_id(),
-        channel: channel.id,
+        id: subscription,
+        channel: id,
         event_type,
-        enabled: true,
+        enabled,
         created_at: now,
     })?;
+    publish(tx, event_type, About::resource("agent", tx.org()), json!({"stableKey": "ann"}))?;
+    let event: Event = tx.all(Source::TABLE, &())?.remove(0);
     tx.insert(&Delivery {
         id: tx.new_id(),
-        channel: channel.id,
-        event: tx.new_id(),
+        channel: id,
+        event: event.id,
         event_type,
-        created_at: now,
-        status: DeliveryStatus::Failed,
+        created_at: event.created_at,
+        status: DeliveryStatus::Dead,
         attempts: 1,
         error: Some("e".into()),
         sent_at: Some(now),
-        next_attempt_at: Some(now),
-        job: Some(tx.new_id()),
+        next_attempt_at: None,
+        job: None,
     })
 }
 
@@ -180,7 +182,7 @@ pub fn fill_organization(world: &World) {
     let policy = owner.post("/governance/policies", policy).id();
     let assignments = format!("/governance/policies/{policy}/assignments");
     owner.post(&assignments, json!({"registryRef": "main"})).ok();
-    publish(owner);
+    publish_artifacts(owner);
     let tool = json!({"name": "t", "type": "http", "description": "d", "prompt": "p",
         "providerConfig": {"a": null, "b": "${TONE}"}});
     let tool = key.post("/tools", tool).id();
@@ -229,7 +231,7 @@ pub fn fill_organization(world: &World) {
 }
 
 /// Something of everything that lies in registries.
-fn publish(owner: &Caller) {
+fn publish_artifacts(owner: &Caller) {
     owner.post("/registries", json!({"slug": "texts", "name": "Texts"})).ok();
     let rules = json!([{"type": "maxLength", "value": 0}]);
     let policy = json!({"name": "P", "severity": "warning", "rules": rules});
