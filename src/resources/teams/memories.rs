@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::members::{Member, fetch_member};
+use super::member::{Member, fetch_member};
 use super::team::{Team, must_exist};
 use crate::api::{Input, Removed, Req, Resource, Route};
 use crate::auth::Rule;

@@ -6,10 +6,13 @@
 
 pub mod approvals;
 mod lists;
+mod member;
 mod members;
 pub mod memories;
+mod message;
 mod messages;
 pub mod runs;
+mod task;
 mod tasks;
 mod team;
 #[cfg(test)]
@@ -30,19 +33,16 @@ pub const RESOURCE: Resource = Resource {
     tables: &[
         TableInfo::of::<team::Team>(),
         TableInfo::of::<team::Spending>(),
-        TableInfo::of::<members::Member>(),
-        TableInfo::of::<tasks::Task>(),
-        TableInfo::of::<tasks::Counter>(),
-        TableInfo::of::<messages::Message>(),
+        TableInfo::of::<member::Member>(),
+        TableInfo::of::<task::Task>(),
+        TableInfo::of::<task::Counter>(),
+        TableInfo::of::<message::Message>(),
         TableInfo::of::<wakes::Wake>(),
         TableInfo::of::<wakes::Dropped>(),
     ],
     jobs: wakes::JOBS,
     sweeps: &[],
 };
-
-/// An outside agent that writes to a team; what the exchange calls a peer.
-pub enum Peer {}
 
 fn routes() -> Vec<Route> {
     [team::routes(), members::routes(), tasks::routes(), messages::routes(), wakes::routes()]

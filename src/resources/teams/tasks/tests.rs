@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::resources::teams::task::responsible;
 use crate::resources::teams::testing::{code, hire, hire_scrum_master, take, task, team};
 use crate::resources::teams::wakes::WakeReason;
 use crate::resources::teams::{RESOURCE, members};
