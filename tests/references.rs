@@ -118,12 +118,12 @@ fn declared(source: &Source) -> Vec<Declared> {
             continue;
         }
         let open = at + tokens[at..].iter().position(|token| token.is("{")).unwrap();
-        let words = tokens[at + 3..open].iter().filter(|token| token.kind == Kind::Word);
+        let mut words = tokens[at + 3..open].iter().filter(|token| token.kind == Kind::Word);
         let table = tokens[open..].iter().skip_while(|token| !token.is("TABLE"));
         let table = table.clone().find(|token| token.kind == Kind::Text).unwrap();
         found.push(Declared {
             table: table.text.clone(),
-            name: words.last().unwrap().text.clone(),
+            name: words.next_back().unwrap().text.clone(),
             path: source.path.clone(),
         });
     }

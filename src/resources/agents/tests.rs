@@ -241,3 +241,23 @@ fn an_agent_goes_with_its_versions() {
     let findings = world.store.check(&RESOURCE.tables()).unwrap();
     assert_eq!((findings.records, findings.entries, findings.wrong), (0, 0, 0));
 }
+
+#[test]
+fn an_agent_made_anew_has_none_of_the_versions_that_are_still_to_be_removed() {
+    let world = world_with_agent();
+    let many = crate::store::MAX_DEFERRED_CHANGES as u32 + 10;
+    (0..many).for_each(|_| drop(snapshot(&world)));
+    world.write(remove, "a".to_string(), ()).unwrap();
+    make(&world, json!({"stableKey": "a", "name": "A"})).unwrap();
+    let left = |view: &View| view.count(Source::<AgentVersion>::TABLE, &(), usize::MAX);
+    let left = || world.store.read_now(world.org, left).unwrap();
+    assert_eq!(left(), 10, "an attempt removes no more");
+    assert_eq!(world.read(versions::list, "a".to_string(), ()).unwrap().items, []);
+    let unknown = world.read(versions::show, ("a".to_string(), 2001), ()).unwrap_err();
+    assert_eq!(unknown.kind(), Kind::NotFound);
+    world.assert_sound();
+    assert_eq!(snapshot(&world).version, 1);
+    assert_eq!(world.complete_removals(), 1);
+    assert_eq!(left(), 1, "that of the new agent stays");
+    world.assert_sound();
+}

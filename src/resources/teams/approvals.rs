@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::members::{self, Member, fetch_member};
-use super::tasks::{Task, fetch_task};
+use super::member::{self, Member, fetch_member};
+use super::task::{Task, fetch_task};
 use super::team::{Team, fetch_team, must_exist};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, SESSION_MEMBER, User};
@@ -221,7 +221,7 @@ fn told(view: &View, team: &Team, approval: &TeamApproval) -> Result<Value> {
         "teamId": team.id, "teamName": team.name,
         "approvalId": approval.id, "title": approval.title,
         "agentId": approval.agent_id,
-        "agentName": members::name_if_there(view, team.id, approval.agent_id)?,
+        "agentName": member::name_if_there(view, team.id, approval.agent_id)?,
         "taskId": approval.task_id,
         "decision": approval.decision, "decidedBy": approval.decided_by,
     }))

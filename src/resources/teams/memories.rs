@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::members::{Member, fetch_member};
+use super::member::{Member, fetch_member};
 use super::team::{Team, must_exist};
 use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;

@@ -6,10 +6,13 @@
 
 mod approvals;
 mod lists;
+mod member;
 mod members;
 mod memories;
+mod message;
 mod messages;
 mod runs;
+mod task;
 mod tasks;
 mod team;
 #[cfg(test)]
@@ -36,6 +39,3 @@ pub const RESOURCE: Resource = Resource {
     ],
     ..Resource::EMPTY
 };
-
-/// An outside agent that writes to a team; what the exchange calls a peer.
-pub enum Peer {}

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::members::{self, Member, fetch_member};
-use super::tasks::{Task, fetch_task};
+use super::member::{self, Member, fetch_member};
+use super::task::{Task, fetch_task};
 use super::team::{Spending, Team, fetch_team, must_exist};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
@@ -138,7 +138,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run>
         let payload = json!({
             "teamId": team.id, "teamName": team.name,
             "agentId": member.id, "stableKey": member.stable_key,
-            "agentName": members::name(&tx.view(), &member)?,
+            "agentName": member::name(&tx.view(), &member)?,
             "runId": run.id, "taskId": run.task_id,
         });
         publish(tx, EventType::TeamRunFailed, About::resource("run", run.id), payload)?;

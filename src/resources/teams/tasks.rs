@@ -1,196 +1,31 @@
 //! Tasks: what a team has to do, and who does it (interface §1.1, contract §6).
 
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::lists::merged;
-use super::members::{Member, fetch_member, scrum_master};
+use super::member::{Member, fetch_if_named, fetch_member};
+use super::task::{
+    BY_ASSIGNEE, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus, fetch_task, next_number,
+    place, still_there,
+};
 use super::team::{Team, must_exist};
 use super::wakes::{self, Cause};
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, User};
-use crate::base::{Error, Field, Id, Int, Result, Text, Time, Title};
-use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
-};
+use crate::base::{Error, Field, Id, Int, Result, Title};
+use crate::store::{Order, Page, Source, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Task>(), TableInfo::of::<Counter>()],
+    tables: &[TableInfo::of::<Task>(), TableInfo::of::<super::task::Counter>()],
     ..Resource::EMPTY
 };
 
 /// What a task has when nobody says.
 const DEFAULT_PRIORITY: u8 = 2;
 
-type TaskDescription = Text<0, 100_000>;
-type ProjectId = Text<0, 200>;
 type Priority = Int<0, 4>;
-
-// ── Records ──────────────────────────────────────────────────────────────────
-
-/// How far a task has come. Any may follow any other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
-    /// Nobody has begun.
-    Open,
-    /// Somebody is at it.
-    InProgress,
-    /// Something stands in the way.
-    Blocked,
-    /// Closed: it is done.
-    Done,
-    /// Closed: it will not be done.
-    Cancelled,
-}
-
-impl TaskStatus {
-    const ALL: [Self; 5] =
-        [Self::Open, Self::InProgress, Self::Blocked, Self::Done, Self::Cancelled];
-
-    fn is_closed(self) -> bool {
-        matches!(self, TaskStatus::Done | TaskStatus::Cancelled)
-    }
-}
-
-/// A task.
-#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Task {
-    /// Its id.
-    pub id: Id<Task>,
-    /// The team that has it.
-    pub team_id: Id<Team>,
-    /// 1, 2, … in the team, without gaps.
-    pub number: u32,
-    /// What it is called.
-    pub title: Title,
-    /// What is to be done.
-    pub description: Option<TaskDescription>,
-    /// A word of the client's own.
-    pub project_id: Option<ProjectId>,
-    /// Who has it; without one the whole team sees it as free.
-    pub assignee_agent_id: Option<Id<Member>>,
-    /// From 0 to 4.
-    pub priority: u8,
-    /// How far it has come.
-    pub status: TaskStatus,
-    /// On whose behalf it was made; none if the service itself made it.
-    pub created_by: Option<Id<User>>,
-    /// When it was made.
-    pub created_at: Time,
-    /// When it was last changed.
-    pub updated_at: Time,
-}
-
-impl Output for Task {
-    fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(self.id)
-    }
-}
-
-impl Task {
-    /// Whether nobody need do anything more.
-    pub fn is_closed(&self) -> bool {
-        self.status.is_closed()
-    }
-}
-
-static BY_STATUS: Index<Task, u8> = Index::many("tasks.by_status", |task| Some(task.status as u8));
-
-// The status is in it so that open tasks are found among many closed ones.
-static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, u8)> =
-    Index::many("tasks.by_assignee", |task| Some(place(task.assignee_agent_id, task.status)));
-
-/// Where the tasks of an assignee with this status stand in [`BY_ASSIGNEE`].
-fn place(assignee: Option<Id<Member>>, status: TaskStatus) -> (Option<Id<Member>>, bool, u8) {
-    (assignee, status.is_closed(), status as u8)
-}
-
-static TEAM: Reference<Task, Team> = Reference::cascade(
-    &["team_id"],
-    |team: &Team| team.id.to_bytes(),
-    |task: &Task, _| vec![task.team_id.to_bytes()],
-)
-.deferred();
-
-/// Only of open tasks: closed ones keep their assignee, who may have left since.
-static ASSIGNEE: Reference<Task, Member> = Reference::clear(
-    &["assignee_agent_id"],
-    |tx: &Tx, task: &Task, _| {
-        Ok(Task { assignee_agent_id: None, updated_at: tx.now(), ..task.clone() })
-    },
-    |member: &Member| (Some(member.id), false).to_bytes(),
-    |task: &Task, _| {
-        let assignee = task.assignee_agent_id.filter(|_| !task.is_closed());
-        assignee.iter().map(|assignee| (task.team_id, *assignee).to_bytes()).collect()
-    },
-)
-.by(&BY_ASSIGNEE)
-.deferred();
-
-impl Record for Task {
-    const TABLE: &'static str = "tasks";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATUS, &BY_ASSIGNEE];
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: who made it may have left")];
-    type Key = (Id<Team>, Id<Task>);
-    fn key(&self) -> Self::Key {
-        (self.team_id, self.id)
-    }
-}
-
-/// The number of a team's last task. Apart from the team, so that a task changes no team.
-#[derive(Clone, Debug, Encode, Decode)]
-pub struct Counter {
-    team: Id<Team>,
-    last: u32,
-}
-
-static COUNTED: Reference<Counter, Team> = Reference::cascade(
-    &["team"],
-    |team: &Team| team.id.to_bytes(),
-    |counter: &Counter, _| vec![counter.team.to_bytes()],
-);
-
-impl Record for Counter {
-    const TABLE: &'static str = "tasks.counters";
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&COUNTED];
-    type Key = Id<Team>;
-    fn key(&self) -> Self::Key {
-        self.team
-    }
-}
-
-/// The task of this team with this id, or 404. Whether the team exists is the caller's to ask.
-pub fn fetch_task(view: &View, team: Id<Team>, id: Id<Task>) -> Result<Task> {
-    view.fetch(&(team, id))
-}
-
-/// The agent whose business a task is: its assignee, or the Scrum Master when it has none
-/// (interface §1.3).
-pub fn responsible(view: &View, task: &Task) -> Result<Option<Member>> {
-    match assignee(view, task)? {
-        Some(assignee) => Ok(Some(assignee)),
-        None => scrum_master(view, task.team_id),
-    }
-}
-
-/// The agent that has a task. One that has left the team counts as none: closed tasks keep their
-/// assignee, and open ones for as long as it takes to clear after an agent.
-fn assignee(view: &View, task: &Task) -> Result<Option<Member>> {
-    match task.assignee_agent_id {
-        Some(id) => view.get(&(task.team_id, id)),
-        None => Ok(None),
-    }
-}
-
-fn still_there(view: &View, task: &Task) -> Result<Option<Id<Member>>> {
-    Ok(assignee(view, task)?.map(|assignee| assignee.id))
-}
 
 // ── What callers send ────────────────────────────────────────────────────────
 
@@ -376,15 +211,6 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task
     Ok(task)
 }
 
-/// The member that a request names, if it names one.
-pub fn fetch_if_named(
-    view: &View,
-    team: Id<Team>,
-    id: Option<Id<Member>>,
-) -> Result<Option<Member>> {
-    id.map(|id| fetch_member(view, team, id)).transpose()
-}
-
 /// Wakes who was given a task, unless they took it themselves.
 fn wake_assignee(
     tx: &mut Tx,
@@ -398,12 +224,6 @@ fn wake_assignee(
         }
         _ => Ok(()),
     }
-}
-
-fn next_number(tx: &mut Tx, team: Id<Team>) -> Result<u32> {
-    let last = tx.get::<Counter>(&team)?.map_or(0, |counter| counter.last);
-    tx.put(&Counter { team, last: last + 1 })?;
-    Ok(last + 1)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -85,6 +85,9 @@ impl Record for Spending {
     }
 }
 
+/// An outside agent that writes to a team; what the exchange calls a peer.
+pub enum Peer {}
+
 /// The team with this id, or 404.
 pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
     view.fetch(&id)

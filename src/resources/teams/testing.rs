@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::members::{self, Member};
-use super::messages::{self, Message};
-use super::tasks::{self, Task};
+use super::member::Member;
+use super::message::Message;
+use super::task::Task;
 use super::team::Team;
 use super::wakes::{self, Wake};
+use super::{members, messages, tasks};
 use crate::api::{Input, Req};
 use crate::base::{Id, Name, Result, Slug, StableKey};
 use crate::outbox::{Event, EventType};

@@ -2,6 +2,9 @@
 
 use serde_json::json;
 
+use super::member::Member;
+use super::message::Message;
+use super::task::{Counter, Task};
 use super::testing::{agent, hire, message, repeat, task, team};
 use super::{members, messages, tasks, team as teams, wakes};
 use crate::resources::agents;
@@ -16,10 +19,10 @@ fn count<R: Record>(world: &World) -> usize {
 fn rows(world: &World) -> Vec<usize> {
     vec![
         count::<teams::Team>(world),
-        count::<members::Member>(world),
-        count::<tasks::Task>(world),
-        count::<tasks::Counter>(world),
-        count::<messages::Message>(world),
+        count::<Member>(world),
+        count::<Task>(world),
+        count::<Counter>(world),
+        count::<Message>(world),
         count::<wakes::Wake>(world),
         count::<teams::Spending>(world),
         count::<PendingRemoval>(world),
@@ -67,7 +70,7 @@ fn a_deleted_teams_agents_are_free_at_once() {
     let mail = json!({"body": "x", "toAgentId": ann});
     repeat(&world, messages::send, crew, mail, MAX_DEFERRED_CHANGES);
     world.write(teams::remove, crew, ()).unwrap();
-    assert_eq!(count::<members::Member>(&world), 1, "it is not removed yet");
+    assert_eq!(count::<Member>(&world), 1, "it is not removed yet");
     delete("ann").unwrap();
     world.assert_sound();
     world.complete_removals();
@@ -103,7 +106,7 @@ fn what_a_removed_agent_leaves_goes_though_it_be_much() {
     world.assert_sound();
     world.complete_removals();
     assert_eq!(rows(&world), [1, 1, many, 1, 1, 1, 0, 0]);
-    let view = |view: &View| view.all(Source::<tasks::Task>::TABLE, &());
+    let view = |view: &View| view.all(Source::<Task>::TABLE, &());
     let all = world.store.read_now(world.org, view).unwrap();
     assert!(all.iter().all(|task| task.assignee_agent_id.is_none()));
     let wakes = |view: &View| view.all(Source::<wakes::Wake>::TABLE, &());

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::members::{self, Member, fetch_member};
+use super::member::{self, Member, fetch_member};
 use super::team::{Team, fetch_team, must_exist};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
@@ -157,7 +157,7 @@ fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<Timeline
     let agent_name = match req.input.agent_id {
         Some(agent) => {
             let member = fetch_member(&tx.view(), team.id, agent)?;
-            Some(members::name(&tx.view(), &member)?)
+            Some(member::name(&tx.view(), &member)?)
         }
         None => None,
     };

@@ -218,7 +218,7 @@ fn a_reference_is_cleared_where_it_says_so_and_may_refuse() {
         tx.insert(&Mark { book: (1, 0), also: Some(13) })
     });
     assert_eq!(remove(&store, 13).unwrap_err().code(), "unlucky");
-    assert_eq!(store.read_now(org(1), |view| view.has::<Shelf>(&13)).unwrap(), true);
+    assert!(store.read_now(org(1), |view| view.has::<Shelf>(&13)).unwrap());
 }
 
 #[test]

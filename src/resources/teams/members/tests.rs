@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::outbox::EventType::{TeamAgentHired, TeamAgentSkillsGranted, TeamAgentTerminated};
+use crate::resources::teams::member::wake_key;
 use crate::resources::teams::testing::{agent, code, events, hire, team, told};
 use crate::resources::testing::World;
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::resources::teams::members;
+use crate::resources::teams::task::responsible;
 use crate::resources::teams::testing::{code, hire, hire_scrum_master, take, task, team};
 use crate::resources::teams::wakes::WakeReason;
 use crate::resources::testing::World;

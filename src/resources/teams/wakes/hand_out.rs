@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::{Dropped, Wake, WakeReason, about_the_same, join};
 use crate::api::{Input, Look, Output, Req};
 use crate::base::{Id, List, Result};
-use crate::resources::teams::members::{Member, fetch_member};
-use crate::resources::teams::messages;
-use crate::resources::teams::tasks::{self, Task};
+use crate::resources::teams::member::{Member, fetch_member};
+use crate::resources::teams::message;
+use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, must_exist};
 use crate::store::{Key, Order, Page, Part, Record, Source, Step, Tx, View};
 
@@ -161,17 +161,17 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
     };
     match (wake.reason, task) {
         (WakeReason::DirectMessage, _) => match wake.message_id {
-            Some(message) => messages::is_unread(view, wake.team, message),
+            Some(message) => message::is_unread(view, wake.team, message),
             None => Ok(false),
         },
         (WakeReason::TaskAssigned, Some(task)) => {
             Ok(!closed_since(wake, &task) && task.assignee_agent_id == Some(wake.agent))
         }
         (WakeReason::TaskNote, Some(task)) => {
-            let agent = tasks::responsible(view, &task)?.map(|member| member.id);
+            let agent = task::responsible(view, &task)?.map(|member| member.id);
             Ok(!closed_since(wake, &task)
                 && agent == Some(wake.agent)
-                && messages::has_unread_note(view, &task, wake.agent, wake.created_at)?)
+                && message::has_unread_note(view, &task, wake.agent, wake.created_at)?)
         }
         (WakeReason::TaskAssigned | WakeReason::TaskNote, None) => Ok(false),
         (WakeReason::ExternalRequest | WakeReason::Notification, _) => Ok(true),

@@ -11,11 +11,10 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Peer;
-use super::members::Member;
-use super::messages::Message;
-use super::tasks::Task;
-use super::team::Team;
+use super::member::Member;
+use super::message::Message;
+use super::task::Task;
+use super::team::{Peer, Team};
 use crate::api::{Metric, Output, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Id, Result, Time};

@@ -13,7 +13,7 @@ use crate::outbox::{
     enqueue, publish, retry_at,
 };
 use crate::outside::webhook;
-use crate::resources::teams::members::{self, Member};
+use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::team::Team;
 use crate::store::{Order, Part, Source, Tx};
 
@@ -82,7 +82,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(member) = tx.get::<Member>(&(wake.team, wake.agent))? else {
         return Ok(Prepared::Done);
     };
-    let secret = members::wake_key(&tx.view(), &member)?;
+    let secret = member::wake_key(&tx.view(), &member)?;
     let (Some(url), Some(secret)) = (&member.wake_url, secret) else {
         tx.replace(&wake, &Wake { posting: false, ..wake.clone() })?;
         return Ok(Prepared::Done);
@@ -145,7 +145,7 @@ fn give_up(tx: &mut Tx, wake: &Wake, error: &str) -> Result<()> {
         "teamName": team.name,
         "agentId": member.id,
         "stableKey": member.stable_key,
-        "agentName": members::name(&view, &member)?,
+        "agentName": member::name(&view, &member)?,
         "wakeId": wake.id,
         "reason": wake.reason,
         "taskId": wake.task_id,

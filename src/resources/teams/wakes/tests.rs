@@ -8,7 +8,7 @@ use crate::api::{Look, Req};
 use crate::resources::teams::testing::{
     code, hire, hire_scrum_master, message, repeat, take, task, team,
 };
-use crate::resources::teams::{members, messages, tasks};
+use crate::resources::teams::{member, members, messages, tasks};
 use crate::resources::testing::{NOON, World, parts};
 use crate::store::{Part, Source};
 
@@ -299,7 +299,7 @@ fn an_outside_request_joins_by_its_peer_and_notifications_never_join() {
         (Id::new(id()), Id::new(id()), Id::new(id()))
     };
     let woken = world.store.write_now(world.org, move |tx| {
-        let agent = members::fetch_member(&tx.view(), crew, ann)?;
+        let agent = member::fetch_member(&tx.view(), crew, ann)?;
         for peer in [peer, other, peer] {
             wake(tx, &agent, &Cause::ExternalRequest(peer))?;
         }
@@ -451,7 +451,7 @@ fn a_wake_behind_more_dropped_ones_than_are_looked_at_at_once_is_not_forgotten()
     let mail = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
     take(&world, crew, ann);
     let woken = world.store.write_now(world.org, move |tx| {
-        let agent = members::fetch_member(&tx.view(), crew, ann)?;
+        let agent = member::fetch_member(&tx.view(), crew, ann)?;
         for _ in 0..hand_out::LOOKED_AT + 10 {
             // Nobody has to read what is not there.
             let missing = Message { id: tx.new_id(), ..mail.clone() };

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::outside::{Answer, Call};
 use crate::resources::teams::members::change;
-use crate::resources::teams::messages;
 use crate::resources::teams::testing::{
     agent, events, hire, hire_with, message, repeat, take, task, team,
 };
 use crate::resources::teams::wakes::hand_out::acknowledge;
+use crate::resources::teams::{members, messages};
 use crate::resources::testing::World;
 
 const URL: &str = "https://agent.test/wake";
@@ -119,7 +119,7 @@ fn a_wake_is_posted_signed_and_a_2xx_acknowledges_it() {
     });
     assert_eq!(body, expected);
     let key = world.store.read_now(world.org, |view| {
-        members::wake_key(view, &members::fetch_member(view, ann.0, ann.1)?)
+        member::wake_key(view, &member::fetch_member(view, ann.0, ann.1)?)
     });
     let now = world.store.moment().now().secs();
     let signed = webhook::signed(&key.unwrap().unwrap(), &wake.id.to_string(), now, &call.body);
