@@ -99,7 +99,7 @@ fn make_room(
     if more == 0 {
         return Ok(());
     }
-    let more = u32::try_from(more).expect("a body is far smaller");
+    let more = u32::try_from(more).unwrap_or(u32::MAX); // More than there is.
     let more = anonymous.0.clone().try_acquire_many_owned(more).map_err(|_| {
         Error::busy(
             "overloaded",
