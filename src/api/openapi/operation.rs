@@ -6,7 +6,8 @@ use super::schemas::Schemas;
 use super::{group, who};
 use crate::api::extra::{OrgOptional, OrgRequired};
 use crate::api::op::{SchemaOf, Shape, Upload};
-use crate::api::route::{Method, Route, path_names};
+use crate::api::request::path_names;
+use crate::api::route::{Method, Route};
 use crate::api::scope::Scope;
 use crate::auth::RequiredCredential;
 
