@@ -142,6 +142,12 @@ const OTHER_ORGANIZATIONS: &[&str] = &[
 const MAX_CODE_LINES: usize = 400;
 /// No file is longer, tests and comments included.
 const MAX_LINES: usize = 600;
+/// Files that may import each other with files of another folder, each with its reason. Better empty.
+const MUTUAL_IMPORTS: &[&str] = &[
+    "src/resources/teams/wakes/mod.rs", // Members, messages and tasks wake; a wake is about them.
+];
+/// A function over this many lines does two things.
+const MAX_FUNCTION_LINES: usize = 70;
 /// Files that may be longer, each with its reason. Better empty.
 const LONG_FILES: &[&str] = &[];
 
@@ -266,6 +272,58 @@ fn too_long(source: &Source) -> Vec<String> {
         found.push(format!("{}: {lines} lines, over {MAX_LINES}; split it", source.path));
     }
     found
+}
+
+/// Functions over [`MAX_FUNCTION_LINES`], from their names to the end of their bodies.
+fn long_functions(source: &Source) -> Vec<String> {
+    let tokens = &source.tokens;
+    let mut found = Vec::new();
+    for at in 0..tokens.len().saturating_sub(1) {
+        let (function, name) = (&tokens[at], &tokens[at + 1]);
+        if !function.is("fn") || name.kind != Kind::Word {
+            continue;
+        }
+        let mut depth = 0;
+        let mut last = None;
+        for token in &tokens[at..] {
+            depth += i32::from(token.is("{")) - i32::from(token.is("}"));
+            if depth == 0 && (token.is("}") || token.is(";")) {
+                last = Some(token.last_line);
+                break;
+            }
+        }
+        let lines = last.map_or(0, |last| last - function.first_line + 1);
+        if lines > MAX_FUNCTION_LINES {
+            let (path, line, name) = (&source.path, function.first_line, &name.text);
+            found.push(format!("{path}:{line}: {name} has {lines} lines; split it"));
+        }
+    }
+    found
+}
+
+/// Pairs of files of different folders that import each other.
+fn mutual_imports(sources: &[Source]) -> Vec<String> {
+    let file_of = |path: &[String]| {
+        let longest = (1..=path.len()).rev();
+        longest.into_iter().find_map(|parts| {
+            sources.iter().find(|source| !source.is_test && source.module() == path[..parts])
+        })
+    };
+    let folder = |source: &Source| source.path.rsplit_once('/').map(|(at, _)| at.to_string());
+    let mut edges = BTreeSet::new();
+    for source in sources.iter().filter(|source| !source.is_test) {
+        for (_, path) in source.paths() {
+            let Some(target) = file_of(&path) else { continue };
+            if folder(target) != folder(source) {
+                edges.insert((source.path.clone(), target.path.clone()));
+            }
+        }
+    }
+    let may = |file: &String| MUTUAL_IMPORTS.contains(&file.as_str());
+    let both = edges.iter().filter(|(one, other)| one < other && !may(one) && !may(other));
+    both.filter(|(one, other)| edges.contains(&(other.clone(), one.clone())))
+        .map(|(one, other)| format!("{one} and {other} import each other"))
+        .collect()
 }
 
 /// Public items without a doc comment above them and their attributes.
@@ -429,7 +487,8 @@ fn the_kernel_names_no_resource() {
 fn exceptions_name_places_that_there_are() {
     let sources = source::all();
     let bans = BANS.iter().flat_map(|ban| [ban.rooms, ban.except].concat());
-    for place in bans.chain(LONG_FILES.iter().copied()) {
+    let excepted = LONG_FILES.iter().chain(MUTUAL_IMPORTS).copied();
+    for place in bans.chain(excepted) {
         assert!(sources.iter().any(|source| source.path.starts_with(place)), "{place}");
     }
 }
@@ -459,6 +518,35 @@ fn no_file_holds_two_things() {
         ],
     );
     assert_tidy(too_long);
+}
+
+#[test]
+fn no_function_does_two_things() {
+    let function = |lines: usize| format!("fn a() {{\n{}}}", "b();\n".repeat(lines - 2));
+    assert_told(
+        long_functions,
+        &[
+            ("src/a.rs", &function(70), ""),
+            ("src/a.rs", &function(71), "src/a.rs:1: a has 71 lines"),
+            ("src/a.rs", &format!("trait A {{ fn a();\n }} {}", function(70)), ""),
+            ("src/a.rs", &format!("type A = fn();\n{}", function(71)), "src/a.rs:2: a has 71"),
+        ],
+    );
+    assert_tidy(of_product(long_functions));
+}
+
+#[test]
+fn no_two_files_of_different_folders_import_each_other() {
+    let source = |(path, text): &(&str, &str)| Source::new(path, text);
+    let told = |files: &[(&str, &str)]| {
+        mutual_imports(&files.iter().map(source).collect::<Vec<_>>()).join("")
+    };
+    let one = ("src/a/b.rs", "use crate::c::d::E;");
+    let other = ("src/c/d.rs", "use super::super::a::b::F;");
+    assert_eq!(told(&[one, other]), "src/a/b.rs and src/c/d.rs import each other");
+    assert_eq!(told(&[one, ("src/c/d.rs", "use crate::a::g::F;"), ("src/a/g.rs", "")]), "");
+    assert_eq!(told(&[("src/a/b.rs", "use super::c::D;"), ("src/a/c.rs", "use super::b::E;")]), "");
+    assert_eq!(mutual_imports(&source::all()), Vec::<String>::new());
 }
 
 #[test]

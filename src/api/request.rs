@@ -185,7 +185,7 @@ impl PathPart for VariableName {
         <VariableName as JsonSchema>::json_schema(&mut SchemaGenerator::default())
     }
     fn problem(text: &str) -> Option<String> {
-        VariableName::parse(text).err().map(String::from)
+        VariableName::parse(text).err()
     }
 }
 
@@ -198,7 +198,7 @@ impl PathPart for ArtifactName {
         <ArtifactName as JsonSchema>::json_schema(&mut SchemaGenerator::default())
     }
     fn problem(text: &str) -> Option<String> {
-        ArtifactName::parse(text).err().map(String::from)
+        ArtifactName::parse(text).err()
     }
 }
 
@@ -267,4 +267,10 @@ impl<A: PathPart, B: PathPart, C: PathPart> At for (A, B, C) {
     fn schemas() -> Vec<Schema> {
         vec![A::schema(), B::schema(), C::schema()]
     }
+}
+
+/// The names of a path's parameters, in its order.
+pub fn path_names(path: &'static str) -> impl Iterator<Item = &'static str> {
+    let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    names.map(|name| name.trim_start_matches('*'))
 }

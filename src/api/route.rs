@@ -194,9 +194,3 @@ impl Route {
         self.operation.bind(self.path, raw)
     }
 }
-
-/// The names of a path's parameters, in its order.
-pub fn path_names(path: &'static str) -> impl Iterator<Item = &'static str> {
-    let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    names.map(|name| name.trim_start_matches('*'))
-}

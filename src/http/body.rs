@@ -36,7 +36,11 @@ fn must_be_json(headers: &HeaderMap) -> Result<()> {
     if is_json {
         return Ok(());
     }
-    Err(unsupported("send JSON, with Content-Type: application/json".into()))
+    Err(Error::new(
+        Kind::Media,
+        "unsupported_media_type",
+        "send JSON, with Content-Type: application/json",
+    ))
 }
 
 /// Refuses a body that does not say that it is one of these.
@@ -44,20 +48,14 @@ fn must_be_one_of(headers: &HeaderMap, media_types: &[&str]) -> Result<()> {
     if media_type(headers).is_some_and(|sent| media_types.contains(&sent.as_str())) {
         return Ok(());
     }
-    Err(unsupported(format!(
-        "send one of these, with its Content-Type: {}",
-        media_types.join(", ")
-    )))
+    let message = format!("send one of these, by its Content-Type: {}", media_types.join(", "));
+    Err(Error::new(Kind::Media, "unsupported_media_type", message))
 }
 
 /// The media type of a body, if it says one, in small letters and without parameters.
 fn media_type(headers: &HeaderMap) -> Option<String> {
     let sent = headers.get(CONTENT_TYPE)?.to_str().unwrap_or_default();
     Some(sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-}
-
-fn unsupported(message: String) -> Error {
-    Error::new(Kind::Media, "unsupported_media_type", message)
 }
 
 /// Memory for the bodies of callers who have shown no credential, of whom there may be one on each
@@ -99,7 +97,7 @@ fn make_room(
     if more == 0 {
         return Ok(());
     }
-    let more = u32::try_from(more).expect("a body is far smaller");
+    let more = u32::try_from(more).unwrap_or(u32::MAX); // More than there is.
     let more = anonymous.0.clone().try_acquire_many_owned(more).map_err(|_| {
         Error::busy(
             "overloaded",
@@ -198,11 +196,14 @@ async fn read_whole(
 }
 
 fn too_large(max_bytes: usize) -> Error {
-    let message = if max_bytes == MAX_BODY_BYTES {
-        "the body may have 1 MiB; send less at once".into()
-    } else {
-        format!("the body may have {max_bytes} bytes; send less at once")
-    };
+    if max_bytes == MAX_BODY_BYTES {
+        return Error::new(
+            Kind::TooLarge,
+            "body_too_large",
+            "the body may have 1 MiB; send less at once",
+        );
+    }
+    let message = format!("the body may have {max_bytes} bytes; send less at once");
     Error::new(Kind::TooLarge, "body_too_large", message)
 }
 

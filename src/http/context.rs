@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use super::body::AnonymousBudget;
 use super::metrics::Metrics;
-use super::pages::{self, Page};
+use super::page::Page;
 use super::router::Router;
 use crate::api::execute::Executor;
 
@@ -63,14 +63,6 @@ impl Context {
     /// What links to this server begin with.
     pub(super) fn link_base(&self, headers: &HeaderMap) -> String {
         link_base(self.public_url.as_deref(), headers)
-    }
-
-    /// Whether something answers at this path before the server is set up.
-    pub(super) fn is_open_before_setup(&self, path: &str) -> bool {
-        match path.strip_prefix("/api") {
-            Some(below) => self.router.is_open_before_setup(below),
-            None => pages::is_open_before_setup(self.pages, path),
-        }
     }
 }
 

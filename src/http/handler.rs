@@ -43,7 +43,7 @@ async fn dispatch(
     request_id: &str,
 ) -> Result<Response<Reply>> {
     let path = head.uri.path();
-    if context.executor.is_setup_required() && !context.is_open_before_setup(path) {
+    if context.executor.is_setup_required() && !pages::is_open_before_setup(context, path) {
         context.executor.must_be_set_up()?;
     }
     match path.strip_prefix("/api") {

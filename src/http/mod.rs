@@ -9,6 +9,7 @@ mod framing;
 mod handler;
 mod headers;
 mod metrics;
+mod page;
 mod pages;
 mod problem;
 mod reply;
@@ -21,7 +22,7 @@ mod wire;
 pub use body::AnonymousBudget;
 pub use context::Context;
 pub use metrics::Metrics;
-pub use pages::Page;
+pub use page::Page;
 pub use router::Router;
 pub use server::serve;
 

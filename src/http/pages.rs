@@ -2,27 +2,22 @@
 
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
 use super::context::Context;
+use super::headers::raw_credential;
+use super::page::Page;
+use super::problem;
 use super::reply::{Reply, json};
-use super::{metrics, problem};
-use crate::auth::Organization;
+use crate::auth::{Organization, org_of_key};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{Source, View};
-
-/// What is shown to people at a path.
-pub struct Page {
-    /// The path.
-    pub path: &'static str,
-    /// HTML; `{version}` becomes the server's.
-    pub html: &'static str,
-    /// Whether it is shown before the server is set up.
-    pub open_before_setup: bool,
-}
 
 /// Whether the process is alive, and whether it can serve: for whoever watches it.
 const HEALTH: &str = "/healthz";
@@ -31,10 +26,15 @@ const READY: &str = "/readyz";
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
-/// Whether something is shown at this path before the server is set up.
-pub(super) fn is_open_before_setup(pages: &[Page], path: &str) -> bool {
-    matches!(path, HEALTH | READY)
-        || pages.iter().any(|page| page.path == path && page.open_before_setup)
+/// Whether something answers at this path before the server is set up.
+pub(super) fn is_open_before_setup(context: &Context, path: &str) -> bool {
+    match path.strip_prefix("/api") {
+        Some(below) => context.router.is_open_before_setup(below),
+        None => {
+            matches!(path, HEALTH | READY)
+                || context.pages.iter().any(|page| page.path == path && page.open_before_setup)
+        }
+    }
 }
 
 /// A page, or 404.
@@ -55,7 +55,7 @@ pub(super) async fn page(
             reading(method, id, || json(Full::from("{\"status\":\"ok\"}")))
         }
         "/metrics" => {
-            let page = metrics::page(context, address, &head.headers).await?;
+            let page = metrics(context, address, &head.headers).await?;
             reading(method, id, || page)
         }
         _ => Err(Error::new(
@@ -106,4 +106,37 @@ fn html(page: &Page) -> Response<Reply> {
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
+}
+
+/// `/metrics`: Prometheus text, to this machine, else with the key of an admin.
+async fn metrics(
+    context: &Context,
+    address: IpAddr,
+    headers: &HeaderMap,
+) -> Result<Response<Reply>> {
+    if !address.is_loopback() {
+        must_be_admins_key(context, headers).await?;
+    }
+    let text = context.metrics.text(&context.executor.store).await?;
+    let mut response = Response::new(Reply::Whole(Full::new(Bytes::from(text))));
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    Ok(response)
+}
+
+async fn must_be_admins_key(context: &Context, headers: &HeaderMap) -> Result<()> {
+    let credential = raw_credential(headers);
+    let gatekeeper = &context.executor.gatekeeper;
+    let check = |view: &View| {
+        let identity = gatekeeper.identify(view, &credential)?;
+        let org = org_of_key(&identity).unwrap_or(Id::NOTHING);
+        match gatekeeper.admit_to(view, &credential, org) {
+            Ok(caller) if caller.is_admin() => Ok(()),
+            _ => Err(Error::forbidden(
+                "admin_required",
+                "from another machine this takes the API key of an organization admin",
+            )),
+        }
+    };
+    context.executor.store.read(Id::NOTHING, check).await
 }

@@ -1,5 +1,6 @@
 //! The server by itself, with a route or two of its own, over real sockets.
 
+mod content;
 mod watching;
 
 use std::net::SocketAddr;
@@ -116,6 +117,8 @@ async fn start(setup_required: bool) -> Server {
             list,
             fetch,
             watching::route(),
+            content::upload(),
+            content::download(),
         ])
         .unwrap(),
         pages: PAGES,

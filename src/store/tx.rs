@@ -66,8 +66,8 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// From now on it is of this organization. For the gate and for jobs; `tests/tidy.rs` keeps it
-    /// out of the resources' operations.
+    /// From now on it is of this organization. For the pipeline of requests and for jobs;
+    /// `tests/tidy.rs` keeps it out of the resources' operations.
     pub fn enter(&mut self, org: Id<Org>) {
         self.org = org;
     }

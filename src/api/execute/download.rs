@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::admit::Admission;
 use super::context::RequestContext;
-use super::response::{Body, Response};
 use crate::api::action::{DownloadAction, Offset, Piece};
 use crate::api::scope::OrgHint;
 use crate::base::{Id, Result};
@@ -18,7 +17,7 @@ pub async fn download(
     context: &RequestContext<'_>,
     operation: Arc<dyn DownloadAction>,
     hint: &OrgHint,
-) -> Result<Response> {
+) -> Result<DownloadStream> {
     let media_type = operation.media_type();
     let mut stream = DownloadStream {
         admission: context.admission(hint),
@@ -28,7 +27,7 @@ pub async fn download(
         next: Some(0),
     };
     stream.first = stream.read().await?;
-    Ok(Response::of(Body::Download(stream)))
+    Ok(stream)
 }
 
 /// Bytes as they are read.

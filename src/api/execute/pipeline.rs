@@ -12,11 +12,12 @@ use super::executor::Executor;
 use super::read::{conditional, read};
 use super::replay::RequestFingerprint;
 use super::request::{Authenticated, Request};
-use super::response::Response;
+use super::response::{Body, Response};
 use super::write::{Written, write};
 use super::{download, hash, wait, watch};
-use crate::api::action::{Action, Bound, Reading, Writing};
+use crate::api::action::{Action, Bound, Reading, WaitAction, Writing};
 use crate::api::calls::{Calls, Outcome};
+use crate::api::op::Shape;
 use crate::api::read::Mode;
 use crate::api::request::Who;
 use crate::api::scope::OrgHint;
@@ -126,9 +127,27 @@ async fn run(
         Action::Hash(operation) => {
             hash::hash(context, operation).await.map(|answer| Response::json(answer.body))
         }
-        Action::Wait(operation) => wait::wait(context, operation, hint).await,
+        Action::Wait(operation) => wait(context, operation, hint).await,
         Action::Watch(operation) => watch::watch(context, &*operation, hint).await,
-        Action::Download(operation) => download::download(context, operation, hint).await,
+        Action::Download(operation) => {
+            let stream = download::download(context, operation, hint).await?;
+            Ok(Response::of(Body::Download(stream)))
+        }
+    }
+}
+
+/// Answers a route that waits: with the items that come first, or with a stream of all that come.
+async fn wait(
+    context: &RequestContext<'_>,
+    operation: Arc<dyn WaitAction>,
+    hint: &OrgHint,
+) -> Result<Response> {
+    match context.request.route.operation.shape {
+        Shape::Wait(event) if context.request.is_stream => {
+            let items = wait::stream(context, operation, hint).await?;
+            Ok(Response::of(Body::Items(event, items)))
+        }
+        _ => wait::wait(context, operation, hint).await.map(Response::json),
     }
 }
 

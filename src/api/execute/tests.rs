@@ -149,12 +149,12 @@ impl World {
 
     /// Calls a route with these parts of its path and these arguments, as the member in `open`,
     /// otherwise as `with` says.
-    async fn call(
-        &self,
+    async fn call<'a>(
+        &'a self,
         name: &str,
         params: &[&str],
         mut arguments: Value,
-        with: impl FnOnce(&mut Request<'_>),
+        with: impl FnOnce(&mut Request<'a>),
     ) -> Result<Response> {
         let named = |name: &str| self.routes.iter().find(|route| route.name == name).unwrap();
         if arguments.get("orgSlug").is_none() {
@@ -293,11 +293,9 @@ async fn an_update_is_refused_when_the_thing_is_not_as_it_was_seen() {
     let id = note["id"].as_str().unwrap();
     let seen = world.call("note.get", &[id], json!({}), |_| ()).await.unwrap().etag.unwrap();
     let update = async |text: &str| {
-        let with = |request: &mut Request<'_>| {
-            // What the caller saw lives as long as the test.
-            request.preconditions.if_match = vec![Box::leak(Box::new(seen)).as_bytes()];
-        };
-        world.call("note.update", &[id], json!({"text": text}), with).await
+        let arguments = json!({"text": text});
+        let as_seen = vec![seen.as_bytes()];
+        world.call("note.update", &[id], arguments, |to| to.preconditions.if_match = as_seen).await
     };
     assert_eq!(json_of(update("b").await.unwrap())["text"], "b");
     assert_eq!(refusal(update("c").await), (Kind::Precondition, "changed_meanwhile"));

@@ -8,9 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::admit::Admission;
 use super::context::RequestContext;
-use super::response::{Body, Response};
 use crate::api::action::{Look, Taken, TakenPart, WaitAction};
-use crate::api::op::Shape;
 use crate::api::scope::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::{ACCESS, View};
@@ -18,25 +16,28 @@ use crate::store::{ACCESS, View};
 /// Whoever waits looks at least this often, signal or not.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Answers a route that waits: with the items that come first, or with a stream of all that come.
+/// Waits for the items that come first, as long as the request says.
 pub async fn wait(
     context: &RequestContext<'_>,
     operation: Arc<dyn WaitAction>,
     hint: &OrgHint,
-) -> Result<Response> {
+) -> Result<Vec<u8>> {
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
     let waiting = Waiting { admission: context.admission(hint), operation };
-    if context.request.is_stream
-        && let Shape::Wait(event) = context.request.route.operation.shape
-    {
-        // Problems known now are answered as such; later ones end the stream.
-        waiting.look().await?;
-        let stream = ItemStream { waiting, shown: Vec::new() };
-        return Ok(Response::of(Body::Items(event, stream)));
-    }
     let TakenPart { items, next_cursor } = waiting.take_until(until, &mut Vec::new()).await?;
     let items: Vec<_> = items.into_iter().map(|taken| taken.json).collect();
-    Ok(Response::json(json!({"items": items, "nextCursor": next_cursor}).to_string()))
+    Ok(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes())
+}
+
+/// A stream of all items that come. Problems known now are answered as such; later ones end it.
+pub async fn stream(
+    context: &RequestContext<'_>,
+    operation: Arc<dyn WaitAction>,
+    hint: &OrgHint,
+) -> Result<ItemStream> {
+    let waiting = Waiting { admission: context.admission(hint), operation };
+    waiting.look().await?;
+    Ok(ItemStream { waiting, shown: Vec::new() })
 }
 
 /// Items as they come. Whoever takes none for long should be dropped: what is handed out to them is

@@ -9,8 +9,7 @@ use crate::api::extra::{
     CursorQuery, DEFAULT_LIMIT, LimitQuery, OrgOptional, OrgRequired, WaitQuery, read_cursor,
 };
 use crate::api::read::{Input, read_input};
-use crate::api::request::{At, Parts, Raw};
-use crate::api::route::path_names;
+use crate::api::request::{At, Parts, Raw, path_names};
 use crate::api::scope::{OrgHint, OrgSlug};
 use crate::base::{Error, Int, Issue, Keys, Result, canonical};
 use crate::store::Part;

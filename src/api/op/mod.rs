@@ -31,6 +31,8 @@ use crate::base::Result;
 use crate::store::{Page, Tx, View};
 
 type Binder = Box<dyn Fn(&'static str, Raw) -> Result<Bound> + Send + Sync>;
+type ListCallingFn<P, I, O> = fn(&View, &Req<P, I>, &mut Calls) -> Result<Page<O>>;
+type WriteCallingFn<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
 /// Makes a schema, leaving those it needs in the generator.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -188,7 +190,7 @@ pub fn list<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
 /// Reads a list that lies outside; for all calls together there are `total_secs`.
 pub fn list_calling<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
     total_secs: u64,
-    list: fn(&View, &Req<P, I>, &mut Calls) -> Result<Page<O>>,
+    list: ListCallingFn<P, I, O>,
 ) -> Operation {
     let bind = move |parts: Parts<P, I>, common: &mut CommonParams| {
         let key = common.list;
@@ -217,7 +219,7 @@ pub fn write<P: At, I: Input + JsonSchema, O: Output>(
 /// Writes with answers from outside; for all calls together there are `total_secs`.
 pub fn write_calling<P: At, I: Input + JsonSchema, O: Output>(
     total_secs: u64,
-    write: fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>,
+    write: WriteCallingFn<P, I, O>,
 ) -> Operation {
     let bind = move |parts: Parts<P, I>, _: &mut CommonParams| {
         let write = move |tx: &mut Tx, who: &_, calls: &mut Calls| {

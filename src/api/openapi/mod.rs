@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::route::{Route, path_names};
+use super::request::path_names;
+use super::route::Route;
 use crate::auth::{AuthPolicy, RequiredCredential, Role};
 use schemas::Schemas;
 

@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use super::schemas::Schemas;
 use super::{group, who};
 use crate::api::extra::{OrgOptional, OrgRequired};
-use crate::api::op::{SchemaOf, Shape};
-use crate::api::route::{Method, Route, path_names};
+use crate::api::op::{SchemaOf, Shape, Upload};
+use crate::api::request::path_names;
+use crate::api::route::{Method, Route};
 use crate::api::scope::Scope;
 use crate::auth::RequiredCredential;
 
@@ -61,7 +62,7 @@ fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Value> {
             json!({"name": name, "in": "path", "required": true, "schema": schema.as_value()})
         })
         .collect();
-    if !route.method.has_body() {
+    if !route.method.has_body() || route.operation.upload.is_some() {
         let own = schemas.query(route.operation.input);
         let is_own = |name: &str| own.iter().any(|parameter| parameter["name"] == name);
         let shared = shared_query(route).into_iter().filter(|(name, _)| !is_own(name));
@@ -107,7 +108,22 @@ fn headers(route: &Route) -> Vec<&'static str> {
     headers
 }
 
+/// A body of bytes, in one of the media types that the operation takes.
+fn upload_body(upload: &Upload) -> Value {
+    let content = upload.media_types.iter().map(|media_type| (media_type.to_string(), binary()));
+    let description = format!("At most {} bytes.", upload.max_bytes);
+    let content: Map<String, Value> = content.collect();
+    json!({"required": true, "description": description, "content": content})
+}
+
+fn binary() -> Value {
+    json!({"schema": {"type": "string", "format": "binary"}})
+}
+
 fn body(route: &Route, schemas: &mut Schemas) -> Value {
+    if let Some(upload) = &route.operation.upload {
+        return upload_body(upload);
+    }
     let org: Option<SchemaOf> = match route.scope {
         Scope::Organization => Some(|generator| generator.subschema_for::<OrgRequired>()),
         Scope::InferFromPath(_) | Scope::Named(_) => {
@@ -139,10 +155,6 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
 }
 
 fn success(route: &Route, schemas: &mut Schemas) -> Value {
-    let schema = match route.operation.shape {
-        Shape::List | Shape::Wait(_) => schemas.page(route.operation.output),
-        _ => schemas.output(route.operation.output),
-    };
     let description = match route.operation.shape {
         Shape::One => "What was asked for.".into(),
         Shape::Download(_) => "The bytes.".into(),
@@ -158,10 +170,6 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
              without end: each thing is an event named `{event}`, its `data` an item as JSON."
         ),
     };
-    let mut content = json!({"application/json": {"schema": schema}});
-    if matches!(route.operation.shape, Shape::Wait(_)) {
-        content["text/event-stream"] = json!({"schema": {"type": "string"}});
-    }
     let mut headers = vec![("X-Request-Id", "RequestId")];
     if route.has_tag() {
         headers.push(("ETag", "ETag"));
@@ -172,7 +180,22 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
     let header = |key| json!({"$ref": format!("#/components/headers/{key}")});
     let headers: Map<String, Value> =
         headers.into_iter().map(|(name, key)| (name.into(), header(key))).collect();
+    let content = content(route, schemas);
     json!({"description": description, "headers": headers, "content": content})
+}
+
+fn content(route: &Route, schemas: &mut Schemas) -> Value {
+    let output = route.operation.output;
+    let schema = match route.operation.shape {
+        Shape::Download(media_type) => return json!({media_type: binary()}),
+        Shape::List | Shape::Wait(_) => schemas.page(output),
+        Shape::One | Shape::Watch | Shape::Change => schemas.output(output),
+    };
+    let mut content = json!({"application/json": {"schema": schema}});
+    if matches!(route.operation.shape, Shape::Wait(_)) {
+        content["text/event-stream"] = json!({"schema": {"type": "string"}});
+    }
+    content
 }
 
 /// The other answers that a route of its kind can give: status, and where it is described.

@@ -207,7 +207,7 @@ pub mod tests {
         world.assert_sound();
     }
 
-    /// The gate asks for organization, role and environment only after this.
+    /// The pipeline asks for organization, role and environment only after this.
     #[test]
     fn a_name_of_another_form_is_refused_before_anything_else() {
         let route = routes().into_iter().find(|route| route.method == Method::Put).unwrap();

@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// `who` as the gate knows them after their role has changed.
+    /// `who` as the pipeline knows them after their role has changed.
     fn now(world: &World, who: &Who) -> Who {
         let Who::Caller(caller) = who else { panic!("somebody in an organization") };
         let key = (caller.user(), caller.org);

@@ -117,7 +117,7 @@ mod tests {
 
     type Settle<I, O> = fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>;
 
-    /// Does an operation with a password as the gate does it.
+    /// Does an operation with a password as the pipeline does it.
     pub fn hashing<I: Send + 'static, O: Send + 'static>(
         store: &Store,
         who: &Who,
@@ -140,7 +140,7 @@ mod tests {
         store.write_now(Id::NOTHING, begin).unwrap().token
     }
 
-    /// Whose token this is, as the gate finds out.
+    /// Whose token this is, as the pipeline finds out.
     pub fn identity_of(store: &Store, token: &str) -> Result<Arc<Identity>> {
         let gatekeeper = Gatekeeper::new(Tokens::new(store.keys()));
         let presented = RawCredential::Token(token.into());

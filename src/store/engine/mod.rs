@@ -21,7 +21,7 @@ pub use integrity::integrity;
 pub use layer::Layer;
 pub use memory::Memory;
 pub use redb::Redb;
-pub use snapshot::Snapshot;
+pub use snapshot::{PendingReader, Snapshot};
 
 use super::signals::Topic;
 use crate::base::{Error, Result};

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use super::Reader;
 use crate::base::Result;
 
+/// A state to read at that has to be waited for.
+pub type PendingReader = Pin<Box<dyn Future<Output = Result<Arc<dyn Reader>>> + Send>>;
+
 /// A state to read at, perhaps on its way. An engine in this process has one at once, which costs
 /// nothing; one over several machines may have to ask the others for theirs.
 pub enum Snapshot {
     /// It is here.
     Ready(Arc<dyn Reader>),
     /// It comes.
-    Pending(Pin<Box<dyn Future<Output = Result<Arc<dyn Reader>>> + Send>>),
+    Pending(PendingReader),
 }
 
 impl Snapshot {
