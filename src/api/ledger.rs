@@ -19,7 +19,7 @@ pub const SWEEPS: &[Sweep] = &[FORGET_KEPT];
 // ── Audit ────────────────────────────────────────────────────────────────────
 
 /// What kind of caller acted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActorType {
     /// A person in a session.
@@ -33,9 +33,10 @@ pub enum ActorType {
     /// The service itself.
     System,
 }
+crate::store::stored_enum!(ActorType { User = 0, Key = 1, Peer = 2, Anonymous = 3, System = 4 });
 
 /// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It was done.
@@ -43,6 +44,7 @@ pub enum Outcome {
     /// It was not allowed.
     Refused,
 }
+crate::store::stored_enum!(Outcome { Success = 0, Refused = 1 });
 
 /// That somebody did something, or was not allowed to. Chaining the entries, and reading them,
 /// comes with the audit log; the fields for it stand.

@@ -10,7 +10,7 @@ use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::{Index, Org, Record, Tx};
 
 /// Every event there is (interface §6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EventType {
     #[serde(rename = "agent.stale")]
     AgentStale,
@@ -83,6 +83,43 @@ pub enum EventType {
     #[serde(rename = "team.timeline_summary")]
     TeamTimelineSummary,
 }
+crate::store::stored_enum!(EventType {
+    AgentStale = 0,
+    AgentDrifted = 1,
+    AgentError = 2,
+    AgentImportComplete = 3,
+    AgentImportPartial = 4,
+    AgentImportError = 5,
+    DeploymentComplete = 6,
+    DeploymentError = 7,
+    DeploymentPartial = 8,
+    DeploymentTimeout = 9,
+    DeploymentPendingApproval = 10,
+    DeploymentApproved = 11,
+    EnvironmentInaccessible = 12,
+    GovernancePassed = 13,
+    GovernanceViolation = 14,
+    GovernanceFlagCleared = 15,
+    ApiKeyExpiring = 16,
+    ApiKeyExpired = 17,
+    RegistryArtifactPublished = 18,
+    RegistryArtifactDeleted = 19,
+    RegistryDeleted = 20,
+    TeamApprovalRequested = 21,
+    TeamApprovalDecided = 22,
+    TeamBudgetExhausted = 23,
+    TeamRunFailed = 24,
+    TeamMessageReceived = 25,
+    TeamAgentHired = 26,
+    TeamAgentTerminated = 27,
+    TeamAgentSkillsGranted = 28,
+    TeamExternalRequestReceived = 29,
+    TeamTimelineMilestone = 30,
+    TeamTimelineProgressUpdate = 31,
+    TeamTimelineGoalUpdate = 32,
+    TeamTimelineBlockerDigest = 33,
+    TeamTimelineSummary = 34,
+});
 
 impl EventType {
     /// All of them.
@@ -129,7 +166,7 @@ impl EventType {
 pub enum Channel {}
 
 /// How far a log entry has come (interface §3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
     /// Delivered.
@@ -139,6 +176,7 @@ pub enum Delivery {
     /// Given up.
     Dead,
 }
+crate::store::stored_enum!(Delivery { Sent = 0, Failed = 1, Dead = 2 });
 
 /// One event on its way through one channel.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
@@ -170,10 +208,10 @@ pub struct LogEntry {
 /// What the log is ordered by, when and id, and what it is filtered by: its [`EventType`], the
 /// channel and the [`Delivery`] so far. Every index of the log holds them, so that entries are
 /// filtered and counted without being read (interface §4, GET /notifications/logs).
-pub type Facts = (Time, Id<LogEntry>, (u8, Id<Channel>, u8));
+pub type Facts = (Time, Id<LogEntry>, (EventType, Id<Channel>, Delivery));
 
 fn facts(entry: &LogEntry) -> Facts {
-    let filtered = (entry.event_type as u8, entry.channel_id, entry.status as u8);
+    let filtered = (entry.event_type, entry.channel_id, entry.status);
     (entry.created_at, entry.id, filtered)
 }
 
@@ -182,18 +220,18 @@ pub static BY_TIME: Index<LogEntry, ((), Facts)> =
     Index::many("notifications.by_time", |entry| Some(((), facts(entry))));
 
 /// The log by the type of the event.
-pub static BY_TYPE: Index<LogEntry, (u8, Facts)> =
-    Index::many("notifications.by_type", |entry| Some((entry.event_type as u8, facts(entry))));
+pub static BY_TYPE: Index<LogEntry, (EventType, Facts)> =
+    Index::many("notifications.by_type", |entry| Some((entry.event_type, facts(entry))));
 
 /// The log by channel.
 pub static BY_CHANNEL: Index<LogEntry, (Id<Channel>, Facts)> =
     Index::many("notifications.by_channel", |entry| Some((entry.channel_id, facts(entry))));
 
 /// What was not delivered, by how far it came. What was is most of the log.
-pub static UNSENT: Index<LogEntry, (u8, Facts)> =
+pub static UNSENT: Index<LogEntry, (Delivery, Facts)> =
     Index::many("notifications.unsent", |entry| match entry.status {
         Delivery::Sent => None,
-        Delivery::Failed | Delivery::Dead => Some((entry.status as u8, facts(entry))),
+        Delivery::Failed | Delivery::Dead => Some((entry.status, facts(entry))),
     });
 
 impl Record for LogEntry {

@@ -13,6 +13,7 @@ mod record;
 mod sample;
 mod signals;
 mod source;
+mod stored_enum;
 mod tx;
 mod view;
 
@@ -27,6 +28,7 @@ pub use record::{AnyIndex, Index, Org, Record, TableInfo};
 pub use signals::{ACCESS, Listener, Signals, Topic};
 use source::Clock;
 pub use source::Moment;
+pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{Page, Part, Source, View};
 

@@ -445,7 +445,10 @@ impl<'a> View<'a> {
 type EachRecord<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<Step> + 'a;
 
 fn dangling(index: &str, key: &[u8]) -> Error {
-    Error::internal(format!("{index}: an entry is wrong for {}", codec::hex(key)))
+    let key = codec::hex(key);
+    Error::internal(format!(
+        "{index}: an entry is wrong, or was written by a newer Roadstead, for {key}"
+    ))
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ fn clear_versions(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result
 }
 
 fn clear_grants(tx: &mut Tx, registry: Id<Registry>, at_most: usize) -> Result<usize> {
-    let resource = (ResourceType::Registry as u8, registry.cast::<Granted>());
+    let resource = (ResourceType::Registry, registry.cast::<Granted>());
     let grants = tx.all(&GRANTS_BY_RESOURCE, &resource)?;
     let grants = &grants[..grants.len().min(at_most)];
     grants.iter().try_for_each(|grant| tx.remove(grant))?;

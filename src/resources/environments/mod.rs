@@ -293,7 +293,7 @@ fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Removed> {
     let environment: Environment = tx.fetch(&req.at)?;
     variables::forget_environment(tx, environment.id)?;
     references::forget_environment(tx, environment.id)?;
-    let resource = (ResourceType::Environment as u8, environment.id.cast::<Granted>());
+    let resource = (ResourceType::Environment, environment.id.cast::<Granted>());
     for grant in tx.all(&GRANTS_BY_RESOURCE, &resource)? {
         tx.remove(&grant)?;
     }

@@ -71,9 +71,9 @@ impl Input for LogFilter {
 
 impl LogFilter {
     fn keeps(&self, (_, _, (event_type, channel, status)): &Facts) -> bool {
-        self.event_type.is_none_or(|wanted| wanted as u8 == *event_type)
+        self.event_type.is_none_or(|wanted| wanted == *event_type)
             && self.channel_id.is_none_or(|wanted| wanted == *channel)
-            && self.status.is_none_or(|wanted| wanted as u8 == *status)
+            && self.status.is_none_or(|wanted| wanted == *status)
     }
 }
 
@@ -109,12 +109,12 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
     // takes everything: neither narrows anything down.
     match (filter.status, filter.channel_id, filter.event_type) {
         (Some(status @ (Delivery::Failed | Delivery::Dead)), _, _) => {
-            page(view, &UNSENT, status as u8, filter)
+            page(view, &UNSENT, status, filter)
         }
         (_, Some(channel), _) if channel != in_app(view.org()) => {
             page(view, &BY_CHANNEL, channel, filter)
         }
-        (_, _, Some(event_type)) => page(view, &BY_TYPE, event_type as u8, filter),
+        (_, _, Some(event_type)) => page(view, &BY_TYPE, event_type, filter),
         _ => page(view, &BY_TIME, (), filter),
     }
 }

@@ -30,7 +30,7 @@ pub struct Domain {
 }
 
 /// What is known about a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DomainState {
     /// Nothing yet.
@@ -40,6 +40,7 @@ pub enum DomainState {
     /// It does not, or no longer.
     Failed,
 }
+crate::store::stored_enum!(DomainState { Unverified = 0, Verified = 1, Failed = 2 });
 
 /// An organization's domains by name.
 pub static BY_DOMAIN: Index<Domain, base::Domain> = Index::unique(

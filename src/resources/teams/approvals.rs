@@ -23,7 +23,7 @@ pub const RESOURCE: Resource =
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// How far an approval has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TeamApprovalState {
     /// Nobody has decided.
@@ -33,6 +33,7 @@ pub enum TeamApprovalState {
     /// No.
     Denied,
 }
+crate::store::stored_enum!(TeamApprovalState { Pending = 0, Approved = 1, Denied = 2 });
 
 /// Something that an agent wants decided.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
@@ -63,8 +64,8 @@ pub struct TeamApproval {
 }
 
 /// Approvals by their state; each team's stand together in it.
-static BY_DECISION: Index<TeamApproval, u8> =
-    Index::many("team_approvals.by_decision", |approval| Some(approval.decision as u8));
+static BY_DECISION: Index<TeamApproval, TeamApprovalState> =
+    Index::many("team_approvals.by_decision", |approval| Some(approval.decision));
 
 impl Record for TeamApproval {
     const TABLE: &'static str = "team_approvals";
@@ -131,7 +132,7 @@ fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<Tea
     let (order, part) = (Order::Descending, &req.part);
     match req.input.decision {
         None => view.page(Source::TABLE, &team, order, part, |_| true),
-        Some(state) => view.page(&BY_DECISION, &(state as u8, team), order, part, |_| true),
+        Some(state) => view.page(&BY_DECISION, &(state, team), order, part, |_| true),
     }
 }
 

@@ -22,7 +22,7 @@ const MAX_SKILLS: usize = 50;
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// What an agent is in a team.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TeamAgentRole")]
 pub enum MemberRole {
@@ -31,6 +31,7 @@ pub enum MemberRole {
     /// Looks after what is assigned to nobody; at most one in a team.
     ScrumMaster,
 }
+crate::store::stored_enum!(MemberRole { Member = 0, ScrumMaster = 1 });
 
 /// That an agent is in a team. Its id is the `agentId` of everything in the team (contract §6).
 #[derive(Clone, Debug, Encode, Decode)]

@@ -22,7 +22,7 @@ use crate::store::{AnyIndex, Index, Order, Page, Record, Source, Step, Tx, View}
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// What kind of sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SenderType {
     /// A person, or a key that acts as one.
@@ -32,6 +32,7 @@ pub enum SenderType {
     /// An outside agent.
     Peer,
 }
+crate::store::stored_enum!(SenderType { User = 0, Agent = 1, Peer = 2 });
 
 /// A user, an agent of the team, or a peer.
 pub enum Anyone {}
@@ -50,7 +51,7 @@ pub struct Sender {
 }
 
 /// For whom a message is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Audience {
     /// Agents, which consume it.
@@ -58,6 +59,7 @@ pub enum Audience {
     /// The humans, one of whom opens it.
     Human,
 }
+crate::store::stored_enum!(Audience { Agent = 0, Human = 1 });
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]

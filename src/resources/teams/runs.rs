@@ -23,7 +23,7 @@ pub const RESOURCE: Resource =
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
     /// Well.
@@ -33,6 +33,7 @@ pub enum RunStatus {
     /// Before its time.
     Cancelled,
 }
+crate::store::stored_enum!(RunStatus { Succeeded = 0, Failed = 1, Cancelled = 2 });
 
 /// A run of an agent, once it is over.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]

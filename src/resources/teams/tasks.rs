@@ -24,7 +24,7 @@ type Priority = Int<0, 4>;
 // ── Records ──────────────────────────────────────────────────────────────────
 
 /// How far a task has come. Any may follow any other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
     /// Nobody has begun.
@@ -38,6 +38,13 @@ pub enum TaskStatus {
     /// Closed: it will not be done.
     Cancelled,
 }
+crate::store::stored_enum!(TaskStatus {
+    Open = 0,
+    InProgress = 1,
+    Blocked = 2,
+    Done = 3,
+    Cancelled = 4,
+});
 
 impl TaskStatus {
     const ALL: [Self; 5] =
@@ -85,11 +92,12 @@ impl Task {
     }
 }
 
-static BY_STATUS: Index<Task, u8> = Index::many("tasks.by_status", |task| Some(task.status as u8));
+static BY_STATUS: Index<Task, TaskStatus> =
+    Index::many("tasks.by_status", |task| Some(task.status));
 
 // The status is in it so that open tasks are found among many closed ones.
-static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, u8)> =
-    Index::many("tasks.by_assignee", |task| Some((task.assignee_agent_id, task.status as u8)));
+static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, TaskStatus)> =
+    Index::many("tasks.by_assignee", |task| Some((task.assignee_agent_id, task.status)));
 
 impl Record for Task {
     const TABLE: &'static str = "tasks";
@@ -145,7 +153,7 @@ fn still_there(view: &View, task: &Task) -> Result<Option<Id<Member>>> {
 /// Takes open tasks from an agent that leaves its team, at most so many; says how many.
 pub fn unassign(tx: &mut Tx, team: Id<Team>, member: Id<Member>, at_most: usize) -> Result<usize> {
     let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_closed());
-    let places: Vec<_> = open.map(|status| (Some(member), status as u8)).collect();
+    let places: Vec<_> = open.map(|status| (Some(member), status)).collect();
     let mut cleared = 0;
     while cleared < at_most {
         let part = Part { limit: at_most - cleared, after: None };
@@ -239,13 +247,13 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
     let keep = |task: &Task| *unassigned != Some(false) || task.assignee_agent_id.is_some();
     match (assignee, status) {
         (Some(assignee), Some(status)) => {
-            merged(view, &BY_ASSIGNEE, &[(assignee, *status as u8)], team, &req.part, keep)
+            merged(view, &BY_ASSIGNEE, &[(assignee, *status)], team, &req.part, keep)
         }
         (Some(assignee), None) => {
-            let places = TaskStatus::ALL.map(|status| (assignee, status as u8));
+            let places = TaskStatus::ALL.map(|status| (assignee, status));
             merged(view, &BY_ASSIGNEE, &places, team, &req.part, keep)
         }
-        (None, Some(status)) => merged(view, &BY_STATUS, &[*status as u8], team, &req.part, keep),
+        (None, Some(status)) => merged(view, &BY_STATUS, &[*status], team, &req.part, keep),
         (None, None) => view.page(Source::TABLE, &team, Order::Descending, &req.part, keep),
     }
 }

@@ -162,7 +162,7 @@ fn what_was_published_is_told() {
     registry(&world, "main");
     prompt(&world, "p", "1.0.0", "x");
     let told = |event_type: EventType| {
-        let first = |view: &View| view.first(&BY_TYPE, &(event_type as u8), Order::Descending);
+        let first = |view: &View| view.first(&BY_TYPE, &event_type, Order::Descending);
         let entry: LogEntry = world.store.read(world.org, first).unwrap().unwrap();
         entry.payload.0
     };
