@@ -12,7 +12,7 @@ use roadstead::auth::{Caller, Identity, Role, Through};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Founded, Founding};
 use roadstead::store::engine::{Commit, Disk, Reader, Redb, Writes};
-use roadstead::store::{Moment, Store, Tx, table_names};
+use roadstead::store::{Moment, Store, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -58,11 +58,13 @@ impl World {
     pub fn new(commits: Commits, agents: usize) -> Self {
         let place = place();
         let batches = Batches::default();
-        let tables = table_names(&roadstead::resources::tables());
-        let redb = Redb::create(&place.path().join("bench.redb"), tables).expect("a new file");
+        let tables = roadstead::resources::tables();
+        let file = place.path().join("bench.redb");
+        let mut redb = Redb::create(&file, table_names(&tables)).expect("a new file");
+        build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
         let disk = Watched { redb, commits, batches: batches.clone() };
-        let store =
-            Store::start(disk, Moment::system(), Keys::new([7; 32])).expect("the disk is good");
+        let store = Store::start(disk, &tables, Moment::system(), Keys::new([7; 32]))
+            .expect("the disk is good");
         let founded = found(&store);
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {

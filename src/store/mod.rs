@@ -7,6 +7,7 @@
 pub mod check;
 pub mod codec;
 pub mod engine;
+mod indexes;
 mod key;
 mod record;
 #[cfg(test)]
@@ -23,8 +24,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 pub use engine::{Order, Step};
+pub use indexes::build as build_indexes;
 pub use key::Key;
-pub use record::{AnyIndex, Index, Org, Record, TableInfo};
+pub use record::{AnyIndex, Index, IndexInfo, Org, Record, TableInfo};
 pub use signals::{ACCESS, Listener, Signals, Topic};
 use source::Clock;
 pub use source::Moment;
@@ -41,6 +43,7 @@ pub struct Store {
     engine: Arc<dyn Engine>,
     shared: Arc<Shared>,
     signals: Arc<Signals>,
+    unbuilt: Arc<[&'static str]>,
 }
 
 struct Shared {
@@ -49,11 +52,23 @@ struct Shared {
 }
 
 impl Store {
-    /// A store on this machine's `disk`.
-    pub fn start(disk: impl Disk, moment: Moment, keys: Keys) -> Result<Self> {
+    /// A store on this machine's `disk`, with these tables.
+    ///
+    /// It builds no index: what serves calls [`build_indexes`] before. Otherwise it refuses all
+    /// writes, and to read an index that is not whole ([`Store::unbuilt`]).
+    pub fn start(
+        mut disk: impl Disk,
+        tables: &[TableInfo],
+        moment: Moment,
+        keys: Keys,
+    ) -> Result<Self> {
+        let unbuilt: Arc<[_]> = indexes::incomplete_names(&*disk.snapshot()?, tables)?.into();
         let signals = Arc::new(Signals::default());
-        let engine = Arc::new(Group::start(disk, signals.clone())?);
-        let store = Store { engine, shared: Arc::new(Shared { moment, keys }), signals };
+        let mut engine: Arc<dyn Engine> = Arc::new(Group::start(disk, signals.clone())?);
+        if !unbuilt.is_empty() {
+            engine = Arc::new(indexes::Incomplete { engine, indexes: unbuilt.clone() });
+        }
+        let store = Store { engine, shared: Arc::new(Shared { moment, keys }), signals, unbuilt };
         if let Some(clock) = store.read(Id::NOTHING, |view| view.get::<Clock>(&()))? {
             store.moment().go_on_after(clock);
         }
@@ -63,7 +78,8 @@ impl Store {
     /// A store in memory that runs about half of all attempts twice, for tests.
     pub fn in_memory(moment: Moment) -> Self {
         let disk = engine::Memory::rehearsing(moment.now().millis() as u64);
-        Self::start(disk, moment, Keys::new([7; 32])).expect("memory does not fail")
+        // Nothing is in it, so every index is whole.
+        Self::start(disk, &[], moment, Keys::new([7; 32])).expect("memory does not fail")
     }
 
     /// Time, ids and randomness.
@@ -132,10 +148,17 @@ impl Store {
         Ok(answer)
     }
 
-    /// Reads everything in these tables and says what is wrong.
+    /// The indexes that must be built before they can be read.
+    pub fn unbuilt(&self) -> &[&'static str] {
+        &self.unbuilt
+    }
+
+    /// Reads everything in these tables and says what is wrong. Indexes that are not built are left
+    /// out.
     pub fn check(&self, tables: &[TableInfo]) -> Result<check::Findings> {
         let reader = self.engine.snapshot();
         let mut findings = check::Findings::default();
+        findings.unbuilt.extend_from_slice(&self.unbuilt);
         for table in tables {
             (table.check)(&*reader, &mut findings)?;
         }
@@ -144,7 +167,8 @@ impl Store {
 }
 
 /// What the store keeps for itself.
-pub const TABLES: &[TableInfo] = &[TableInfo::of::<Clock>()];
+pub const TABLES: &[TableInfo] =
+    &[TableInfo::of::<Clock>(), TableInfo::of::<indexes::IndexState>()];
 
 /// The names of all tables of a catalogue, and of the store's own.
 ///
@@ -154,7 +178,10 @@ pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
     let names: Vec<_> = tables
         .iter()
         .chain(TABLES)
-        .flat_map(|table| std::iter::once(table.name).chain((table.indexes)()))
+        .flat_map(|table| {
+            let indexes = (table.indexes)().into_iter().map(|index| index.name);
+            std::iter::once(table.name).chain(indexes)
+        })
         .collect();
     let mut seen = HashSet::new();
     for name in &names {

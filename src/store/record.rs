@@ -45,6 +45,7 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
 /// together with the record's own: of a text that may be longer, index a hash.
 pub struct Index<R, K> {
     name: &'static str,
+    version: u32,
     taken: Option<(&'static str, &'static str)>,
     of: fn(&R) -> Option<K>,
 }
@@ -52,7 +53,7 @@ pub struct Index<R, K> {
 impl<R: Record, K: Key> Index<R, K> {
     /// An index in which many records may share a key; they stand in the order of their own keys.
     pub const fn many(name: &'static str, of: fn(&R) -> Option<K>) -> Self {
-        Index { name, taken: None, of }
+        Index { name, version: 1, taken: None, of }
     }
 
     /// An index in which a key belongs to one record. A second is refused with 409, `code` and
@@ -63,7 +64,14 @@ impl<R: Record, K: Key> Index<R, K> {
         message: &'static str,
         of: fn(&R) -> Option<K>,
     ) -> Self {
-        Index { name, taken: Some((code, message)), of }
+        Index { name, version: 1, taken: Some((code, message)), of }
+    }
+
+    /// The same with another version of `of`; 1 where nobody says. It must grow whenever `of` gives
+    /// another key for a record that may be stored already, as an older layout too: the index is
+    /// then built anew before the server starts.
+    pub const fn version(self, version: u32) -> Self {
+        Index { version, ..self }
     }
 
     /// Whether its record lists it; nothing would be found in it otherwise.
@@ -76,6 +84,8 @@ impl<R: Record, K: Key> Index<R, K> {
 pub trait AnyIndex<R>: Sync {
     /// Its table.
     fn name(&self) -> &'static str;
+    /// What defines it.
+    fn info(&self) -> IndexInfo;
     /// Code and message of the 409 when a key is taken; `None` if many may share it.
     fn taken(&self) -> Option<(&'static str, &'static str)>;
     /// The record's key in this index (without owner and record key), if it stands there.
@@ -87,6 +97,10 @@ pub trait AnyIndex<R>: Sync {
 impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
     fn name(&self) -> &'static str {
         self.name
+    }
+    fn info(&self) -> IndexInfo {
+        let is_unique = self.taken.is_some();
+        IndexInfo { name: self.name, version: self.version, is_unique }
     }
     fn taken(&self) -> Option<(&'static str, &'static str)> {
         self.taken
@@ -126,13 +140,33 @@ pub(super) fn entry<R>(
     }
 }
 
+/// What defines an index, its key function aside. An index whose entries were made by another
+/// definition is built anew.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IndexInfo {
+    /// Its table.
+    pub name: &'static str,
+    /// The version of its key function.
+    pub version: u32,
+    /// Whether a key belongs to one record.
+    pub is_unique: bool,
+}
+
+/// Reads a stored record of any version from its key and value, and gives the key and value of its
+/// entry in the index at this place among its table's, if it has one.
+type EntryOf = fn(usize, &[u8], &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
+
 /// One line of the catalogue: a table with its indexes, and how to check them.
 #[derive(Clone, Copy)]
 pub struct TableInfo {
     /// The table.
     pub name: &'static str,
-    /// The tables of its indexes.
-    pub indexes: fn() -> Vec<&'static str>,
+    /// Its indexes.
+    pub indexes: fn() -> Vec<IndexInfo>,
+    /// Makes an index entry of a stored record.
+    pub(super) entry: EntryOf,
+    /// How many bytes of a key name the record's owner.
+    pub(super) owner_len: usize,
     /// Reads every record and index entry and notes what is wrong.
     pub check: fn(&dyn Reader, &mut Findings) -> Result<()>,
     /// The version in which its records are written now.
@@ -142,12 +176,24 @@ pub struct TableInfo {
     pub rewrite: fn(&[u8], &[u8]) -> Result<Vec<u8>>,
 }
 
+fn stored_entry<R: Record>(
+    place: usize,
+    key: &[u8],
+    value: &[u8],
+) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let index = R::INDEXES[place];
+    let own = index.key_of(&codec::decode::<R>(key, value)?);
+    Ok(own.map(|own| entry(index, &own, key, if R::OWNED { 16 } else { 0 })))
+}
+
 impl TableInfo {
     /// The line of `R`.
     pub const fn of<R: Record>() -> Self {
         TableInfo {
             name: R::TABLE,
-            indexes: || R::INDEXES.iter().map(|index| index.name()).collect(),
+            indexes: || R::INDEXES.iter().map(|index| index.info()).collect(),
+            entry: stored_entry::<R>,
+            owner_len: if R::OWNED { 16 } else { 0 },
             check: check::table::<R>,
             version: R::VERSION,
             rewrite: |key, value| codec::encode(&codec::decode::<R>(key, value)?, key),

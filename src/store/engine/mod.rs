@@ -218,6 +218,9 @@ pub trait Disk: Send + 'static {
     /// # Errors
     /// If that is not possible yet; it is tried again soon.
     fn reopen(&mut self) -> Result<Arc<dyn Reader>>;
+    /// Makes a table readable that was not named when this was opened: that of an index which is no
+    /// longer defined. Snapshots taken before do not know it.
+    fn add_table(&mut self, _name: &'static str) {}
     /// How many attempts at most share a commit.
     fn max_group(&self) -> usize {
         group::MAX_GROUP

@@ -249,6 +249,10 @@ impl Disk for Redb {
         }
     }
 
+    fn add_table(&mut self, name: &'static str) {
+        self.tables.push(name);
+    }
+
     fn failed(&self) -> bool {
         self.reads_fail.load(Ordering::Relaxed)
     }
