@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::auth::{Identity, Through};
 use crate::base::{Id, Result, Time};
 use crate::outbox::{Settings, Sweep, remove_due};
-use crate::store::{AnyIndex, Index, Record, TableInfo, Tx};
+use crate::store::{AnyIndex, Index, Record, TableInfo, Tx, codec, no_upgrade};
 
 /// The tables of this room.
 pub const TABLES: &[TableInfo] = &[TableInfo::of::<AuditEntry>(), TableInfo::of::<Kept>()];
@@ -68,6 +68,8 @@ pub struct AuditEntry {
     pub resource_type: String,
     /// The id, or name, of what it was done to.
     pub resource_id: Option<String>,
+    /// What part of it, where its id does not say: the label that was moved, say. Since version 2.
+    pub detail: Option<String>,
     /// The request.
     pub request_id: String,
     /// How it ended.
@@ -78,9 +80,53 @@ pub struct AuditEntry {
 
 impl Record for AuditEntry {
     const TABLE: &'static str = "audit";
+    const VERSION: u8 = 2;
     type Key = Id<AuditEntry>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<AuditEntryV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
+    }
+}
+
+/// An entry as it was stored in version 1. Its fields never change again.
+#[derive(Encode, Decode)]
+struct AuditEntryV1 {
+    id: Id<AuditEntry>,
+    created_at: Time,
+    actor_type: ActorType,
+    actor_id: Option<Id<()>>,
+    actor_name: String,
+    via: Option<String>,
+    action: String,
+    resource_type: String,
+    resource_id: Option<String>,
+    request_id: String,
+    outcome: Outcome,
+    chained: Option<([u8; 32], [u8; 32])>,
+}
+
+impl From<AuditEntryV1> for AuditEntry {
+    fn from(old: AuditEntryV1) -> Self {
+        AuditEntry {
+            id: old.id,
+            created_at: old.created_at,
+            actor_type: old.actor_type,
+            actor_id: old.actor_id,
+            actor_name: old.actor_name,
+            via: old.via,
+            action: old.action,
+            resource_type: old.resource_type,
+            resource_id: old.resource_id,
+            detail: None,
+            request_id: old.request_id,
+            outcome: old.outcome,
+            chained: old.chained,
+        }
     }
 }
 
@@ -112,6 +158,7 @@ pub fn audit(
         action: action.into(),
         resource_type: action.split('.').next().unwrap_or_default().into(),
         resource_id,
+        detail: None,
         request_id: request_id.into(),
         outcome,
         chained: None,

@@ -22,9 +22,9 @@ use super::record::{IndexInfo, Record, TableInfo};
 use super::stored_enum;
 use crate::base::{Error, Kind, Result};
 
-/// A step reads at most 10,000 records and writes as many entries: some 100 ms, so that progress is
-/// seen, and few enough commits that syncing the disk is not most of the work.
-/// In tests a few are many steps.
+/// A step reads at most 10,000 records and writes as many entries: well below a second, so that
+/// progress shows and the file does not grow by many copies of the index's pages. In tests a few
+/// records are many steps.
 const MAX_STEP_RECORDS: usize = if cfg!(test) { 7 } else { 10_000 };
 
 /// A step writes at most 8 MiB of entries, which are in memory until it is committed.
@@ -176,8 +176,11 @@ pub fn build(storage: &mut impl Disk, tables: &[TableInfo], progress: &dyn Fn(&s
 fn not_built(index: &Defined, error: &Error) -> Error {
     let reason = error.log_detail().unwrap_or(error.message());
     let (name, table) = (index.info.name, index.table.name);
-    let message = format!("the index {name} of {table} cannot be built: {reason}");
-    Error::new(Kind::Internal, "database", message)
+    Error::new(
+        Kind::Internal,
+        "database",
+        format!("the index {name} of {table} cannot be built: {reason}"),
+    )
 }
 
 fn put(writes: &mut Writes, state: &IndexState) -> Result<()> {

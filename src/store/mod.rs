@@ -26,9 +26,9 @@ use tokio::sync::oneshot;
 pub use engine::{Order, Step};
 pub use indexes::build as build_indexes;
 pub use key::Key;
-pub use record::{AnyIndex, Index, IndexInfo, Org, Record, TableInfo};
+pub use record::{AnyIndex, Index, IndexInfo, Org, Record, TableInfo, no_upgrade};
 pub use signals::{ACCESS, Listener, Signals, Topic};
-use source::Clock;
+use source::IdWatermark;
 pub use source::Moment;
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
@@ -69,7 +69,7 @@ impl Store {
             engine = Arc::new(indexes::Incomplete { engine, indexes: unbuilt.clone() });
         }
         let store = Store { engine, shared: Arc::new(Shared { moment, keys }), signals, unbuilt };
-        if let Some(clock) = store.read(Id::NOTHING, |view| view.get::<Clock>(&()))? {
+        if let Some(clock) = store.read(Id::NOTHING, |view| view.get::<IdWatermark>(&()))? {
             store.moment().go_on_after(clock);
         }
         Ok(store)
@@ -168,7 +168,7 @@ impl Store {
 
 /// What the store keeps for itself.
 pub const TABLES: &[TableInfo] =
-    &[TableInfo::of::<Clock>(), TableInfo::of::<indexes::IndexState>()];
+    &[TableInfo::of::<IdWatermark>(), TableInfo::of::<indexes::IndexState>()];
 
 /// The names of all tables of a catalogue, and of the store's own.
 ///
@@ -197,7 +197,7 @@ struct Pending<T, F> {
     write: F,
     out: Option<T>,
     /// What was written of the clock.
-    clock: Option<Clock>,
+    clock: Option<IdWatermark>,
     reply: oneshot::Sender<Result<T>>,
 }
 

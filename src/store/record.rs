@@ -33,10 +33,17 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// Its key.
     fn key(&self) -> Self::Key;
 
-    /// Reads the body of an older version.
+    /// Reads the body of an older version, of which it is given what [`codec::decode_body`] reads.
+    /// A record of more than one version has a struct for each past one, and a golden sample that
+    /// proves that it still reads.
     fn upgrade(version: u8, _body: &[u8]) -> Result<Self> {
-        Err(Error::internal(format!("{} has no upgrade from version {version}", Self::TABLE)))
+        Err(no_upgrade::<Self>(version))
     }
+}
+
+/// The error of [`Record::upgrade`] for a version that never was.
+pub fn no_upgrade<R: Record>(version: u8) -> Error {
+    Error::internal(format!("{} has no upgrade from version {version}", R::TABLE))
 }
 
 /// An index: finds records by something other than their key.

@@ -1,7 +1,7 @@
 //! Where transactions get time, ids and randomness from: the one seam to them, so that tests can
 //! say what time it is.
 //!
-//! Ids grow even if the clock goes back, also over a restart: see [`Clock`].
+//! Ids grow even if the clock goes back, also over a restart: see [`IdWatermark`].
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,7 +19,7 @@ pub struct Moment {
     /// In tests, the milliseconds it is; the system's clock otherwise.
     fixed: Option<AtomicI64>,
     ids: Mutex<Ids>,
-    /// The newest [`Clock`] that is durable.
+    /// The newest [`IdWatermark`] that is durable.
     kept_millis: AtomicI64,
 }
 
@@ -30,12 +30,12 @@ const AHEAD_MILLIS: i64 = 10_000;
 /// The time of the newest id when this was stored. It rides along with a commit when the one stored
 /// is [`AHEAD_MILLIS`] old, so no stored id is later than this and that together.
 #[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
-pub(super) struct Clock {
+pub(super) struct IdWatermark {
     newest_millis: i64,
 }
 
-impl Record for Clock {
-    const TABLE: &'static str = "clock";
+impl Record for IdWatermark {
+    const TABLE: &'static str = "id_watermark";
     const OWNED: bool = false;
     type Key = ();
     fn key(&self) {}
@@ -124,19 +124,19 @@ impl Moment {
     }
 
     /// What to store with the ids given out so far, if it is time to.
-    pub(super) fn due(&self) -> Option<Clock> {
+    pub(super) fn due(&self) -> Option<IdWatermark> {
         let newest_millis = self.ids.lock().expect("nobody panics holding it").last.millis;
         let kept = self.kept_millis.load(Ordering::SeqCst);
-        (newest_millis - kept >= AHEAD_MILLIS).then_some(Clock { newest_millis })
+        (newest_millis - kept >= AHEAD_MILLIS).then_some(IdWatermark { newest_millis })
     }
 
     /// This is durable now.
-    pub(super) fn kept(&self, clock: Clock) {
+    pub(super) fn kept(&self, clock: IdWatermark) {
         self.kept_millis.fetch_max(clock.newest_millis, Ordering::SeqCst);
     }
 
     /// Continues after all ids that were stored when this was the newest clock.
-    pub(super) fn go_on_after(&self, clock: Clock) {
+    pub(super) fn go_on_after(&self, clock: IdWatermark) {
         let mut ids = self.ids.lock().expect("nobody panics holding it");
         let random = ids.random();
         let last = &mut ids.last;
@@ -216,8 +216,9 @@ mod tests {
     #[test]
     fn the_clock_is_stored_now_and_then_and_only_with_something_else() {
         let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)));
-        let stored = || store.read(Id::NOTHING, |view| view.get::<Clock>(&())).unwrap();
-        let clock = |secs: i64| Some(Clock { newest_millis: 1_800_000_000_000 + secs * 1000 });
+        let stored = || store.read(Id::NOTHING, |view| view.get::<IdWatermark>(&())).unwrap();
+        let clock =
+            |secs: i64| Some(IdWatermark { newest_millis: 1_800_000_000_000 + secs * 1000 });
         let write = |id| {
             store.write_now(org(1), move |tx| {
                 tx.new_id::<()>();
@@ -252,7 +253,7 @@ mod tests {
             let mut attempt =
                 Box::new(Pending { shared, org: org(1), write, out: None, clock: None, reply });
             let writes = attempt.run(&*store.engine.snapshot()).unwrap();
-            assert!(writes.tables.contains_key("clock"));
+            assert!(writes.tables.contains_key("id_watermark"));
             attempt.settle(if kept { Ok(()) } else { Err(Error::internal("not kept")) });
             assert_eq!(store.moment().due().is_none(), kept);
         }
@@ -263,7 +264,7 @@ mod tests {
         let body = [0x01, 0x01, 0x00, 0x50, 0x5c, 0x18, 0xa3, 0x01, 0x00, 0x00];
         let checksum = [0x7a, 0xe0, 0x62, 0x11, 0xac, 0x17, 0x71, 0x74];
         let stored = [body.as_slice(), &checksum].concat();
-        let clock = crate::store::codec::decode::<Clock>(b"", &stored).unwrap();
-        assert_eq!(clock, Clock { newest_millis: 1_800_000_000_000 });
+        let clock = crate::store::codec::decode::<IdWatermark>(b"", &stored).unwrap();
+        assert_eq!(clock, IdWatermark { newest_millis: 1_800_000_000_000 });
     }
 }

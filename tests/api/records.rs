@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::client::{Caller, eventually};
 use crate::world::{Running, config};
 
-fn tables() -> Vec<TableInfo> {
+pub fn tables() -> Vec<TableInfo> {
     [resources::tables(), roadstead::store::TABLES.to_vec()].concat()
 }
 
@@ -25,7 +25,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records")
 }
 
-fn file_of(table: &TableInfo) -> PathBuf {
+pub fn file_of(table: &TableInfo) -> PathBuf {
     golden().join(format!("{}.v{}", table.name, table.version))
 }
 
@@ -62,7 +62,7 @@ fn every_kind_of_record_has_a_sample() {
     assert_eq!(missing, Vec::<&str>::new(), "see the head of this file");
 }
 
-fn bytes(hex: &str) -> Vec<u8> {
+pub fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect()
 }
 
@@ -78,7 +78,7 @@ fn write_missing() {
     let store = DataDir::at(&fresh).make().unwrap();
     store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
     drop(store);
-    fill(&used);
+    fill(&used, true);
     for dir in [fresh, used] {
         let path = DataDir::at(dir).database();
         // The server's threads let go of the file a moment after it stopped.
@@ -97,8 +97,9 @@ fn write_missing() {
     }
 }
 
-/// Does something of everything.
-fn fill(dir: &Path) {
+/// Does something of everything. Only with `much` is something removed that is too large to go at
+/// once, and leaves a row until it is gone.
+pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).make().unwrap();
     let token = store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
     let running = Running::serve(store, "127.0.0.1:0", config());
@@ -134,7 +135,7 @@ fn fill(dir: &Path) {
     let policy = owner.post("/governance/policies", policy).id();
     let assignments = format!("/governance/policies/{policy}/assignments");
     owner.post(&assignments, json!({"registryRef": "main"})).ok();
-    publish(owner);
+    publish(owner, much);
     let tool = json!({"name": "t", "type": "http", "description": "d", "prompt": "p",
         "providerConfig": {"a": null, "b": "${TONE}"}});
     let tool = key.post("/tools", tool).id();
@@ -175,8 +176,7 @@ fn fill(dir: &Path) {
     key.post(&format!("{team}/approvals"), question).ok();
     let entry = json!({"kind": "milestone", "title": "t", "body": "b", "agentId": ann});
     key.post(&format!("{team}/timeline"), entry).ok();
-    // An agent leaves rows behind only when it has more than go at once.
-    for _ in 0..1010 {
+    for _ in 0..if much { 1010 } else { 1 } {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }
     owner.delete(&format!("{team}/agents/{bob}")).ok();
@@ -186,7 +186,7 @@ fn fill(dir: &Path) {
 }
 
 /// Something of everything that lies in registries.
-fn publish(owner: &Caller) {
+fn publish(owner: &Caller, much: bool) {
     owner.post("/registries", json!({"slug": "texts", "name": "Texts"})).ok();
     let rules = json!([{"type": "maxLength", "value": 0}]);
     let policy = json!({"name": "P", "severity": "warning", "rules": rules});
@@ -206,9 +206,8 @@ fn publish(owner: &Caller) {
     let draft = json!({"registryRef": "texts", "artifactType": "prompt", "draftVersion": "1.1.0",
         "body": "b", "metadata": {"a": null}});
     owner.post("/prompts/answer/drafts", draft).ok();
-    // A registry leaves rows behind only when it has more than go at once.
     owner.post("/registries", json!({"slug": "gone", "name": "Gone"})).ok();
-    let many: String = (0..1000).map(|n| format!("{{{{v{n}}}}}")).collect();
+    let many: String = (0..if much { 1000 } else { 1 }).map(|n| format!("{{{{v{n}}}}}")).collect();
     let large = json!({"registryRef": "gone", "artifactType": "prompt", "name": "p",
         "version": "1.0.0", "source": many});
     owner.post("/registries/artifacts", large).ok();
