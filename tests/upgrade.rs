@@ -78,7 +78,7 @@ fn open(path: &Path, tables: &[TableInfo], progress: &dyn Fn(&str)) -> Store {
     };
     build_indexes(&mut redb, tables, progress).unwrap();
     let moment = Moment::at(Time::from_millis(1_800_000_000_000));
-    Store::start(redb, tables, moment, Keys::new([7; 32])).unwrap()
+    Store::start(redb, moment, Keys::new([7; 32]), tables).unwrap()
 }
 
 #[test]

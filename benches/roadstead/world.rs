@@ -63,7 +63,7 @@ impl World {
         let mut redb = Redb::create(&file, table_names(&tables)).expect("a new file");
         build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
         let disk = Watched { redb, commits, batches: batches.clone() };
-        let store = Store::start(disk, &tables, Moment::system(), Keys::new([7; 32]))
+        let store = Store::start(disk, Moment::system(), Keys::new([7; 32]), &tables)
             .expect("the disk is good");
         let founded = found(&store);
         let runtime = server_runtime("roadstead");

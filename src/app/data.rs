@@ -114,7 +114,7 @@ impl DataDir {
     /// As of [`DataDir::open`].
     pub fn open_to_check(&self) -> Result<Store, Unusable> {
         let (disk, keys) = self.open_database()?;
-        Store::start(disk, &crate::resources::tables(), Moment::system(), keys).map_err(told)
+        Store::start(disk, Moment::system(), keys, &crate::resources::tables()).map_err(told)
     }
 
     fn open_database(&self) -> Result<(Redb, Keys), Unusable> {
@@ -155,7 +155,7 @@ impl DataDir {
     fn start(&self, mut disk: Redb, keys: Keys) -> Result<Store, Unusable> {
         let tables = crate::resources::tables();
         build_indexes(&mut disk, &tables, &self.progress).map_err(told)?;
-        Store::start(disk, &tables, Moment::system(), keys).map_err(told)
+        Store::start(disk, Moment::system(), keys, &tables).map_err(told)
     }
 
     /// Makes it: an empty database, and a new key unless there is one for it already.

@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_table_at_which_the_library_panics_is_a_finding_and_the_others_are_read() {
-        let store = Store::start(Broken, &[], Moment::system(), Keys::new([0; 32])).unwrap();
+        let store = Store::start(Broken, Moment::system(), Keys::new([0; 32]), &[]).unwrap();
         let mut findings = Findings::default();
         assert!(read_all(&store, &mut findings).is_ok());
         let tables = resources::tables().len() + store::TABLES.len();

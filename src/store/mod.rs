@@ -58,9 +58,9 @@ impl Store {
     /// writes, and to read an index that is not whole ([`Store::unbuilt`]).
     pub fn start(
         mut disk: impl Disk,
-        tables: &[TableInfo],
         moment: Moment,
         keys: Keys,
+        tables: &[TableInfo],
     ) -> Result<Self> {
         let unbuilt: Arc<[_]> = indexes::incomplete_names(&*disk.snapshot()?, tables)?.into();
         let signals = Arc::new(Signals::default());
@@ -77,9 +77,10 @@ impl Store {
 
     /// A store in memory that runs about half of all attempts twice, for tests.
     pub fn in_memory(moment: Moment) -> Self {
-        let disk = engine::Memory::rehearsing(moment.now().millis() as u64);
-        // Nothing is in it, so every index is whole.
-        Self::start(disk, &[], moment, Keys::new([7; 32])).expect("memory does not fail")
+        let mut disk = engine::Memory::rehearsing(moment.now().millis() as u64);
+        let tables = &[];
+        build_indexes(&mut disk, tables, &|_| {}).expect("memory does not fail");
+        Self::start(disk, moment, Keys::new([7; 32]), tables).expect("memory does not fail")
     }
 
     /// Time, ids and randomness.

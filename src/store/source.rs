@@ -188,7 +188,7 @@ mod tests {
         let start = |millis| {
             let disk = Redb::open(&path, table_names(TABLES)).unwrap();
             let moment = Moment::at(Time::from_millis(millis));
-            Store::start(disk, &[], moment, Keys::new([7; 32])).unwrap()
+            Store::start(disk, moment, Keys::new([7; 32]), &[]).unwrap()
         };
         let noon = 1_800_000_000_000;
         let mut newest = Id::NOTHING;

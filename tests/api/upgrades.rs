@@ -15,7 +15,7 @@ use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMet
 use roadstead::app::DataDir;
 use roadstead::auth::{Membership, Organization, Role};
 use roadstead::base::Id;
-use roadstead::store::{Source, TableInfo};
+use roadstead::store::{Key as _, Source, TableInfo};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
@@ -158,20 +158,47 @@ fn every_released_data_directory_is_upgraded_sound_and_served() {
     }
     for layout in 1..=NEWEST {
         let place = tempfile::tempdir().unwrap();
-        let (golden, dir) = (golden(layout), place.path());
-        for file in FILES {
-            write_private(&dir.join(file), fs::read(golden.join(file)).unwrap());
-        }
-        let data = DataDir::at(dir);
-        write_private(&data.database(), unpacked(&fs::read(golden.join(PACKED)).unwrap()));
+        let dir = place.path();
+        let data = copy(layout, dir);
         if layout == NEWEST {
-            must_be_current(&data, &golden);
+            must_be_current(&data, &golden(layout));
         }
         drop(data.open().unwrap_or_else(|error| panic!("v{layout}: {error}")));
         must_be_sound(dir);
         serve(&data);
         must_be_sound(dir);
     }
+}
+
+/// A copy of a golden directory.
+fn copy(layout: u32, dir: &Path) -> DataDir {
+    let golden = golden(layout);
+    for file in FILES {
+        write_private(&dir.join(file), fs::read(golden.join(file)).unwrap());
+    }
+    let data = DataDir::at(dir);
+    write_private(&data.database(), unpacked(&fs::read(golden.join(PACKED)).unwrap()));
+    data
+}
+
+#[test]
+fn the_check_names_an_index_that_is_not_built_and_leaves_it_to_the_server() {
+    let place = tempfile::tempdir().unwrap();
+    let data = copy(NEWEST, place.path());
+    let database = Database::open(data.database()).unwrap();
+    let write = database.begin_write().unwrap();
+    let indexes = redb::TableDefinition::<&[u8], &[u8]>::new("indexes");
+    let name = "tasks.by_status".to_string().to_bytes();
+    assert!(write.open_table(indexes).unwrap().remove(name.as_slice()).unwrap().is_some());
+    write.commit().unwrap();
+    drop(database);
+    for _ in 0..2 {
+        let (status, told) = check(place.path());
+        assert_eq!((status, &told["sound"]), (Some(0), &json!(true)));
+        assert_eq!(told["unbuiltIndexes"], json!(["tasks.by_status"]));
+    }
+    serve(&data);
+    must_be_sound(place.path());
 }
 
 /// The newest directory has a row of every table, in the version in which it is written now, and
@@ -189,17 +216,22 @@ fn must_be_current(data: &DataDir, golden: &Path) {
     assert_eq!(store.unbuilt(), Vec::<&str>::new(), "see the head of this file");
 }
 
-fn must_be_sound(dir: &Path) {
-    let checked = eventually("the server let go of the database", || {
+/// What `roadstead check` says: its exit code and its answer.
+fn check(dir: &Path) -> (Option<i32>, serde_json::Value) {
+    let ended = eventually("the server let go of the database", || {
         let mut check = Command::new(env!("CARGO_BIN_EXE_roadstead"));
         let ended = check.args(["check", "--json", "--data"]).arg(dir).output().unwrap();
         (ended.status.code() != Some(2)).then_some(ended)
     });
-    let told: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    (ended.status.code(), serde_json::from_slice(&ended.stdout).unwrap())
+}
+
+fn must_be_sound(dir: &Path) {
+    let (status, told) = check(dir);
     assert_eq!(told["findings"], json!([]));
     assert_eq!(told["unbuiltIndexes"], json!([]));
     assert!(told["records"].as_u64().unwrap() as usize > tables().len());
-    assert_eq!(checked.status.code(), Some(0));
+    assert_eq!(status, Some(0));
 }
 
 /// Serves the directory; what was written with it is read, and something is written.

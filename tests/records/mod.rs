@@ -76,5 +76,5 @@ pub fn moment() -> Moment {
 
 pub fn start(mut disk: impl Disk) -> Store {
     build_indexes(&mut disk, TABLES, &|_| {}).expect("the disk can be written");
-    Store::start(disk, TABLES, moment(), Keys::new([7; 32])).expect("the disk can be read")
+    Store::start(disk, moment(), Keys::new([7; 32]), TABLES).expect("the disk can be read")
 }

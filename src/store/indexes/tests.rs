@@ -110,7 +110,7 @@ impl Flaky {
 
     fn start(&self, tables: &[TableInfo]) -> Store {
         let moment = Moment::at(Time::from_millis(1_800_000_000_000));
-        Store::start(self.clone(), tables, moment, Keys::new([7; 32])).unwrap()
+        Store::start(self.clone(), moment, Keys::new([7; 32]), tables).unwrap()
     }
 }
 
@@ -277,14 +277,14 @@ fn on_a_file_the_indexes_of_the_next_release_are_built_when_it_is_opened() {
     let moment = || Moment::at(Time::from_millis(1_800_000_000_000));
     let mut redb = Redb::create(&path, table_names(OLD)).unwrap();
     build(&mut redb, OLD, &|_| {}).unwrap();
-    let store = Store::start(redb, OLD, moment(), Keys::new([7; 32])).unwrap();
+    let store = Store::start(redb, moment(), Keys::new([7; 32]), OLD).unwrap();
     let write = |tx: &mut Tx| (0..30).try_for_each(|id| tx.insert(&row::<1>(id)));
     store.write_now(org(1), write).unwrap();
     drop(store);
 
     let mut redb = Redb::open(&path, table_names(NEW)).unwrap();
     build(&mut redb, NEW, &|_| {}).unwrap();
-    let store = Store::start(redb, NEW, moment(), Keys::new([7; 32])).unwrap();
+    let store = Store::start(redb, moment(), Keys::new([7; 32]), NEW).unwrap();
     assert_eq!(tagged(&store).unwrap(), 20);
     let findings = store.check(NEW).unwrap();
     assert_eq!((findings.wrong, findings.records, findings.entries), (0, 30, 30 + 20));
