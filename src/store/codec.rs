@@ -1,8 +1,8 @@
-//! How a record lies in its table: an envelope around its bincode body.
+//! The stored form of a record: an envelope around its bincode body.
 //!
 //! `[format: 1 byte][version of the record: 1 byte][body][checksum: 8 bytes]`. The checksum covers
-//! table, key and all that stands before it, and is verified on every read: the engine does not
-//! verify its own when it reads, and a page that turns up in another's place is found too.
+//! table, key and everything before it, and is verified on every read: the engine does not verify
+//! its own checksums when reading, and a page in the place of another is detected too.
 
 use bincode::Decode;
 use bincode::config::{self, Config};
@@ -12,16 +12,16 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::record::Record;
 use crate::base::{Error, Result};
 
-/// The format of the envelope itself. Another number means a newer Roadstead wrote it.
+/// The format of the envelope. Another number was written by a newer Roadstead.
 const FORMAT: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
-/// A record may take 2 MiB: a request body of 1 MiB fits, with what escaping adds.
+/// A record has at most 2 MiB: a request body of 1 MiB fits, escaped.
 pub const MAX_RECORD_BYTES: usize = 2 * 1024 * 1024;
 
-/// The layout of bodies. It never changes: records of every past version are read with it. It has
-/// no limit: bincode's counts a record's size in memory, and would refuse to read what could be
-/// written. A body is decoded only after its checksum has shown that its lengths are ours.
+/// The bincode configuration of bodies. It never changes: records of every past version are read
+/// with it. It has no limit: bincode's counts the size in memory, and would refuse to read what
+/// could be written. A body is decoded only after its checksum has proved its lengths.
 pub fn layout() -> impl Config {
     config::legacy()
 }

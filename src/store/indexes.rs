@@ -1,13 +1,13 @@
 //! Which indexes are whole, and how those are built that are not.
 //!
 //! An index that was added to a record, or whose key function changed, has no entries for the
-//! records that are there already, or wrong ones. So the store keeps a fingerprint of every index
-//! whose entries it vouches for. [`build`] runs before anybody is served and builds each index
-//! whose fingerprint differs from what this build of Roadstead defines; [`Incomplete`] refuses to
-//! read an index that is not whole.
+//! existing records, or wrong ones. So the store keeps a fingerprint of the definition by which the
+//! entries of each index were made. [`build`] runs before the server starts and builds each index
+//! whose fingerprint differs from its definition in this build of Roadstead; [`Incomplete`] refuses
+//! to read an index that is not whole.
 //!
-//! It works in bounded steps, each of them one commit that also says how far the index is. A crash
-//! between two steps costs one step.
+//! Building works in bounded steps, each of them one commit that also stores how far the index is
+//! built. A crash loses one step at most.
 
 use std::sync::Arc;
 
@@ -140,10 +140,10 @@ pub(super) fn incomplete_names(
 // ── Building ─────────────────────────────────────────────────────────────────
 
 /// Makes the indexes in `storage` what `tables` define: removes the entries of indexes that are no
-/// longer defined, and builds those that were added or changed. `progress` hears now and then how
-/// far it is, in a line; an empty line at the end. It returns at once when nothing differs.
+/// longer defined, and builds those that were added or changed. `progress` is called after each step
+/// with a line about it, and with an empty line at the end. Returns at once when nothing differs.
 ///
-/// After an error, or a crash, the next call goes on where this one stopped.
+/// After an error or a crash, the next call continues where this one stopped.
 ///
 /// # Errors
 /// If two records have the same key in a unique index, naming both; if a record does not read; if
@@ -190,8 +190,8 @@ fn put(writes: &mut Writes, state: &IndexState) -> Result<()> {
     Ok(())
 }
 
-/// Everything behind this key; all there is behind none.
-fn behind(key: &[u8]) -> Vec<u8> {
+/// The first key after `key`; the first of all if it is empty.
+fn first_after(key: &[u8]) -> Vec<u8> {
     if key.is_empty() { Vec::new() } else { [key, &[0]].concat() }
 }
 
@@ -226,7 +226,7 @@ impl<S: Disk> Builder<'_, S> {
         Ok(is_empty)
     }
 
-    /// The indexes that were whole once, or on their way, and that no table defines any longer.
+    /// The stored indexes that no table defines any longer.
     fn undefined(&self, tables: &[TableInfo]) -> Result<Vec<IndexState>> {
         let names: Vec<_> = defined(tables).map(|index| index.info.name).collect();
         let mut found = Vec::new();
@@ -242,7 +242,7 @@ impl<S: Disk> Builder<'_, S> {
 
     /// Removes an index that is no longer defined, its fingerprint last.
     fn remove(&mut self, state: IndexState) -> Result<()> {
-        // Tables have static names. A few are made here in the life of a process, at its start.
+        // Table names are static. This leaks a few in the life of a process, when it starts.
         let name: &'static str = state.name.clone().leak();
         self.storage.add_table(name);
         self.reader = self.storage.snapshot()?;
@@ -270,7 +270,7 @@ impl<S: Disk> Builder<'_, S> {
         Ok(())
     }
 
-    /// Removes all entries of an index. The first commit that removes some says so.
+    /// Removes all entries of an index. `state` is stored with every commit that removes some.
     fn clear(&mut self, name: &'static str, state: IndexState) -> Result<()> {
         loop {
             let mut writes = Writes::default();
@@ -290,9 +290,9 @@ impl<S: Disk> Builder<'_, S> {
         }
     }
 
-    /// Writes the entries of the next records, and how far that is; says how many records it were.
+    /// Writes the entries of the next records and the new state; returns how many records it read.
     fn build_step(&mut self, index: &Defined, state: &mut IndexState) -> Result<usize> {
-        let from = behind(&state.built_to);
+        let from = first_after(&state.built_to);
         let span = Span { from: &from, to: None };
         let mut step = BuildStep::new(index, &*self.reader);
         let mut next = IndexState { stage: Stage::Whole, built_to: Vec::new(), ..state.clone() };
@@ -372,7 +372,7 @@ impl<'a> BuildStep<'a> {
             Ok(())
         })?;
         let Some(other) = other else { return Ok(()) };
-        // The entry names the other record without its owner, who is the same.
+        // The entry holds the other record's key without its owner, which is the same.
         let owner = &key[..key.len().min(self.index.table.owner_len)];
         let (other, key) = (codec::hex(&[owner, &other].concat()), codec::hex(key));
         Err(Error::internal(format!(
@@ -384,8 +384,8 @@ impl<'a> BuildStep<'a> {
 
 // ── Reading meanwhile ────────────────────────────────────────────────────────
 
-/// An engine some of whose indexes are not whole. It reads everything else, and writes nothing: a
-/// write would have to keep those indexes. This is how a store is checked without changing it.
+/// An engine over a store in which some indexes are not whole. It reads everything else and refuses
+/// all writes, which would have to maintain those indexes. It lets a store be checked unchanged.
 pub(super) struct Incomplete {
     /// The engine itself.
     pub engine: Arc<dyn Engine>,

@@ -54,8 +54,8 @@ struct Shared {
 impl Store {
     /// A store on this machine's `disk`, with these tables.
     ///
-    /// It builds no index: what serves calls [`build_indexes`] before. Otherwise it refuses all
-    /// writes, and to read an index that is not whole ([`Store::unbuilt`]).
+    /// Call [`build_indexes`] first. If an index is not whole ([`Store::unbuilt`]), reading it fails,
+    /// as do all writes.
     pub fn start(
         mut disk: impl Disk,
         moment: Moment,

@@ -33,15 +33,14 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// Its key.
     fn key(&self) -> Self::Key;
 
-    /// Reads the body of an older version, of which it is given what [`codec::decode_body`] reads.
-    /// A record of more than one version has a struct for each past one, and a golden sample that
-    /// proves that it still reads.
+    /// Reads the body of an older version, with [`codec::decode_body`] into a struct that has the
+    /// fields of that version. `tests/golden/records/` has a sample of each version.
     fn upgrade(version: u8, _body: &[u8]) -> Result<Self> {
         Err(no_upgrade::<Self>(version))
     }
 }
 
-/// The error of [`Record::upgrade`] for a version that never was.
+/// The error of [`Record::upgrade`] for a version that never existed.
 pub fn no_upgrade<R: Record>(version: u8) -> Error {
     Error::internal(format!("{} has no upgrade from version {version}", R::TABLE))
 }
@@ -74,9 +73,9 @@ impl<R: Record, K: Key> Index<R, K> {
         Index { name, version: 1, taken: Some((code, message)), of }
     }
 
-    /// The same with another version of `of`; 1 where nobody says. It must grow whenever `of` gives
-    /// another key for a record that may be stored already, as an older layout too: the index is
-    /// then built anew before the server starts.
+    /// Sets the version of `of`, which is 1 by default. Raise it whenever `of` returns another key for
+    /// a record that may be stored already, in an older layout too: the index is then rebuilt before
+    /// the server starts.
     pub const fn version(self, version: u32) -> Self {
         Index { version, ..self }
     }
@@ -147,8 +146,8 @@ pub(super) fn entry<R>(
     }
 }
 
-/// What defines an index, its key function aside. An index whose entries were made by another
-/// definition is built anew.
+/// The definition of an index, except for its key function. An index whose entries were made by
+/// another definition is rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IndexInfo {
     /// Its table.

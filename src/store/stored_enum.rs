@@ -1,8 +1,8 @@
 //! Stored enums: the one way in which an enum becomes bytes, in records and in keys.
 //!
 //! Each variant has a number of its own that is written down beside the enum, because the order of
-//! variants in the source is no format: somebody sorts them, or adds one in the middle. A number
-//! never changes its meaning and is never used again; `tests/enums.rs` compares all of them with
+//! variants in the source is not a format: they get sorted, or one is added in the middle. A number
+//! never changes its meaning and is never reused; `tests/enums.rs` compares all of them with
 //! `tests/golden/enums.txt`.
 
 /// Declares the numbers under which the variants of an enum are stored, one byte each.

@@ -388,8 +388,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The record an index entry points to, and its bytes as it is stored. Entries carry no checksum as records do; what the
-    /// record says of itself shows whether the entry is right.
+    /// The record an index entry points to, and its bytes as it is stored. Entries carry no
+    /// checksum as records do; what the record says of itself shows whether the entry is right.
     fn indexed<R: Record>(
         &self,
         index: &dyn AnyIndex<R>,

@@ -1,7 +1,7 @@
 //! Whether a redb file is whole, page by page: what `roadstead check` begins with.
 //!
-//! Nothing is written to the file. redb mends what it finds broken, perhaps by going back to an
-//! older state; whoever has a broken file should first make a copy of it.
+//! Nothing is written to the file: redb repairs what it finds broken, perhaps by returning to an
+//! older state, and a broken file should be copied first.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
