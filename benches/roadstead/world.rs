@@ -12,7 +12,7 @@ use roadstead::auth::{Caller, Credential, Identity, Role};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Founded, Founding};
 use roadstead::store::engine::{Commit, Disk, Reader, Redb, Writes};
-use roadstead::store::{Moment, Store, Tx, table_names};
+use roadstead::store::{Moment, Store, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -59,8 +59,9 @@ impl World {
         let place = place();
         let batches = Batches::default();
         let tables = roadstead::resources::tables();
-        let names = table_names(&tables);
-        let redb = Redb::create(&place.path().join("bench.redb"), names).expect("a new file");
+        let file = place.path().join("bench.redb");
+        let mut redb = Redb::create(&file, table_names(&tables)).expect("a new file");
+        build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
         let disk = Watched { redb, commits, batches: batches.clone() };
         let store = Store::start(disk, Moment::system(), Keys::new([7; 32]), &tables)
             .expect("the disk is good");

@@ -9,7 +9,7 @@ use super::output::ResourceRef;
 use crate::auth::{Credential, Identity};
 use crate::base::{Id, Result, Time};
 use crate::outbox::{Settings, Sweep, remove_due};
-use crate::store::{AnyIndex, Index, Record, TableInfo, Tx};
+use crate::store::{AnyIndex, Index, Record, TableInfo, Tx, codec, no_upgrade};
 
 /// The tables of this room.
 pub const TABLES: &[TableInfo] =
@@ -21,7 +21,7 @@ pub const SWEEPS: &[Sweep] = &[FORGET_KEPT];
 // ── Audit ────────────────────────────────────────────────────────────────────
 
 /// What kind of caller acted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActorType {
     /// A person in a session.
@@ -35,9 +35,10 @@ pub enum ActorType {
     /// The service itself.
     System,
 }
+crate::store::stored_enum!(ActorType { User = 0, Key = 1, Peer = 2, Anonymous = 3, System = 4 });
 
 /// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It was done.
@@ -45,6 +46,7 @@ pub enum Outcome {
     /// It was not allowed.
     Refused,
 }
+crate::store::stored_enum!(Outcome { Success = 0, Refused = 1 });
 
 /// That somebody did something, or was not allowed to. Chaining the entries, and reading them,
 /// comes with the audit log; the fields for it stand.
@@ -68,6 +70,8 @@ pub struct AuditEntry {
     pub resource_type: String,
     /// The id, or name, of what it was done to.
     pub resource_id: Option<String>,
+    /// What part of it, where its id does not say: the label that was moved, say. Since version 2.
+    pub detail: Option<String>,
     /// The request.
     pub request_id: String,
     /// How it ended.
@@ -80,9 +84,53 @@ impl Record for AuditEntry {
     const TABLE: &'static str = "audit";
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("actor_id", "history: who did it may be gone")];
+    const VERSION: u8 = 2;
     type Key = Id<AuditEntry>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<AuditEntryV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
+    }
+}
+
+/// An entry as it was stored in version 1. Its fields never change again.
+#[derive(Encode, Decode)]
+struct AuditEntryV1 {
+    id: Id<AuditEntry>,
+    created_at: Time,
+    actor_type: ActorType,
+    actor_id: Option<Id<()>>,
+    actor_name: String,
+    via: Option<String>,
+    action: String,
+    resource_type: String,
+    resource_id: Option<String>,
+    request_id: String,
+    outcome: Outcome,
+    chained: Option<([u8; 32], [u8; 32])>,
+}
+
+impl From<AuditEntryV1> for AuditEntry {
+    fn from(old: AuditEntryV1) -> Self {
+        AuditEntry {
+            id: old.id,
+            created_at: old.created_at,
+            actor_type: old.actor_type,
+            actor_id: old.actor_id,
+            actor_name: old.actor_name,
+            via: old.via,
+            action: old.action,
+            resource_type: old.resource_type,
+            resource_id: old.resource_id,
+            detail: None,
+            request_id: old.request_id,
+            outcome: old.outcome,
+            chained: old.chained,
+        }
     }
 }
 
@@ -117,6 +165,7 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
         action: action.into(),
         resource_type: resource.and_then(|resource| resource.kind).unwrap_or_else(noun).into(),
         resource_id: resource.map(|resource| resource.id.clone()),
+        detail: None,
         request_id: request_id.into(),
         outcome,
         chained: None,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::secret_key::{self, KEY, OutsideKey, write_private};
 use crate::base::Keys;
 use crate::store::engine::Redb;
-use crate::store::{Moment, Store, codec, table_names};
+use crate::store::{Moment, Store, build_indexes, codec, table_names};
 
 /// The format of the directory. A larger number was written by a newer Roadstead.
 const FORMAT: u32 = 1;
@@ -40,17 +40,24 @@ impl std::error::Error for Unusable {}
 pub struct DataDir {
     path: PathBuf,
     outside_key: OutsideKey,
+    progress: fn(&str),
 }
 
 impl DataDir {
     /// The directory at `path`, whether or not there is one yet, with its key in it.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        DataDir { path: path.into(), outside_key: OutsideKey::default() }
+        DataDir { path: path.into(), outside_key: OutsideKey::default(), progress: |_| {} }
     }
 
     /// The same, where a key from outside, if there is one, is used instead of the one in it.
     pub fn with_key_from(self, outside_key: OutsideKey) -> Self {
         DataDir { outside_key, ..self }
+    }
+
+    /// The same, telling `progress` in a line how far it is with what takes long, and an empty line
+    /// when that is over.
+    pub fn with_progress(self, progress: fn(&str)) -> Self {
+        DataDir { progress, ..self }
     }
 
     /// Where it is.
@@ -90,12 +97,27 @@ impl DataDir {
         if self.exists() { self.open() } else { self.make() }
     }
 
-    /// Opens it.
+    /// Opens it, and builds the indexes that an older release did not have.
     ///
     /// # Errors
     /// If there is none, it is damaged, newer, or another process serves it; if its key is
-    /// missing, not the one it was made with, or no key.
+    /// missing, not the one it was made with, or no key; if an index cannot be built.
     pub fn open(&self) -> Result<Store, Unusable> {
+        let (disk, keys) = self.open_database()?;
+        self.start(disk, keys)
+    }
+
+    /// Opens it to look at what is in it. Indexes are left as they are; those that are not whole
+    /// cannot be read, and nothing can be written then.
+    ///
+    /// # Errors
+    /// As of [`DataDir::open`].
+    pub fn open_to_check(&self) -> Result<Store, Unusable> {
+        let (disk, keys) = self.open_database()?;
+        Store::start(disk, Moment::system(), keys, &crate::resources::tables()).map_err(told)
+    }
+
+    fn open_database(&self) -> Result<(Redb, Keys), Unusable> {
         self.must_be_made()?;
         let mark = fs::read_to_string(self.path.join(MARK)).map_err(|error| {
             Unusable(format!("{} cannot be read: {error}", self.path.join(MARK).display()))
@@ -126,10 +148,14 @@ impl DataDir {
                 self.path.display()
             )));
         }
+        let tables = table_names(&crate::resources::tables());
+        Ok((Redb::open(&self.database(), tables).map_err(told)?, keys))
+    }
+
+    fn start(&self, mut disk: Redb, keys: Keys) -> Result<Store, Unusable> {
         let tables = crate::resources::tables();
-        let disk = Redb::open(&self.database(), table_names(&tables))
-            .map_err(|error| Unusable(error.to_string()))?;
-        start(disk, keys)
+        build_indexes(&mut disk, &tables, &self.progress).map_err(told)?;
+        Store::start(disk, Moment::system(), keys, &tables).map_err(told)
     }
 
     /// Makes it: an empty database, and a new key unless there is one for it already.
@@ -181,7 +207,7 @@ impl DataDir {
         let mark = format!("{FORMAT}\n{}\n", key_check(&keys));
         write_private(&self.path.join(MARK), mark.as_bytes()).map_err(failed)?;
         dir.sync_all().map_err(failed)?;
-        start(disk, keys)
+        self.start(disk, keys)
     }
 
     fn is_there(&self) -> Unusable {
@@ -208,9 +234,8 @@ impl DataDir {
     }
 }
 
-fn start(disk: Redb, keys: Keys) -> Result<Store, Unusable> {
-    let tables = crate::resources::tables();
-    Store::start(disk, Moment::system(), keys, &tables).map_err(|error| Unusable(error.to_string()))
+fn told(error: crate::base::Error) -> Unusable {
+    Unusable(error.to_string())
 }
 
 fn key_check(keys: &Keys) -> String {

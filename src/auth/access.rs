@@ -150,7 +150,7 @@ impl Caller {
         if access == Access::Organization || self.is_admin() {
             return Ok(true);
         }
-        Ok(view.find(&GRANT, &(self.user(), kind as u8, id))?.is_some())
+        Ok(view.find(&GRANT, &(self.user(), kind, id))?.is_some())
     }
 
     /// The same, as a 403.
@@ -174,7 +174,7 @@ impl Caller {
     /// not use.
     pub fn granted(&self, view: &View, kind: ResourceType) -> Result<BTreeSet<Id<Granted>>> {
         let mut granted = BTreeSet::new();
-        view.each(&GRANT, &(self.user(), kind as u8), Order::Ascending, |grant: Grant| {
+        view.each(&GRANT, &(self.user(), kind), Order::Ascending, |grant: Grant| {
             granted.insert(grant.resource_id);
             Ok(Step::More)
         })?;
@@ -190,8 +190,6 @@ impl Caller {
     Default,
     PartialEq,
     Eq,
-    bincode::Encode,
-    bincode::Decode,
     serde::Serialize,
     serde::Deserialize,
     schemars::JsonSchema,
@@ -204,6 +202,7 @@ pub enum Access {
     /// Admins, and users with a grant.
     Restricted,
 }
+crate::store::stored_enum!(Access { Organization = 0, Restricted = 1 });
 
 /// At most 4,096 credentials are remembered; then all are forgotten and looked up anew.
 const MAX_REMEMBERED: usize = 4096;

@@ -80,18 +80,7 @@ impl Record for Organization {
 
 /// What a member is in an organization (contract §1, "Roles"), the least first.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Encode,
-    Decode,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -102,6 +91,7 @@ pub enum Role {
     /// Manages its owners too.
     Owner,
 }
+crate::store::stored_enum!(Role { Member = 0, Admin = 1, Owner = 2 });
 
 /// That a user is in an organization.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -277,18 +267,7 @@ impl Record for Session {
 
 /// What a grant can be for.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Encode,
-    Decode,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum ResourceType {
@@ -299,6 +278,7 @@ pub enum ResourceType {
     /// An environment.
     Environment,
 }
+crate::store::stored_enum!(ResourceType { Fleet = 0, Registry = 1, Environment = 2 });
 
 /// Something a grant is for; the id of a record of its type.
 pub enum Granted {}
@@ -322,9 +302,9 @@ pub struct Grant {
 }
 
 /// The one grant of a user for a thing.
-pub static GRANT: Index<Grant, (Id<User>, u8, Id<Granted>)> =
+pub static GRANT: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> =
     Index::unique("grants.one", "grant_exists", "this user has this grant already", |grant| {
-        Some((grant.user_id, grant.resource_type as u8, grant.resource_id))
+        Some((grant.user_id, grant.resource_type, grant.resource_id))
     });
 
 /// Grants by user, oldest first.
@@ -332,8 +312,8 @@ pub static GRANTS_BY_USER: Index<Grant, Id<User>> =
     Index::many("grants.by_user", |grant| Some(grant.user_id));
 
 /// Grants by what they are for.
-pub static GRANTS_BY_RESOURCE: Index<Grant, (u8, Id<Granted>)> =
-    Index::many("grants.by_resource", |grant| Some((grant.resource_type as u8, grant.resource_id)));
+pub static GRANTS_BY_RESOURCE: Index<Grant, (ResourceType, Id<Granted>)> =
+    Index::many("grants.by_resource", |grant| Some((grant.resource_type, grant.resource_id)));
 
 /// Should who leaves an organization come back, they begin without grants: so none of them is left
 /// to a sweep.

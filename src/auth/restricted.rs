@@ -89,7 +89,7 @@ where
 {
     Reference::cascade(
         &["resource_id"],
-        |thing: &Restricted<T>| (T::KIND as u8, thing.id()).to_bytes(),
+        |thing: &Restricted<T>| (T::KIND, thing.id()).to_bytes(),
         |grant: &Grant, _| {
             let is_one = grant.resource_type == T::KIND;
             is_one.then(|| grant.resource_id.to_bytes()).into_iter().collect()

@@ -1,16 +1,15 @@
-//! Values that are checked as they are read, so that whoever holds one need not check again.
+//! Values that are validated while they are deserialized, so that holding one means it is valid.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// Reads a `P` and turns it into a `T`, or says why not.
+/// Deserializes a `P` and converts it into a `T`, or reports why that is not possible.
 ///
-/// The reader of requests (`api::read`) goes on after the first problem in order to list them all;
-/// it then hands out a unit in the place of a value it has already complained about, and
-/// `placeholder` stands in. No other deserializer does that: `visit_newtype_struct` is what they
-/// call.
+/// The request reader (`api::read`) continues after the first problem in order to list them all. It
+/// then passes a unit in place of a value that it has already reported, and `placeholder` is used
+/// instead. No other deserializer does that: they call `visit_newtype_struct`.
 pub fn checked<'de, D, P, T>(
     deserializer: D,
     check: fn(P) -> Result<T, String>,

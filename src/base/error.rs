@@ -1,23 +1,23 @@
-//! What can go wrong, as every room says it.
+//! The error type of all layers.
 //!
 //! Domain code names a [`Kind`]; `http::problem` turns kinds into statuses in one place. `code` is
 //! part of the API, `message` is for a person, `detail` goes to the log and is never sent.
 
 use std::borrow::Cow;
 
-/// The usual result.
+/// A result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The kinds of failure. Few on purpose: whoever calls decides by these and nothing else.
+/// The kinds of failure. Few on purpose: callers decide by these and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// 400: what was sent is wrong; sending it again will not help.
     Invalid,
-    /// 401: no credential that counts.
+    /// 401: no valid credential.
     Unauthenticated,
-    /// 403: a good credential that may not do this.
+    /// 403: a valid credential without the right to do this.
     Forbidden,
-    /// 404: nothing there that the caller may know of.
+    /// 404: nothing that the caller may know of.
     NotFound,
     /// 405: the path exists, the method does not.
     Method,
@@ -61,18 +61,18 @@ impl Issue {
     }
 }
 
-/// A limit on how often something may be done, as a 429 tells it.
+/// A rate limit, as reported with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Its name.
     pub name: &'static str,
-    /// How often in the time below.
+    /// How many are allowed per window.
     pub quota: u32,
-    /// That time, in seconds.
+    /// The window, in seconds.
     pub window_secs: u32,
 }
 
-/// A failure that reaches a caller.
+/// A failure that is reported to a caller.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Parts>);
 
@@ -150,12 +150,12 @@ impl Error {
         Error::new(Kind::Busy, code, message).retry_after(retry_after_secs)
     }
 
-    /// 500. `detail` is logged; the caller only learns that it was our fault.
+    /// 500. `detail` is logged; the caller only learns that the server failed.
     pub fn internal(detail: impl std::fmt::Display) -> Self {
         Error::new(Kind::Internal, "internal", "something went wrong on our side").detail(detail)
     }
 
-    /// Adds what only the log should see.
+    /// Adds a detail that is logged and never sent.
     pub fn detail(mut self, detail: impl std::fmt::Display) -> Self {
         self.0.detail = Some(detail.to_string());
         self
@@ -178,12 +178,12 @@ impl Error {
         self.0.kind
     }
 
-    /// The stable word.
+    /// The stable code.
     pub fn code(&self) -> &'static str {
         self.0.code
     }
 
-    /// The sentence for a person.
+    /// The message for a person.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -193,7 +193,7 @@ impl Error {
         &self.0.issues
     }
 
-    /// What only the log sees.
+    /// The detail that is logged and never sent.
     pub fn log_detail(&self) -> Option<&str> {
         self.0.detail.as_deref()
     }

@@ -17,11 +17,11 @@ use uuid::Uuid;
 /// The id of a `T`.
 ///
 /// Text that is no UUID reads as [`Id::NOTHING`], which names no record: a malformed id and one
-/// that never existed then take the same road and get the same 404 (contract §1).
+/// that never existed then take the same path and get the same 404 (contract §1).
 pub struct Id<T: ?Sized>(Uuid, PhantomData<fn() -> Box<T>>);
 
 impl<T: ?Sized> Id<T> {
-    /// The id that names nothing.
+    /// The nil id, which names no record.
     pub const NOTHING: Self = Id(Uuid::nil(), PhantomData);
 
     /// Wraps a UUID.
@@ -38,7 +38,7 @@ impl<T: ?Sized> Id<T> {
         Uuid::try_parse(text).map_or(Self::NOTHING, Id::new)
     }
 
-    /// Whether it names nothing.
+    /// Whether it is the nil id.
     pub fn is_nothing(self) -> bool {
         self.0.is_nil()
     }

@@ -1,4 +1,4 @@
-//! The installation's key, which lies outside the database, and what is made from it.
+//! The installation's key, which is kept outside the database, and what is derived from it.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
@@ -6,8 +6,8 @@ use bincode::{Decode, Encode};
 
 use super::error::{Error, Result};
 
-/// The one secret of an installation. Everything else that must be secret is derived from it or
-/// sealed under it, each for its own purpose.
+/// The one secret of an installation. Every other secret is derived from it or sealed under it,
+/// each for its own purpose.
 #[derive(Clone)]
 pub struct Keys {
     master: [u8; 32],
@@ -19,23 +19,23 @@ impl Keys {
         Keys { master }
     }
 
-    /// A key for one purpose. `purpose` never changes once something was made with it.
+    /// Derives the key of one purpose. `purpose` must not change once something was made with it.
     pub fn derive(&self, purpose: &'static str) -> [u8; 32] {
         blake3::derive_key(purpose, &self.master)
     }
 
-    /// A hash that only this installation can make.
+    /// A keyed hash, which only this installation can compute.
     pub fn hash(&self, purpose: &'static str, content: &[u8]) -> [u8; 32] {
         *blake3::keyed_hash(&self.derive(purpose), content).as_bytes()
     }
 
-    /// Seals a secret so that it opens only here and only in its place. `place` names table, record
-    /// and field, in parts whose borders count: nothing else may end up with the same parts. For
-    /// records there are `Tx::seal` and `View::unseal`, which know it.
+    /// Encrypts a secret so that it opens only with this key and in the same place. `place` names
+    /// table, record and field as separate parts, and must be unique. For records use `Tx::seal`
+    /// and `View::unseal`, which supply it.
     ///
-    /// `nonce` is random. AES-GCM-SIV keeps its promises when one comes twice, as after 2^48 secrets
-    /// it may: then it shows no more than whether the same secret was sealed twice in one place.
-    /// With AES-GCM that would open both, and let others be forged.
+    /// `nonce` is random. A repeated one, likely after 2^48 secrets, is harmless with AES-GCM-SIV:
+    /// it reveals only whether the same secret was sealed twice in one place. With AES-GCM it would
+    /// reveal both secrets and allow forgeries.
     pub fn seal(&self, place: &[&[u8]], nonce: [u8; NONCE_LEN], secret: &str) -> Sealed {
         let mut sealed = secret.as_bytes().to_vec();
         self.sealing_key()
@@ -49,7 +49,7 @@ impl Keys {
         Sealed(sealed)
     }
 
-    /// Opens what [`Keys::seal`] sealed in the same place.
+    /// Decrypts what [`Keys::seal`] sealed in the same place.
     ///
     /// # Errors
     /// 500 if it was sealed elsewhere, under another key, or changed.
@@ -74,7 +74,7 @@ impl Keys {
     }
 }
 
-/// The parts one after the other, each behind its length: no two lists of parts are the same bytes.
+/// The parts, each preceded by its length, so that no two lists of parts encode to the same bytes.
 fn joined(parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! Lists with bounds: checked as they are read, and told in the OpenAPI document.
+//! Bounded lists: validated when deserialized, with their bounds in the OpenAPI document.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -22,7 +22,7 @@ impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
         }
     }
 
-    /// The items, taken out.
+    /// Returns the items.
     pub fn into_vec(self) -> Vec<T> {
         self.0
     }

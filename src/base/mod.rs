@@ -1,4 +1,4 @@
-//! Values that every room speaks of. Nothing here does I/O, waits or reads a clock.
+//! Value types that all layers share. Nothing here does I/O, waits or reads a clock.
 
 mod canonical;
 mod checked;

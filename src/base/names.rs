@@ -1,6 +1,6 @@
-//! Texts that name things: slugs, keys, artifacts, labels, versions, variables. Each form is written
-//! once and reaches the OpenAPI document from here (contract §1, "Text"). ASCII only: a name that
-//! stands in addresses, templates and command lines must look as it is.
+//! Texts that name things: slugs, keys, artifacts, labels, versions, variables. Each form is
+//! written once and reaches the OpenAPI document from here (contract §1, "Text"). ASCII only: names
+//! appear in URLs, templates and command lines, where look-alike characters would mislead.
 
 use serde_json::json;
 

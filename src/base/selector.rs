@@ -1,9 +1,9 @@
 //! What picks a version of an artifact: a range of versions, a label, or nothing at all
 //! (contract §3: exact, partial `1` and `1.2`, `^`, `~`, `>=`, `*`).
 //!
-//! A range is one interval of version numbers, so that its highest match is one look into an index.
-//! It refuses what no single interval or no version of ours answers to: lists with commas,
-//! pre-releases, build metadata, `x`.
+//! A range is one interval of version numbers, so that its highest match is one index lookup. What
+//! is no single interval, or can match no version, is refused: lists with commas, pre-releases,
+//! build metadata, `x`.
 
 use semver::{Op, VersionReq};
 
@@ -20,8 +20,8 @@ impl Range {
     /// Every version: `*`.
     pub const ANY: Range = Range { from: [0; 3], to: None };
 
-    /// The range that a text says; `None` if it says none. Blanks around it and after its operator
-    /// are passed over, zeros that lead a number too (`01.2.3` is a version here).
+    /// Parses a range; `None` if the text is none. Blanks around it and after its operator are
+    /// ignored, as are leading zeros of a number (`01.2.3` is a version here).
     pub fn parse(text: &str) -> Option<Range> {
         let text = text.trim_matches(' ');
         if text == "*" {
@@ -88,7 +88,7 @@ fn without_leading_zeros(text: &str) -> String {
     kept
 }
 
-/// Which version of an artifact is meant.
+/// Which version of an artifact is selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selector {
     /// None was named: the highest.
@@ -96,7 +96,7 @@ pub enum Selector {
     Newest,
     /// The highest in a range; an exact version is the range of it alone.
     Range(Range),
-    /// The one that a label stands on.
+    /// The one that a label points to.
     Label(Label),
     /// The text can name no version, so there is none (404, contract §1 "Ids").
     Nothing,

@@ -1,5 +1,5 @@
-//! Texts with bounds: each bound is written once, is checked where a text comes in, and reaches the
-//! OpenAPI document from here (contract §1, "Text").
+//! Bounded texts: each bound is defined once, is validated when a text is deserialized, and reaches
+//! the OpenAPI document from here (contract §1, "Text").
 //!
 //! Characters are Unicode code points. Texts are kept as sent, neither trimmed nor normalized.
 
@@ -21,15 +21,15 @@ use serde_json::json;
 
 use super::checked::checked;
 
-/// What a kind of text must look like.
+/// The rule of a kind of text.
 pub trait Rule {
-    /// The text as it is kept, or a phrase that says what it must be.
+    /// Returns the text as it is stored, or a phrase that says what it must be.
     fn check(text: String) -> Result<String, String>;
     /// Its JSON Schema.
     fn schema() -> serde_json::Value;
 }
 
-/// A text that keeps the rule `R`.
+/// A text that satisfies the rule `R`.
 pub struct Checked<R>(String, PhantomData<fn() -> R>);
 
 impl<R: Rule> Checked<R> {
@@ -50,7 +50,7 @@ impl<R> Checked<R> {
         &self.0
     }
 
-    /// The text, taken out.
+    /// Returns the text.
     pub fn into_string(self) -> String {
         self.0
     }
@@ -155,7 +155,8 @@ pub type Email = Checked<EmailRule>;
 pub type Domain = Checked<DomainRule>;
 /// An absolute `http` or `https` URL of at most 2,048 bytes.
 pub type HttpUrl = Checked<HttpUrlRule>;
-/// The text of a prompt, before or after it is compiled into others: at most 307,200 bytes of UTF-8.
+/// The text of a prompt, before or after it is compiled into others: at most 307,200 bytes of
+/// UTF-8.
 pub type Prompt = Checked<PromptRule>;
 /// A text of `MIN` to `MAX` characters.
 pub type Text<const MIN: usize, const MAX: usize> = Checked<Chars<MIN, MAX>>;
@@ -223,7 +224,7 @@ impl Rule for PromptRule {
 pub struct EmailRule;
 impl Rule for EmailRule {
     /// One `@` with something on both sides, no blanks or control characters, at most 254 bytes
-    /// (the longest that mail can carry). Whether mail arrives there only mail can tell.
+    /// (the longest that SMTP can carry). Whether the address exists is not checked.
     fn check(text: String) -> Result<String, String> {
         let strange = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | ',');
         let good = match text.rsplit_once('@') {

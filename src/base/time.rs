@@ -63,8 +63,8 @@ impl Time {
         OffsetDateTime::from_unix_timestamp(self.secs()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
-    /// Hands its text on. Nearly every answer has times in it, and the formatter takes several
-    /// times as long.
+    /// Passes its text to `see`. Nearly every answer contains times, and the formatter takes
+    /// several times as long.
     fn with_text<T>(self, show: impl FnOnce(&str) -> T) -> T {
         let t = self.as_datetime();
         let mut text = *b"0000-00-00T00:00:00.000Z";

@@ -44,7 +44,7 @@ impl Check {
                 dir.database().display()
             ));
         }
-        match dir.open() {
+        match dir.open_to_check() {
             Ok(store) => read_all(&store, &mut findings)?,
             // Broken beyond opening is a finding; any other reason not to open it is told as such.
             Err(unusable) if findings.wrong == 0 => return Err(unusable.into()),
@@ -57,10 +57,16 @@ impl Check {
             "indexEntries": findings.entries,
             "wrong": findings.wrong,
             "findings": findings.messages,
+            "unbuiltIndexes": findings.unbuilt,
         });
         let mut text = findings.messages.join("\n");
         if !text.is_empty() {
             text.push('\n');
+        }
+        for index in &findings.unbuilt {
+            text.push_str(&format!(
+                "the index {index} is not built: start the server to build it\n"
+            ));
         }
         text.push_str(&format!(
             "{}: {} records and {} index entries read, {} wrong",
@@ -107,8 +113,9 @@ fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
             Err(_) => findings.note(format!("{}: cannot be read; restore a backup", table.name)),
         }
     }
-    // What does not read has been told of, and is not fit to be compared with the rest.
-    if findings.wrong == 0 {
+    // What does not read has been told of, and is not fit to be compared with the rest. Comparing
+    // needs every index.
+    if findings.wrong == 0 && findings.unbuilt.is_empty() {
         output::progress("what the records say of each other");
         compare(data, findings)?;
     }

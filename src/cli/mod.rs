@@ -111,7 +111,7 @@ impl Common {
     /// A data directory, with the key that the environment may hold. Not by clap, whose help would
     /// print the variable's value.
     fn data_dir_at(&self, path: impl Into<PathBuf>) -> DataDir {
-        DataDir::at(path).with_key_from(OutsideKey {
+        DataDir::at(path).with_progress(output::progress).with_key_from(OutsideKey {
             variable: env::var_os("ROADSTEAD_SECRET_KEY"),
             credentials: env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from),
         })

@@ -58,18 +58,18 @@ pub struct Subscription {
 }
 
 /// The subscriptions of a channel, one of each type.
-pub static SUBSCRIPTIONS: Index<Subscription, (Id<Channel>, u8)> = Index::unique(
+pub static SUBSCRIPTIONS: Index<Subscription, (Id<Channel>, EventType)> = Index::unique(
     "subscriptions.by_channel",
     "subscription_exists",
     "this channel is subscribed to this event type already",
-    |subscription| Some((subscription.channel, subscription.event_type as u8)),
+    |subscription| Some((subscription.channel, subscription.event_type)),
 );
 
 /// The channels subscribed to an event type.
-pub static SUBSCRIBED: Index<Subscription, (u8, Id<Channel>)> =
+pub static SUBSCRIBED: Index<Subscription, (EventType, Id<Channel>)> =
     Index::many("subscriptions.by_event_type", |subscription| {
         let Subscription { event_type, channel, enabled, .. } = subscription;
-        enabled.then_some((*event_type as u8, *channel))
+        enabled.then_some((*event_type, *channel))
     });
 
 impl Record for Subscription {

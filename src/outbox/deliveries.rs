@@ -15,7 +15,7 @@ use crate::store::check::Findings;
 use crate::store::{AnyIndex, Index, Order, Org, Record, Source, Step, View};
 
 /// How far a log entry has come (interface §3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Delivery")]
 pub enum DeliveryStatus {
@@ -26,6 +26,7 @@ pub enum DeliveryStatus {
     /// Given up.
     Dead,
 }
+crate::store::stored_enum!(DeliveryStatus { Sent = 0, Failed = 1, Dead = 2 });
 
 /// An event on its way through a channel other than the built-in one.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -57,10 +58,10 @@ pub struct Delivery {
 /// What the log is ordered by, when and id, and what it is filtered by: the [`EventType`], the
 /// channel and the [`DeliveryStatus`]. Every index of the log holds them, so that entries are
 /// filtered and counted without being read.
-pub type Facts = (Time, Id<LogEntry>, (u8, Id<Channel>, u8));
+pub type Facts = (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus));
 
 fn facts(delivery: &Delivery) -> Facts {
-    let filtered = (delivery.event_type as u8, delivery.channel, delivery.status as u8);
+    let filtered = (delivery.event_type, delivery.channel, delivery.status);
     (delivery.created_at, delivery.id, filtered)
 }
 
@@ -69,22 +70,18 @@ pub(super) static BY_TIME: Index<Delivery, ((), Facts)> =
     Index::many("deliveries.by_time", |delivery| Some(((), facts(delivery))));
 
 /// Deliveries by the type of the event.
-pub(super) static BY_TYPE: Index<Delivery, (u8, Facts)> =
-    Index::many("deliveries.by_type", |delivery| {
-        Some((delivery.event_type as u8, facts(delivery)))
-    });
+pub(super) static BY_TYPE: Index<Delivery, (EventType, Facts)> =
+    Index::many("deliveries.by_type", |delivery| Some((delivery.event_type, facts(delivery))));
 
 /// Deliveries by channel.
 pub(super) static BY_CHANNEL: Index<Delivery, (Id<Channel>, Facts)> =
     Index::many("deliveries.by_channel", |delivery| Some((delivery.channel, facts(delivery))));
 
 /// What was not delivered, by status. What was delivered is most of the log.
-pub(super) static UNSENT: Index<Delivery, (u8, Facts)> =
+pub(super) static UNSENT: Index<Delivery, (DeliveryStatus, Facts)> =
     Index::many("deliveries.unsent", |delivery| match delivery.status {
         DeliveryStatus::Sent => None,
-        DeliveryStatus::Failed | DeliveryStatus::Dead => {
-            Some((delivery.status as u8, facts(delivery)))
-        }
+        DeliveryStatus::Failed | DeliveryStatus::Dead => Some((delivery.status, facts(delivery))),
     });
 
 /// What waits for its channel to be switched on.

@@ -13,7 +13,7 @@ use crate::base::{Id, Json, Result, Time};
 use crate::store::{AnyIndex, Index, Order, Record, View};
 
 /// Every event there is (interface §6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EventType {
     #[serde(rename = "agent.stale")]
     AgentStale,
@@ -86,6 +86,43 @@ pub enum EventType {
     #[serde(rename = "team.timeline_summary")]
     TeamTimelineSummary,
 }
+crate::store::stored_enum!(EventType {
+    AgentStale = 0,
+    AgentDrifted = 1,
+    AgentError = 2,
+    AgentImportComplete = 3,
+    AgentImportPartial = 4,
+    AgentImportError = 5,
+    DeploymentComplete = 6,
+    DeploymentError = 7,
+    DeploymentPartial = 8,
+    DeploymentTimeout = 9,
+    DeploymentPendingApproval = 10,
+    DeploymentApproved = 11,
+    EnvironmentInaccessible = 12,
+    GovernancePassed = 13,
+    GovernanceViolation = 14,
+    GovernanceFlagCleared = 15,
+    ApiKeyExpiring = 16,
+    ApiKeyExpired = 17,
+    RegistryArtifactPublished = 18,
+    RegistryArtifactDeleted = 19,
+    RegistryDeleted = 20,
+    TeamApprovalRequested = 21,
+    TeamApprovalDecided = 22,
+    TeamBudgetExhausted = 23,
+    TeamRunFailed = 24,
+    TeamMessageReceived = 25,
+    TeamAgentHired = 26,
+    TeamAgentTerminated = 27,
+    TeamAgentSkillsGranted = 28,
+    TeamExternalRequestReceived = 29,
+    TeamTimelineMilestone = 30,
+    TeamTimelineProgressUpdate = 31,
+    TeamTimelineGoalUpdate = 32,
+    TeamTimelineBlockerDigest = 33,
+    TeamTimelineSummary = 34,
+});
 
 impl EventType {
     /// Every type, in the order of the interface.
@@ -186,8 +223,8 @@ pub struct Event {
 
 /// Events by type, each type by time. Their key is behind it in every entry, so that a page is
 /// found and counted without reading a record.
-pub static EVENTS_BY_TYPE: Index<Event, u8> =
-    Index::many("events.by_type", |event| Some(event.event_type as u8));
+pub static EVENTS_BY_TYPE: Index<Event, EventType> =
+    Index::many("events.by_type", |event| Some(event.event_type));
 
 /// The few events whose key does not follow from their id: those written while ids ran ahead of
 /// the clock (after a restart, or when the clock was set back), or across a millisecond.

@@ -33,7 +33,7 @@ pub fn publish(tx: &mut Tx, event_type: EventType, about: About, payload: Value)
     };
     tx.insert(&event)?;
     // One look at an index, empty for most types: only what somebody subscribed to costs more.
-    if tx.count(&SUBSCRIBED, &(event_type as u8), 1)? > 0 {
+    if tx.count(&SUBSCRIBED, &(event_type), 1)? > 0 {
         enqueue(tx, &FAN_OUT, event.id.cast(), None, event.created_at)?;
     }
     Ok(())
@@ -48,7 +48,7 @@ fn fan_out(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(event) = find_event(&tx.view(), job.target.cast())? else {
         return Ok(Prepared::Done);
     };
-    for subscription in tx.all(&SUBSCRIBED, &(event.event_type as u8))? {
+    for subscription in tx.all(&SUBSCRIBED, &(event.event_type))? {
         // One that was made since the event is for later ones.
         if subscription.created_at <= event.created_at {
             delivering::create(tx, &event, subscription.channel)?;

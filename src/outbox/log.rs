@@ -44,9 +44,9 @@ impl LogQuery {
     }
 
     fn keeps(&self, (_, _, (event_type, channel, status)): &Facts) -> bool {
-        self.event_type.is_none_or(|wanted| wanted as u8 == *event_type)
+        self.event_type.is_none_or(|wanted| wanted == *event_type)
             && self.channel.is_none_or(|wanted| wanted == *channel)
-            && self.status.is_none_or(|wanted| wanted as u8 == *status)
+            && self.status.is_none_or(|wanted| wanted == *status)
     }
 }
 
@@ -148,7 +148,7 @@ fn push(chunk: &mut VecDeque<LogPosition>, at: Time, id: Id<LogEntry>, is_event:
 fn events_before(view: &View, query: &LogQuery, before: Before) -> Result<VecDeque<LogPosition>> {
     let mut chunk = VecDeque::new();
     let mut keep = |(at, id): (Time, Id<Event>)| Ok(push(&mut chunk, at, id.cast(), true));
-    match query.event_type.map(|event_type| event_type as u8) {
+    match query.event_type {
         None => view.record_keys::<Event>(&query.start, &before, Order::Descending, keep)?,
         Some(of) => {
             let (from, to) = ((of, query.start), (of, before));
@@ -167,10 +167,10 @@ fn deliveries_before(
 ) -> Result<VecDeque<LogPosition>> {
     match (query.status, query.channel, query.event_type) {
         (Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Dead)), _, _) => {
-            indexed_before(view, query, &UNSENT, status as u8, before)
+            indexed_before(view, query, &UNSENT, status, before)
         }
         (_, Some(channel), _) => indexed_before(view, query, &BY_CHANNEL, channel, before),
-        (_, _, Some(of)) => indexed_before(view, query, &BY_TYPE, of as u8, before),
+        (_, _, Some(of)) => indexed_before(view, query, &BY_TYPE, of, before),
         _ => indexed_before(view, query, &BY_TIME, (), before),
     }
 }

@@ -23,6 +23,8 @@ pub struct Findings {
     pub wrong: u64,
     /// What is wrong, a sentence each; the first thousand.
     pub messages: Vec<String>,
+    /// Indexes that are not built yet, and were not read.
+    pub unbuilt: Vec<&'static str>,
 }
 
 impl Findings {
@@ -32,6 +34,11 @@ impl Findings {
         self.entries += other.entries;
         self.wrong += other.wrong;
         let room = MAX_KEPT.saturating_sub(self.messages.len());
+        for index in other.unbuilt {
+            if !self.unbuilt.contains(&index) {
+                self.unbuilt.push(index);
+            }
+        }
         self.messages.extend(other.messages.into_iter().take(room));
     }
 
@@ -46,6 +53,12 @@ impl Findings {
 
 const EVERYTHING: Span<'static> = Span { from: &[], to: None };
 
+/// The indexes of a table that can be read.
+fn built<R: Record>(findings: &Findings) -> Vec<&'static dyn AnyIndex<R>> {
+    let is_built = |index: &&dyn AnyIndex<R>| !findings.unbuilt.contains(&index.name());
+    R::INDEXES.iter().copied().filter(is_built).collect()
+}
+
 const fn owner_len<R: Record>() -> usize {
     if R::OWNED { 16 } else { 0 }
 }
@@ -56,18 +69,19 @@ pub(super) fn table<R: Record>(
     references: &References,
     findings: &mut Findings,
 ) -> Result<()> {
+    let indexes = built::<R>(findings);
     reader.scan(R::TABLE, EVERYTHING, Order::Ascending, &mut |key, value| {
         findings.records += 1;
         match codec::decode::<R>(key, value) {
             Ok(record) => {
-                has_entries(&record, key, reader, findings)?;
+                has_entries(&record, key, &indexes, reader, findings)?;
                 has_targets(&record, key, reader, references, findings)?;
             }
             Err(error) => findings.note(error.log_detail().unwrap_or(error.message()).into()),
         }
         Ok(Step::More)
     })?;
-    for index in R::INDEXES {
+    for index in &indexes {
         reader.scan(index.name(), EVERYTHING, Order::Ascending, &mut |key, value| {
             findings.entries += 1;
             if !has_record(*index, key, value, reader)? {
@@ -84,6 +98,7 @@ pub(super) fn table<R: Record>(
 fn has_entries<R: Record>(
     record: &R,
     key: &[u8],
+    indexes: &[&'static dyn AnyIndex<R>],
     reader: &dyn Reader,
     findings: &mut Findings,
 ) -> Result<()> {
@@ -92,7 +107,7 @@ fn has_entries<R: Record>(
         findings.note(format!("{}: lies under another's key", place()));
         return Ok(());
     }
-    for index in R::INDEXES {
+    for index in indexes {
         let Some(own) = index.key_of(record) else { continue };
         let (entry, value) = entry(*index, &own, key, owner_len::<R>());
         let mut stands = false;

@@ -1,25 +1,27 @@
-//! How a record lies in its table: an envelope around its bincode body.
+//! The stored form of a record: an envelope around its bincode body.
 //!
 //! `[format: 1 byte][version of the record: 1 byte][body][checksum: 8 bytes]`. The checksum covers
-//! table, key and all that stands before it, and is verified on every read: the engine does not
-//! verify its own when it reads, and a page that turns up in another's place is found too.
+//! table, key and everything before it, and is verified on every read: the engine does not verify
+//! its own checksums when reading, and a page in the place of another is detected too.
 
+use bincode::Decode;
 use bincode::config::{self, Config};
+use bincode::error::DecodeError;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::record::Record;
 use crate::base::{Error, Result};
 
-/// The format of the envelope itself. Another number means a newer Roadstead wrote it.
+/// The format of the envelope. Another number was written by a newer Roadstead.
 const FORMAT: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
-/// A record may take 2 MiB: a request body of 1 MiB fits, with what escaping adds.
+/// A record has at most 2 MiB: a request body of 1 MiB fits, escaped.
 pub const MAX_RECORD_BYTES: usize = 2 * 1024 * 1024;
 
-/// The layout of bodies. It never changes: records of every past version are read with it. It has
-/// no limit: bincode's counts a record's size in memory, and would refuse to read what could be
-/// written. A body is decoded only after its checksum has shown that its lengths are ours.
+/// The bincode configuration of bodies. It never changes: records of every past version are read
+/// with it. It has no limit: bincode's counts the size in memory, and would refuse to read what
+/// could be written. A body is decoded only after its checksum has proved its lengths.
 pub fn layout() -> impl Config {
     config::legacy()
 }
@@ -70,10 +72,25 @@ pub fn decode<R: Record>(key: &[u8], bytes: &[u8]) -> Result<R> {
     if version < R::VERSION {
         return R::upgrade(version, body);
     }
+    read_body(body).map_err(|what| broken(&what))
+}
+
+/// Reads the body of a past version, for [`Record::upgrade`]: `Old` has the fields it had then.
+///
+/// # Errors
+/// 500 if the bytes are not such a body.
+pub fn decode_body<Old: Decode<()>>(body: &[u8]) -> Result<Old> {
+    read_body(body).map_err(Error::internal)
+}
+
+fn read_body<T: Decode<()>>(body: &[u8]) -> Result<T, String> {
     match bincode::decode_from_slice(body, layout()) {
         Ok((record, used)) if used == body.len() => Ok(record),
-        Ok(_) => Err(broken("has bytes left over")),
-        Err(e) => Err(broken(&e.to_string())),
+        Ok(_) => Err("has bytes left over".into()),
+        Err(DecodeError::UnexpectedVariant { type_name, found, .. }) => {
+            Err(format!("was written by a newer Roadstead: {type_name} {found} is unknown"))
+        }
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -84,7 +101,7 @@ pub fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bincode::{Decode, Encode};
+    use bincode::Encode;
 
     use super::*;
     use crate::store::sample::{Note, note};
@@ -114,8 +131,7 @@ mod tests {
             self.0.id
         }
         fn upgrade(_: u8, body: &[u8]) -> Result<Self> {
-            let (OldNote { id, name }, _) =
-                bincode::decode_from_slice(body, layout()).map_err(Error::internal)?;
+            let OldNote { id, name } = decode_body(body)?;
             Ok(NewNote(Note { id, name, tag: None }))
         }
     }

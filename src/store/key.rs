@@ -1,18 +1,18 @@
 //! Keys: bytes that sort as their values do, so that a range of keys is a range of values.
 //!
-//! Numbers are big-endian, texts end in two zero bytes (a zero inside is escaped), tuples are their
-//! parts one after the other; the bytes of a tuple's beginning are therefore a prefix of its own.
+//! Numbers are big-endian, texts end in two zero bytes (a zero inside is escaped), tuples are the
+//! concatenation of their parts; so the bytes of a tuple's first parts are a prefix of its bytes.
 
 use crate::base::{Checked, Id, Time};
 
-/// Keys are at most 1 KiB: every engine we want to be able to carry takes that much.
+/// Keys are at most 1 KiB, which every engine considered so far accepts.
 pub const MAX_KEY_BYTES: usize = 1024;
 
 /// A value that can be (part of) a key.
 pub trait Key: Sized {
     /// Appends its bytes.
     fn write(&self, out: &mut Vec<u8>);
-    /// Takes its bytes off the front; `None` if they are not such a key's.
+    /// Takes a key off the front of `bytes`; `None` if they do not begin with one.
     fn read(bytes: &mut &[u8]) -> Option<Self>;
 
     /// Its bytes.
@@ -120,7 +120,7 @@ impl<R> Key for Checked<R> {
     fn write(&self, out: &mut Vec<u8>) {
         write_text(self, out);
     }
-    /// Not checked again: only where a key ends matters, or it came from a record.
+    /// Not validated again: only where a key ends matters, or it came from a record.
     fn read(bytes: &mut &[u8]) -> Option<Self> {
         String::read(bytes).map(Checked::stored)
     }

@@ -7,6 +7,7 @@
 pub mod check;
 pub mod codec;
 pub mod engine;
+mod indexes;
 mod key;
 mod record;
 mod reference;
@@ -15,6 +16,7 @@ mod removal;
 mod sample;
 mod signals;
 mod source;
+mod stored_enum;
 mod tx;
 mod view;
 
@@ -24,13 +26,15 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 pub use engine::{Order, Step};
+pub use indexes::build as build_indexes;
 pub use key::Key;
-pub use record::{AnyIndex, Index, Org, Record, TableInfo};
+pub use record::{AnyIndex, Index, IndexInfo, Org, Record, TableInfo, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use signals::{ACCESS, Listener, Signals, Topic};
-use source::Clock;
+use source::IdWatermark;
 pub use source::Moment;
+pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{Page, Part, Source, View};
 
@@ -43,6 +47,7 @@ pub struct Store {
     engine: Arc<dyn Engine>,
     shared: Arc<Shared>,
     signals: Arc<Signals>,
+    unbuilt: Arc<[&'static str]>,
 }
 
 struct Shared {
@@ -52,20 +57,30 @@ struct Shared {
 }
 
 impl Store {
-    /// A store on this machine's `disk`, of records of these tables: whose references are not among
-    /// them are not kept.
+    /// A store on this machine's `disk`, with these tables. Only references among them are kept.
+    ///
+    /// Call [`build_indexes`] first. If an index is not whole ([`Store::unbuilt`]), reading it fails,
+    /// as do all writes.
     pub fn start(
-        disk: impl Disk,
+        mut disk: impl Disk,
         moment: Moment,
         keys: Keys,
         tables: &[TableInfo],
     ) -> Result<Self> {
+        let unbuilt: Arc<[_]> = indexes::incomplete_names(&*disk.snapshot()?, tables)?.into();
         let signals = Arc::new(Signals::default());
-        let engine = Arc::new(Group::start(disk, signals.clone())?);
+        let mut engine: Arc<dyn Engine> = Arc::new(Group::start(disk, signals.clone())?);
+        if !unbuilt.is_empty() {
+            engine = Arc::new(indexes::Incomplete { engine, indexes: unbuilt.clone() });
+        }
         let references = References::of(tables);
-        let store =
-            Store { engine, shared: Arc::new(Shared { moment, keys, references }), signals };
-        if let Some(clock) = store.read_now(Id::NOTHING, |view| view.get::<Clock>(&()))? {
+        let store = Store {
+            engine,
+            shared: Arc::new(Shared { moment, keys, references }),
+            signals,
+            unbuilt,
+        };
+        if let Some(clock) = store.read_now(Id::NOTHING, |view| view.get::<IdWatermark>(&()))? {
             store.moment().go_on_after(clock);
         }
         Ok(store)
@@ -73,7 +88,8 @@ impl Store {
 
     /// A store in memory that runs about half of all attempts twice, for tests.
     pub fn in_memory(moment: Moment, tables: &[TableInfo]) -> Self {
-        let disk = engine::Memory::rehearsing(moment.now().millis() as u64);
+        let mut disk = engine::Memory::rehearsing(moment.now().millis() as u64);
+        build_indexes(&mut disk, tables, &|_| {}).expect("memory does not fail");
         Self::start(disk, moment, Keys::new([7; 32]), tables).expect("memory does not fail")
     }
 
@@ -152,10 +168,17 @@ impl Store {
         Ok(answer)
     }
 
-    /// Reads everything in these tables and says what is wrong.
+    /// The indexes that must be built before they can be read.
+    pub fn unbuilt(&self) -> &[&'static str] {
+        &self.unbuilt
+    }
+
+    /// Reads everything in these tables and says what is wrong. Indexes that are not built are left
+    /// out.
     pub fn check(&self, tables: &[TableInfo]) -> Result<check::Findings> {
         let reader = self.engine.snapshot();
         let mut findings = check::Findings::default();
+        findings.unbuilt.extend_from_slice(&self.unbuilt);
         for table in tables {
             (table.check)(&*reader, &self.shared.references, &mut findings)?;
         }
@@ -164,7 +187,11 @@ impl Store {
 }
 
 /// What the store keeps for itself.
-pub const TABLES: &[TableInfo] = &[TableInfo::of::<Clock>(), TableInfo::of::<PendingRemoval>()];
+pub const TABLES: &[TableInfo] = &[
+    TableInfo::of::<IdWatermark>(),
+    TableInfo::of::<indexes::IndexState>(),
+    TableInfo::of::<PendingRemoval>(),
+];
 
 /// The names of all tables of a catalogue, and of the store's own.
 ///
@@ -174,7 +201,10 @@ pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
     let names: Vec<_> = tables
         .iter()
         .chain(TABLES)
-        .flat_map(|table| std::iter::once(table.name).chain((table.indexes)()))
+        .flat_map(|table| {
+            let indexes = (table.indexes)().into_iter().map(|index| index.name);
+            std::iter::once(table.name).chain(indexes)
+        })
         .collect();
     let mut seen = HashSet::new();
     for name in &names {
@@ -190,7 +220,7 @@ struct Pending<T, F> {
     write: F,
     out: Option<T>,
     /// What was written of the clock.
-    clock: Option<Clock>,
+    clock: Option<IdWatermark>,
     reply: oneshot::Sender<Result<T>>,
 }
 

@@ -49,10 +49,16 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Reads the body of an older version.
+    /// Reads the body of an older version, with [`codec::decode_body`] into a struct that has the
+    /// fields of that version. `tests/golden/records/` has a sample of each version.
     fn upgrade(version: u8, _body: &[u8]) -> Result<Self> {
-        Err(Error::internal(format!("{} has no upgrade from version {version}", Self::TABLE)))
+        Err(no_upgrade::<Self>(version))
     }
+}
+
+/// The error of [`Record::upgrade`] for a version that never existed.
+pub fn no_upgrade<R: Record>(version: u8) -> Error {
+    Error::internal(format!("{} has no upgrade from version {version}", R::TABLE))
 }
 
 /// An index: finds records by something other than their key.
@@ -61,6 +67,7 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
 /// together with the record's own: of a text that may be longer, index a hash.
 pub struct Index<R, K> {
     name: &'static str,
+    version: u32,
     taken: Option<(&'static str, &'static str)>,
     of: fn(&R) -> Option<K>,
 }
@@ -68,7 +75,7 @@ pub struct Index<R, K> {
 impl<R: Record, K: Key> Index<R, K> {
     /// An index in which many records may share a key; they stand in the order of their own keys.
     pub const fn many(name: &'static str, of: fn(&R) -> Option<K>) -> Self {
-        Index { name, taken: None, of }
+        Index { name, version: 1, taken: None, of }
     }
 
     /// An index in which a key belongs to one record. A second is refused with 409, `code` and
@@ -79,7 +86,14 @@ impl<R: Record, K: Key> Index<R, K> {
         message: &'static str,
         of: fn(&R) -> Option<K>,
     ) -> Self {
-        Index { name, taken: Some((code, message)), of }
+        Index { name, version: 1, taken: Some((code, message)), of }
+    }
+
+    /// Sets the version of `of`, which is 1 by default. Raise it whenever `of` returns another key for
+    /// a record that may be stored already, in an older layout too: the index is then rebuilt before
+    /// the server starts.
+    pub const fn version(self, version: u32) -> Self {
+        Index { version, ..self }
     }
 
     /// Whether its record lists it; nothing would be found in it otherwise.
@@ -92,6 +106,8 @@ impl<R: Record, K: Key> Index<R, K> {
 pub trait AnyIndex<R>: Sync {
     /// Its table.
     fn name(&self) -> &'static str;
+    /// What defines it.
+    fn info(&self) -> IndexInfo;
     /// Code and message of the 409 when a key is taken; `None` if many may share it.
     fn taken(&self) -> Option<(&'static str, &'static str)>;
     /// The record's key in this index (without owner and record key), if it stands there.
@@ -103,6 +119,10 @@ pub trait AnyIndex<R>: Sync {
 impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
     fn name(&self) -> &'static str {
         self.name
+    }
+    fn info(&self) -> IndexInfo {
+        let is_unique = self.taken.is_some();
+        IndexInfo { name: self.name, version: self.version, is_unique }
     }
     fn taken(&self) -> Option<(&'static str, &'static str)> {
         self.taken
@@ -142,13 +162,33 @@ pub(super) fn entry<R>(
     }
 }
 
+/// The definition of an index, except for its key function. An index whose entries were made by
+/// another definition is rebuilt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IndexInfo {
+    /// Its table.
+    pub name: &'static str,
+    /// The version of its key function.
+    pub version: u32,
+    /// Whether a key belongs to one record.
+    pub is_unique: bool,
+}
+
+/// Reads a stored record of any version from its key and value, and gives the key and value of its
+/// entry in the index at this place among its table's, if it has one.
+type EntryOf = fn(usize, &[u8], &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
+
 /// One line of the catalogue: a table with its indexes, and how to check them.
 #[derive(Clone, Copy)]
 pub struct TableInfo {
     /// The table.
     pub name: &'static str,
-    /// The tables of its indexes.
-    pub indexes: fn() -> Vec<&'static str>,
+    /// Its indexes.
+    pub indexes: fn() -> Vec<IndexInfo>,
+    /// Makes an index entry of a stored record.
+    pub(super) entry: EntryOf,
+    /// How many bytes of a key name the record's owner.
+    pub(super) owner_len: usize,
     /// The references that its record declares: its own, and those of modules below to it.
     pub references: fn() -> Vec<&'static dyn AnyReference>,
     /// See [`Record::UNBOUND`].
@@ -162,12 +202,24 @@ pub struct TableInfo {
     pub rewrite: fn(&[u8], &[u8]) -> Result<Vec<u8>>,
 }
 
+fn stored_entry<R: Record>(
+    place: usize,
+    key: &[u8],
+    value: &[u8],
+) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let index = R::INDEXES[place];
+    let own = index.key_of(&codec::decode::<R>(key, value)?);
+    Ok(own.map(|own| entry(index, &own, key, if R::OWNED { 16 } else { 0 })))
+}
+
 impl TableInfo {
     /// The line of `R`.
     pub const fn of<R: Record>() -> Self {
         TableInfo {
             name: R::TABLE,
-            indexes: || R::INDEXES.iter().map(|index| index.name()).collect(),
+            indexes: || R::INDEXES.iter().map(|index| index.info()).collect(),
+            entry: stored_entry::<R>,
+            owner_len: if R::OWNED { 16 } else { 0 },
             references: || [R::REFERENCES, R::REFERRED_BY].concat(),
             unbound: R::UNBOUND,
             check: check::table::<R>,

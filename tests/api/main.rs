@@ -29,6 +29,7 @@ mod repeats;
 mod routes;
 mod teams;
 mod tools;
+mod upgrades;
 mod waking;
 mod watching;
 mod wire;

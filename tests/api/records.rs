@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::client::{Caller, eventually};
 use crate::world::{Running, World, config};
 
-fn tables() -> Vec<TableInfo> {
+pub fn tables() -> Vec<TableInfo> {
     [resources::tables(), roadstead::store::TABLES.to_vec()].concat()
 }
 
@@ -28,7 +28,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records")
 }
 
-fn file_of(table: &TableInfo) -> PathBuf {
+pub fn file_of(table: &TableInfo) -> PathBuf {
     golden().join(format!("{}.v{}", table.name, table.version))
 }
 
@@ -65,7 +65,7 @@ fn every_kind_of_record_has_a_sample() {
     assert_eq!(missing, Vec::<&str>::new(), "see the head of this file");
 }
 
-fn bytes(hex: &str) -> Vec<u8> {
+pub fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect()
 }
 
@@ -82,7 +82,7 @@ fn write_missing() {
     store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
     store.write_now(Id::new(uuid::Uuid::from_u128(1)), channel_with_delivery).unwrap();
     drop(store);
-    fill(&used);
+    fill(&used, true);
     for dir in [fresh, used] {
         let path = DataDir::at(dir).database();
         // The server's threads let go of the file a moment after it stopped.
@@ -140,8 +140,9 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
     })
 }
 
-/// Does something of everything.
-fn fill(dir: &Path) {
+/// Does something of everything. Only with `much` is something removed that is too large to go at
+/// once, and leaves a row until it is gone.
+pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).make().unwrap();
     let token = store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
     let running = Running::serve(store, "127.0.0.1:0", config());
@@ -152,12 +153,12 @@ fn fill(dir: &Path) {
     let nobody = running.nobody();
     nobody.ask("POST", "/setup").json(&setup).send().ok();
     nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
-    fill_organization(&running.world());
+    fill_organization(&running.world(), much);
     running.stop();
 }
 
-/// Does something of everything in one organization.
-pub fn fill_organization(world: &World) {
+/// Does something of everything in one organization; see [`fill`].
+pub fn fill_organization(world: &World, much: bool) {
     let (owner, key) = (&world.owner, &world.key);
     owner.post("/api-keys", json!({"name": "k", "expiresInDays": 30})).ok();
     owner.post("/organizations/members", json!({"email": "new@acme.test", "role": "member"})).ok();
@@ -223,8 +224,7 @@ pub fn fill_organization(world: &World) {
     key.post(&format!("{team}/approvals"), question).ok();
     let entry = json!({"kind": "milestone", "title": "t", "body": "b", "agentId": ann});
     key.post(&format!("{team}/timeline"), entry).ok();
-    // An agent leaves rows behind only when it has more than go at once.
-    for _ in 0..1010 {
+    for _ in 0..if much { 1010 } else { 1 } {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }
     owner.delete(&format!("{team}/agents/{bob}")).ok();

@@ -56,7 +56,7 @@ fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
 fn what_is_removed_is_referred_to_by_nothing_that_is_left() {
     let running = Running::start(config());
     let world = running.world();
-    fill_organization(&world);
+    fill_organization(&world, true);
     let tables = resources::tables();
     let assert_sound = |after: &str| {
         let findings = running.store.check(&tables).unwrap();

@@ -4,7 +4,9 @@
 use bincode::{Decode, Encode};
 use roadstead::base::{Id, Keys, Time};
 use roadstead::store::engine::Disk;
-use roadstead::store::{AnyIndex, Index, Moment, Org, Record, Store, TableInfo, table_names};
+use roadstead::store::{
+    AnyIndex, Index, Moment, Org, Record, Store, TableInfo, build_indexes, table_names,
+};
 
 /// An organization's.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -72,6 +74,7 @@ pub fn moment() -> Moment {
     Moment::at(Time::from_millis(1_800_000_000_000))
 }
 
-pub fn start(disk: impl Disk) -> Store {
+pub fn start(mut disk: impl Disk) -> Store {
+    build_indexes(&mut disk, TABLES, &|_| {}).expect("the disk can be written");
     Store::start(disk, moment(), Keys::new([7; 32]), TABLES).expect("the disk can be read")
 }

@@ -52,13 +52,14 @@ pub struct Draft {
 }
 
 /// How a draft ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It was published.
     Published(Time),
     /// It was deleted.
     Deleted(Time),
 }
+crate::store::stored_enum!(End { Published(at: Time) = 0, Deleted(at: Time) = 1 });
 
 static OUTSTANDING: Index<Draft, ArtifactId> =
     Index::many("drafts.outstanding", |draft| draft.end.is_none().then(|| draft.of.clone()));

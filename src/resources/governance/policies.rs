@@ -54,7 +54,7 @@ impl Record for Policy {
 }
 
 /// What follows when a rule is broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It is not published.
@@ -62,6 +62,7 @@ pub enum Severity {
     /// It is published, and a flag is raised.
     Warning,
 }
+crate::store::stored_enum!(Severity { Error = 0, Warning = 1 });
 
 // ── What callers send ────────────────────────────────────────────────────────
 

@@ -40,7 +40,7 @@ const MAX_JUDGES: usize = 5;
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// What a rule asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RuleType {
     /// That a pattern occurs nowhere.
@@ -60,6 +60,16 @@ pub enum RuleType {
     /// That a model answers a question about the text with yes.
     Judge,
 }
+crate::store::stored_enum!(RuleType {
+    ForbidPattern = 0,
+    RequirePattern = 1,
+    MaxLength = 2,
+    RequireVariable = 3,
+    ForbidVariable = 4,
+    RequireMetadata = 5,
+    ForbidModel = 6,
+    Judge = 7,
+});
 
 /// One rule of a policy.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -77,7 +87,7 @@ pub struct PolicyRule {
 }
 
 /// What a rule is about.
-#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RuleValue {
     /// Of `maxLength`.
@@ -85,6 +95,7 @@ pub enum RuleValue {
     /// Of all others.
     Text(String),
 }
+crate::store::stored_enum!(RuleValue { Number(number: u64) = 0, Text(text: String) = 1 });
 
 impl JsonSchema for RuleValue {
     fn inline_schema() -> bool {

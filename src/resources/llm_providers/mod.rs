@@ -98,7 +98,7 @@ impl LlmProvider {
 }
 
 /// Whose API a connection speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "LlmProviderKind")]
 pub enum Provider {
@@ -113,6 +113,13 @@ pub enum Provider {
     /// OpenAI's below any `baseUrl`: vLLM, Ollama, llama.cpp, a gateway of one's own.
     Custom,
 }
+crate::store::stored_enum!(Provider {
+    Openai = 0,
+    Anthropic = 1,
+    Google = 2,
+    Openrouter = 3,
+    Custom = 4,
+});
 
 impl Provider {
     /// Where its API is, unless `baseUrl` says otherwise.

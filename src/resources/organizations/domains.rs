@@ -39,7 +39,7 @@ impl Output for Domain {
 }
 
 /// What is known about a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DomainState {
     /// Nothing yet.
@@ -49,6 +49,7 @@ pub enum DomainState {
     /// It does not, or no longer.
     Failed,
 }
+crate::store::stored_enum!(DomainState { Unverified = 0, Verified = 1, Failed = 2 });
 
 /// An organization's domains by name.
 pub static BY_DOMAIN: Index<Domain, base::Domain> = Index::unique(

@@ -78,7 +78,7 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
     let (newest, part) = (Order::Descending, &req.part);
     match (resource_type, resource_id, user_id) {
         (Some(kind), Some(id), _) => {
-            view.page(&GRANTS_BY_RESOURCE, &(kind as u8, id), newest, part, wanted)
+            view.page(&GRANTS_BY_RESOURCE, &(kind, id), newest, part, wanted)
         }
         (_, _, Some(user)) => view.page(&GRANTS_BY_USER, &user, newest, part, wanted),
         _ => view.page(Source::TABLE, &(), newest, part, wanted),
@@ -109,7 +109,7 @@ fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsMade> {
 
 /// Makes a grant unless it is there already.
 fn insert_new(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Option<Grant>> {
-    let key = (new.user_id, new.resource_type as u8, new.resource_id);
+    let key = (new.user_id, new.resource_type, new.resource_id);
     match tx.find(&GRANT, &key)? {
         Some(_) => Ok(None),
         None => insert(tx, new, by).map(Some),

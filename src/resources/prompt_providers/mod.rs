@@ -43,7 +43,7 @@ pub const RESOURCE: Resource = Resource {
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// The systems whose API is known here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderKind {
     /// Langfuse.
@@ -57,6 +57,13 @@ pub enum ProviderKind {
     /// Anything that answers GET with a list in our own form.
     Http,
 }
+crate::store::stored_enum!(ProviderKind {
+    Langfuse = 0,
+    Phoenix = 1,
+    Mlflow = 2,
+    Roadstead = 3,
+    Http = 4,
+});
 
 impl ProviderKind {
     /// Its name.

@@ -72,9 +72,7 @@ pub struct Registry {
 }
 
 /// Who may read a registry.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Visibility {
     /// Anybody, without a credential.
@@ -83,6 +81,7 @@ pub enum Visibility {
     #[default]
     Private,
 }
+crate::store::stored_enum!(Visibility { Public = 0, Private = 1 });
 
 static BY_SLUG: Index<Restricted<Registry>, Slug> = Index::unique(
     "registries.by_slug",

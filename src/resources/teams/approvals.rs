@@ -27,7 +27,7 @@ pub(super) const RESOURCE: Resource = Resource {
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// How far an approval has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TeamApprovalState {
     /// Nobody has decided.
@@ -37,6 +37,7 @@ pub enum TeamApprovalState {
     /// No.
     Denied,
 }
+crate::store::stored_enum!(TeamApprovalState { Pending = 0, Approved = 1, Denied = 2 });
 
 /// Something that an agent wants decided.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
@@ -73,8 +74,8 @@ impl Output for TeamApproval {
 }
 
 /// Approvals by their state; each team's stand together in it.
-static BY_DECISION: Index<TeamApproval, u8> =
-    Index::many("team_approvals.by_decision", |approval| Some(approval.decision as u8));
+static BY_DECISION: Index<TeamApproval, TeamApprovalState> =
+    Index::many("team_approvals.by_decision", |approval| Some(approval.decision));
 
 static TEAM: Reference<TeamApproval, Team> = Reference::cascade(
     &["team_id"],
@@ -154,7 +155,7 @@ fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<Tea
     let (order, part) = (Order::Descending, &req.part);
     match req.input.decision {
         None => view.page(Source::TABLE, &team, order, part, |_| true),
-        Some(state) => view.page(&BY_DECISION, &(state as u8, team), order, part, |_| true),
+        Some(state) => view.page(&BY_DECISION, &(state, team), order, part, |_| true),
     }
 }
 

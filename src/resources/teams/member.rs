@@ -11,7 +11,7 @@ use crate::resources::agents::Agent;
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
 
 /// What an agent is in a team.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TeamAgentRole")]
 pub enum MemberRole {
@@ -20,6 +20,7 @@ pub enum MemberRole {
     /// Looks after what is assigned to nobody; at most one in a team.
     ScrumMaster,
 }
+crate::store::stored_enum!(MemberRole { Member = 0, ScrumMaster = 1 });
 
 /// That an agent is in a team. Its id is the `agentId` of everything in the team (contract §6).
 #[derive(Clone, Debug, Encode, Decode)]

@@ -12,7 +12,7 @@ use crate::base::{Body, Id, Result, Time, Title};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Record, Reference, Step, View};
 
 /// What kind of sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SenderType {
     /// A person, or a key that acts as one.
@@ -22,6 +22,7 @@ pub enum SenderType {
     /// An outside agent.
     Peer,
 }
+crate::store::stored_enum!(SenderType { User = 0, Agent = 1, Peer = 2 });
 
 /// A user, an agent of the team, or a peer.
 pub enum Anyone {}
@@ -40,7 +41,7 @@ pub struct Sender {
 }
 
 /// For whom a message is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Audience {
     /// Agents, which consume it.
@@ -48,6 +49,7 @@ pub enum Audience {
     /// The humans, one of whom opens it.
     Human,
 }
+crate::store::stored_enum!(Audience { Agent = 0, Human = 1 });
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]

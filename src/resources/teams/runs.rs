@@ -27,7 +27,7 @@ pub(super) const RESOURCE: Resource = Resource {
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
     /// Well.
@@ -37,6 +37,7 @@ pub enum RunStatus {
     /// Before its time.
     Cancelled,
 }
+crate::store::stored_enum!(RunStatus { Succeeded = 0, Failed = 1, Cancelled = 2 });
 
 /// A run of an agent, once it is over.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]

@@ -17,7 +17,7 @@ pub type TaskDescription = Text<0, 100_000>;
 pub type ProjectId = Text<0, 200>;
 
 /// How far a task has come. Any may follow any other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
     /// Nobody has begun.
@@ -31,6 +31,13 @@ pub enum TaskStatus {
     /// Closed: it will not be done.
     Cancelled,
 }
+crate::store::stored_enum!(TaskStatus {
+   Open = 0,
+   InProgress = 1,
+   Blocked = 2,
+   Done = 3,
+   Cancelled = 4,
+});
 
 impl TaskStatus {
     /// All of them.
@@ -87,16 +94,19 @@ impl Task {
 }
 
 /// Tasks by status; each team's stand together in it.
-pub static BY_STATUS: Index<Task, u8> =
-    Index::many("tasks.by_status", |task| Some(task.status as u8));
+pub static BY_STATUS: Index<Task, TaskStatus> =
+    Index::many("tasks.by_status", |task| Some(task.status));
 
 /// Tasks by assignee. The status is in it so that open tasks are found among many closed ones.
-pub static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, u8)> =
+pub static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, TaskStatus)> =
     Index::many("tasks.by_assignee", |task| Some(place(task.assignee_agent_id, task.status)));
 
 /// Where the tasks of an assignee with this status stand in [`BY_ASSIGNEE`].
-pub fn place(assignee: Option<Id<Member>>, status: TaskStatus) -> (Option<Id<Member>>, bool, u8) {
-    (assignee, status.is_closed(), status as u8)
+pub fn place(
+    assignee: Option<Id<Member>>,
+    status: TaskStatus,
+) -> (Option<Id<Member>>, bool, TaskStatus) {
+    (assignee, status.is_closed(), status)
 }
 
 static TEAM: Reference<Task, Team> = Reference::cascade(

@@ -103,7 +103,7 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
             let places = TaskStatus::ALL.map(|status| place(assignee, status));
             merged(view, &BY_ASSIGNEE, &places, team, &req.part, keep)
         }
-        (None, Some(status)) => merged(view, &BY_STATUS, &[*status as u8], team, &req.part, keep),
+        (None, Some(status)) => merged(view, &BY_STATUS, &[*status], team, &req.part, keep),
         (None, None) => view.page(Source::TABLE, &team, Order::Descending, &req.part, keep),
     }
 }

@@ -32,7 +32,7 @@ pub(super) const RESOURCE: Resource = Resource {
 // ── Record ───────────────────────────────────────────────────────────────────
 
 /// What an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineKind {
     /// Something was reached.
@@ -46,6 +46,13 @@ pub enum TimelineKind {
     /// What happened, in short.
     Summary,
 }
+crate::store::stored_enum!(TimelineKind {
+    Milestone = 0,
+    ProgressUpdate = 1,
+    GoalUpdate = 2,
+    BlockerDigest = 3,
+    Summary = 4,
+});
 
 impl TimelineKind {
     fn event_type(self) -> EventType {
@@ -88,8 +95,8 @@ impl Output for TimelineEntry {
 }
 
 /// Entries by kind; each team's stand together in it.
-static BY_KIND: Index<TimelineEntry, u8> =
-    Index::many("timeline.by_kind", |entry| Some(entry.kind as u8));
+static BY_KIND: Index<TimelineEntry, TimelineKind> =
+    Index::many("timeline.by_kind", |entry| Some(entry.kind));
 
 static TEAM: Reference<TimelineEntry, Team> = Reference::cascade(
     &["team_id"],
@@ -147,7 +154,7 @@ fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<Timelin
     let (order, part) = (Order::Descending, &req.part);
     match req.input.kind {
         None => view.page(Source::TABLE, &team, order, part, |_| true),
-        Some(kind) => view.page(&BY_KIND, &(kind as u8, team), order, part, |_| true),
+        Some(kind) => view.page(&BY_KIND, &(kind, team), order, part, |_| true),
     }
 }
 

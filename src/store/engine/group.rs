@@ -1,9 +1,9 @@
-//! Group commit: one writer thread takes all attempts that wait, runs each on top of those before
-//! it, makes their changes durable together, and then answers all of them.
+//! Group commit: one writer thread takes all waiting attempts, runs each on top of those before it,
+//! makes their changes durable together, and then answers all of them.
 //!
-//! Nobody is answered before the commit, not even who was refused: the reason may lie in a change
-//! that did not last. After a commit whose outcome is unknown the disk is opened again before
-//! anybody is told, so that whoever then looks sees what is there.
+//! No attempt is answered before the commit, not even a refused one: the reason may be a change
+//! that was not kept. After a commit with an unknown outcome the storage is reopened before anyone
+//! is answered, so that a caller who then reads sees the actual state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -16,21 +16,21 @@ use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
 
 /// At most 1,024 attempts wait: at 10,000 a second the last of them waits a tenth of a second.
-/// More would only grow the time everybody waits; they are told to come back instead.
+/// More would only add to the waiting time of all; they get a 503 instead.
 const MAX_WAITING: usize = 1024;
 
-/// At most 512 attempts share a commit, so that the first of them does not wait for a thousand
-/// others to be run.
+/// At most 512 attempts share a commit, so that the first does not wait until a thousand others
+/// have run.
 pub(super) const MAX_GROUP: usize = 512;
 
-/// A commit takes no further attempts once it has 8 MiB to write: it would hold all of them in
-/// memory, and the first would wait for the last one's megabyte.
+/// A group accepts no further attempts once it has 8 MiB to write: they are all held in memory, and
+/// the first waits for the last.
 const MAX_GROUP_BYTES: usize = 8 * 1024 * 1024;
 
-/// How often to see whether the disk must be opened again, or can be after all.
+/// How often to check whether the storage must be, or can be, reopened.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
-/// A group that conflicts is run at most eight times: whoever loses that often waits better outside.
+/// A group that conflicts runs at most eight times; then its callers get a 503 and may retry.
 const MAX_RUNS: usize = 8;
 
 /// A [`Disk`] with its queue and its writer thread.
@@ -41,7 +41,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts the writer thread. `signals` hears of every commit.
+    /// Starts the writer thread. `signals` is fired after every commit.
     pub fn start(mut disk: impl Disk, signals: Arc<Signals>) -> Result<Self> {
         let newest = Newest(Arc::new(RwLock::new(disk.snapshot()?)));
         let (queue, waiting) = sync_channel(MAX_WAITING);
@@ -69,12 +69,12 @@ impl Engine for Group {
 }
 
 impl Drop for Group {
-    /// Ends when everything handed in has been settled.
+    /// Returns when all queued attempts have been settled.
     fn drop(&mut self) {
         self.queue = None;
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
-        // An attempt that held the last handle drops us on the writer's own thread, which cannot
-        // wait for itself.
+        // An attempt that held the last handle drops this on the writer thread, which cannot join
+        // itself.
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
@@ -83,7 +83,7 @@ impl Drop for Group {
     }
 }
 
-/// The newest durable state, for all who read.
+/// The newest durable state, shared by all readers.
 #[derive(Clone)]
 struct Newest(Arc<RwLock<Arc<dyn Reader>>>);
 
@@ -93,7 +93,7 @@ impl Newest {
     }
 
     fn set(&self, reader: Arc<dyn Reader>) {
-        // What was there is dropped after the lock is.
+        // The old reader is dropped after the lock is released.
         let _old =
             std::mem::replace(&mut *self.0.write().expect("nobody panics holding it"), reader);
     }
@@ -103,7 +103,7 @@ struct Writer<D> {
     disk: D,
     newest: Newest,
     signals: Arc<Signals>,
-    /// Whether the last commit's outcome is known. Otherwise the disk is opened again first.
+    /// Whether the last commit's outcome is known. If not, the storage is reopened first.
     sound: bool,
 }
 
@@ -122,14 +122,14 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Serves `first` and whoever else is waiting.
+    /// Runs `first` and other waiting attempts as one group.
     fn serve(
         &mut self,
         first: Box<dyn Attempt>,
         waiting: &mut dyn Iterator<Item = Box<dyn Attempt>>,
     ) {
         if let Err(error) = self.recover() {
-            // The others would each try the broken disk again.
+            // Each of the others would try the broken storage again.
             let others: Vec<_> = waiting.take(MAX_WAITING).collect();
             for attempt in std::iter::once(first).chain(others) {
                 settle(attempt, Err(error.clone()));
@@ -154,8 +154,8 @@ impl<D: Disk> Writer<D> {
             next = if full { None } else { waiting.next() };
         }
         let end = self.commit_or_run_again(&mut group, &mut writes);
-        // The disk found fault with what one of them wrote: alone, each answers for itself. Where
-        // the disk takes nothing at all (busy), asking it again for each would only take time.
+        // The storage refused the writes of one of them: each is committed alone. Where it accepts
+        // nothing at all (busy), trying again for each would only take time.
         if group.len() > 1 && end.as_ref().is_err_and(|error| error.kind() == Kind::Internal) {
             for (attempt, _) in group {
                 self.serve(attempt, &mut std::iter::empty());
@@ -170,7 +170,7 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Runs an attempt. If it panics, that is its own 500 and nobody else's.
+    /// Runs an attempt. If it panics, only its own caller gets a 500.
     fn run_one(&mut self, attempt: &mut dyn Attempt, layer: &Layer) -> Result<Writes> {
         catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..self.disk.rehearsals() {
@@ -181,8 +181,7 @@ impl<D: Disk> Writer<D> {
         .unwrap_or_else(|_| Err(Error::internal("the operation panicked")))
     }
 
-    /// Makes what the group wrote durable. After a conflict its attempts are run again, on top of
-    /// what is there now.
+    /// Commits what the group wrote. After a conflict its attempts run again on the current state.
     fn commit_or_run_again(
         &mut self,
         group: &mut [(Box<dyn Attempt>, Result<()>)],
@@ -225,7 +224,7 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Opens the disk again, if it must be.
+    /// Reopens the storage, if it must be.
     fn recover(&mut self) -> Result<()> {
         if self.sound && !self.disk.failed() {
             return Ok(());
@@ -247,11 +246,11 @@ impl<D: Disk> Writer<D> {
     }
 }
 
-/// How a commit ended, for those who wait.
+/// The outcome of a commit for its group.
 enum End {
-    /// So.
+    /// It is known.
     Known(Result<()>),
-    /// It is to be tried again.
+    /// It must be tried again.
     Conflict,
 }
 
@@ -263,8 +262,7 @@ fn unknown() -> Error {
     )
 }
 
-/// Answers. Whatever goes wrong at whoever waited (its values are dropped here) must not end the
-/// writer thread.
+/// Answers an attempt. A panic in it (its values are dropped here) must not end the writer thread.
 fn settle(attempt: Box<dyn Attempt>, end: Result<()>) {
     let _ = catch_unwind(AssertUnwindSafe(|| attempt.settle(end)));
 }

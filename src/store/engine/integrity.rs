@@ -1,7 +1,7 @@
 //! Whether a redb file is whole, page by page: what `roadstead check` begins with.
 //!
-//! Nothing is written to the file. redb mends what it finds broken, perhaps by going back to an
-//! older state; whoever has a broken file should first make a copy of it.
+//! Nothing is written to the file: redb repairs what it finds broken, perhaps by returning to an
+//! older state, and a broken file should be copied first.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -37,7 +37,7 @@ pub fn integrity(path: &Path) -> Result<bool> {
     }
     let content = Content { file, file_len: len, len, changed: BTreeMap::new() };
     let whole = catch_unwind(|| {
-        let overlay = Overlay(Mutex::new(content));
+        let overlay = PatchedFile(Mutex::new(content));
         let mut database = Redb::builder().create_with_backend(overlay).ok()?;
         database.check_integrity().ok()
     });
@@ -48,7 +48,7 @@ const PAGE: u64 = 4096;
 
 /// A file with changes that stay in memory.
 #[derive(Debug)]
-struct Overlay(Mutex<Content>);
+struct PatchedFile(Mutex<Content>);
 
 #[derive(Debug)]
 struct Content {
@@ -60,7 +60,7 @@ struct Content {
     changed: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
 }
 
-impl Overlay {
+impl PatchedFile {
     fn content(&self) -> MutexGuard<'_, Content> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,7 +108,7 @@ impl Content {
     }
 }
 
-impl StorageBackend for Overlay {
+impl StorageBackend for PatchedFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.content().len)
     }
@@ -206,7 +206,7 @@ mod tests {
         std::fs::write(&path, [1; 10_000]).unwrap();
         let file = File::open(&path).unwrap();
         let content = Content { file, file_len: 10_000, len: 10_000, changed: BTreeMap::new() };
-        let overlay = Overlay(Mutex::new(content));
+        let overlay = PatchedFile(Mutex::new(content));
         let mut model = vec![1; 10_000];
         let same = |model: &[u8]| {
             let mut out = vec![9; model.len()];

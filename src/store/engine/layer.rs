@@ -1,4 +1,4 @@
-//! Changes not yet committed, on top of what is.
+//! An in-memory overlay of uncommitted changes over a reader.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -6,11 +6,11 @@ use std::ops::Bound;
 use super::{Each, Op, Order, Reader, Span, Step, Writes};
 use crate::base::Result;
 
-/// `writes` as if they had been applied to `base`.
+/// Reads as if `writes` had been applied to `base`.
 pub struct Layer<'a> {
-    /// What lies below.
+    /// The committed state.
     pub base: &'a dyn Reader,
-    /// What lies on top.
+    /// The uncommitted changes.
     pub writes: &'a Writes,
 }
 
@@ -52,7 +52,7 @@ impl Reader for Layer<'_> {
     }
 }
 
-/// Both in one order; where both have a key, the change counts.
+/// Merges both in key order; a change replaces the committed entry of its key.
 fn merged(
     base: &dyn Reader,
     changes: &BTreeMap<Vec<u8>, Op>,

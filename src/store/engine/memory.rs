@@ -1,4 +1,4 @@
-//! Tables in memory, for tests: a real engine that forgets everything when it is dropped.
+//! Tables in memory, for tests: real storage whose contents end with it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Memory {
-    /// An engine that runs about half of all attempts twice, to prove that they may be. The same
+    /// Storage for which about half of all attempts run twice, to prove that they may. The same
     /// seed makes the same choices.
     pub fn rehearsing(seed: u64) -> Self {
         Memory { now: State::default(), rehearse: Some(seed | 1) }

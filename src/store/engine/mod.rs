@@ -1,9 +1,8 @@
-//! What lies under the records: ordered tables of bytes, read at a snapshot, changed by finished
-//! batches.
+//! Storage engines: ordered tables of bytes, read at a snapshot, changed by batches of writes.
 //!
-//! The seam is cut so that an engine over several machines fits in later: it reads at a snapshot;
-//! an attempt may be run again and again, having no effect but its writes; how it ended may stay
-//! unknown; the notice of a commit is a hint that may be lost; and a lease is an ordinary row.
+//! The interface leaves room for an engine over several machines: reads are at a snapshot; an
+//! attempt may run repeatedly, with no effect but its writes; the outcome of a commit may stay
+//! unknown; the signal of a commit is a hint that may be lost; and a lease is an ordinary row.
 
 mod group;
 mod integrity;
@@ -26,12 +25,12 @@ pub use snapshot::{PendingReader, Snapshot};
 use super::signals::Topic;
 use crate::base::{Error, Result};
 
-/// Whether a scan goes on.
+/// Whether a scan continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The next one, please.
+    /// Continue.
     More,
-    /// Enough.
+    /// Stop.
     Enough,
 }
 
@@ -58,7 +57,7 @@ pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<Step> + 'a;
 
 /// Tables as they were at one commit.
 pub trait Reader: Send + Sync {
-    /// Shows the value under `key`, if there is one; says whether there was.
+    /// Calls `see` with the value under `key`, if there is one; returns whether there is.
     fn get(
         &self,
         table: &'static str,
@@ -66,7 +65,7 @@ pub trait Reader: Send + Sync {
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool>;
 
-    /// Shows the entries of a range in order until told that it is enough.
+    /// Calls `each` with the entries of a range in order, until it stops the scan.
     fn scan(
         &self,
         table: &'static str,
@@ -83,23 +82,23 @@ pub trait Reader: Send + Sync {
 
     /// The number of the last commit that changed a record which decides access. What was
     /// concluded under one stamp holds under the same stamp. `None`: the records may have changed
-    /// in this very transaction; conclude anew.
+    /// in this transaction, so nothing concluded before holds.
     fn access_stamp(&self) -> Option<u64>;
 }
 
 /// One change of one key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Written, whatever was there.
+    /// Writes the key, existing or not.
     Put(Vec<u8>),
-    /// Written; there was nothing, and a commit at which there is something must fail.
+    /// Writes a new key; the commit must fail if it exists.
     Insert(Vec<u8>),
-    /// Taken away.
+    /// Removes the key.
     Delete,
 }
 
 impl Op {
-    /// What lies under the key afterwards.
+    /// The value afterwards.
     pub fn value(&self) -> Option<&[u8]> {
         match self {
             Op::Put(value) | Op::Insert(value) => Some(value),
@@ -108,12 +107,12 @@ impl Op {
     }
 }
 
-/// A finished batch of changes, and whom to tell of it.
+/// A batch of changes, and the topics to signal.
 #[derive(Clone, Debug, Default)]
 pub struct Writes {
     /// By table, then by key: engines apply them in key order, which is much faster.
     pub tables: BTreeMap<&'static str, BTreeMap<Vec<u8>, Op>>,
-    /// Whom to wake once this is durable.
+    /// Topics to signal once this is durable.
     pub topics: Vec<Topic>,
     /// Whether a record that decides access is among them.
     pub decide_access: bool,
@@ -136,8 +135,8 @@ impl Writes {
         changes.map(|(key, op)| key.len() + op.value().map_or(0, <[u8]>::len)).sum()
     }
 
-    /// Adds a change that came after those that are there. What two changes of one key come to
-    /// keeps what the first knew of the state below: whether there was nothing.
+    /// Adds a change that follows those already here. Two changes of one key become one, which
+    /// keeps what the first knew of the state below: whether the key existed.
     pub fn add(&mut self, table: &'static str, key: Vec<u8>, op: Op) {
         let mut place = match self.tables.entry(table).or_default().entry(key) {
             Entry::Occupied(place) => place,
@@ -147,8 +146,8 @@ impl Writes {
             }
         };
         let op = match (place.get(), op) {
-            // There was nothing and there is nothing. Deleting would hit whatever somebody else
-            // puts there meanwhile.
+            // The key did not exist and does not. A delete would remove what another transaction
+            // writes there in the meantime.
             (Op::Insert(_), Op::Delete) => {
                 place.remove();
                 return;
@@ -160,7 +159,7 @@ impl Writes {
         place.insert(op);
     }
 
-    /// Adds what came after.
+    /// Adds a later batch.
     pub fn append(&mut self, later: Writes) {
         for (table, changes) in later.tables {
             for (key, op) in changes {
@@ -174,23 +173,22 @@ impl Writes {
 
 /// How a commit ended.
 pub enum Commit {
-    /// Durable. Reads from now on see it.
+    /// Durable; seen by all later reads.
     Done(Arc<dyn Reader>),
     /// Nothing of it was kept.
     Refused(Error),
-    /// Nothing of it was kept: somebody else changed what it was based on. The attempts are run
-    /// again. A disk of one machine, with its one writer, never says so; an engine over several
-    /// machines does.
+    /// Nothing of it was kept, because what it read has changed since. The attempts run again.
+    /// Storage with one writer never reports it; an engine over several machines does.
     Conflict,
-    /// It may or may not have been kept. Nobody may be told either; the disk is opened again.
+    /// It may or may not have been kept. Callers are told neither; the storage is reopened.
     Unknown(Error),
 }
 
-/// A change waiting to be made. It may be run several times; the last run counts.
+/// A queued transaction. It may run several times; the last run counts.
 pub trait Attempt: Send {
-    /// Works out what to write, on top of what `reader` shows.
+    /// Returns what to write, given the state that `reader` shows.
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes>;
-    /// Tells whoever waits how it ended: `Ok` when what `run` last gave is durable.
+    /// Reports the outcome to the caller: `Ok` when what `run` returned last is durable.
     fn settle(self: Box<Self>, end: Result<()>);
 }
 
@@ -203,7 +201,7 @@ pub trait Engine: Send + Sync {
     fn begin_snapshot(&self) -> Snapshot {
         Snapshot::Ready(self.snapshot())
     }
-    /// Hands in an attempt; it is settled later.
+    /// Queues an attempt, which is settled later.
     ///
     /// # Errors
     /// 503 when too many wait or the engine is stopping; the attempt was not and will not be run.
@@ -216,21 +214,24 @@ pub trait Disk: Send + 'static {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>>;
     /// Makes a batch durable.
     fn commit(&mut self, writes: &Writes) -> Commit;
-    /// Whether it must be opened again for another reason than a commit: reads fail.
+    /// Whether it must be reopened because reads fail.
     fn failed(&self) -> bool {
         false
     }
-    /// Gets back to a sound state. Readers of before may fail from now on (503).
+    /// Reopens the storage. Earlier readers may fail from then on (503).
     ///
     /// # Errors
-    /// If that is not possible yet; it is tried again soon.
+    /// If that is not possible yet; it is retried.
     fn reopen(&mut self) -> Result<Arc<dyn Reader>>;
-    /// How many attempts at most share a commit.
+    /// Makes a table readable that was not named when this was opened: that of an index that is no
+    /// longer defined. Earlier snapshots cannot read it.
+    fn add_table(&mut self, _name: &'static str) {}
+    /// How many attempts share a commit at most.
     fn max_group(&self) -> usize {
         group::MAX_GROUP
     }
-    /// How often an attempt is run before the run that counts: 0, except in tests that prove that
-    /// attempts may run again.
+    /// How often an attempt runs before the run that counts: 0, except in tests, which prove that
+    /// attempts may run repeatedly.
     fn rehearsals(&mut self) -> usize {
         0
     }

@@ -1,8 +1,8 @@
 //! Tables in one redb file.
 //!
-//! Set up as measurements showed right: two-phase commit, so that no crash can roll back what was
-//! durable; quick repair, so that the restart after one takes a millisecond whatever the size; and
-//! one read transaction with its tables open, shared by all readers until the next commit.
+//! Configured by measurement: two-phase commit, so that no crash can roll back what was durable;
+//! quick repair, so that the restart after a crash takes a millisecond whatever the size; and one
+//! read transaction with its tables open, shared by all readers until the next commit.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -22,12 +22,11 @@ use super::{Commit, Disk, Each, Op, Order, Reader, Span, Step, Writes};
 use crate::base::{Error, Kind, Result};
 use crate::store::codec;
 
-/// Pages kept in memory. 64 MB hold the hot part of a million records, and an idle server does not
-/// touch them.
+/// The page cache. 64 MB hold the hot part of a million records; an idle server does not use them.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
-/// What must fit on a disk that was full before it is written to again: more than a commit of
-/// ordinary requests takes, so that it does not fail at once.
+/// How much free space a disk that was full must have before it is written to again: more than a
+/// commit of ordinary requests takes, so that it does not fail at once.
 const ROOM_BYTES: usize = 1024 * 1024;
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
@@ -36,10 +35,10 @@ fn definition(name: &str) -> TableDefinition<'_, &'static [u8], &'static [u8]> {
     TableDefinition::new(name)
 }
 
-/// A failure of the database, as callers are told.
+/// A failure of the database, as reported to callers.
 fn failed(error: impl Into<redb::Error>) -> Error {
     match error.into() {
-        // It failed before and is about to be opened again, or was while somebody read.
+        // It failed before and is about to be reopened, or was reopened during the read.
         redb::Error::PreviousIo | redb::Error::DatabaseClosed => {
             Error::busy("reopening", "the database is being opened again", 1)
         }
@@ -47,24 +46,24 @@ fn failed(error: impl Into<redb::Error>) -> Error {
     }
 }
 
-/// A database that cannot be used, as the person at the command line is told.
+/// A database that cannot be used, as reported on the command line.
 pub(super) fn unusable(path: &Path, what: impl std::fmt::Display) -> Error {
     Error::new(Kind::Internal, "database", format!("{}: {what}", path.display()))
 }
 
-/// How the database is opened, again if need be.
+/// Opens the database, and reopens it after a failure.
 type Opener = Box<dyn Fn() -> Result<Database> + Send>;
 
 /// One redb file.
 pub struct Redb {
-    /// `None` only after it could not be opened again.
+    /// `None` only after it could not be reopened.
     database: Option<Database>,
     opener: Opener,
-    /// Where it lies, if in a file.
+    /// The file, if it is in one.
     path: Option<PathBuf>,
     tables: Vec<&'static str>,
     stamps: Stamps,
-    /// Whether a commit failed and none was made since.
+    /// Whether a commit failed and none has succeeded since.
     suspect: bool,
     /// Whether reads fail.
     reads_fail: Arc<AtomicBool>,
@@ -77,8 +76,8 @@ struct Stamps {
 }
 
 impl Redb {
-    /// Makes a new file. Only `init`, `demo` and the first `serve` do: creating over an empty file
-    /// would hide that a database was lost.
+    /// Creates a new file. Only `init`, `demo` and the first `serve` do: creating one over an empty
+    /// file would hide that a database was lost.
     ///
     /// # Errors
     /// If there is a file already, or it cannot be written.
@@ -87,7 +86,7 @@ impl Redb {
         let mut new = OpenOptions::new();
         new.write(true).create_new(true).mode(0o600).open(path).map_err(|e| wrong(&e))?;
         if let Err(error) = builder().create(path) {
-            // Nothing is lost with it, and it would stand in the way of the next try.
+            // Nothing is lost with it, and it would block the next attempt.
             let _ = std::fs::remove_file(path);
             return Err(wrong(&error));
         }
@@ -106,8 +105,8 @@ impl Redb {
         Self::open_by(Box::new(move || open_file(&file)), Some(path.to_path_buf()), tables)
     }
 
-    /// Opens by a way of one's own: how tests put a failing disk below. `path` is where to see
-    /// whether a disk that failed can be written again.
+    /// Opens with the given function: tests use it to put a failing disk below. `path` is where to
+    /// test whether a disk that failed can be written again.
     pub fn open_by(
         opener: Opener,
         path: Option<PathBuf>,
@@ -131,7 +130,7 @@ impl Redb {
         builder()
     }
 
-    /// Tables that a newer version added come into being when it first opens the file.
+    /// Creates the tables that this build knows and the file does not have yet.
     fn create_tables(&self) -> Result<()> {
         let database = self.database()?;
         let missing: Vec<_> = {
@@ -164,7 +163,7 @@ impl Redb {
         Ok(Arc::new(Snapshot { transaction, tables, stamps: self.stamps, reads_fail }))
     }
 
-    /// Applies a batch and makes it durable; otherwise says how it ended.
+    /// Applies a batch and makes it durable; the error is how the commit ended otherwise.
     fn write(&mut self, writes: &Writes) -> Result<Arc<dyn Reader>, Commit> {
         let transaction = self.database().and_then(begin).map_err(Commit::Unknown)?;
         for (name, changes) in &writes.tables {
@@ -213,9 +212,9 @@ fn open_file(path: &Path) -> Result<Database> {
     }
 }
 
-/// Begins a commit that is durable when it has been made. In its two phases everything is synced
-/// before the root is switched, so that a sync that failed leaves the state before it; quick repair
-/// stores what a restart would otherwise have to work out.
+/// Begins a durable two-phase commit: everything is synced before the root is switched, so that a
+/// failed sync leaves the state before it. Quick repair stores what a restart would otherwise have
+/// to compute.
 fn begin(database: &Database) -> Result<WriteTransaction> {
     let mut transaction = database.begin_write().map_err(failed)?;
     transaction.set_durability(Durability::Immediate).map_err(failed)?;
@@ -249,14 +248,18 @@ impl Disk for Redb {
         }
     }
 
+    fn add_table(&mut self, name: &'static str) {
+        self.tables.push(name);
+    }
+
     fn failed(&self) -> bool {
         self.reads_fail.load(Ordering::Relaxed)
     }
 
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
         if let Some(path) = &self.path {
-            // Much of what is open can be read from memory. It is not given up for a file that
-            // cannot even be opened, as on a disk that is mounted read-only after an error.
+            // Much of the open database can be read from the cache. It is not given up for a file
+            // that cannot be opened, as on a disk that is mounted read-only after an error.
             let file = OpenOptions::new().read(true).write(true).open(path);
             file.map_err(|error| unusable(path, error))?;
         }
@@ -269,7 +272,7 @@ impl Disk for Redb {
     }
 }
 
-/// Whether some room is left on the disk, for a commit that is made to know how it ends.
+/// Whether the disk has some free space again.
 fn try_room(file: &Path) -> std::io::Result<()> {
     let mut room = File::create(file)?;
     let tried = room.write_all(&[0; ROOM_BYTES]).and_then(|()| room.sync_all());
@@ -285,7 +288,7 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    /// A failed read: redb answers no more that is not in its memory until it is opened again.
+    /// A failed read: redb then answers only from its cache until it is reopened.
     fn failed(&self, error: impl Into<redb::Error>) -> Error {
         let error = error.into();
         if matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo) {
@@ -294,7 +297,7 @@ impl Snapshot {
         failed(error)
     }
 
-    /// `None` for a table that nobody has written to yet.
+    /// `None` for a table that has never been written to.
     fn table(&self, name: &'static str) -> Result<Option<&Table>> {
         let place = self
             .tables

@@ -162,8 +162,7 @@ fn what_was_published_is_told() {
     registry(&world, "main");
     prompt(&world, "p", "1.0.0", "x");
     let told = |event_type: EventType| {
-        let first =
-            |view: &View| view.first(&EVENTS_BY_TYPE, &(event_type as u8), Order::Descending);
+        let first = |view: &View| view.first(&EVENTS_BY_TYPE, &event_type, Order::Descending);
         let event: Event = world.store.read_now(world.org, first).unwrap().unwrap();
         assert_eq!(event.about.resource.kind, "artifact_version");
         assert_eq!(event.about.guarded_by.unwrap().kind, "registry");

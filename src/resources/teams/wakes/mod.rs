@@ -41,7 +41,7 @@ pub(super) const RESOURCE: Resource = Resource {
 // ── Records ──────────────────────────────────────────────────────────────────
 
 /// Why an agent is woken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WakeReason {
     /// A task was assigned to it.
@@ -55,6 +55,13 @@ pub enum WakeReason {
     /// An event for which a channel wakes it.
     Notification,
 }
+crate::store::stored_enum!(WakeReason {
+    TaskAssigned = 0,
+    DirectMessage = 1,
+    TaskNote = 2,
+    ExternalRequest = 3,
+    Notification = 4,
+});
 
 /// That an agent has something to do.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -103,7 +110,7 @@ impl Output for Wake {
 /// message is written once and so has one wake; looking for another would only cost.
 static BY_SUBJECT: Index<Wake, Subject> = Index::many("wakes.by_subject", Wake::subject);
 
-type Subject = (u8, Id<()>);
+type Subject = (WakeReason, Id<()>);
 
 static AGENT: Reference<Wake, Member> = Reference::cascade(
     &["team", "agent"],
@@ -135,7 +142,7 @@ impl Wake {
             WakeReason::ExternalRequest => self.peer_id?.cast(),
             WakeReason::DirectMessage | WakeReason::Notification => return None,
         };
-        Some((self.reason as u8, id))
+        Some((self.reason, id))
     }
 
     fn is_leased(&self, now: Time) -> bool {

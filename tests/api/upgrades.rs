@@ -1,0 +1,279 @@
+//! Every data directory that a release can have left behind opens with this build, is upgraded,
+//! found sound, and served.
+//!
+//! `tests/golden/data/` holds one small directory of each released layout, with a row of every
+//! table; `contents.txt` beside it says which. Once a layout is released its directory stays as it
+//! is. While the next one is in the making, raise [`NEWEST`], or remove its directory, and run
+//! `ROADSTEAD_UPDATE_GOLDEN=1 cargo test --test api upgrades`.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _};
+use roadstead::app::DataDir;
+use roadstead::auth::{Membership, Organization, Role};
+use roadstead::base::Id;
+use roadstead::store::{Key as _, Source, TableInfo};
+use serde_json::json;
+
+use crate::client::{Caller, eventually};
+use crate::records::{self, bytes, tables};
+use crate::world::{Running, config};
+
+/// The layout that this build writes.
+const NEWEST: u32 = 1;
+
+/// Tables that are empty in a small directory that is in use: what is there until somebody sets the
+/// server up, and while something large is being removed. The golden sample of the record is put in.
+const FROM_SAMPLES: &[&str] = &["setup"];
+
+/// The key of the directories: they hold nothing that is worth one.
+const KEY: &str = "7465737420206b65792074657374206b657920207465737420206b6579202021";
+
+/// A database file, most of which is empty pages (see [`packed`]).
+const PACKED: &str = "roadstead.redb.packed";
+const FILES: [&str; 2] = ["secret.key", "format"];
+
+fn golden(layout: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/data/v{layout}"))
+}
+
+type Definition = redb::TableDefinition<'static, &'static [u8], &'static [u8]>;
+
+fn definition(table: &TableInfo) -> Definition {
+    Definition::new(table.name)
+}
+
+// ── Packing ──────────────────────────────────────────────────────────────────
+
+/// So many equal bytes in a row are a run.
+const MIN_RUN: usize = 16;
+
+/// `content` as runs of equal bytes and what stands between them: the length of the run and its
+/// byte, the length of the rest and the rest.
+fn packed(content: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    let mut rest = content;
+    while let Some(byte) = rest.first() {
+        let run = rest.iter().take_while(|next| *next == byte).count();
+        let behind = &rest[run..];
+        let is_run = |bytes: &[u8]| bytes.iter().all(|next| *next == bytes[0]);
+        let len = behind.windows(MIN_RUN).position(is_run).unwrap_or(behind.len());
+        packed.extend((run as u32).to_le_bytes());
+        packed.push(*byte);
+        packed.extend((len as u32).to_le_bytes());
+        packed.extend(&behind[..len]);
+        rest = &behind[len..];
+    }
+    packed
+}
+
+fn unpacked(mut packed: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    while let Some((head, behind)) = packed.split_first_chunk::<9>() {
+        let number = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap()) as usize;
+        content.resize(content.len() + number(0), head[4]);
+        let (rest, behind) = behind.split_at(number(5));
+        content.extend(rest);
+        packed = behind;
+    }
+    content
+}
+
+#[test]
+fn what_is_packed_is_the_same_when_it_is_unpacked() {
+    for content in [
+        vec![],
+        vec![0],
+        vec![255; 4096],
+        vec![1, 2, 3],
+        [vec![0; 5], vec![7; 3], vec![0; 15], vec![8], vec![0; 16], vec![9; 40]].concat(),
+    ] {
+        assert_eq!(unpacked(&packed(&content)), content);
+    }
+}
+
+// ── Making one ───────────────────────────────────────────────────────────────
+
+fn write_private(path: &Path, content: impl AsRef<[u8]>) {
+    fs::write(path, content).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+}
+
+/// Makes the directory of the newest layout.
+fn write_newest() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path();
+    write_private(&dir.join("secret.key"), KEY);
+    records::fill(dir, false);
+    let path = DataDir::at(dir).database();
+    // The server's threads let go of the file a moment after it stopped.
+    let mut database = eventually("the database is free", || Database::open(&path).ok());
+    let write = database.begin_write().unwrap();
+    for table in tables().iter().filter(|table| FROM_SAMPLES.contains(&table.name)) {
+        let sample = fs::read_to_string(records::file_of(table)).unwrap();
+        let mut lines = sample.lines().map(bytes);
+        let (key, value) = (lines.next().unwrap(), lines.next().unwrap());
+        let mut opened = write.open_table(definition(table)).unwrap();
+        opened.insert(key.as_slice(), value.as_slice()).unwrap();
+    }
+    write.commit().unwrap();
+    while database.compact().unwrap() {}
+    let contents = contents(&database);
+    drop(database);
+
+    let golden = golden(NEWEST);
+    fs::create_dir_all(&golden).unwrap();
+    for file in FILES {
+        fs::copy(dir.join(file), golden.join(file)).unwrap();
+    }
+    fs::write(golden.join(PACKED), packed(&fs::read(path).unwrap())).unwrap();
+    fs::write(golden.join("contents.txt"), contents).unwrap();
+}
+
+/// A line for every table: its name, the versions of its rows, and how many there are.
+fn contents(database: &Database) -> String {
+    let reader = database.begin_read().unwrap();
+    let mut lines = Vec::new();
+    for table in tables() {
+        let Ok(opened) = reader.open_table(definition(&table)) else { continue };
+        let mut versions: Vec<u8> =
+            opened.iter().unwrap().map(|row| row.unwrap().1.value()[1]).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        lines.push(format!("{} {versions:?} {}\n", table.name, opened.len().unwrap()));
+    }
+    lines.sort();
+    lines.concat()
+}
+
+// ── Opening them all ─────────────────────────────────────────────────────────
+
+#[test]
+fn every_released_data_directory_is_upgraded_sound_and_served() {
+    if std::env::var_os("ROADSTEAD_UPDATE_GOLDEN").is_some() && !golden(NEWEST).exists() {
+        write_newest();
+    }
+    for layout in 1..=NEWEST {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path();
+        let data = copy(layout, dir);
+        if layout == NEWEST {
+            must_be_current(&data, &golden(layout));
+        }
+        drop(data.open().unwrap_or_else(|error| panic!("v{layout}: {error}")));
+        must_be_sound(dir);
+        serve(&data);
+        must_be_sound(dir);
+    }
+}
+
+/// A copy of a golden directory.
+fn copy(layout: u32, dir: &Path) -> DataDir {
+    let golden = golden(layout);
+    for file in FILES {
+        write_private(&dir.join(file), fs::read(golden.join(file)).unwrap());
+    }
+    let data = DataDir::at(dir);
+    write_private(&data.database(), unpacked(&fs::read(golden.join(PACKED)).unwrap()));
+    data
+}
+
+#[test]
+fn the_check_names_an_index_that_is_not_built_and_leaves_it_to_the_server() {
+    let place = tempfile::tempdir().unwrap();
+    let data = copy(NEWEST, place.path());
+    let database = Database::open(data.database()).unwrap();
+    let write = database.begin_write().unwrap();
+    let indexes = redb::TableDefinition::<&[u8], &[u8]>::new("indexes");
+    let name = "tasks.by_status".to_string().to_bytes();
+    assert!(write.open_table(indexes).unwrap().remove(name.as_slice()).unwrap().is_some());
+    write.commit().unwrap();
+    drop(database);
+    for _ in 0..2 {
+        let (status, told) = check(place.path());
+        assert_eq!((status, &told["sound"]), (Some(0), &json!(true)));
+        assert_eq!(told["unbuiltIndexes"], json!(["tasks.by_status"]));
+    }
+    serve(&data);
+    must_be_sound(place.path());
+}
+
+/// The newest directory has a row of every table, in the version in which it is written now, and
+/// every index.
+fn must_be_current(data: &DataDir, golden: &Path) {
+    let contents = contents(&Database::open(data.database()).unwrap());
+    let kept = fs::read_to_string(golden.join("contents.txt")).unwrap();
+    assert_eq!(contents, kept, "see the head of this file");
+    for table in tables() {
+        let now = format!("{} [{}] ", table.name, table.version);
+        let line = contents.lines().find_map(|line| line.strip_prefix(&now));
+        assert!(line.is_some_and(|rows| rows != "0"), "{now}: see the head of this file");
+    }
+    let store = data.open_to_check().unwrap();
+    assert_eq!(store.unbuilt(), Vec::<&str>::new(), "see the head of this file");
+}
+
+/// What `roadstead check` says: its exit code and its answer.
+fn check(dir: &Path) -> (Option<i32>, serde_json::Value) {
+    let ended = eventually("the server let go of the database", || {
+        let mut check = Command::new(env!("CARGO_BIN_EXE_roadstead"));
+        let ended = check.args(["check", "--json", "--data"]).arg(dir).output().unwrap();
+        (ended.status.code() != Some(2)).then_some(ended)
+    });
+    (ended.status.code(), serde_json::from_slice(&ended.stdout).unwrap())
+}
+
+fn must_be_sound(dir: &Path) {
+    let (status, told) = check(dir);
+    assert_eq!(told["findings"], json!([]));
+    assert_eq!(told["unbuiltIndexes"], json!([]));
+    assert!(told["records"].as_u64().unwrap() as usize > tables().len());
+    assert_eq!(status, Some(0));
+}
+
+/// Serves the directory; what was written with it is read, and something is written.
+fn serve(data: &DataDir) {
+    let running = Running::serve(data.open().unwrap(), "127.0.0.1:0", config());
+    let nobody = running.nobody();
+    let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
+    nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+    let (organizations, members) = running
+        .store
+        .read_now(Id::NOTHING, |view| {
+            let organizations: Vec<Organization> = view.all(Source::TABLE, &())?;
+            let members: Vec<Membership> = view.all(Source::TABLE, &())?;
+            Ok((organizations, members))
+        })
+        .unwrap();
+    let mut read = 0;
+    for organization in &organizations {
+        let is_owner = |member: &&Membership| {
+            member.org == organization.id.cast() && member.role == Role::Owner
+        };
+        let owner = members.iter().find(is_owner).expect("an owner").user;
+        let caller = Caller::nobody(running.address, organization.slug.as_str());
+        let caller = caller.with_bearer(&running.session(owner));
+        for list in [
+            "/teams",
+            "/agents",
+            "/tools",
+            "/environments",
+            "/registries",
+            "/llm-providers",
+            "/prompt-providers",
+            "/governance/policies",
+            "/notifications/logs",
+            "/access-grants",
+            "/organizations/members",
+        ] {
+            read += caller.get(list).items().len();
+        }
+        caller.post("/teams", json!({"slug": "later", "name": "Later"})).ok();
+        assert!(caller.get("/teams").items().iter().any(|team| team["slug"] == "later"));
+    }
+    assert!(organizations.len() > 1 && read > 20, "{read} items were read");
+    running.stop();
+}
