@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::accounts::UserInfo;
 use crate::api::{Empty, Input, Req, Route, Scope, Work};
 use crate::auth::passwords::{Hashed, Hashing};
 use crate::auth::{
@@ -19,6 +18,31 @@ use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
 use crate::store::{Source, Tx, View};
 
 // ── What callers see ─────────────────────────────────────────────────────────
+
+/// A person, without what is secret.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "User")]
+pub(super) struct UserInfo {
+    pub id: Id<User>,
+    email: Email,
+    pub name: Name,
+    /// An https URL of a picture.
+    pub image: Option<String>,
+    created_at: Time,
+}
+
+impl UserInfo {
+    pub(super) fn of(user: &User) -> Self {
+        UserInfo {
+            id: user.id,
+            email: user.email.clone(),
+            name: user.name.clone(),
+            image: user.image.clone(),
+            created_at: user.created_at,
+        }
+    }
+}
 
 /// A session, for whoever begins it.
 #[derive(Clone, Serialize, JsonSchema)]
