@@ -27,7 +27,7 @@ const NEWEST: u32 = 1;
 
 /// Tables that are empty in a small directory that is in use: what is there until somebody sets the
 /// server up, and while something large is being removed. The golden sample of the record is put in.
-const FROM_SAMPLES: &[&str] = &["setup"];
+const FROM_SAMPLES: &[&str] = &["setup", "removals"];
 
 /// The key of the directories: they hold nothing that is worth one.
 const KEY: &str = "7465737420206b65792074657374206b657920207465737420206b6579202021";

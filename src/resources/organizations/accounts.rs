@@ -1,49 +1,18 @@
 //! A person's own account: name, picture, password (contract §2).
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::sessions::{attempt, session_of, still_fits};
-use crate::api::{Empty, Input, Output, Req, Resource, ResourceRef, Route, Work, op};
+use super::sessions::{UserInfo, attempt, session_of, still_fits};
+use crate::api::{Empty, Input, Req, Resource, Route, Work, op};
 use crate::auth::passwords::{Hashed, Hashing, Password};
 use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};
-use crate::base::{Email, Error, Field, HttpUrl, Id, Issue, Name, Result, Time};
+use crate::base::{Error, Field, HttpUrl, Id, Issue, Name, Result};
 use crate::store::{Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-// ── What callers send and see ────────────────────────────────────────────────
-
-/// A person, without what is secret.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "User")]
-pub(super) struct UserInfo {
-    pub id: Id<User>,
-    email: Email,
-    name: Name,
-    /// An https URL of a picture.
-    image: Option<String>,
-    created_at: Time,
-}
-
-impl Output for UserInfo {
-    fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(self.id)
-    }
-}
-
-impl UserInfo {
-    pub(super) fn of(user: &User) -> Self {
-        UserInfo {
-            id: user.id,
-            email: user.email.clone(),
-            name: user.name.clone(),
-            image: user.image.clone(),
-            created_at: user.created_at,
-        }
-    }
-}
+// ── What callers send ────────────────────────────────────────────────────────
 
 #[derive(Deserialize, JsonSchema)]
 struct UserPatch {

@@ -8,8 +8,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::accounts::UserInfo;
-use crate::api::{Empty, Input, Output, Req, Resource, Route, Work, op};
+use crate::api::{Empty, Input, Output, Req, Resource, ResourceRef, Route, Work, op};
 use crate::auth::passwords::{Hashed, Hashing};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, KNOWN_SECS, KnownAddress, Membership, Organization,
@@ -21,6 +20,37 @@ use crate::store::{Source, Tx, View};
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers see ─────────────────────────────────────────────────────────
+
+/// A person, without what is secret.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "User")]
+pub(super) struct UserInfo {
+    pub id: Id<User>,
+    email: Email,
+    pub name: Name,
+    /// An https URL of a picture.
+    pub image: Option<String>,
+    created_at: Time,
+}
+
+impl Output for UserInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+impl UserInfo {
+    pub(super) fn of(user: &User) -> Self {
+        UserInfo {
+            id: user.id,
+            email: user.email.clone(),
+            name: user.name.clone(),
+            image: user.image.clone(),
+            created_at: user.created_at,
+        }
+    }
+}
 
 /// A session, for whoever begins it.
 #[derive(Clone, Serialize, JsonSchema)]
