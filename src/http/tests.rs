@@ -80,6 +80,25 @@ fn fetch(tx: &mut Tx, req: &Req<(), Urls>, calls: &mut Calls) -> Result<Outcome<
     Ok(Outcome::Done(found.collect()))
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Url {
+    url: String,
+}
+impl Input for Url {}
+
+/// What is at this address.
+fn fetched(_: &View, req: &Req<(), Url>, calls: &mut Calls) -> Result<Vec<String>> {
+    let limits = outside::Limits {
+        total: std::time::Duration::from_secs(10),
+        answer: AnswerBody::UpTo(1000),
+        https_only: false,
+    };
+    let (method, url) = (outside::Method::Get, req.input.url.clone());
+    let heard = calls.send(Call { method, url, headers: vec![], body: vec![], limits });
+    let body = heard.and_then(|heard| heard.answer.ok()).map(|answer| answer.body);
+    Ok(vec![String::from_utf8(body.unwrap_or_default()).unwrap()])
+}
+
 /// A server with routes that anybody may call; it serves as long as the runtime lives.
 async fn serving(setup_required: bool) -> SocketAddr {
     start(setup_required).await.address
@@ -117,6 +136,7 @@ async fn start(setup_required: bool) -> Server {
             list,
             fetch,
             watching::route(),
+            Route::get("/fetched", ANYONE, "page.read", op::read_calling(10, fetched)),
             content::upload(),
             content::download(),
         ])
@@ -292,6 +312,21 @@ async fn an_operation_runs_until_it_has_heard_all_it_asked_for_and_only_that_run
     // The run that stayed did write: the next one finds it, and fails.
     let came = raw(address, &fetching(&urls, "two")).await;
     assert!(came.starts_with("HTTP/1.1 500"), "{came}");
+}
+
+#[tokio::test]
+async fn a_get_may_call_too_and_what_it_reads_has_a_tag() {
+    let address = serving(false).await;
+    let (_let, let_answer) = watch::channel(true);
+    let there = elsewhere(let_answer).await;
+    let get = |more: &str| {
+        format!("GET /api/fetched?url=http://{there}/a HTTP/1.1\r\nConnection: close\r\n{more}\r\n")
+    };
+    let came = raw(address, &get("")).await;
+    assert!(came.starts_with("HTTP/1.1 200") && came.ends_with(r#"["/a"]"#), "{came}");
+    let tag = came.lines().find(|line| line.starts_with("etag: ")).unwrap();
+    let has_it = format!("If-None-Match: {}\r\n", &tag["etag: ".len()..]);
+    assert!(raw(address, &get(&has_it)).await.starts_with("HTTP/1.1 304"));
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use crate::base::{Error, Result};
 use crate::outside::Outside;
 use crate::store::Store;
 
-/// Executes routes. Its methods are in [`pipeline`](super::pipeline).
+/// Executes routes. Its methods are in `pipeline.rs`.
 pub struct Executor {
     /// The store.
     pub store: Store,

@@ -3,7 +3,7 @@
 //!
 //! An adapter (HTTP; a console, MCP and tests are others) finds the route, makes a [`Request`] of
 //! what it was sent, and turns the [`Response`] into what its client understands. In between, every
-//! request passes the same steps, in [`pipeline`].
+//! request passes the same steps, in `pipeline.rs`.
 
 mod admit;
 mod audit;

@@ -21,7 +21,7 @@ const CHECKED: &str = "Checked";
 pub enum Mode {
     /// Typed, as JSON is.
     Body,
-    /// As text, as [`parse_query`] leaves it.
+    /// As text, as [`parse_query`](super::parse_query) leaves it.
     Query,
 }
 

@@ -63,7 +63,9 @@ pub(super) struct SessionInfo {
     pub user: UserInfo,
 }
 
-impl Output for SessionInfo {}
+impl Output for SessionInfo {
+    const MAY_SHOW_SECRET: bool = true;
+}
 
 /// A session, for whoever is in it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
