@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::{Common, Failure, output};
+use super::common::{Common, Failure};
+use super::output;
 use crate::api::openapi;
 use crate::resources;
 

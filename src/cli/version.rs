@@ -3,7 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{Common, Failure, output};
+use super::common::{Common, Failure};
+use super::output;
 
 /// Print the version
 #[derive(Args)]

@@ -75,7 +75,7 @@ fn write_missing() {
     std::fs::create_dir_all(golden()).unwrap();
     let place = tempfile::tempdir().unwrap();
     let (fresh, used) = (place.path().join("fresh"), place.path().join("used"));
-    let store = DataDir::at(&fresh).make().unwrap();
+    let store = DataDir::at(&fresh).create().unwrap();
     store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
     drop(store);
     fill(&used);
@@ -99,7 +99,7 @@ fn write_missing() {
 
 /// Does something of everything.
 fn fill(dir: &Path) {
-    let store = DataDir::at(dir).make().unwrap();
+    let store = DataDir::at(dir).create().unwrap();
     let token = store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
     let running = Running::serve(store, "127.0.0.1:0", config());
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});

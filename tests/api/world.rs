@@ -46,7 +46,7 @@ impl Running {
     /// The same, listening somewhere else.
     pub fn listen(at: &str, config: Config) -> Self {
         let place = tempfile::tempdir().unwrap();
-        let store = DataDir::at(place.path()).make().unwrap();
+        let store = DataDir::at(place.path()).create().unwrap();
         // Its files are open and stay usable; nothing is left behind, however the test ends.
         drop(place);
         Self::serve(store, at, config)
