@@ -12,12 +12,13 @@ fn resolving_to(answers: &[&[SocketAddr]]) -> Outside {
     let answers: VecDeque<_> = answers.iter().map(|answer| answer.to_vec()).collect();
     let answers = Mutex::new(answers);
     let allow_private = vec!["127.0.0.1/32".parse().unwrap()];
-    let client = Outside::new(Config { allow_private, extra_roots_pem: None }).unwrap();
+    let mut client = Outside::new(Config { allow_private, extra_roots_pem: None }).unwrap();
     let lookup = move |_: &str, _| {
         let next = answers.lock().unwrap().pop_front();
         next.ok_or_else(|| std::io::Error::other("asked once too often"))
     };
-    Outside { lookup: Arc::new(lookup), ..client }
+    client.lookup = Arc::new(lookup);
+    client
 }
 
 /// A listener at a loopback address that is not allowed.
@@ -83,7 +84,8 @@ async fn the_time_limit_covers_name_resolution() {
         let _ = held.lock().unwrap().recv();
         Ok(Vec::new())
     };
-    let client = Outside { lookup: Arc::new(lookup), ..strict() };
+    let mut client = strict();
+    client.lookup = Arc::new(lookup);
     let mut call = get("http://silent.test/");
     call.limits.total = Duration::from_millis(100);
     let failure = client.send(call).await.unwrap_err();
