@@ -94,7 +94,7 @@ fn names_of(route: &Route) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_lies_in_another_organization_is_as_if_it_never_was() {
+fn ids_of_another_organization_are_not_found() {
     let (acme, other) = (World::new(), World::new());
     let theirs = full(&other, "theirs");
     let before = state_of(&other);
@@ -134,7 +134,7 @@ fn state_of(world: &World) -> String {
 }
 
 #[test]
-fn ids_in_bodies_of_another_organization_are_as_if_they_never_were() {
+fn ids_of_another_organization_in_bodies_are_not_found() {
     let (acme, other) = (World::new(), World::new());
     let (ours, theirs) = (full(&acme, "ours"), full(&other, "theirs"));
     // What a field of a body names, where the path has another word for it.
@@ -181,7 +181,7 @@ fn ids_in_bodies_of_another_organization_are_as_if_they_never_were() {
 }
 
 #[test]
-fn what_lies_below_another_parent_is_as_if_it_never_was() {
+fn ids_below_another_parent_are_not_found() {
     let acme = World::new();
     let (here, there) = (full(&acme, "here"), full(&acme, "there"));
     let mut walked = 0;

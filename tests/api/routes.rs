@@ -299,7 +299,7 @@ fn every_route_answers_every_caller_by_its_rule() {
 }
 
 #[test]
-fn the_smallest_body_of_every_schema_is_taken() {
+fn the_smallest_body_of_every_schema_is_accepted() {
     let acme = World::new();
     for route in all_routes() {
         let reply = ask_sample(&acme.owner, &route);
@@ -309,7 +309,7 @@ fn the_smallest_body_of_every_schema_is_taken() {
 }
 
 #[test]
-fn routes_for_sessions_alone_tell_no_good_key_from_a_bad_one() {
+fn session_only_routes_do_not_reveal_whether_a_key_is_valid() {
     let acme = World::new();
     let keys = [acme.key.clone(), acme.nobody.with_key("nonsense"), key_of(&acme.member)];
     let mut answers = BTreeSet::new();
@@ -320,7 +320,7 @@ fn routes_for_sessions_alone_tell_no_good_key_from_a_bad_one() {
 }
 
 #[test]
-fn no_route_breaks_whatever_is_sent() {
+fn no_route_fails_internally_on_random_input() {
     let acme = World::new();
     let long = "x".repeat(1000);
     let values = [
@@ -366,7 +366,7 @@ fn no_route_breaks_whatever_is_sent() {
 }
 
 #[test]
-fn no_body_of_junk_breaks_a_route() {
+fn no_route_fails_internally_on_a_junk_body() {
     let acme = World::new();
     for route in all_routes().iter().filter(|route| route.method.has_body()) {
         let path = path_with(route, &BTreeMap::new());

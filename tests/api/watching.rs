@@ -40,7 +40,7 @@ fn replies<const N: usize>(waiting: [Connection; N]) -> [Reply; N] {
 }
 
 #[test]
-fn who_waits_in_a_public_registry_that_becomes_private_hears_what_a_stranger_hears() {
+fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
     let acme = acme(json!({"visibility": "public"}));
     let stranger = World::new();
     let waiting = [&acme.nobody, &stranger.key, &stranger.member, &acme.member];
@@ -58,7 +58,7 @@ fn who_waits_in_a_public_registry_that_becomes_private_hears_what_a_stranger_hea
 }
 
 #[test]
-fn who_waits_in_a_registry_that_is_deleted_hears_so() {
+fn waiting_in_a_registry_that_is_deleted_ends() {
     let acme = acme(json!({"visibility": "public"}));
     let stranger = World::new();
     let waiting = [&acme.nobody, &stranger.key, &acme.member].map(|caller| wait(&acme, caller));
@@ -72,7 +72,7 @@ fn who_waits_in_a_registry_that_is_deleted_hears_so() {
 }
 
 #[test]
-fn who_waits_with_a_credential_or_a_grant_that_ends_hears_so() {
+fn waiting_with_a_credential_or_grant_that_is_revoked_ends() {
     let acme = acme(json!({"access": "restricted"}));
     let (member, _) = acme.person("eve", Role::Member);
     let id = acme.owner.get("/registries/main").ok()["id"].clone();

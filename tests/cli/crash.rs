@@ -210,7 +210,7 @@ fn from_environment(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn what_was_acknowledged_survives_being_killed() {
+fn acknowledged_writes_survive_a_kill() {
     let cycles = from_environment("ROADSTEAD_TEST_CYCLES").unwrap_or(5);
     let seed = from_environment("ROADSTEAD_TEST_SEED").unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

@@ -15,7 +15,7 @@ fn run(line: &Value) -> Value {
 }
 
 #[test]
-fn the_lines_it_prints_wake_an_agent_which_tells_the_humans_and_remembers() {
+fn the_printed_commands_wake_the_agent_which_reports_and_remembers() {
     let place = Place::new();
     let mut demo = Serving::by("demo", &place, &[]);
     let printed = demo.announced.clone();

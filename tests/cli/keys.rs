@@ -54,7 +54,7 @@ fn a_key_in_the_variable_is_never_written() {
 }
 
 #[test]
-fn another_key_no_key_and_what_is_none_are_refused_and_told_by_their_place() {
+fn wrong_missing_and_invalid_keys_are_refused_with_their_origin() {
     let mut place = Place::new();
     place.set(&[(VARIABLE, KEY)]);
     place.init(&["--json"], None).succeeds();
@@ -86,7 +86,7 @@ fn another_key_no_key_and_what_is_none_are_refused_and_told_by_their_place() {
 }
 
 #[test]
-fn a_key_that_is_none_makes_no_directory() {
+fn an_invalid_key_creates_no_directory() {
     let mut place = Place::new();
     place.set(&[(VARIABLE, "palaver")]);
     place.init(&[], None).fails(2, "openssl rand -hex 32");
@@ -96,7 +96,7 @@ fn a_key_that_is_none_makes_no_directory() {
 }
 
 #[test]
-fn help_names_the_variable_and_does_not_show_what_it_holds() {
+fn help_names_the_variable_without_its_value() {
     let mut place = Place::new();
     place.set(&[(VARIABLE, KEY)]);
     let help = place.run(&["--help"]);

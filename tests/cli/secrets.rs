@@ -2,7 +2,7 @@
 //! file of the data directory, no log line and no answer, neither in clear nor in hex or base64.
 //!
 //! A new kind of secret is one line of [`STEPS`]. A route that takes or shows one and is not there
-//! fails [`every_secret_that_the_api_takes_or_shows_is_tried`].
+//! fails [`every_secret_of_the_api_is_covered`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -132,7 +132,7 @@ const SECRETIVE: [&str; 5] = ["secret", "password", "apikey", "credentials", "to
 const PASSWORD: &str = "correct horse battery";
 
 #[test]
-fn no_secret_is_found_where_it_does_not_belong() {
+fn no_secret_is_stored_or_sent_in_clear_text() {
     let mut tried = Tried::begin();
     for (step, method, path, body) in STEPS {
         tried.step(*step, method, path, body);
@@ -145,7 +145,7 @@ fn no_secret_is_found_where_it_does_not_belong() {
 }
 
 #[test]
-fn every_secret_that_the_api_takes_or_shows_is_tried() {
+fn every_secret_of_the_api_is_covered() {
     let tried: BTreeSet<String> = STEPS
         .iter()
         .filter(|(step, ..)| *step != Plain)

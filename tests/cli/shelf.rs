@@ -153,9 +153,10 @@ impl Shelf {
             let used = usage["prompts"].as_array().unwrap();
             assert!(used.len() == 1 && used[0]["version"] == version.as_str(), "{usage}");
         }
-        let there = match self.published.is_empty() {
-            true => Vec::new(),
-            false => caller.walk(&format!("/registries/artifact-versions?{about}"), 200),
+        let there = if self.published.is_empty() {
+            Vec::new()
+        } else {
+            caller.walk(&format!("/registries/artifact-versions?{about}"), 200)
         };
         let there: BTreeSet<_> = there.iter().map(|row| row["version"].as_str().unwrap()).collect();
         assert!(there.iter().copied().eq(self.published.keys().map(String::as_str)), "{there:?}");
