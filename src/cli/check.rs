@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, Failure, init_logging};
+use super::common::{Common, init_logging};
+use super::failure::Failure;
 use super::output;
 use crate::base::Id;
 use crate::resources::{self, organizations};

@@ -1,4 +1,4 @@
-//! What all commands share: common flags, logging, and how a command fails.
+//! Flags of every command, and logging.
 
 use std::env;
 use std::io::IsTerminal as _;
@@ -8,7 +8,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
-use crate::app::{DataDir, DataDirError, KeySource};
+use crate::app::{DataDir, KeySource};
 
 /// Flags of every command.
 #[derive(Args, Clone, Debug)]
@@ -76,32 +76,6 @@ pub enum LogFormat {
     Human,
     /// One JSON object per line.
     Json,
-}
-
-/// Why a command failed; decides the exit code.
-pub(crate) enum Failure {
-    /// Exit code 1: the command failed, or `check` found damage.
-    Failed(String),
-    /// Exit code 2: invalid usage, or the data directory cannot be opened.
-    Usage(String),
-}
-
-impl From<crate::base::Error> for Failure {
-    fn from(error: crate::base::Error) -> Self {
-        Failure::Failed(error.to_string())
-    }
-}
-
-impl From<DataDirError> for Failure {
-    fn from(error: DataDirError) -> Self {
-        Failure::Usage(error.0)
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Failure::Failed(error.to_string())
-    }
 }
 
 /// Initializes logging to stderr.

@@ -6,7 +6,8 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use serde_json::json;
 
-use super::common::{Common, Failure, init_logging};
+use super::common::{Common, init_logging};
+use super::failure::Failure;
 use super::output;
 use crate::auth::passwords::{self, Hashing, Password};
 use crate::base::{Email, Id, Name, Slug};

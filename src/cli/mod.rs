@@ -7,6 +7,7 @@
 mod check;
 mod common;
 mod demo;
+mod failure;
 mod init;
 mod openapi;
 mod output;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use common::Failure;
+use failure::Failure;
 
 /// One self-hosted binary in which a small team keeps its AI agents.
 #[derive(Parser)]

@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::common::{Common, Failure};
+use super::common::Common;
+use super::failure::Failure;
 use super::output;
 use crate::api::openapi;
 use crate::resources;

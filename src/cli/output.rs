@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
-use super::common::Failure;
+use super::failure::Failure;
 
 /// Prints a result to stdout: `text`, or `value` as one JSON object.
 pub fn print(json: bool, value: &impl Serialize, text: &str) -> Result<(), Failure> {

@@ -10,7 +10,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::common::{Common, Failure, init_logging};
+use super::common::{Common, init_logging};
+use super::failure::Failure;
 use super::{output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::base::{HttpUrl, Id};

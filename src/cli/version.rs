@@ -3,7 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, Failure};
+use super::common::Common;
+use super::failure::Failure;
 use super::output;
 
 /// Print the version

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::base::Error;
-use crate::cli::common::Failure;
+use crate::cli::failure::Failure;
 use crate::outside::{AnswerBody, Call, Config, Limits, Method, Outside};
 
 /// Longer than the longest long poll.

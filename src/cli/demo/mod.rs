@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, Failure, init_logging};
+use super::common::{Common, init_logging};
+use super::failure::Failure;
 use super::serve::{Shutdown, listen_at, run};
 use super::{output, values};
 use crate::app::{Config, DataDir, Server};
