@@ -15,7 +15,7 @@ const MANY_WHEN_QUICK: usize = 100_000;
 
 const CONNECTIONS: usize = 16;
 
-/// Tasks are stored so many at once: what a transaction may write.
+/// Tasks stored per transaction, within its limit of writes.
 const AT_ONCE: usize = 5_000;
 
 /// So many different ones are read.

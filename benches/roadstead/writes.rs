@@ -136,7 +136,7 @@ impl RawWriter {
             let request = &self.requests[self.written.0 % self.requests.len()];
             self.written.0 += 1;
             for change in request {
-                // Everything that a message writes has a new id, which stands last in its key.
+                // Every key that a message writes ends in a new id.
                 self.written.1 += 1;
                 let mut key = change.key.clone();
                 let id = key.len() - 16;

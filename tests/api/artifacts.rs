@@ -213,7 +213,7 @@ fn a_waiting_request_gets_the_new_content_as_soon_as_it_changes() {
     let mut by_label = wait(&acme, &acme.member, "&version=live", &tag("&version=live"), 30);
     let mut newest = wait(&acme, &acme.key, "", &tag(""), 30);
     let mut of_range = wait(&acme, &acme.key, "&version=%5E1", &tag("&version=%5E1"), 30);
-    // Nobody is woken for good by what is not for them.
+    // An unrelated change does not end a wait.
     promptlet(&acme, "p", "9.0.0", "x");
 
     let begun = Instant::now();
@@ -225,7 +225,7 @@ fn a_waiting_request_gets_the_new_content_as_soon_as_it_changes() {
     assert_eq!(of_range.reply(false).unwrap().ok()["version"], "1.1.0");
     assert!(begun.elapsed() < 4 * SOON, "{:?}", begun.elapsed());
 
-    // Taking a label off, and deleting, is told too.
+    // Removing a label and deleting also end a wait.
     let mut by_label = wait(&acme, &acme.member, "&version=live", &tag("&version=live"), 30);
     let path = about(&acme, "artifacts/labels", "p", "&label=live");
     acme.member.delete(&path).ok();
@@ -245,7 +245,7 @@ fn a_wait_without_a_change_ends_with_not_modified() {
     let reply = wait(&acme, &acme.member, "", &tag, 1).reply(false).unwrap();
     assert_eq!((reply.status, reply.header("etag")), (304, Some(tag.as_str())));
     assert!(begun.elapsed() >= Duration::from_secs(1));
-    // Whoever has something else has no reason to wait, nor has who waits for nothing.
+    // A request with another ETag, or for a missing version, returns at once.
     let begun = Instant::now();
     wait(&acme, &acme.member, "", "\"other\"", 30).reply(false).unwrap().ok();
     assert_eq!(wait(&acme, &acme.member, "&version=9", &tag, 30).reply(false).unwrap().status, 404);

@@ -1,4 +1,4 @@
-//! Drafts, and trying out prompts (contract §3, interface §1.11).
+//! Drafts, compiling and rendering prompts (contract §3, interface §1.11).
 
 use serde_json::{Value, json};
 

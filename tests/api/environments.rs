@@ -1,5 +1,5 @@
-//! Environments, their variables, and grants for what is restricted (contract §1 "Who may do
-//! what", §2 and §4).
+//! Environments, their variables, and grants for restricted ones (contract §1 "Who may do what", §2
+//! and §4).
 
 use roadstead::auth::Role;
 use serde_json::{Value, json};

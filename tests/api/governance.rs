@@ -1,4 +1,4 @@
-//! Governance: policies, their assignments, and asking what they say (contract §5).
+//! Governance: policies, assignments, checks, judges, flags (contract §5).
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender, channel};
@@ -187,7 +187,7 @@ fn an_unavailable_judge_is_502_and_named() {
     }
 }
 
-/// A judge that answers nothing until it is let go: who tells that it was asked, and who holds it.
+/// A judge that does not respond until it is released: a receiver for the call, and the release.
 fn slow_judge() -> (Receiver, mpsc::Receiver<()>, Sender<()>) {
     let (release, released) = channel::<()>();
     let (came, coming) = channel::<()>();

@@ -225,7 +225,7 @@ fn prompts_of_another_roadstead_are_listed_and_imported() {
     assert_eq!(done["failed"].as_array().unwrap().len(), 1);
     assert_eq!(source(&acme.key, &registry, "greet", "1.1.0"), compiled);
 
-    // A registry by its name, and a key of somebody else.
+    // A registry by name, with a key of another organization.
     let url = format!("http://{}/api?registryRef={registry_there}", there.address);
     let named = provider_of(&acme, "roadstead", &url, key);
     assert_eq!(acme.member.get(&format!("{named}/prompts")).items(), found);

@@ -52,7 +52,7 @@ fn pagination_is_stable_under_inserts_and_deletes() {
     let acme = with_tools(6);
     let page = acme.owner.get("/tools?limit=2").ok();
     let next = page["nextCursor"].as_str().unwrap();
-    // The item the cursor stands at goes, a newer one comes.
+    // The item at the cursor is deleted, a newer one created.
     let last = page["items"][1]["id"].as_str().unwrap();
     acme.owner.delete(&format!("/tools/{last}")).ok();
     acme.owner.post("/tools", json!({"name": "new", "type": "mcp"})).ok();
@@ -160,7 +160,7 @@ fn unknown_fields_are_ignored() {
     let made = acme.owner.post("/tools", body).ok();
     assert_ne!(made["id"], "mine");
     assert!(made.get("more").is_none());
-    // The body of what has none is not even read.
+    // The body of a GET is not read.
     let path = acme.owner.in_org("/tools");
     assert_eq!(acme.owner.ask("GET", &path).bytes("{nonsense").send().status, 200);
 }

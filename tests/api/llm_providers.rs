@@ -1,4 +1,4 @@
-//! LLM providers: connections, the test of one, and that nobody sees a key (contract §4).
+//! LLM providers: connections, their test, and secrecy of the key (contract §4).
 
 use serde_json::{Value, json};
 
@@ -133,7 +133,7 @@ fn a_failed_test_is_200_and_says_what_to_do() {
         format!("HTTP/1.1 200 X\r\ncontent-length: 2000000\r\n\r\n{}", "x".repeat(1000))
     });
     assert!(told(&large).contains("longer than"));
-    // Nobody is there.
+    // No server listens there.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let body = json!({"name": "a", "provider": "custom", "baseUrl": format!("http://{gone}")});
     let told = test(&acme, &acme.admin.post("/llm-providers", body).id());

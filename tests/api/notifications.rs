@@ -1,4 +1,4 @@
-//! The log of what happened and the ways to tell it (interface §6, contract §9).
+//! The notification log and the workflows (interface §6, contract §9).
 
 use serde_json::{Value, json};
 

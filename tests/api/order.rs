@@ -98,7 +98,7 @@ fn the_credential_is_checked_before_the_rate_and_the_rate_before_the_request() {
     assert_eq!(reply.header("ratelimit"), Some(format!("\"default\";r=0;t={wait}").as_str()));
     acme.key.get("/api-keys").refused(401, "session_required");
     acme.key.ask("GET", "/nothing").send().refused(404, "no_such_path");
-    // Everybody else has a bucket of their own.
+    // Every other credential has its own bucket.
     assert_eq!(acme.owner.get("/tools").status, 200);
 }
 
@@ -194,7 +194,7 @@ fn the_resource_is_checked_before_its_etag() {
 #[test]
 fn a_foreign_organization_looks_like_a_missing_one() {
     let (acme, other) = (World::new(), World::new());
-    // Somebody who is in both, with a key for the first alone.
+    // A user of both, with a key of the first.
     let both = acme.key.clone();
     other.admit(Id::parse(&acme.owner_id));
     let member = key_of(&acme.member);
@@ -212,7 +212,7 @@ fn a_foreign_organization_looks_like_a_missing_one() {
         }
     }
     assert_eq!(answers.len(), 1, "{answers:?}");
-    // The owner's session is good for both.
+    // The owner's session is valid for both.
     assert_eq!(acme.owner.about(&other.slug).get("/tools").status, 200);
 }
 
@@ -264,7 +264,7 @@ fn x_api_key_wins_over_authorization() {
     let theirs = other.key.credential();
     assert_eq!(both(&good, theirs).status, 200);
     both(theirs, &good).refused(404, "organization_not_found");
-    // A good session beside a key is not looked at, even where only sessions are taken.
+    // With a key, a valid session is ignored even on session-only routes.
     let session = format!("Bearer {}", acme.owner.credential());
     let fields = [("X-API-Key", good.as_str()), ("Authorization", &session)];
     acme.nobody.with_fields(&fields).get("/api-keys").refused(401, "session_required");

@@ -1,4 +1,4 @@
-//! People: invitations, passwords, sessions, roles, keys, the domains an organization claims
+//! Users: invitations, passwords, sessions, roles, keys, domains of an organization
 //! (contract §1 "Roles", §2 and §7).
 
 use std::time::Instant;
@@ -11,18 +11,18 @@ use crate::world::{World, key_of, unknown_id};
 
 const PASSWORD: &str = "correct horse battery";
 
-/// Somebody without a credential at this address: sign-ins are counted by address.
+/// A client without a credential from this address: sign-ins are counted by address.
 fn at(acme: &World, address: &str) -> Caller {
     acme.nobody.with_fields(&[("X-Forwarded-For", address)])
 }
 
-/// Invites somebody: the token.
+/// Invites a user; returns the token.
 fn invite(acme: &World, email: &str, role: &str) -> String {
     let made = acme.owner.post("/organizations/members", json!({"email": email, "role": role}));
     made.ok()["token"].as_str().unwrap().into()
 }
 
-/// Somebody who was invited and has accepted with [`PASSWORD`]: their session, and their id.
+/// A user who accepted an invitation with [`PASSWORD`]: their session and id.
 fn newcomer(acme: &World, email: &str, address: &str) -> (Caller, String) {
     let body = json!({"token": invite(acme, email, "member"), "name": "New", "password": PASSWORD});
     let session = at(acme, address).post("/auth/invitations/accept", body).ok();
@@ -133,15 +133,15 @@ fn guessing_passwords_is_rate_limited_and_locks_nobody_out() {
     let refused = sign_in(&stranger, &email, PASSWORD);
     refused.refused(429, "rate_limited");
     assert!(refused.header("retry-after").is_some());
-    // From elsewhere neither, as the address is used up too; who was here before is let in.
+    // Nor from elsewhere, since the limit of the e-mail address is reached; known addresses can.
     sign_in(&at(&acme, "203.0.113.5"), &email, PASSWORD).refused(429, "rate_limited");
     sign_in(&at(&acme, "203.0.113.3"), &email, PASSWORD).ok();
-    // An address that nobody has is used up in the same way.
+    // The limit also applies to an unknown e-mail address.
     let nobody = format!("nobody@{}.test", acme.slug);
     let elsewhere = at(&acme, "203.0.113.6");
     let tried = (0..11).map(|_| sign_in(&elsewhere, &nobody, "wrong").status).collect::<Vec<_>>();
     assert_eq!((tried[9], tried[10]), (401, 429));
-    // What a stranger says about where they are counts for nothing more than one address.
+    // A forged X-Forwarded-For does not count as more addresses.
     let many = at(&acme, "198.51.100.1, 203.0.113.6");
     sign_in(&many, &nobody, "wrong").refused(429, "rate_limited");
 }
@@ -189,7 +189,7 @@ fn users_update_their_own_name_and_picture() {
     for bad in ["http://a.example/b.png", "javascript:alert(1)", "x", ""] {
         patch(json!({"image": bad})).invalid(&["image"]);
     }
-    // The next request of a key already bears the new name.
+    // The next request of a key has the new name.
     assert_eq!(key_of(&acme.member).get("/organizations/members").items()[0]["name"], "Benjamin");
 }
 
@@ -233,7 +233,7 @@ fn only_owners_manage_owners_and_the_last_one_stays() {
     assert_eq!(acme.owner.patch(&ben, role("owner")).ok()["role"], "owner");
     assert_eq!(acme.member.patch(&ada, role("member")).ok()["role"], "member");
     acme.member.delete(&ben).refused(409, "last_owner");
-    // Anybody may leave, nobody without rights removes others.
+    // Everyone may leave; only admins remove others.
     acme.owner.delete(&ben).refused(403, "admin_required");
     acme.owner.delete(&ada).ok();
     acme.owner.get("/tools").refused(404, "organization_not_found");

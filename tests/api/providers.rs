@@ -1,5 +1,5 @@
-//! Prompt providers (contract §8): what they answer comes from stand-ins on this machine, or from
-//! another organization of a real Roadstead.
+//! Prompt providers (contract §8), against stand-in servers or another organization of a real
+//! Roadstead.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::world::{Running, World, config, key_of, unknown_id};
 
 // ── The other side ───────────────────────────────────────────────────────────
 
-/// Somebody who is asked for prompts.
+/// A stand-in prompt provider.
 pub struct There {
     pub url: String,
     /// The heads of the requests so far.
@@ -78,7 +78,7 @@ fn head(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8(head).unwrap())
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 fn closed() -> String {
     format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
 }

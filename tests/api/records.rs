@@ -1,6 +1,6 @@
-//! Records of every kind and version that was ever released read for ever.
+//! Released records of every kind and version stay readable.
 //!
-//! `tests/golden/records/` holds one of each, as it lay in its table. A new kind of record, or a new
+//! `tests/golden/records/` has the stored bytes of one of each. A new kind of record, or a new
 //! version, needs one more: `ROADSTEAD_UPDATE_GOLDEN=1 cargo test --test api records` writes those
 //! that are missing and leaves the rest alone.
 
@@ -70,7 +70,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a sample of each kind that has none, from directories in which something of each is.
+/// Writes the missing samples, from directories with records of every kind.
 fn write_missing() {
     std::fs::create_dir_all(golden()).unwrap();
     let place = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn write_missing() {
     fill(&used);
     for dir in [fresh, used] {
         let path = DataDir::at(dir).database();
-        // The server's threads let go of the file a moment after it stopped.
+        // The server's threads release the file shortly after it stopped.
         let database = eventually("the database is free", || redb::Database::open(&path).ok());
         let reader = database.begin_read().unwrap();
         for table in tables() {
@@ -97,7 +97,7 @@ fn write_missing() {
     }
 }
 
-/// Does something of everything.
+/// Creates records of every kind.
 fn fill(dir: &Path) {
     let store = DataDir::at(dir).create().unwrap();
     let token = store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
@@ -175,7 +175,7 @@ fn fill(dir: &Path) {
     key.post(&format!("{team}/approvals"), question).ok();
     let entry = json!({"kind": "milestone", "title": "t", "body": "b", "agentId": ann});
     key.post(&format!("{team}/timeline"), entry).ok();
-    // An agent leaves rows behind only when it has more than go at once.
+    // A removed agent has remaining rows only if there are more than one transaction deletes.
     for _ in 0..1010 {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }
@@ -185,7 +185,7 @@ fn fill(dir: &Path) {
     running.stop();
 }
 
-/// Something of everything that lies in registries.
+/// Creates records of every kind in registries.
 fn publish(owner: &Caller) {
     owner.post("/registries", json!({"slug": "texts", "name": "Texts"})).ok();
     let rules = json!([{"type": "maxLength", "value": 0}]);
@@ -206,7 +206,7 @@ fn publish(owner: &Caller) {
     let draft = json!({"registryRef": "texts", "artifactType": "prompt", "draftVersion": "1.1.0",
         "body": "b", "metadata": {"a": null}});
     owner.post("/prompts/answer/drafts", draft).ok();
-    // A registry leaves rows behind only when it has more than go at once.
+    // A deleted registry has remaining rows only if there are more than one transaction deletes.
     owner.post("/registries", json!({"slug": "gone", "name": "Gone"})).ok();
     let many: String = (0..1000).map(|n| format!("{{{{v{n}}}}}")).collect();
     let large = json!({"registryRef": "gone", "artifactType": "prompt", "name": "p",

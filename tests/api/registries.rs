@@ -1,4 +1,4 @@
-//! Registries: who makes, reads and removes them (contract §3, interface §5.7).
+//! Registries: creation, access, deletion (contract §3, interface §5.7).
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ fn registries_are_written_in_admin_sessions_and_read_by_members() {
     }
 }
 
-/// Every read of what lies in a registry, of a prompt in it that has two versions.
+/// Every read route of a registry, for a prompt with two versions.
 fn reads(reference: &str) -> Vec<String> {
     let at = format!("registryRef={reference}&promptName=p");
     vec![

@@ -61,7 +61,7 @@ impl Crew {
         self.post("/tasks", body).id()
     }
 
-    /// The events of this type that were told, newest first.
+    /// The published events of this type, newest first.
     pub fn events(&self, kind: &str) -> Vec<Value> {
         self.acme.owner.get(&format!("/notifications/logs?eventType={kind}")).items()
     }

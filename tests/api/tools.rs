@@ -120,7 +120,7 @@ fn without_an_org_slug_the_tool_decides() {
     for caller in [&acme.key, &acme.member, &key_of(&acme.member)] {
         assert_eq!(patch(caller).ok()["name"], "n");
     }
-    // Somebody in two organizations finds the tools of both.
+    // A user of two organizations finds the tools of both.
     let other = World::new();
     other.admit(roadstead::base::Id::parse(&acme.owner_id));
     let theirs = tool(&other);

@@ -1,4 +1,4 @@
-//! Wakes: who is woken by what, long polls, streams, posts (contract §6, "Wakes").
+//! Wakes: causes, long polls, streams, posts (contract §6, "Wakes").
 
 use std::time::{Duration, Instant};
 
@@ -48,12 +48,12 @@ fn each_cause_wakes_the_one_it_concerns() {
     assert_eq!(peek(&sam), [json!(["task_note", free, note])]);
     let note = crew.post("/messages", json!({"body": "b", "taskId": anns})).id();
     assert_eq!(peek(&ann)[1..], [json!(["task_note", anns, note])]);
-    // To the humans: nobody is woken. By an agent itself: neither.
+    // Messages to the humans, and an agent's own actions, wake no agent.
     crew.post("/inbox", json!({"body": "b", "fromAgentId": bob})).ok();
     crew.post("/messages", json!({"body": "b", "toAgentId": bob, "fromAgentId": bob})).ok();
     crew.task(json!({"title": "t", "assigneeAgentId": bob, "fromAgentId": bob}));
     crew.post(&format!("/tasks/{free}/claim"), json!({"agentId": bob})).ok();
-    // What has become somebody's is not the Scrum Master's business any more.
+    // An assigned task does not wake the Scrum Master.
     assert_eq!(peek(&sam).len(), 0);
     assert_eq!([peek(&ann).len(), peek(&bob).len()], [2, 1]);
     crew.patch(&format!("/tasks/{anns}"), json!({"assigneeAgentId": bob})).ok();
@@ -70,7 +70,7 @@ fn a_wake_is_leased_and_stays_until_it_is_acknowledged() {
     assert_eq!(wakes(&crew, &ann, "peek=true").len(), 2);
     let taken = wakes(&crew, &ann, "");
     assert_eq!(taken.iter().map(|wake| &wake["attempts"]).collect::<Vec<_>>(), [1, 1]);
-    // Nobody else gets what somebody has.
+    // A leased wake is not returned again.
     assert_eq!(wakes(&crew, &ann, ""), Vec::<Value>::new());
     let first = taken[0]["id"].clone();
     assert_eq!(ack(&crew, &ann, json!([first, unknown_id(), "x"])), json!({"acknowledged": 1}));

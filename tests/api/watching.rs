@@ -1,5 +1,5 @@
-//! Waiting for a content when the right to read it ends (contract §1 and §3): whoever waits hears
-//! what they would hear if they asked now, at once.
+//! Waiting for a content while access to it is revoked (contract §1 and §3): the wait ends at once
+//! with the response that a new request would get.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::client::{Caller, Connection, Reply};
 use crate::registries::{publish, registry};
 use crate::world::{World, key_of};
 
-/// Well below every interval at which anybody looks without a signal.
+/// Well below every polling interval.
 const SOON: Duration = Duration::from_secs(3);
 
 /// Begins to wait for another content than there is of the prompt `p`, whose tag is known.

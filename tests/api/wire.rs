@@ -1,4 +1,4 @@
-//! HTTP itself: heads, bodies, limits, request ids, and what is served beside the API (contract
+//! HTTP: heads, bodies, limits, request ids, and paths outside of the API (contract
 //! §1: "Body", "Media type", "Request id", "Text").
 
 use std::time::{Duration, Instant};
@@ -99,13 +99,13 @@ fn a_body_has_at_most_one_mebibyte() {
     };
     post(&acme, body(1 << 20)).ok();
     post(&acme, body((1 << 20) + 1)).refused(413, "body_too_large");
-    // Who sends more than that all the same hears the answer, and may go on.
+    // A client that sends more gets the response, and may continue.
     for size in [2 << 20, 8 << 20] {
         let owner = acme.owner.clone();
         owner.ask("POST", "/tools").bytes(body(size)).send().refused(413, "body_too_large");
         owner.get("/tools").ok();
     }
-    // A length that is told is believed, before anything of it comes.
+    // An announced length is checked before the body is read.
     let fields = "Content-Length: 99999999999\r\n";
     let told = raw(acme.address, head(&acme, "POST", "/api/tools", fields).as_bytes());
     told.refused(413, "body_too_large");

@@ -1,4 +1,4 @@
-//! Commands that do one thing and end.
+//! Commands other than `serve` and `demo`.
 
 use std::fs;
 
@@ -127,7 +127,7 @@ fn check_distinguishes_sound_from_damaged() {
     assert_eq!((&sound["sound"], &sound["wrong"]), (&json!(true), &json!(0)));
     assert!(sound["records"].as_u64().unwrap() >= 4, "{sound}");
 
-    // A bit in a record of the user, wherever the file has copies of it.
+    // Flips a bit in every copy of a user record.
     let file = place.file("roadstead.redb");
     let mut bytes = fs::read(&file).unwrap();
     let name = b"Ada Lovelace";
@@ -149,7 +149,7 @@ fn check_distinguishes_sound_from_damaged() {
     assert!(matches!(ended.code, Some(1 | 2)), "{ended:?}");
     fs::write(&file, "").unwrap();
     assert!(matches!(place.run(&["check"]).code, Some(1 | 2)));
-    // What was lost is not begun again in silence.
+    // A lost database is not silently created again.
     assert_eq!(place.run(&["serve", "--listen", "127.0.0.1:0"]).code, Some(2));
 }
 

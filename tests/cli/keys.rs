@@ -1,4 +1,4 @@
-//! The installation's key: where it may lie, and what happens without the right one.
+//! The installation's key: its sources, and failures with a wrong or missing one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ const KEY: &str = "5f0c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d
 const OTHER: &str = "a60c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d3e4";
 const VARIABLE: &str = "ROADSTEAD_SECRET_KEY";
 
-/// What every command that opens the data directory makes of it.
+/// Runs every command that opens the data directory.
 fn all(place: &Place) -> Vec<Ended> {
     let serve = place.run(&["serve", "--listen", "127.0.0.1:0"]);
     vec![serve, place.run(&["check"]), place.init(&[], None)]
@@ -26,7 +26,7 @@ fn all_refuse(place: &Place, with: &str) {
     }
 }
 
-/// Writes a key as systemd hands credentials out.
+/// Writes a key like a systemd credential.
 fn credential(folder: &Path, key: &str) -> String {
     let file = folder.join("secret.key");
     fs::create_dir_all(folder).unwrap();

@@ -1,4 +1,4 @@
-//! `serve`: how it begins, how it is set up, how it ends.
+//! `serve`: start, setup, shutdown.
 
 use std::fs;
 use std::net::TcpListener;
@@ -100,7 +100,7 @@ fn sigterm_answers_long_polls_and_exits_soon() {
                 connection
             })
             .collect();
-        // A connection on which nothing is asked keeps nobody from ending.
+        // An idle connection does not delay the exit.
         let _idle = Connection::open(serving.address).unwrap();
         let begun = Instant::now();
         serving.signal(signal);

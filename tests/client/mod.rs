@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client over plain sockets, for tests: it sends exactly the bytes it is told to,
+//! A small HTTP/1.1 client over plain sockets, for tests: it sends exactly the given bytes,
 //! which a real client would not, and blocks, so that tests read from top to bottom.
 
 // Two test binaries use this file, each only in part.

@@ -98,7 +98,7 @@ fn missing_docs(source: &Source) -> Vec<String> {
     found
 }
 
-/// Whether a doc comment stands before the token `at`, attributes aside.
+/// Whether a doc comment precedes the token `at` and its attributes.
 fn is_documented(source: &Source, mut at: usize) -> bool {
     while at > 0 && source.tokens[at - 1].is("]") {
         let mut depth = 0;

@@ -17,7 +17,7 @@ pub enum Kind {
     Doc,
 }
 
-/// A token, and the lines it stands on.
+/// A token and its lines.
 #[derive(Clone, Debug)]
 pub struct Token {
     pub kind: Kind,
@@ -155,7 +155,7 @@ pub fn after_group(tokens: &[Token], mut at: usize) -> usize {
     at
 }
 
-/// Whether the words and signs of `code` stand at the start of `tokens`.
+/// Whether `tokens` begin with the words and signs of `code`.
 pub fn starts_with<S: AsRef<str>>(tokens: &[Token], code: &[S]) -> bool {
     tokens.len() >= code.len()
         && code.iter().zip(tokens).all(|(code, token)| token.is(code.as_ref()))

@@ -92,8 +92,8 @@ const BANS: &[Ban] = &[
 
 /// Files of resources that look into other organizations than the request's, and why.
 const OTHER_ORGANIZATIONS: &[&str] = &[
-    "src/resources/registries/locate.rs", // Finds the organization before anybody is admitted to it.
-    "src/resources/organizations/keys.rs", // A sweep tells each organization of its own keys' end.
+    "src/resources/registries/locate.rs", // Finds the organization before the caller is authorized.
+    "src/resources/organizations/keys.rs", // A sweep notifies each organization of its expiring keys.
 ];
 
 /// What names a resource of the product: fields, types and paths that the kernel must not know.
@@ -138,7 +138,7 @@ fn named_resources(source: &Source) -> Vec<String> {
     }
     let mut found = Vec::new();
     for token in &source.tokens {
-        // With the quote that begins it, so that a path is told from a part of one.
+        // With the opening quote, to distinguish a path from a part of one.
         let quote = if token.kind == Kind::Text { "\"" } else { "" };
         let text = format!("{quote}{}", token.text);
         for word in RESOURCE_WORDS.iter().filter(|word| text.contains(*word)) {
