@@ -21,7 +21,7 @@ pub const MAX_IMPORTS: usize = 1_000;
 /// See [`MAX_IMPORTS`].
 pub const MAX_VARIABLES: usize = 1_000;
 
-/// An error in a text, and its position.
+/// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "TemplateProblem")]
 pub struct Problem {
