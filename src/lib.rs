@@ -1,7 +1,7 @@
 //! Roadstead: one self-hosted binary in which a small team keeps its AI agents.
 //!
-//! The rooms of the house, each importing only from those above it (`tests/tidy.rs` checks it,
-//! `docs/ARCHITECTURE.md` explains it).
+//! The modules are layers; which may import which is checked by `tests/tidy.rs` and explained in
+//! `docs/ARCHITECTURE.md`.
 
 pub mod api;
 pub mod app;

@@ -1,6 +1,5 @@
-//! The load generator: HTTP/1.1 over kept connections on the thread that calls it. It parses no
-//! more of an answer than where it ends, so that it takes little of the processors it shares with
-//! what it measures.
+//! The load generator: HTTP/1.1 over persistent connections on the calling thread. It parses only
+//! where a response ends, since it shares the processors with the server under test.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,13 +10,13 @@ use tokio::task::JoinSet;
 
 use crate::processor;
 
-/// A kept connection.
+/// A persistent connection.
 pub struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-/// An answer, until the next one comes.
+/// A response, valid until the next one is read.
 pub struct Answer<'a> {
     /// The status line and the header fields.
     pub head: &'a [u8],
@@ -33,10 +32,10 @@ impl Connection {
         Connection { stream, received: Vec::with_capacity(16 * 1024) }
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     ///
     /// # Panics
-    /// If that is not 200: a measurement of errors is none.
+    /// If the status is not 200.
     pub async fn ask(&mut self, request: &[u8]) -> Answer<'_> {
         self.stream.write_all(request).await.expect("the server reads");
         self.received.clear();
@@ -62,7 +61,7 @@ impl Connection {
     }
 }
 
-/// How long head and body of an answer are, once its head is there.
+/// The lengths of head and body of a response, once its head is complete.
 fn lengths(received: &[u8]) -> Option<(usize, usize)> {
     let (mut head, mut body) = (0, 0);
     for line in received.split_inclusive(|byte| *byte == b'\n') {
@@ -78,17 +77,17 @@ fn lengths(received: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// What came of some load.
+/// The result of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Answers a second.
+    /// Responses per second.
     pub rate: f64,
-    /// Processor time of everything but the load generator, for each answer.
+    /// CPU time per response, without the load generator.
     pub processor: Duration,
 }
 
-/// Keeps `connections` connections busy for `time`: each sends the next of `requests` when it has
-/// the answer to the one before.
+/// Keeps `connections` connections busy for `time`: each sends the next of `requests` after the
+/// response to the previous one.
 pub fn load(
     address: SocketAddr,
     connections: usize,

@@ -1,12 +1,12 @@
-//! Reading a prompt by its label, beside a bare hyper server that answers the same bytes, and
-//! beside Arize Phoenix reading the same prompt by its tag, where the tests have installed it.
+//! Reading a prompt by its label, compared with a bare hyper server that sends the same bytes, and
+//! with Arize Phoenix reading the same prompt by its tag, if the tests have installed it.
 
 use crate::client::load;
 use crate::phoenix::Phoenix;
 use crate::reads::Bare;
 use crate::registry;
 use crate::rounds::{self, PROFILE, TIME, figure, rate, ratio};
-use crate::table::{Row, Wanted};
+use crate::table::{Row, Target};
 use crate::world::{Commits, World};
 
 /// One client, a few, many.
@@ -28,11 +28,11 @@ pub fn rows() -> Vec<Row> {
             &mut || load(bare.address, connections, TIME, &request),
         ]);
         rows.push(Row {
-            what: format!("content by label, {connections} connections"),
+            name: format!("content by label, {connections} connections"),
             ours: figure(&outcomes[0]),
-            beside: format!("bare hyper {}", figure(&outcomes[1])),
+            baseline: format!("bare hyper {}", figure(&outcomes[1])),
             ratio: ratio(&outcomes[0], &outcomes[1]),
-            wanted: Wanted::AtLeast(0.7),
+            target: Target::AtLeast(0.7),
         });
     }
     let Some(phoenix) = Phoenix::start(registry::PROMPT, &registry::source("1.0.0")) else {
@@ -45,12 +45,12 @@ pub fn rows() -> Vec<Row> {
         &mut || load(phoenix.address, CONNECTIONS_OF_PHOENIX, TIME, &by_tag),
     ]);
     rows.push(Row {
-        what: format!("content by label, {CONNECTIONS_OF_PHOENIX} connections"),
+        name: format!("content by label, {CONNECTIONS_OF_PHOENIX} connections"),
         ours: figure(&outcomes[0]),
         // Its processor time is not that of this process, which is what is measured.
-        beside: format!("Phoenix by tag {:.0}/s", rate(&outcomes[1])),
+        baseline: format!("Phoenix by tag {:.0}/s", rate(&outcomes[1])),
         ratio: ratio(&outcomes[0], &outcomes[1]),
-        wanted: Wanted::AtLeast(50.0),
+        target: Target::AtLeast(50.0),
     });
     rows
 }

@@ -1,4 +1,4 @@
-//! Reading and writing among a million tasks, beside the same among ten thousand.
+//! Reads and writes with a million tasks, compared with ten thousand.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::client::load;
 use crate::rounds::{self, TIME, figure, ratio};
-use crate::table::{Row, Wanted};
+use crate::table::{Row, Target};
 use crate::world::{Commits, World, id};
 
 const FEW: usize = 10_000;
@@ -15,7 +15,7 @@ const MANY_WHEN_QUICK: usize = 100_000;
 
 const CONNECTIONS: usize = 16;
 
-/// Tasks are stored so many at once: what a transaction may write.
+/// Tasks stored per transaction, within its limit of writes.
 const AT_ONCE: usize = 5_000;
 
 /// So many different ones are read.
@@ -39,11 +39,11 @@ pub fn rows(quick: bool) -> Vec<Row> {
         &mut || load(few.address, CONNECTIONS, WRITING, &[few.post_task()]),
     ]);
     let row = |method, outcomes: &[Vec<_>]| Row {
-        what: format!("{method} of a task among {most}, time"),
+        name: format!("{method} of a task among {most}, time"),
         ours: figure(&outcomes[0]),
-        beside: format!("among {FEW} {}", figure(&outcomes[1])),
+        baseline: format!("among {FEW} {}", figure(&outcomes[1])),
         ratio: ratio(&outcomes[1], &outcomes[0]),
-        wanted: Wanted::AtMost(2.0),
+        target: Target::AtMost(2.0),
     };
     vec![row("GET", &reads), row("POST", &writes)]
 }

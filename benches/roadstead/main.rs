@@ -1,15 +1,15 @@
-//! What Roadstead does beside what it could do at best: `cargo bench`.
+//! Benchmarks of Roadstead against a baseline: `cargo bench`.
 //!
-//! Every figure is a ratio of two that were measured in one run, in turn, on the same machine with
-//! the load generator on the same processors. It prints one table.
+//! Every result is a ratio of two measurements of one run, taken in turn on the same machine, with
+//! the load generator on the same processors. The output is one table.
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
 //! `growth` and `process`, and for registries `contents`, `promotions`, `publishing` and
-//! `versions`. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks where otherwise there
-//! are a million, and 20,000 versions instead of 100,000.
+//! `versions`. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks instead of a
+//! million, and 20,000 versions instead of 100,000.
 //!
 //! `cargo bench -- profile-reads`, `profile-writes` and `profile-contents` measure nothing: they
-//! keep Roadstead alone busy for ten seconds, under a profiler.
+//! run the load on Roadstead alone for ten seconds, for a profiler.
 
 mod client;
 mod contents;
@@ -33,9 +33,9 @@ mod writes;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
-    // Cargo adds --bench.
+    // Cargo passes --bench.
     let arguments: Vec<_> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    let chosen: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
+    let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
     let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 12] = [
@@ -54,8 +54,8 @@ fn main() {
     ];
     let mut rows = Vec::new();
     for (name, measure) in parts {
-        let all = chosen.is_empty() && !name.starts_with("profile");
-        if all || chosen.iter().any(|chosen| *chosen == name) {
+        let all = selected.is_empty() && !name.starts_with("profile");
+        if all || selected.iter().any(|selected| *selected == name) {
             eprintln!("measuring {name} …");
             rows.extend(measure());
         }

@@ -1,4 +1,4 @@
-//! The binary itself: how soon it answers after its start, and how much memory it takes idle.
+//! The binary: time from start to the first response, and memory when idle.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::rounds::median;
-use crate::table::{Row, Wanted, time};
+use crate::table::{Row, Target, time};
 use crate::world::{file, place};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_roadstead");
@@ -17,10 +17,10 @@ const START_LIMIT: Duration = Duration::from_millis(100);
 
 const MEMORY_LIMIT_MB: f64 = 30.0;
 
-/// What is done once after the start is done by then.
+/// One-time work after the start is done by then.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// The rows of the process.
+/// Measures the process.
 pub fn rows() -> Vec<Row> {
     let place = place();
     let data = file(&place, "data");
@@ -32,18 +32,18 @@ pub fn rows() -> Vec<Row> {
     let memory = served.memory_mb();
     vec![
         Row {
-            what: format!("first answer after the start, median of {STARTS}"),
+            name: format!("time to first response, median of {STARTS}"),
             ours: time(start),
-            beside: format!("limit {}", time(START_LIMIT)),
+            baseline: format!("limit {}", time(START_LIMIT)),
             ratio: start.as_secs_f64() / START_LIMIT.as_secs_f64(),
-            wanted: Wanted::AtMost(1.0),
+            target: Target::AtMost(1.0),
         },
         Row {
-            what: "memory of an idle server".into(),
+            name: "memory, idle".into(),
             ours: format!("{memory:.1} MB"),
-            beside: format!("limit {MEMORY_LIMIT_MB:.1} MB"),
+            baseline: format!("limit {MEMORY_LIMIT_MB:.1} MB"),
             ratio: memory / MEMORY_LIMIT_MB,
-            wanted: Wanted::AtMost(1.0),
+            target: Target::AtMost(1.0),
         },
     ]
 }
@@ -62,7 +62,7 @@ fn init(data: &Path) {
 /// The binary, serving.
 struct Served {
     child: Child,
-    /// From its start to its first answer.
+    /// Time from the start to the first response.
     took: Duration,
 }
 

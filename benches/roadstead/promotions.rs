@@ -1,5 +1,4 @@
-//! How long it takes from moving a label to the answers that those who wait for the prompt get. The
-//! commit lies between the two, so from the commit it takes less.
+//! Latency from moving a label to the responses of waiting requests. It includes the commit.
 
 use std::time::{Duration, Instant};
 
@@ -7,18 +6,18 @@ use tokio::sync::mpsc;
 
 use crate::client::{self, Connection};
 use crate::registry;
-use crate::table::{Row, Wanted, time};
+use crate::table::{Row, Target, time};
 use crate::world::{Commits, World};
 
-/// So many wait for the same prompt, each on a connection of its own.
+/// Requests that wait for the same prompt, each on its own connection.
 const WAITING: usize = 200;
 
-/// The label is moved so often.
+/// Number of label moves.
 const MOVES: usize = 50;
 
 const LIMIT: Duration = Duration::from_millis(50);
 
-/// The row of promotions.
+/// Measures promotions.
 pub fn rows() -> Vec<Row> {
     let world = World::new(Commits::Shared, 0);
     registry::fill(&world);
@@ -26,11 +25,11 @@ pub fn rows() -> Vec<Row> {
     times.sort();
     let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
     vec![Row {
-        what: format!("a moved label reaches {WAITING} who wait, p99"),
+        name: format!("label move to response, {WAITING} waiting, p99"),
         ours: format!("{} (p50 {})", time(most), time(half)),
-        beside: format!("limit {}", time(LIMIT)),
+        baseline: format!("limit {}", time(LIMIT)),
         ratio: most.as_secs_f64() / LIMIT.as_secs_f64(),
-        wanted: Wanted::AtMost(1.0),
+        target: Target::AtMost(1.0),
     }]
 }
 
@@ -54,7 +53,7 @@ async fn measure(world: &World) -> Vec<Duration> {
     let mut mover = Connection::open(world.address).await;
     let mut times = Vec::new();
     for nth in 0..=MOVES {
-        // The first answers are what they did not have yet.
+        // The first responses return the current content.
         let mut sent = None;
         if nth > 0 {
             let version = if nth % 2 == 0 { "1.0.0" } else { "1.1.0" };
@@ -69,7 +68,7 @@ async fn measure(world: &World) -> Vec<Duration> {
     times
 }
 
-/// The request of somebody who has what has this tag.
+/// A request with this ETag in `If-None-Match`.
 fn having(request: &[u8], tag: &str) -> Vec<u8> {
     let head = request.strip_suffix(b"\r\n").expect("a GET ends with its head");
     [head, format!("if-none-match: {tag}\r\n\r\n").as_bytes()].concat()

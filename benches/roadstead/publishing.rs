@@ -1,11 +1,11 @@
-//! Publishing a prompt that imports ten promptlets, beside one that imports none.
+//! Publishing a prompt that imports ten promptlets, compared with one that imports none.
 
 use std::time::Instant;
 
 use crate::client::{self, Connection};
 use crate::registry;
 use crate::rounds::median;
-use crate::table::{Row, Wanted, time};
+use crate::table::{Row, Target, time};
 use crate::world::{Commits, World};
 
 const IMPORTS: usize = 10;
@@ -51,10 +51,10 @@ pub fn rows() -> Vec<Row> {
         std::time::Duration::from_secs_f64(secs)
     };
     vec![Row {
-        what: format!("publishing a prompt with {IMPORTS} imports, time"),
+        name: format!("publish a prompt with {IMPORTS} imports"),
         ours: time(half(&with)),
-        beside: format!("the same text without any {}", time(half(&without))),
+        baseline: format!("same text, no imports {}", time(half(&without))),
         ratio: half(&with).as_secs_f64() / half(&without).as_secs_f64(),
-        wanted: Wanted::AtMost(2.0),
+        target: Target::AtMost(2.0),
     }]
 }

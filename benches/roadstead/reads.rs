@@ -1,4 +1,4 @@
-//! Reading one task, beside a bare hyper server that answers the same bytes from memory.
+//! Reading one task, compared with a bare hyper server that sends the same bytes from memory.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,12 +15,12 @@ use tokio::runtime::Runtime;
 
 use crate::client::{self, Connection, load};
 use crate::rounds::{self, PROFILE, TIME, figure, ratio};
-use crate::table::{Row, Wanted};
+use crate::table::{Row, Target};
 use crate::world::{Commits, World, id, server_runtime};
 
 const CONNECTIONS: usize = 32;
 
-/// The row of reads.
+/// Measures reads.
 pub fn rows() -> Vec<Row> {
     let (world, request) = world();
     let bare = Bare::start(world.address, &request[0]);
@@ -29,15 +29,15 @@ pub fn rows() -> Vec<Row> {
             load(bare.address, CONNECTIONS, TIME, &request)
         }]);
     vec![Row {
-        what: format!("GET of a task, {CONNECTIONS} connections"),
+        name: format!("GET of a task, {CONNECTIONS} connections"),
         ours: figure(&outcomes[0]),
-        beside: format!("bare hyper {}", figure(&outcomes[1])),
+        baseline: format!("bare hyper {}", figure(&outcomes[1])),
         ratio: ratio(&outcomes[0], &outcomes[1]),
-        wanted: Wanted::AtLeast(0.75),
+        target: Target::AtLeast(0.75),
     }]
 }
 
-/// Reads for a profiler.
+/// Runs reads for a profiler.
 pub fn profile() -> Vec<Row> {
     let (world, request) = world();
     eprintln!("{:?}", load(world.address, CONNECTIONS, PROFILE, &request));
@@ -52,15 +52,14 @@ fn world() -> (World, [Vec<u8>; 1]) {
     (world, [request])
 }
 
-/// A server that knows one answer.
+/// A bare hyper server with one response.
 pub struct Bare {
-    /// Where it listens.
     pub address: SocketAddr,
     _runtime: Runtime,
 }
 
 impl Bare {
-    /// One that answers whatever it is asked as `original` answers `request`.
+    /// Starts a server that responds to every request as `original` does to `request`.
     pub fn start(original: SocketAddr, request: &[u8]) -> Self {
         let (headers, body) = answer(original, request);
         let runtime = server_runtime("bare");
@@ -89,7 +88,7 @@ impl Bare {
     }
 }
 
-/// The header fields of an answer, without those that hyper adds by itself, and its body.
+/// The header fields of a response, without those that hyper adds, and its body.
 fn answer(address: SocketAddr, request: &[u8]) -> (HeaderMap, Bytes) {
     client::runtime().block_on(async {
         let mut connection = Connection::open(address).await;

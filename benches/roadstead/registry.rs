@@ -1,4 +1,4 @@
-//! A registry with a prompt that imports promptlets: what a client reads and whoever promotes it.
+//! A registry with a prompt that imports promptlets, for reads and promotions.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub const PROMPT: &str = "support-answer";
 /// The label by which it is read.
 pub const LABEL: &str = "production";
 
-/// A registry with the prompt in versions 1.0.0 and 1.1.0; the label stands on the first.
+/// A registry with the prompt in versions 1.0.0 and 1.1.0; the label is on the first.
 pub fn fill(world: &World) {
     let registry = json!({"slug": REGISTRY, "name": "Main"});
     world.store("registry.create", &[], std::iter::once(registry), 1, drop);

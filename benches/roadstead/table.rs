@@ -1,55 +1,56 @@
-//! The table that is printed in the end.
+//! The table of results.
 
 use std::time::Duration;
 
-/// What a ratio should be.
+/// The target of a ratio.
 #[derive(Clone, Copy)]
-pub enum Wanted {
-    /// So much, or more.
+pub enum Target {
     AtLeast(f64),
-    /// So much, or less.
     AtMost(f64),
 }
 
-/// One line: something measured beside something else, or beside a limit.
+/// One row: a measurement of Roadstead against a baseline or a limit.
 pub struct Row {
-    /// What was measured.
-    pub what: String,
-    /// What Roadstead needed or did.
+    /// The name of the measurement.
+    pub name: String,
+    /// Roadstead's result.
     pub ours: String,
-    /// What the other did, or the limit.
-    pub beside: String,
-    /// Ours by the other's.
+    /// The baseline's result, or the limit.
+    pub baseline: String,
+    /// Ours divided by the baseline's.
     pub ratio: f64,
-    /// What it should be.
-    pub wanted: Wanted,
+    /// The target of the ratio.
+    pub target: Target,
 }
 
-/// Prints the lines below each other.
+/// Prints the rows.
 pub fn print(rows: &[Row]) {
     let width = |of: fn(&Row) -> &str| rows.iter().map(|row| of(row).chars().count()).max();
-    let what = width(|row| &row.what).unwrap_or(0);
+    let name = width(|row| &row.name).unwrap_or(0);
     let ours = width(|row| &row.ours).unwrap_or(0).max("Roadstead".len());
-    let beside = width(|row| &row.beside).unwrap_or(0);
+    let baseline = width(|row| &row.baseline).unwrap_or(0);
     println!();
-    println!("{:what$}  {:>ours$}  {:beside$}  {:>6}  wanted", "", "Roadstead", "beside", "ratio");
+    println!(
+        "{:name$}  {:>ours$}  {:baseline$}  {:>6}  target",
+        "", "Roadstead", "baseline", "ratio"
+    );
     for row in rows {
-        let (wanted, reached) = match row.wanted {
-            Wanted::AtLeast(least) => (format!(">= {least:.2}"), row.ratio >= least),
-            Wanted::AtMost(most) => (format!("<= {most:.2}"), row.ratio <= most),
+        let (target, reached) = match row.target {
+            Target::AtLeast(least) => (format!(">= {least:.2}"), row.ratio >= least),
+            Target::AtMost(most) => (format!("<= {most:.2}"), row.ratio <= most),
         };
         println!(
-            "{:what$}  {:>ours$}  {:beside$}  {:>6.2}  {wanted:>7}  {}",
-            row.what,
+            "{:name$}  {:>ours$}  {:baseline$}  {:>6.2}  {target:>7}  {}",
+            row.name,
             row.ours,
-            row.beside,
+            row.baseline,
             row.ratio,
             if reached { "yes" } else { "NO" }
         );
     }
 }
 
-/// A short time, for a person.
+/// Formats a short time.
 pub fn time(time: Duration) -> String {
     match time.as_micros() {
         micros if micros < 10_000 => format!("{micros} µs"),

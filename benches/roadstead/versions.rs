@@ -1,9 +1,9 @@
-//! Lists, contents and differences in a registry of 100,000 versions, beside one of 1,000.
+//! Lists, contents and diffs in a registry of 100,000 versions, compared with one of 1,000.
 
 use crate::client::load;
 use crate::registry;
 use crate::rounds::{self, TIME, figure, ratio};
-use crate::table::{Row, Wanted};
+use crate::table::{Row, Target};
 use crate::world::{Commits, World};
 
 const FEW: usize = 1_000;
@@ -34,11 +34,11 @@ pub fn rows(quick: bool) -> Vec<Row> {
             &mut || load(few.address, CONNECTIONS, TIME, &of_few),
         ]);
         rows.push(Row {
-            what: format!("{what} among {most} versions, time"),
+            name: format!("{what} among {most} versions, time"),
             ours: figure(&outcomes[0]),
-            beside: format!("among {FEW} {}", figure(&outcomes[1])),
+            baseline: format!("among {FEW} {}", figure(&outcomes[1])),
             ratio: ratio(&outcomes[1], &outcomes[0]),
-            wanted: Wanted::AtMost(2.0),
+            target: Target::AtMost(2.0),
         });
     }
     rows

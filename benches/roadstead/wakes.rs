@@ -1,27 +1,26 @@
-//! How long it takes from sending a message to the answer that its waiting agent gets. The commit
-//! lies between the two, so from the commit it takes less.
+//! Latency from sending a message to the response of the waiting agent. It includes the commit.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
 use crate::client::{self, Connection};
-use crate::table::{Row, Wanted, time};
+use crate::table::{Row, Target, time};
 use crate::world::{Commits, World};
 
-/// So many wait, each on a connection of its own.
+/// Waiting agents, each on its own connection.
 const AGENTS: usize = 200;
 
-/// So many messages, one after another.
+/// Number of sequential messages.
 const SINGLE: usize = 1_000;
 
-/// And so many bursts of so many messages at once.
+/// Number of bursts, each of `IN_BURST` concurrent messages.
 const BURSTS: usize = 20;
 const IN_BURST: usize = 50;
 
 const LIMIT: Duration = Duration::from_millis(50);
 
-/// The rows of wakes.
+/// Measures wakes.
 pub fn rows() -> Vec<Row> {
     let world = World::new(Commits::Shared, AGENTS);
     let (single, bursts) = client::runtime().block_on(measure(&world));
@@ -29,17 +28,14 @@ pub fn rows() -> Vec<Row> {
         times.sort();
         let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
         Row {
-            what: format!("wake of one of {AGENTS} agents, {how}, p99"),
+            name: format!("message to wake, {AGENTS} agents waiting, {how}, p99"),
             ours: format!("{} (p50 {})", time(most), time(half)),
-            beside: format!("limit {}", time(LIMIT)),
+            baseline: format!("limit {}", time(LIMIT)),
             ratio: most.as_secs_f64() / LIMIT.as_secs_f64(),
-            wanted: Wanted::AtMost(1.0),
+            target: Target::AtMost(1.0),
         }
     };
-    vec![
-        row("one message after another", single),
-        row(&format!("{IN_BURST} messages at once"), bursts),
-    ]
+    vec![row("sequential messages", single), row(&format!("{IN_BURST} messages at once"), bursts)]
 }
 
 async fn measure(world: &World) -> (Vec<Duration>, Vec<Duration>) {
@@ -62,7 +58,7 @@ async fn measure(world: &World) -> (Vec<Duration>, Vec<Duration>) {
     for _ in 0..IN_BURST {
         senders.push(Connection::open(world.address).await);
     }
-    // Every agent waits once it was woken and has asked again.
+    // Every agent waits again after it was woken.
     for message in &messages {
         senders[0].ask(message).await;
         wakes.recv().await;

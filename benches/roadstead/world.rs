@@ -1,5 +1,4 @@
-//! A server to measure, in this process: the real one, on a file, with an organization that has a
-//! team of agents.
+//! The server under test: the real one, in this process, on a file, with a team of agents.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -23,13 +22,13 @@ use crate::client::{self, Connection};
 /// How many attempts may share a commit.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Commits {
-    /// As many as the engine lets.
+    /// As many as the engine allows.
     Shared,
     /// One.
     Single,
 }
 
-/// A running server and what is in it.
+/// A running server and its sample data.
 pub struct World {
     /// Where it listens.
     pub address: SocketAddr,
@@ -41,7 +40,7 @@ pub struct World {
     pub team: String,
     /// The ids of its agents.
     pub agents: Vec<String>,
-    /// The batches that were committed, when they are kept.
+    /// Committed batches, while they are recorded.
     pub batches: Batches,
     key: String,
     // Fields are dropped in this order: first what uses the file.
@@ -50,7 +49,7 @@ pub struct World {
     _place: TempDir,
 }
 
-/// Batches as they came to the disk; nothing is kept while it is `None`.
+/// Recorded batches; `None` while nothing is recorded.
 pub type Batches = Arc<Mutex<Option<Vec<Writes>>>>;
 
 impl World {
@@ -151,7 +150,7 @@ impl World {
         self.agents.iter().map(to).collect()
     }
 
-    /// Sends one request and reads the JSON of its answer.
+    /// Sends one request and parses the JSON response.
     pub fn ask(&self, request: &[u8]) -> Value {
         client::runtime().block_on(async {
             let mut connection = Connection::open(self.address).await;
@@ -162,15 +161,15 @@ impl World {
 }
 
 impl World {
-    /// Does what a writing route does for each of these bodies, as the owner in a session, but
-    /// `at_once` of them in one transaction and without HTTP. Gives what is wanted of the answers.
+    /// Runs a writing route for each of these bodies as the owner in a session, without HTTP and
+    /// `at_once` per transaction. Returns `select` of each response.
     pub fn store<T>(
         &self,
         route: &str,
         params: &[&str],
         bodies: impl Iterator<Item = Value>,
         at_once: usize,
-        wanted: impl Fn(Value) -> T,
+        select: impl Fn(Value) -> T,
     ) -> Vec<T> {
         let start = Instant::now();
         let route = roadstead::resources::routes().into_iter().find(|known| known.name == route);
@@ -193,7 +192,7 @@ impl World {
             });
             let answers = answers.expect("it can be stored");
             let answers = answers.iter().map(|answer| {
-                wanted(serde_json::from_slice(&answer.body).expect("answers are JSON"))
+                select(serde_json::from_slice(&answer.body).expect("answers are JSON"))
             });
             stored.extend(answers);
         }
@@ -234,17 +233,17 @@ fn carry_out(action: &mut Action, tx: &mut Tx, who: &Who) -> Result<Answer> {
     }
 }
 
-/// The id of something that was answered.
+/// The id in a response.
 pub fn id(answer: &Value) -> String {
     answer["id"].as_str().expect("it has an id").to_string()
 }
 
-/// A directory on the disk that is built on: a file system in memory would make syncs free.
+/// A directory on the build disk: in a file system in memory syncs would be free.
 pub fn place() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory can be written")
 }
 
-/// A runtime as the binary has it. `name` tells its threads apart for a profiler.
+/// A runtime like that of the binary. `name` names its threads for a profiler.
 pub fn server_runtime(name: &str) -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -268,7 +267,7 @@ fn found(store: &Store) -> Founded {
         .expect("the store is empty")
 }
 
-/// The real disk, which can be told to share no commit and to keep what it is given.
+/// The real storage, which can limit commits to one attempt and record batches.
 struct Watched {
     redb: Redb,
     commits: Commits,
@@ -299,7 +298,7 @@ impl Disk for Watched {
     }
 }
 
-/// Where a file of the benchmark lies in `place`.
+/// The path of a file of the benchmark in `place`.
 pub fn file(place: &TempDir, name: &str) -> std::path::PathBuf {
     Path::join(place.path(), name)
 }

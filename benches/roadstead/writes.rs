@@ -1,5 +1,5 @@
-//! Writing messages: in shared commits, beside the same server that commits each by itself, and
-//! beside as many callers who put the same rows into redb without any server.
+//! Writing messages with group commit, compared with the same server with one commit per write, and
+//! with as many callers that write the same rows into redb without a server.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -14,16 +14,16 @@ use tokio::task::JoinSet;
 use crate::client::{self, Outcome, load};
 use crate::processor;
 use crate::rounds::{self, PROFILE, TIME, figure, ratio};
-use crate::table::{Row, Wanted};
+use crate::table::{Row, Target};
 use crate::world::{Commits, World, file, place};
 
-/// Messages go to so many agents in turn.
+/// Number of agents that receive messages in turn.
 const AGENTS: usize = 16;
 
-/// The pages that the store keeps in memory.
+/// The page cache of the store.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
-/// The rows of writes.
+/// Measures writes.
 pub fn rows() -> Vec<Row> {
     let shared = World::new(Commits::Shared, AGENTS);
     let single = World::new(Commits::Single, AGENTS);
@@ -35,28 +35,27 @@ pub fn rows() -> Vec<Row> {
             &mut || load(single.address, connections, TIME, &single.post_messages()),
             &mut || raw.run(connections, TIME),
         ]);
-        let row = |beside, other: &[Outcome], wanted| Row {
-            what: format!("POST of a message, {connections} connections"),
+        let row = |baseline, other: &[Outcome], wanted| Row {
+            name: format!("POST of a message, {connections} connections"),
             ours: figure(&outcomes[0]),
-            beside: format!("{beside} {}", figure(other)),
+            baseline: format!("{baseline} {}", figure(other)),
             ratio: ratio(&outcomes[0], other),
-            wanted: Wanted::AtLeast(wanted),
+            target: Target::AtLeast(wanted),
         };
-        rows.push(row("a commit each", &outcomes[1], wanted));
+        rows.push(row("one commit per write", &outcomes[1], wanted));
         rows.push(row("raw redb", &outcomes[2], 0.85));
     }
     rows
 }
 
-/// Writes for a profiler.
+/// Runs writes for a profiler.
 pub fn profile() -> Vec<Row> {
     let world = World::new(Commits::Shared, AGENTS);
     eprintln!("{:?}", load(world.address, 64, PROFILE, &world.post_messages()));
     vec![]
 }
 
-/// redb with nothing around it but callers who wait: whoever waits shares a commit, as in the
-/// server.
+/// Plain redb with waiting callers, which share commits as in the server.
 struct Raw {
     queue: mpsc::Sender<oneshot::Sender<()>>,
     _place: TempDir,
@@ -69,7 +68,7 @@ struct Change {
 }
 
 impl Raw {
-    /// An empty file, for what a message to each agent of `world` writes.
+    /// An empty file, for the rows of a message to each agent of `world`.
     fn new(world: &World) -> Self {
         let place = place();
         let database = Database::builder()
@@ -92,7 +91,7 @@ impl Raw {
         Raw { queue, _place: place }
     }
 
-    /// Keeps so many callers busy for `time`.
+    /// Runs `callers` concurrent callers for `time`.
     fn run(&self, callers: usize, time: Duration) -> Outcome {
         client::runtime().block_on(async {
             let before = processor::others();
@@ -137,7 +136,7 @@ impl RawWriter {
             let request = &self.requests[self.written.0 % self.requests.len()];
             self.written.0 += 1;
             for change in request {
-                // Everything that a message writes has a new id, which stands last in its key.
+                // Every key that a message writes ends in a new id.
                 self.written.1 += 1;
                 let mut key = change.key.clone();
                 let id = key.len() - 16;

@@ -1,6 +1,7 @@
-//! The wiring: configuration, store, jobs, server, signals. The only place that knows all rooms.
+//! The wiring: configuration, store, jobs, server, signals. The only place that knows all layers.
 
 mod data;
+mod data_dir_error;
 mod secret_key;
 
 use std::net::SocketAddr;
@@ -12,8 +13,9 @@ use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-pub use data::{DataDir, Unusable};
-pub use secret_key::OutsideKey;
+pub use data::DataDir;
+pub use data_dir_error::DataDirError;
+pub use secret_key::KeySource;
 
 use crate::api::execute::{self, Executor, LocalCoordination};
 use crate::api::openapi;

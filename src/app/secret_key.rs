@@ -1,8 +1,8 @@
-//! The installation's key as the operator keeps it: a variable, a systemd credential, or the file
-//! `secret.key` in the data directory, the first of them that there is.
+//! The installation's key: an environment variable, a systemd credential, or the file `secret.key`
+//! in the data directory; the first of them that exists.
 //!
-//! What is not exactly a key is refused, and so is a file that others may read. Nothing here ever
-//! repeats a key, not even a wrong one.
+//! An invalid key is refused, and so is a file that other users may read. No message contains a key,
+//! not even an invalid one.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,29 +15,29 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, PAD_INDIFFERENT};
 
-use super::data::Unusable;
+use super::data_dir_error::DataDirError;
 use crate::base::Keys;
 use crate::store::codec;
 
-/// The key's file in a data directory, and the name of the credential.
+/// The name of the key's file in a data directory, and of the credential.
 pub(super) const KEY: &str = "secret.key";
 
-/// Some tools leave the padding out.
+/// Padding is optional: some tools omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PAD_INDIFFERENT);
 
-/// A key is some 70 bytes with what stands around it; what is longer than this is not read whole.
+/// Bytes read of a file. A key with whitespace around it has about 70.
 const MAX_TEXT_BYTES: u64 = 1024;
 
-/// Keys from outside the data directory. There is no `Debug`: it may hold the key.
+/// Where a key may come from besides the data directory. It has no `Debug`: it may hold the key.
 #[derive(Clone, Default)]
-pub struct OutsideKey {
-    /// What `ROADSTEAD_SECRET_KEY` holds; it is used wherever it is set, even to nothing.
+pub struct KeySource {
+    /// The value of `ROADSTEAD_SECRET_KEY`; used if it is set, even to an empty text.
     pub variable: Option<OsString>,
-    /// `$CREDENTIALS_DIRECTORY`: where systemd puts what the unit's `LoadCredential=` names.
+    /// `$CREDENTIALS_DIRECTORY`: where systemd puts the unit's `LoadCredential=` files.
     pub credentials: Option<PathBuf>,
 }
 
-/// Where a key came from.
+/// Where a key was found.
 pub(super) enum Origin {
     Variable,
     Credential(PathBuf),
@@ -54,14 +54,14 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The key that is there for the data directory `dir`, and where it came from.
-pub(super) fn find(dir: &Path, outside: &OutsideKey) -> Result<Option<(Keys, Origin)>, Unusable> {
-    if let Some(text) = &outside.variable {
+/// Returns the key for the data directory `dir`, and where it was found.
+pub(super) fn find(dir: &Path, source: &KeySource) -> Result<Option<(Keys, Origin)>, DataDirError> {
+    if let Some(text) = &source.variable {
         return read(text.as_encoded_bytes(), Origin::Variable).map(Some);
     }
-    if let Some(credentials) = &outside.credentials {
+    if let Some(credentials) = &source.credentials {
         let path = credentials.join(KEY);
-        // Who may read it is systemd's business: it grants access by means that modes do not show.
+        // systemd controls who may read it, by means that file modes do not show.
         if let Some((text, _)) = content(&path)? {
             return read(&text, Origin::Credential(path)).map(Some);
         }
@@ -70,16 +70,16 @@ pub(super) fn find(dir: &Path, outside: &OutsideKey) -> Result<Option<(Keys, Ori
     match content(&path)? {
         None => Ok(None),
         Some((text, mode)) if mode & 0o077 == 0 => read(&text, Origin::File(path)).map(Some),
-        Some((_, mode)) => Err(Unusable(format!(
-            "the key {path} is not its owner's alone (mode {:03o}); make it so: chmod 600 {path}",
+        Some((_, mode)) => Err(DataDirError(format!(
+            "the key {path} is accessible to other users (mode {:03o}); run: chmod 600 {path}",
             mode & 0o777,
             path = path.display()
         ))),
     }
 }
 
-/// What a file holds, and its mode; none if there is no such file.
-fn content(path: &Path) -> Result<Option<(Vec<u8>, u32)>, Unusable> {
+/// Returns the content and the mode of a file; none if it does not exist.
+fn content(path: &Path) -> Result<Option<(Vec<u8>, u32)>, DataDirError> {
     let read = || -> std::io::Result<(Vec<u8>, u32)> {
         let file = File::open(path)?;
         let mode = file.metadata()?.permissions().mode();
@@ -92,21 +92,23 @@ fn content(path: &Path) -> Result<Option<(Vec<u8>, u32)>, Unusable> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(None)
         }
-        Err(error) => Err(Unusable(format!("the key {} cannot be read: {error}", path.display()))),
+        Err(error) => {
+            Err(DataDirError(format!("the key {} cannot be read: {error}", path.display())))
+        }
     }
 }
 
-fn read(text: &[u8], origin: Origin) -> Result<(Keys, Origin), Unusable> {
+fn read(text: &[u8], origin: Origin) -> Result<(Keys, Origin), DataDirError> {
     match parse(text) {
         Some(key) => Ok((Keys::new(key), origin)),
-        None => Err(Unusable(format!(
-            "{origin} holds no key: a key is 64 hex digits, or 32 bytes in base64; one for a new \
-             data directory is made by: openssl rand -hex 32"
+        None => Err(DataDirError(format!(
+            "{origin} holds no key: a key is 64 hex digits, or 32 bytes in base64; for a new data \
+             directory, create one with: openssl rand -hex 32"
         ))),
     }
 }
 
-/// 64 hex digits, or 32 bytes in base64, blanks around them aside.
+/// Parses 64 hex digits, or 32 bytes in base64, with whitespace around them.
 fn parse(text: &[u8]) -> Option<[u8; 32]> {
     let text = std::str::from_utf8(text).ok()?.trim();
     if text.len() != 64 {
@@ -120,20 +122,20 @@ fn parse(text: &[u8]) -> Option<[u8; 32]> {
     Some(key)
 }
 
-/// Writes a new key into the data directory, whole or not at all.
-pub(super) fn keep(dir: &Path, key: &[u8; 32]) -> std::io::Result<()> {
-    // Not under its own name at first: what is found there is a key.
+/// Writes a new key into the data directory atomically and durably.
+pub(super) fn write(dir: &Path, key: &[u8; 32]) -> std::io::Result<()> {
+    // Under another name first, so that the file is complete whenever it exists.
     let unfinished = dir.join("secret.key.unfinished");
     match fs::remove_file(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => write_private(&unfinished, format!("{}\n", codec::hex(key)).as_bytes())?,
     }
     fs::rename(unfinished, dir.join(KEY))?;
-    // Nothing that needs the key may be on the disk before it is.
+    // The key must be durable before anything that needs it.
     File::open(dir)?.sync_all()
 }
 
-/// Writes a file that only its owner may read, durably.
+/// Writes a new file durably, readable by its owner only.
 pub(super) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)?;
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_exactly_a_key_is_none() {
+    fn an_invalid_key_is_refused() {
         let texts = [
             String::new(),
             " \n".into(),

@@ -6,18 +6,20 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::json;
 
-use super::{Common, Failure, output};
+use super::common::{Common, init_logging};
+use super::failure::Failure;
+use super::output;
 use crate::base::Id;
 use crate::resources::{self, organizations};
 use crate::store::check::Findings;
 use crate::store::engine::integrity;
 use crate::store::{self, Store};
 
-/// Read every record and index entry and say what is wrong; the server must not be running
+/// Verify every record and index entry; the server must not be running
 #[derive(Args)]
-#[command(after_help = "Exit code 0: sound. 1: not sound. 2: cannot be opened.")]
+#[command(after_help = "Exit codes: 0 sound, 1 not sound, 2 cannot be opened.")]
 pub struct Check {
-    /// Only the database file's own integrity; what the command runs in a process of its own
+    /// Verify only the pages of the database file; used by the command for its child process
     #[arg(long, hide = true)]
     file_only: bool,
 
@@ -27,28 +29,28 @@ pub struct Check {
 
 impl Check {
     pub(super) fn run(self) -> Result<(), Failure> {
-        super::log(&self.common);
+        init_logging(&self.common);
         let dir = self.common.data_dir();
         if self.file_only {
-            let whole = integrity(&dir.database());
-            return match whole.map_err(|error| Failure::Unusable(error.to_string()))? {
-                true => Ok(()),
-                false => Err(Failure::Failed("the file is not whole".into())),
-            };
+            let intact = integrity(&dir.database());
+            if intact.map_err(|error| Failure::Usage(error.to_string()))? {
+                return Ok(());
+            }
+            return Err(Failure::Failed("the file is damaged".into()));
         }
         let mut findings = Findings::default();
-        dir.must_be_made()?;
-        if !file_is_whole(&self.common.data)? {
+        dir.require_exists()?;
+        if !file_is_intact(&self.common.data)? {
             findings.note(format!(
-                "{}: the file is not whole; make a copy of it before anything else",
+                "{}: the file is damaged; make a copy of it before anything else",
                 dir.database().display()
             ));
         }
         match dir.open_to_check() {
             Ok(store) => read_all(&store, &mut findings)?,
-            // Broken beyond opening is a finding; any other reason not to open it is told as such.
-            Err(unusable) if findings.wrong == 0 => return Err(unusable.into()),
-            Err(unusable) => findings.note(unusable.0),
+            // In a damaged file the error is a finding; else it is why the command failed.
+            Err(error) if findings.wrong == 0 => return Err(error.into()),
+            Err(error) => findings.note(error.0),
         }
         let sound = findings.wrong == 0;
         let value = json!({
@@ -76,55 +78,52 @@ impl Check {
             findings.wrong
         ));
         output::print(self.common.json, &value, &text)?;
-        match sound {
-            true => Ok(()),
-            false => Err(Failure::Failed("the data directory is not sound".into())),
-        }
+        if sound { Ok(()) } else { Err(Failure::Failed("the data directory is not sound".into())) }
     }
 }
 
-/// Verifies the pages of the file in a process of its own: a broken file can make the database
-/// library panic, or worse.
-fn file_is_whole(data: &str) -> Result<bool, Failure> {
-    let ended = Command::new(std::env::current_exe()?)
+/// Verifies the pages of the file in a child process: a damaged file can make the database library
+/// panic, exhaust memory or never return.
+fn file_is_intact(data: &str) -> Result<bool, Failure> {
+    let output = Command::new(std::env::current_exe()?)
         .args(["check", "--file-only", "--data", data])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .output()?;
-    match ended.status.code() {
+    match output.status.code() {
         Some(0) => Ok(true),
         Some(2) => {
-            let why = String::from_utf8_lossy(&ended.stderr).trim().to_string();
-            Err(Failure::Unusable(why.trim_start_matches("roadstead: ").to_string()))
+            let why = String::from_utf8_lossy(&output.stderr).trim().to_string();
+            Err(Failure::Usage(why.trim_start_matches("roadstead: ").to_string()))
         }
         _ => Ok(false),
     }
 }
 
-/// Reads every table, saying on a terminal where it is.
+/// Reads every table, showing progress.
 fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
     let mut tables = resources::tables();
     tables.extend(store::TABLES);
     for (i, table) in tables.iter().enumerate() {
         output::progress(&format!("{} of {}: {}", i + 1, tables.len(), table.name));
-        // The database library panics at some pages that are broken.
+        // The database library panics on some damaged pages.
         match catch_unwind(AssertUnwindSafe(|| data.check(std::slice::from_ref(table)))) {
             Ok(found) => findings.add(found?),
             Err(_) => findings.note(format!("{}: cannot be read; restore a backup", table.name)),
         }
     }
-    // What does not read has been told of, and is not fit to be compared with the rest. Comparing
+    // Records that cannot be read are reported already, and would make false findings here. Comparing
     // needs every index.
     if findings.wrong == 0 && findings.unbuilt.is_empty() {
-        output::progress("what the records say of each other");
-        compare(data, findings)?;
+        output::progress("consistency of records");
+        check_consistency(data, findings)?;
     }
     output::progress("");
     Ok(())
 }
 
-/// Looks whether what the records of each organization say of each other is true.
-fn compare(data: &Store, findings: &mut Findings) -> crate::base::Result<()> {
+/// Checks the consistency between the records of each organization.
+fn check_consistency(data: &Store, findings: &mut Findings) -> crate::base::Result<()> {
     let organizations = data.read_now(Id::NOTHING, organizations::all)?;
     for org in organizations {
         data.read_now(org, |view| resources::check(view, findings))?;
@@ -140,27 +139,27 @@ mod tests {
     use crate::store::engine::{Commit, Disk, Each, Order, Reader, Span, Writes};
     use std::sync::Arc;
 
-    /// Panics as the database library does at a broken page.
-    struct Broken;
+    /// Panics as the database library does on a damaged page.
+    struct Damaged;
 
-    impl Reader for Broken {
+    impl Reader for Damaged {
         fn get(&self, _: &str, _: &[u8], _: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
             Ok(false)
         }
         fn scan(&self, _: &str, _: Span<'_>, _: Order, _: &mut Each<'_>) -> Result<()> {
-            panic!("a page is broken")
+            panic!("a page is damaged")
         }
         fn access_stamp(&self) -> Option<u64> {
             None
         }
     }
 
-    impl Disk for Broken {
+    impl Disk for Damaged {
         fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
-            Ok(Arc::new(Broken))
+            Ok(Arc::new(Damaged))
         }
         fn commit(&mut self, _: &Writes) -> Commit {
-            Commit::Done(Arc::new(Broken))
+            Commit::Done(Arc::new(Damaged))
         }
         fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
             self.snapshot()
@@ -168,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn a_table_at_which_the_library_panics_is_a_finding_and_the_others_are_read() {
-        let store = Store::start(Broken, Moment::system(), Keys::new([0; 32]), &[]).unwrap();
+    fn a_table_that_makes_the_library_panic_is_a_finding_and_the_others_are_read() {
+        let store = Store::start(Damaged, Moment::system(), Keys::new([0; 32]), &[]).unwrap();
         let mut findings = Findings::default();
         assert!(read_all(&store, &mut findings).is_ok());
         let tables = resources::tables().len() + store::TABLES.len();

@@ -6,28 +6,30 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use serde_json::json;
 
-use super::{Common, Failure, output};
+use super::common::{Common, init_logging};
+use super::failure::Failure;
+use super::output;
 use crate::auth::passwords::{self, Hashing, Password};
 use crate::base::{Email, Id, Name, Slug};
 use crate::resources::organizations::{self, Founding};
 
-/// Make the data directory with the first organization, its owner and an API key
+/// Create the data directory with the first organization, its owner and an API key
 #[derive(Args)]
-#[command(after_help = "The API key is printed once and kept nowhere; it may record deployment \
+#[command(after_help = "The API key is printed once and not stored; it may record deployment \
                         decisions for named approvers (deployment:approve-as). Without \
                         --password-stdin the owner has no password and works through the key.\n\n\
                         Example:\n  echo 'correct horse battery' | roadstead init --org acme \
                         --org-name Acme --email ada@acme.test --name Ada --password-stdin")]
 pub struct Init {
-    /// The organization's slug, by which requests name it
+    /// The organization's slug, which requests refer to it by
     #[arg(long, value_name = "SLUG", env = "ROADSTEAD_ORG", value_parser = |text: &str| Slug::parse(text))]
     org: Slug,
 
-    /// The organization's name
+    /// The organization's display name
     #[arg(long, value_name = "NAME", env = "ROADSTEAD_ORG_NAME", value_parser = |text: &str| Name::parse(text))]
     org_name: Name,
 
-    /// The owner's e-mail address, taken as verified
+    /// The owner's e-mail address, considered verified
     #[arg(long, value_name = "ADDRESS", env = "ROADSTEAD_EMAIL", value_parser = |text: &str| Email::parse(text))]
     email: Email,
 
@@ -45,13 +47,10 @@ pub struct Init {
 
 impl Init {
     pub(super) fn run(self) -> Result<(), Failure> {
-        super::log(&self.common);
-        let password_hash = match self.password_stdin {
-            true => Some(hash(&first_line()?)?),
-            false => None,
-        };
+        init_logging(&self.common);
+        let password_hash = if self.password_stdin { Some(hash(&first_line()?)?) } else { None };
         let dir = self.common.data_dir();
-        let store = dir.open_or_make()?;
+        let store = dir.open_or_create()?;
         if store.read_now(Id::NOTHING, organizations::any_user)? {
             return Err(Failure::Failed(format!(
                 "{} has been set up already; nothing was changed",
@@ -81,8 +80,8 @@ impl Init {
             },
         });
         let text = format!(
-            "Made {} with the organization {} and its owner {}.\n\n\
-             API key (shown once, kept nowhere):\n  {secret}\n\n\
+            "Created {} with the organization {} and its owner {}.\n\n\
+             API key (shown once, not stored):\n  {secret}\n\n\
              Next: roadstead serve --data {}\n",
             self.common.data, organization.slug, user.email, self.common.data
         );
@@ -100,7 +99,7 @@ fn first_line() -> Result<String, Failure> {
 
 fn hash(password: &str) -> Result<String, Failure> {
     let password = Password::parse(password)
-        .map_err(|problem| Failure::Unusable(format!("the password {problem}")))?;
+        .map_err(|problem| Failure::Usage(format!("the password {problem}")))?;
     let hashing = Hashing { verify: None, make: Some(password.into_string()) };
     passwords::work(&hashing)?
         .made

@@ -2,7 +2,9 @@
 
 use clap::Args;
 
-use super::{Common, Failure, output};
+use super::common::Common;
+use super::failure::Failure;
+use super::output;
 use crate::api::openapi;
 use crate::resources;
 

@@ -3,7 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{Common, Failure, output};
+use super::common::Common;
+use super::failure::Failure;
+use super::output;
 use crate::api::openapi;
 use crate::resources;
 

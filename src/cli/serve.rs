@@ -10,20 +10,22 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Common, Failure, output, values};
+use super::common::{Common, init_logging};
+use super::failure::Failure;
+use super::{output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::base::{HttpUrl, Id};
 use crate::outbox::Settings;
 use crate::resources::organizations;
 use crate::store::Store;
 
-/// Serve the API, and do what is due in the background
+/// Serve the API and run background jobs
 #[derive(Args)]
-#[command(after_help = "On an empty data directory it prints a link by which the first person \
-                        sets it up.\n\nSIGTERM or Ctrl-C: what is in flight is answered, then it \
-                        ends, within 10 seconds.")]
+#[command(after_help = "For a new data directory it prints a link to set the server up.\n\n\
+                        SIGTERM or Ctrl-C: stops accepting connections, answers requests in \
+                        flight, and exits within 10 seconds.")]
 pub struct Serve {
-    /// Where to listen
+    /// Address to listen on
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -33,36 +35,36 @@ pub struct Serve {
     )]
     listen: String,
 
-    /// How this server is reached from outside; used in links
+    /// URL under which clients reach this server; used in links
     #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = |text: &str| HttpUrl::parse(text))]
     public_url: Option<HttpUrl>,
 
-    /// A proxy whose X-Forwarded-For is believed (a network or an address; repeatable)
+    /// A proxy whose X-Forwarded-For is trusted (a network or an address; repeatable)
     #[arg(long, value_name = "CIDR", env = "ROADSTEAD_TRUSTED_PROXY", value_parser = values::network, value_delimiter = ',')]
     trusted_proxy: Vec<IpNet>,
 
-    /// Requests a second per credential, twice that at once; 0 for no limit
+    /// Requests per second per credential, with bursts of twice that; 0 for no limit
     #[arg(long, value_name = "N", env = "ROADSTEAD_RATE_LIMIT", default_value_t = 500)]
     rate_limit: u32,
 
-    /// How long deleted and superseded memories are kept
+    /// Retention of deleted and superseded memories
     #[arg(long, value_name = "DURATION", env = "ROADSTEAD_MEMORY_RETENTION", default_value = "30d", value_parser = values::duration_secs)]
     memory_retention: i64,
 
-    /// How long entries of the notification log are kept
+    /// Retention of the notification log
     #[arg(long, value_name = "DURATION", env = "ROADSTEAD_LOG_RETENTION", default_value = "365d", value_parser = values::duration_secs)]
     log_retention: i64,
 
-    /// A private network, or address, that outgoing calls may reach (repeatable)
+    /// A private network or address that outgoing calls may reach (repeatable)
     #[arg(long, value_name = "CIDR", env = "ROADSTEAD_ALLOW_PRIVATE_NETWORK", value_parser = values::network, value_delimiter = ',')]
     allow_private_network: Vec<IpNet>,
 
-    /// Certificate authorities to trust for outgoing calls beside the built-in ones
+    /// Certificate authorities to trust for outgoing calls in addition to the built-in ones
     #[arg(long, value_name = "PEM", env = "ROADSTEAD_CA_FILE")]
     ca_file: Option<std::path::PathBuf>,
 
-    /// Flags of what comes later, taken so that a service file that has them starts: how long an
-    /// agent may be silent, and how mail is sent.
+    /// Flags of later features, accepted so that a service file that has them works: when an agent
+    /// counts as stale, and how mail is sent.
     #[arg(long, env = "ROADSTEAD_STALE_AFTER", hide = true, value_parser = values::duration_secs)]
     stale_after: Option<i64>,
     #[arg(long, env = "ROADSTEAD_SMTP_URL", hide = true)]
@@ -76,25 +78,25 @@ pub struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> Result<(), Failure> {
-        super::log(&self.common);
+        init_logging(&self.common);
         let config = self.config()?;
         let dir = self.common.data_dir();
         let json = self.common.json;
         run(async move {
-            let stop = Stop::listen()?;
-            // Before the rest, so that a port that is taken leaves no directory behind.
+            let shutdown = Shutdown::listen()?;
+            // First, so that a port in use leaves no new directory behind.
             let listener = listen_at(&self.listen).await?;
             let address = listener.local_addr()?;
-            let store = dir.open_or_make()?;
-            let link_base = config.public_url.clone().unwrap_or_else(|| reached_at(address));
-            // Before anybody is answered: whoever sees the server ready finds its link.
+            let store = dir.open_or_create()?;
+            let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
+            // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;
             let server = Server::start(store.clone(), listener, config)?;
             announce(address, link.as_deref(), json)?;
             if link.is_some() {
-                tokio::spawn(renew(store, dir, link_base));
+                tokio::spawn(renew_setup_link(store, dir, link_base));
             }
-            stop.serve(server, std::future::pending()).await
+            shutdown.serve(server, std::future::pending()).await
         })
     }
 
@@ -102,7 +104,7 @@ impl Serve {
         let extra_roots_pem = match &self.ca_file {
             None => None,
             Some(path) => Some(std::fs::read(path).map_err(|error| {
-                Failure::Unusable(format!("--ca-file {}: {error}", path.display()))
+                Failure::Usage(format!("--ca-file {}: {error}", path.display()))
             })?),
         };
         Ok(Config {
@@ -119,40 +121,41 @@ impl Serve {
     }
 }
 
-/// Runs a server's work to its end.
+/// Runs a future on a new multi-threaded runtime.
 pub(super) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(work);
-    // A name that is being looked up cannot be broken off; it must not keep us either.
+    let result = runtime.block_on(work);
+    // A running DNS lookup cannot be cancelled and must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
-    done
+    result
 }
 
 pub(super) async fn listen_at(address: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
-        Failure::Unusable(format!("cannot listen at {address}: {error}; choose another --listen"))
+        Failure::Usage(format!("cannot listen on {address}: {error}; choose another --listen"))
     })
 }
 
-/// Says where the server listens and, while nobody has set it up, by which link that is done.
+/// Prints the address and, until the server is set up, the setup link.
 fn announce(address: SocketAddr, link: Option<&str>, json: bool) -> Result<(), Failure> {
     let at = format!("http://{address}");
     let value = json!({"listening": at, "setupLink": link});
-    let mut text = format!("Roadstead {} listens at {at}", env!("CARGO_PKG_VERSION"));
+    let mut text = format!("Roadstead {} listens on {at}", env!("CARGO_PKG_VERSION"));
     if let Some(link) = link {
         text.push_str(&format!(
-            "\n\nNobody has set it up yet. Within 30 minutes, POST what stands behind the # to \
+            "\n\nIt is not set up yet. Within 30 minutes, POST the token after the # to \
              /api/setup:\n  {link}\n"
         ));
     }
     output::print(json, &value, &text)
 }
 
-/// Where a browser on this machine reaches a listener that may be bound to every address.
-fn reached_at(address: SocketAddr) -> String {
-    match address.ip().is_unspecified() {
-        true => format!("http://127.0.0.1:{}", address.port()),
-        false => format!("http://{address}"),
+/// The URL of a listener, which may be bound to all addresses, for a browser on this machine.
+fn local_url(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("http://127.0.0.1:{}", address.port())
+    } else {
+        format!("http://{address}")
     }
 }
 
@@ -166,72 +169,72 @@ async fn setup_link(
         dir.remove_setup_link()?;
         return Ok(None);
     };
-    // In the fragment, so that it reaches no log.
+    // In the fragment, which browsers do not send, so that it reaches no log.
     let link = format!("{}/setup#{token}", link_base.trim_end_matches('/'));
     dir.write_setup_link(&link)?;
     Ok(Some(link))
 }
 
-/// Makes the link anew before it ends, and removes it once it has been used.
-async fn renew(store: Store, dir: DataDir, link_base: String) {
-    /// The link lasts 30 minutes; a new one comes with one to spare.
-    const RENEW: Duration = Duration::from_secs(29 * 60);
-    const LOOK: Duration = Duration::from_secs(1);
-    let mut made = tokio::time::Instant::now();
+/// Replaces the link before it expires, and removes it once it has been used.
+async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
+    /// A link is valid for 30 minutes.
+    const RENEW_AFTER: Duration = Duration::from_secs(29 * 60);
+    const POLL_INTERVAL: Duration = Duration::from_secs(1);
+    let mut created = tokio::time::Instant::now();
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         if store.read_now(Id::NOTHING, organizations::any_user).unwrap_or(false) {
             if let Err(error) = dir.remove_setup_link() {
                 tracing::warn!(%error, "the used setup link could not be removed");
             }
             return;
         }
-        if made.elapsed() < RENEW {
+        if created.elapsed() < RENEW_AFTER {
             continue;
         }
-        made = tokio::time::Instant::now();
+        created = tokio::time::Instant::now();
         match setup_link(&store, &dir, &link_base).await {
-            Ok(Some(link)) => output::say(&format!("A new setup link:\n  {link}")),
+            Ok(Some(link)) => output::status(&format!("A new setup link:\n  {link}")),
             Ok(None) => return,
-            Err(_) => tracing::warn!("the setup link could not be made anew"),
+            Err(_) => tracing::warn!("the setup link could not be renewed"),
         }
     }
 }
 
-/// The signals that end a server. Listened to before anybody is told that it is there: one that
-/// came earlier would end the process on the spot.
-pub(super) struct Stop {
+/// The signals that stop a server. They are registered before the server announces itself: until
+/// then a signal kills the process.
+pub(super) struct Shutdown {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Stop {
+impl Shutdown {
     pub(super) fn listen() -> Result<Self, Failure> {
-        Ok(Stop {
+        Ok(Shutdown {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
     }
 
-    /// Serves until SIGTERM or Ctrl-C, and does `meanwhile` until then. A second signal ends the
-    /// process at once.
+    /// Serves, and polls `meanwhile`, until SIGTERM or Ctrl-C. A second signal stops without waiting
+    /// for requests in flight.
     pub(super) async fn serve(
         mut self,
         server: Server,
         meanwhile: impl Future<Output = Infallible>,
     ) -> Result<(), Failure> {
         tokio::select! {
-            () = self.told() => {}
+            () = self.recv() => {}
             never = meanwhile => match never {},
         }
-        tracing::info!("stopping: what is in flight is answered first");
+        tracing::info!("stopping: answering requests in flight");
         tokio::select! {
             () = server.stop() => Ok(()),
-            () = self.told() => Err(Failure::Failed("stopped at once".into())),
+            () = self.recv() => Err(Failure::Failed("stopped before requests in flight were answered".into())),
         }
     }
 
-    async fn told(&mut self) {
+    async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

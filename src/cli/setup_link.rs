@@ -3,9 +3,11 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{Common, Failure, output};
+use super::common::Common;
+use super::failure::Failure;
+use super::output;
 
-/// Print the link by which the first person sets up a server that is running
+/// Print the setup link of a running server that is not set up yet
 #[derive(Args)]
 pub struct SetupLink {
     #[command(flatten)]
@@ -16,8 +18,8 @@ impl SetupLink {
     pub(super) fn run(self) -> Result<(), Failure> {
         let link = self.common.data_dir().setup_link().ok_or_else(|| {
             Failure::Failed(format!(
-                "there is no setup link in {}: the server is not running, or somebody has set it \
-                 up already",
+                "there is no setup link in {}: the server is not running, or is set up \
+                 already",
                 self.common.data
             ))
         })?;

@@ -1,10 +1,10 @@
-//! Values of flags.
+//! Parsers of flag values.
 
 use ipnet::IpNet;
 
-/// Reads a duration such as `30d`, `12h`, `15m` or `10s`, in seconds; at most 100 years.
+/// Parses a duration such as `30d`, `12h`, `15m` or `10s` into seconds; at most 100 years.
 pub fn duration_secs(text: &str) -> Result<i64, String> {
-    const MOST_SECS: i64 = 100 * 365 * 24 * 3600;
+    const MAX_SECS: i64 = 100 * 365 * 24 * 3600;
     let wrong = || "give a number and a unit: 30d, 12h, 15m or 10s".to_string();
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
     let unit_secs = match unit {
@@ -16,19 +16,19 @@ pub fn duration_secs(text: &str) -> Result<i64, String> {
     };
     let number: i64 = number.parse().map_err(|_| wrong())?;
     match number.checked_mul(unit_secs) {
-        Some(secs @ 0..=MOST_SECS) => Ok(secs),
+        Some(secs @ 0..=MAX_SECS) => Ok(secs),
         _ => Err("must be from 0s to 36500d".into()),
     }
 }
 
-/// Reads a network such as `10.0.0.0/8`, or a single address.
+/// Parses a network such as `10.0.0.0/8`, or a single address.
 pub fn network(text: &str) -> Result<IpNet, String> {
     text.parse::<IpNet>()
         .or_else(|_| text.parse().map(|address: std::net::IpAddr| IpNet::from(address)))
         .map_err(|_| "give a network (10.0.0.0/8) or an address".into())
 }
 
-/// Reads where to listen: a name or an address (IPv6 in brackets), and a port.
+/// Parses an address to listen on: a host name or an IP address (IPv6 in brackets), and a port.
 pub fn host_and_port(text: &str) -> Result<String, String> {
     let is_host = |host: &str| {
         let bracketed = host.starts_with('[') && host.ends_with(']');
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_to_listen_is_a_host_and_a_port() {
+    fn an_address_to_listen_on_is_a_host_and_a_port() {
         for good in ["127.0.0.1:7420", "localhost:0", "[::1]:7420", "0.0.0.0:65535"] {
             assert_eq!(host_and_port(good).as_deref(), Ok(good));
         }

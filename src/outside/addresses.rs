@@ -1,7 +1,7 @@
 //! Which addresses the process may connect to (contract §4, last paragraph).
 //!
-//! Public ones, and those that the operator named with `--allow-private-network`. Everything else
-//! is refused, so that nobody who may store a URL can look around in the operator's own network.
+//! Public ones, and those that the operator allowed with `--allow-private-network`. Everything else
+//! is refused, so that a stored URL cannot be used to probe the operator's network (SSRF).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -15,7 +15,7 @@ const fn v6(first: u16, second: u16, prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0), prefix)
 }
 
-/// What IANA's registry of special IPv4 addresses keeps from the public internet.
+/// The networks of IANA's registry of special-purpose IPv4 addresses that are not public.
 const V4_NOT_PUBLIC: [Ipv4Net; 15] = [
     v4(0, 0, 0, 0, 8),       // "this network"; 0.0.0.0 reaches the machine itself
     v4(10, 0, 0, 0, 8),      // private
@@ -34,15 +34,16 @@ const V4_NOT_PUBLIC: [Ipv4Net; 15] = [
     v4(240, 0, 0, 0, 4),     // reserved (class E), and the broadcast address
 ];
 
-/// The only part of IPv6 that is handed out as public. Loopback, unspecified, IPv4-compatible,
-/// NAT64, discard-only, SRv6, unique-local, link-local and multicast addresses lie outside of it.
+/// The only part of IPv6 that is allocated as global unicast. Loopback, unspecified,
+/// IPv4-compatible, NAT64, discard-only, SRv6, unique-local, link-local and multicast addresses are
+/// outside of it.
 const V6_PUBLIC: Ipv6Net = v6(0x2000, 0, 3);
 
-/// What inside [`V6_PUBLIC`] is not public after all.
+/// The networks in [`V6_PUBLIC`] that are not public.
 const V6_NOT_PUBLIC: [Ipv6Net; 4] = [
-    v6(0x2001, 0, 23), // protocol assignments: Teredo (which wraps IPv4), ORCHID, anycast
+    v6(0x2001, 0, 23), // protocol assignments: Teredo (which embeds IPv4), ORCHID, anycast
     v6(0x2001, 0xdb8, 32), // documentation
-    v6(0x2002, 0, 16), // 6to4, which wraps any IPv4 address
+    v6(0x2002, 0, 16), // 6to4, which embeds any IPv4 address
     v6(0x3fff, 0, 20), // documentation
 ];
 
@@ -55,9 +56,9 @@ const fn at6(first: [u16; 3], last: [u16; 2]) -> IpAddr {
     IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, last[0], last[1]))
 }
 
-/// Where clouds hand out a machine's credentials and settings. A net around them is not enough to
-/// allow them: who opens 169.254.0.0/16 for a printer has not thought of this. One of them would
-/// even count as public.
+/// Metadata services of cloud providers, which give out a machine's credentials. Allowing a network
+/// around one does not allow it: an operator who allows 169.254.0.0/16 for a printer does not mean
+/// this. One of them even has a public address.
 const METADATA: [IpAddr; 17] = [
     at4(169, 254, 169, 254),                  // nearly all of them
     at4(169, 254, 170, 2),                    // AWS, containers
@@ -78,10 +79,10 @@ const METADATA: [IpAddr; 17] = [
     at6([0xfe80, 0, 0], [0xa9fe, 0xa9fe]),    // OpenStack
 ];
 
-/// The IPv4 address to which a translator or a tunnel would take this one, `::ffff:a.b.c.d` aside,
-/// which the system itself takes for the IPv4 address. That a network has a translator of its own,
-/// with a prefix of its own (RFC 6052), shows in no address.
-fn wrapped(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+/// Returns the IPv4 address that a translator or tunnel would reach through this one. Not for
+/// `::ffff:a.b.c.d`, which the system itself treats as IPv4, nor for a network's own translation
+/// prefix (RFC 6052), which no address reveals.
+fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let segments = ip.segments();
     let from = |at: usize| {
         let [a, b] = segments[at].to_be_bytes();
@@ -101,7 +102,7 @@ fn wrapped(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Whether anybody on the internet may be reached at this address.
+/// Whether this is a global unicast address.
 fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => !V4_NOT_PUBLIC.iter().any(|net| net.contains(&ip)),
@@ -111,32 +112,30 @@ fn is_public(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether the process may connect to this address. `::ffff:a.b.c.d` counts as the IPv4 address
-/// that it is, also before the nets of `allow`. Another that wraps an IPv4 address is only as good
-/// as that, and must be allowed besides: translators stand in the operator's own network.
+/// Whether the process may connect to this address. `::ffff:a.b.c.d` counts as IPv4, also for
+/// `allow`. Another address that embeds an IPv4 address needs both to be permitted, and itself to be
+/// in `allow`, since translators are part of the operator's network.
 pub fn permitted(ip: IpAddr, allow: &[IpNet]) -> bool {
     let ip = ip.to_canonical();
     if METADATA.contains(&ip) {
         return allow.contains(&IpNet::from(ip));
     }
     let is_allowed = allow.iter().any(|net| net.contains(&ip));
-    let wrapped = match ip {
+    let embedded = match ip {
         IpAddr::V4(_) => None,
-        IpAddr::V6(ip) => wrapped(ip),
+        IpAddr::V6(ip) => embedded_v4(ip),
     };
-    match wrapped {
+    match embedded {
         Some(inner) => is_allowed && permitted(inner.into(), allow),
         None => is_allowed || is_public(ip),
     }
 }
 
-/// The addresses of one name that may be connected to, in their order, or the first that may not.
-///
-/// One bad address refuses the name: a name that leads both outside and inside is no mistake that
-/// we want to work around.
+/// Returns the addresses of one host if all may be connected to, in their order, else the first
+/// forbidden one: a host with both public and private addresses is refused as a whole.
 pub fn vet(found: Vec<SocketAddr>, allow: &[IpNet]) -> Result<Vec<SocketAddr>, IpAddr> {
-    // `localhost` is 127.0.0.1 and ::1 on most systems, and whoever allows one of them means the
-    // name to work. The other is left out.
+    // `localhost` is 127.0.0.1 and ::1 on most systems; where only one of them is allowed, it is
+    // used and the other left out.
     let only_loopback = found.iter().all(|at| at.ip().to_canonical().is_loopback());
     let (good, bad): (Vec<_>, Vec<_>) = found.into_iter().partition(|at| permitted(at.ip(), allow));
     match bad.first() {
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_class_that_is_not_public_is_refused_from_its_first_to_its_last_address() {
+    fn every_network_that_is_not_public_is_refused_from_its_first_to_its_last_address() {
         for (first, last) in [
             ("0.0.0.0", "0.255.255.255"),
             ("10.0.0.0", "10.255.255.255"),
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_allow_list_opens_exactly_its_nets() {
+    fn the_allow_list_permits_exactly_its_networks() {
         let allow = nets(&["10.2.0.0/16", "192.168.7.7/32", "fd12::/16"]);
         for text in ["10.2.0.0", "10.2.255.255", "::ffff:10.2.3.4", "192.168.7.7", "fd12::1"] {
             assert!(permitted(ip(text), &allow), "{text}");
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_addresses_are_allowed_by_their_own_name_only() {
+    fn a_metadata_address_is_allowed_only_by_itself() {
         let wide = nets(&["0.0.0.0/0", "::/0", "169.254.169.254/31", "fd00:ec2::254/127"]);
         for text in [
             "169.254.169.254",
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_wraps_another_is_only_as_good_as_that_even_when_allowed() {
+    fn an_address_that_embeds_a_forbidden_one_is_refused_even_when_allowed() {
         for (public, private, metadata) in [
             ("64:ff9b::8.8.8.8", "64:ff9b::10.0.0.1", "64:ff9b::169.254.169.254"),
             ("::8.8.8.8", "::10.0.0.1", "::169.254.169.254"),
@@ -300,14 +299,14 @@ mod tests {
             assert!(permitted(ip(private), &all_and_private), "{private}");
             assert!(!permitted(ip(metadata), &all_and_private), "{metadata}");
         }
-        // They wrap nothing.
+        // They embed nothing.
         for text in ["::", "::1"] {
             assert!(permitted(ip(text), &nets(&["::/127"])), "{text}");
         }
     }
 
     #[test]
-    fn one_bad_address_refuses_the_name() {
+    fn one_forbidden_address_refuses_the_host() {
         let at = |texts: &[&str]| texts.iter().map(|t| SocketAddr::new(ip(t), 80)).collect();
         let good: Vec<_> = at(&["8.8.8.8", "2606:4700::1111"]);
         assert_eq!(vet(good.clone(), &[]), Ok(good));

@@ -1,9 +1,9 @@
-//! From a URL to an open connection: where it leads, what its name resolves to now, whether we may
-//! go there, TCP, TLS, HTTP/1.1.
+//! From a URL to an open connection: parsing, name resolution, the check of addresses, TCP, TLS,
+//! HTTP/1.1.
 //!
-//! The name is resolved once for each call, and the very addresses that were checked are connected
-//! to: an answer of DNS that changes between check and connection changes nothing. Literal
-//! addresses take the same road. No proxy is looked up in the environment.
+//! The name is resolved once per call and the connection goes to the addresses that were checked,
+//! so a DNS answer that changes in between (DNS rebinding) has no effect. Literal addresses are
+//! checked the same way. Proxy settings in the environment are ignored.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -29,27 +29,27 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-use super::{Failure, addresses};
+use super::addresses;
+use super::call::Failure;
 use crate::base::{self, Error};
 
-/// Of several addresses a dead one must leave time for the next, within the call's own limit.
+/// Time to connect to one address: a dead one must leave time for the next within the call's limit.
 const ATTEMPT_SECS: u64 = 3;
 
-/// An answer's status line and headers. Eight times what common servers accept of a request.
+/// Limit of an answer's status line and headers, eight times what common servers accept.
 const HEAD_BYTES: usize = 64 * 1024;
 
-/// So much may come before the answer has a head: itself, what was read of the body along with it,
-/// and answers that only announce another (100 to 199), which a hostile server could send without
-/// end and keep a thread busy with.
+/// Limit of the bytes received before the final answer has a head: the head itself, body bytes read
+/// along with it, and interim answers (100 to 199), which a hostile server could send endlessly.
 const BYTES_BEFORE_HEAD: usize = 8 * HEAD_BYTES;
 
-/// Where a URL leads.
+/// A parsed URL.
 pub struct Target {
     /// Without the brackets of an IPv6 address.
     pub host: String,
     port: u16,
-    /// Some when it is `https`: the name that the certificate must carry.
-    certified: Option<ServerName<'static>>,
+    /// The name that the certificate must carry; none for `http`.
+    server_name: Option<ServerName<'static>>,
     /// The `Host` header.
     pub authority: HeaderValue,
     /// The request target.
@@ -57,11 +57,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads a URL: absolute, `http` or `https` (with `https_only` nothing else), with a host and
-    /// without user information. The message never repeats the URL: some are secrets themselves.
+    /// Parses a URL: absolute, `http` or `https` (with `https_only` only the latter), with a host and
+    /// without user information. The error never repeats the URL, since some URLs are secrets.
     pub fn parse(url: &str, https_only: bool) -> Result<Self, Failure> {
         let uri: Uri = url.parse().map_err(|_| Failure::Url("it is not an absolute URL"))?;
-        let (secure, usual_port) = match uri.scheme() {
+        let (secure, default_port) = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTPS => (true, 443),
             Some(_) if https_only => return Err(Failure::Url("it must begin with https://")),
             Some(scheme) if *scheme == Scheme::HTTP => (false, 80),
@@ -79,39 +79,39 @@ impl Target {
             None if written.is_empty() => return Err(Failure::Url("it names no host")),
             None => written,
         };
-        // A port that is no port would otherwise pass for none at all.
+        // `Uri` gives no port where the text after the colon is not one.
         let port = match &authority.as_str()[written.len()..] {
-            "" | ":" => usual_port,
+            "" | ":" => default_port,
             after => after[1..].parse().map_err(|_| Failure::Url("its port is not a port"))?,
         };
-        let certified = match secure {
-            false => None,
-            true => Some(
-                ServerName::try_from(host.to_string())
-                    .map_err(|_| Failure::Url("its host is not a name that TLS can check"))?,
-            ),
+        let server_name = if secure {
+            let name = ServerName::try_from(host.to_string());
+            Some(name.map_err(|_| Failure::Url("its host is not a name that TLS can check"))?)
+        } else {
+            None
         };
-        let authority = match port == usual_port {
-            true => HeaderValue::try_from(written),
-            false => HeaderValue::try_from(format!("{written}:{port}")),
+        let authority = if port == default_port {
+            HeaderValue::try_from(written)
+        } else {
+            HeaderValue::try_from(format!("{written}:{port}"))
         }
         .map_err(|_| Failure::Url("its host has characters that HTTP does not allow"))?;
         let path = uri.path_and_query().map_or("/".into(), PathAndQuery::to_string);
         let path = path.parse().map_err(|_| Failure::Url("its path is not a path"))?;
 
-        Ok(Target { host: host.to_string(), port, certified, authority, path })
+        Ok(Target { host: host.to_string(), port, server_name, authority, path })
     }
 }
 
-/// A connection for one exchange. Dropping it closes the socket.
-pub struct Line {
+/// A connection for one request. Dropping it closes the socket.
+pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
     has_head: Arc<AtomicBool>,
-    /// Moves the bytes. The set ends it when it is dropped.
+    /// The task that drives the connection; dropping the set aborts it.
     _driver: JoinSet<()>,
 }
 
-impl Line {
+impl Connection {
     /// Sends the request and waits for the head of the answer.
     pub async fn send(
         &mut self,
@@ -123,21 +123,21 @@ impl Line {
     }
 }
 
-/// A stream that fails once [`BYTES_BEFORE_HEAD`] have come and the answer still has no head.
-struct UntilHead<S> {
+/// A stream that fails after [`BYTES_BEFORE_HEAD`] without a head of the final answer.
+struct HeadLimit<S> {
     stream: S,
     read_bytes: usize,
     has_head: Arc<AtomicBool>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for UntilHead<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for HeadLimit<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.read_bytes > BYTES_BEFORE_HEAD && !self.has_head.load(Ordering::Relaxed) {
-            return Poll::Ready(Err(io::Error::other("it goes on without a final answer")));
+            return Poll::Ready(Err(io::Error::other("too many bytes without a final answer")));
         }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
@@ -146,7 +146,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for UntilHead<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for UntilHead<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for HeadLimit<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -162,14 +162,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for UntilHead<S> {
     }
 }
 
-/// Opens a connection to `target`. `slot` is the call's place among those in flight.
+/// Opens a connection to `target`. `slot` is the call's permit of the limit of calls in flight.
 pub async fn open(
     target: &Target,
     lookup: &Lookup,
     allow: &[IpNet],
     tls: &TlsConnector,
     slot: Arc<OwnedSemaphorePermit>,
-) -> Result<Line, Failure> {
+) -> Result<Connection, Failure> {
     let host = || target.host.clone();
     let found = resolve(lookup, &target.host, target.port, slot)
         .await
@@ -179,25 +179,24 @@ pub async fn open(
     let stream = connect(&vetted)
         .await
         .map_err(|error| Failure::Connect { host: host(), reason: error.to_string() })?;
-    let line = match &target.certified {
-        None => speak(stream).await,
+    let connection = match &target.server_name {
+        None => handshake(stream).await,
         Some(name) => {
             let stream = tls
                 .connect(name.clone(), stream)
                 .await
                 .map_err(|error| Failure::Tls { host: host(), reason: error.to_string() })?;
-            speak(stream).await
+            handshake(stream).await
         }
     };
-    line.map_err(|error| Failure::protocol(&target.host, &error))
+    connection.map_err(|error| Failure::protocol(&target.host, &error))
 }
 
-/// What gives the addresses of a host and port. It may block. A value, so that the tests can have
-/// one that changes its mind.
+/// Resolves a host and port to addresses; may block. Tests pass one whose results change.
 pub type Lookup = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
-/// The addresses of a host as the system sees them, `/etc/hosts` included. The system also takes
-/// `127.1` and `0x7f000001` for addresses: whatever it makes of a host is checked afterwards.
+/// Resolves a host as the system does, `/etc/hosts` included. The system also accepts `127.1` and
+/// `0x7f000001` as addresses, so its results are checked, not the text.
 pub fn system_lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     (host, port).to_socket_addrs().map(Vec::from_iter)
 }
@@ -210,8 +209,8 @@ async fn resolve(
 ) -> Result<Vec<SocketAddr>, String> {
     let (lookup, host) = (lookup.clone(), host.to_string());
     let looked_up = tokio::task::spawn_blocking(move || {
-        // A lookup cannot be broken off. Until it ends it counts as a call in flight, even when
-        // the call has given up: a silent DNS server must not eat up the threads.
+        // A lookup cannot be cancelled. It holds its slot until it ends, even after the call timed
+        // out: a silent DNS server must not use up the blocking threads.
         let _slot = slot;
         lookup(&host, port)
     });
@@ -233,27 +232,27 @@ async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
                 return Ok(stream);
             }
             Ok(Err(error)) => last = error,
-            Err(_) => last = io::Error::other(format!("nobody answered for {ATTEMPT_SECS} s")),
+            Err(_) => last = io::Error::other(format!("no answer within {ATTEMPT_SECS} s")),
         }
     }
     Err(last)
 }
 
-async fn speak<S>(stream: S) -> hyper::Result<Line>
+async fn handshake<S>(stream: S) -> hyper::Result<Connection>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let has_head = Arc::new(AtomicBool::new(false));
-    let stream = UntilHead { stream, read_bytes: 0, has_head: has_head.clone() };
+    let stream = HeadLimit { stream, read_bytes: 0, has_head: has_head.clone() };
     let (sender, connection) =
         Builder::new().max_buf_size(HEAD_BYTES).handshake(TokioIo::new(stream)).await?;
     let mut driver = JoinSet::new();
-    // What goes wrong here reaches the sender or the reader of the body too.
+    // Its errors also reach the sender or the reader of the body.
     driver.spawn(async { drop(connection.await) });
-    Ok(Line { sender, has_head, _driver: driver })
+    Ok(Connection { sender, has_head, _driver: driver })
 }
 
-/// TLS 1.2 and 1.3 with the roots that browsers trust, and those of `--ca-file`.
+/// Returns a TLS 1.2 and 1.3 connector that trusts Mozilla's roots and those of `--ca-file`.
 ///
 /// # Errors
 /// `extra_roots_pem` holds no certificate, or one that cannot be read.
@@ -262,7 +261,7 @@ pub fn tls(extra_roots_pem: Option<&[u8]>) -> base::Result<TlsConnector> {
     if let Some(pem) = extra_roots_pem {
         add_roots(&mut roots, pem).map_err(|problem| Error::invalid_at("--ca-file", problem))?;
     }
-    // Named rather than taken from the process, where another library may have put its own.
+    // Explicit, because another library may have set a different process default.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -282,12 +281,12 @@ fn add_roots(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), String> {
             .add(certificate)
             .map_err(|error| format!("holds a certificate (number {n}) that is none: {error}"))?;
     }
-    match roots.len() == before {
-        true => Err("holds no certificate; it must be PEM with at least one block that begins \
+    if roots.len() == before {
+        return Err("holds no certificate; it must be PEM with at least one block that begins \
                      with -----BEGIN CERTIFICATE-----"
-            .into()),
-        false => Ok(()),
+            .into());
     }
+    Ok(())
 }
 
 #[cfg(test)]

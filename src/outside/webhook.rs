@@ -1,4 +1,4 @@
-//! Standard Webhooks: what we post to others, and how they know that it is from us
+//! Standard Webhooks: signed messages to external receivers
 //! (<https://www.standardwebhooks.com>; contract §4, last paragraph).
 //!
 //! Used for channels, wakes, `replyUrl` and provider endpoints. Randomness and the clock are
@@ -15,32 +15,32 @@ use serde_json::{Value, json};
 use super::{AnswerBody, Call, Limits, Method};
 use crate::base::Time;
 
-/// What the text of a signing secret begins with.
+/// Prefix of the text form of a signing secret.
 const PREFIX: &str = "whsec_";
 
-/// Secrets are copied by hand, and some tools leave the padding out.
+/// Padding is optional: secrets are copied by hand, and some tools omit it.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PAD_INDIFFERENT);
 
-/// A receiver has 10 s (contract §4) and need only say that it has taken the message.
+/// A receiver has 10 s (contract §4) and only its status counts.
 const LIMITS: Limits =
     Limits { total: Duration::from_secs(10), answer: AnswerBody::Ignored, https_only: false };
 
-/// What is told, the same at every attempt.
+/// A message, the same at every attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Names the message, so that a receiver knows a repetition. Without full stops, which divide
-    /// what is signed.
+    /// Identifies the message, so that a receiver can drop duplicates. Without full stops, which
+    /// separate the signed parts.
     pub id: String,
     /// `wake`, `deployment`, `exchange.request_decided`, `exchange.message`, or the event's type.
     pub kind: String,
-    /// When it happened.
+    /// When the event happened, not when it is sent.
     pub at: Time,
-    /// What it is about.
+    /// The payload.
     pub data: Value,
 }
 
-/// The call that posts `message` to `url`: `{type, timestamp, data}`, signed with `key` as sent at
-/// `now`. Receivers refuse old signatures, so each attempt is signed anew.
+/// Returns the call that posts `message` to `url` as `{type, timestamp, data}`, signed with `key` at
+/// `now`. Receivers refuse old signatures, so every attempt needs a new one.
 pub fn post(url: &str, key: &[u8], message: &Message, now: Time) -> Call {
     let body = json!({
         "type": message.kind,
@@ -53,7 +53,7 @@ pub fn post(url: &str, key: &[u8], message: &Message, now: Time) -> Call {
     Call { method: Method::Post, url: url.to_string(), headers, body, limits: LIMITS }
 }
 
-/// The three headers of Standard Webhooks: an HMAC-SHA256 over id, seconds since 1970, and body.
+/// Returns the three headers of Standard Webhooks: an HMAC-SHA256 over id, seconds since 1970, and body.
 pub fn signed(key: &[u8], id: &str, timestamp_secs: i64, body: &[u8]) -> [(String, String); 3] {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
     context.update(format!("{id}.{timestamp_secs}.").as_bytes());
@@ -66,12 +66,12 @@ pub fn signed(key: &[u8], id: &str, timestamp_secs: i64, body: &[u8]) -> [(Strin
     ]
 }
 
-/// The text of a new signing secret, from 32 random bytes.
+/// Returns the text form of a new signing secret.
 pub fn secret_text(random: &[u8; 32]) -> String {
     format!("{PREFIX}{}", STANDARD.encode(random))
 }
 
-/// The signing key that a `whsec_…` text stands for; None when it is no such text.
+/// Parses the text form of a signing secret (`whsec_…`) into its key; None if it is invalid.
 pub fn secret_key(text: &str) -> Option<Vec<u8>> {
     let key = LENIENT.decode(text.strip_prefix(PREFIX)?).ok()?;
     (!key.is_empty()).then_some(key)
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused() {
+    fn an_invalid_secret_is_refused() {
         for text in ["", "whsec_", "whsec_%%%%", "WHSEC_AAAA", "AAAA", " whsec_AAAA"] {
             assert_eq!(secret_key(text), None, "{text:?}");
         }

@@ -1,5 +1,5 @@
-//! From a source to a compiled text: imports are replaced by what the promptlets say, everything
-//! else stays as it is written.
+//! Compiles a source: imports are replaced by the texts of promptlets, everything else is kept as
+//! written.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
@@ -11,9 +11,9 @@ use serde::Serialize;
 use crate::base::{ArtifactName, Range, Version};
 
 use super::MAX_TEXT_BYTES;
-use super::parse::{What, pieces};
+use super::parse::{TokenKind, tokens};
 
-/// Problems told of one text. Who has mended these will see the others.
+/// Problems reported of one text; the others are seen once these are fixed.
 pub const MAX_PROBLEMS: usize = 100;
 /// Different imports, and different variables, of one text: each becomes a row in the transaction
 /// that publishes it.
@@ -34,13 +34,13 @@ pub struct Problem {
 }
 
 impl fmt::Display for Problem {
-    /// As an issue tells it (contract §3): "… (line 1, column 2)".
+    /// The form used in issues of errors (contract §3): "… (line 1, column 2)".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (line {}, column {})", self.message, self.line, self.column)
     }
 }
 
-/// What an import leads to: a promptlet's version as it was published.
+/// The published version of a promptlet that an import resolves to.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The version.
@@ -62,71 +62,74 @@ pub struct Import {
     pub version: Version,
 }
 
-/// What compiling gives. With problems the text is for looking at only: what was wrong stands in it
-/// as written, and what made it too long is left out.
+/// The result of compiling. If there are problems the text is only a preview: invalid parts are kept
+/// as written, and parts beyond the size limit are missing.
 #[derive(Clone, Debug, Default)]
 pub struct Compilation {
-    /// The compiled text, at most 1 MiB. Compiled again it stays the same.
+    /// The compiled text, at most 1 MiB. Compiling it again does not change it.
     pub text: String,
     /// Its variables in order of first appearance, those of imports included.
     pub variables: Vec<String>,
     /// Each different pair of name and range, in order of first appearance.
     pub imports: Vec<Import>,
-    /// The first 100 problems, in order of their places.
+    /// The first 100 problems, in order of position.
     pub problems: Vec<Problem>,
 }
 
-/// Compiles a source (contract §3). `find` is asked once for each different pair of name and range;
-/// `Ok(Err(message))` of it is a problem at each place of that import, `Err` ends the compiling.
+/// Compiles a source (contract §3). `resolve` is called once for each different pair of name and
+/// range; its `Ok(Err(message))` is a problem at every position of that import.
+///
+/// # Errors
+/// The first `Err` of `resolve`, which ends the compilation.
 pub fn compile<E>(
     source: &str,
-    mut find: impl FnMut(&ArtifactName, &Range) -> Result<Result<Imported, String>, E>,
+    mut resolve: impl FnMut(&ArtifactName, &Range) -> Result<Result<Imported, String>, E>,
 ) -> Result<Compilation, E> {
-    let mut work = Work::default();
-    let mut asked: BTreeMap<(ArtifactName, &str), Result<Imported, String>> = BTreeMap::new();
-    let mut place = Place { line: 1, column: 1 };
-    for piece in pieces(source) {
-        match piece.what {
-            What::Literal | What::Escape => work.push(piece.text, place),
-            What::Variable(name) => {
-                work.mention(name, place);
-                work.push(piece.text, place);
+    let mut compiler = Compiler::default();
+    let mut resolved: BTreeMap<(ArtifactName, &str), Result<Imported, String>> = BTreeMap::new();
+    let mut position = Position { line: 1, column: 1 };
+    for token in tokens(source) {
+        match token.kind {
+            TokenKind::Literal | TokenKind::Escape => compiler.append(token.text, position),
+            TokenKind::Variable(name) => {
+                compiler.add_variable(name, position);
+                compiler.append(token.text, position);
             }
-            What::Wrong(message) => {
-                work.tell(message, place);
-                work.push(piece.text, place);
+            TokenKind::Invalid(message) => {
+                compiler.report(message, position);
+                compiler.append(token.text, position);
             }
-            What::Import { name, range, written } => {
-                let has_room = asked.len() < MAX_IMPORTS;
-                let answer = match asked.entry((name, written)) {
-                    Entry::Occupied(known) => Some(known.into_mut()),
-                    Entry::Vacant(unknown) if has_room => {
-                        let mut answer = find(&unknown.key().0, &range)?;
-                        if let Ok(imported) = &mut answer {
-                            work.note(&unknown.key().0, written, imported, place);
+            TokenKind::Import { name, range, written } => {
+                let is_full = resolved.len() == MAX_IMPORTS;
+                let import = match resolved.entry((name, written)) {
+                    Entry::Occupied(entry) => Some(entry.into_mut()),
+                    Entry::Vacant(_) if is_full => None,
+                    Entry::Vacant(entry) => {
+                        let mut import = resolve(&entry.key().0, &range)?;
+                        if let Ok(imported) = &mut import {
+                            compiler.add_import(&entry.key().0, written, imported, position);
                         }
-                        Some(unknown.insert(answer))
+                        Some(entry.insert(import))
                     }
-                    Entry::Vacant(_) => None,
                 };
-                match answer {
-                    Some(Ok(imported)) => work.bring_in(&imported.text, place),
+                match import {
+                    Some(Ok(imported)) => compiler.append_import(&imported.text, position),
                     Some(Err(message)) => {
-                        work.tell(message.clone(), place);
-                        work.push(piece.text, place);
+                        compiler.report(message.clone(), position);
+                        compiler.append(token.text, position);
                     }
                     None => {
-                        work.tell_once(TOO_MANY_IMPORTS, place);
-                        work.push(piece.text, place);
+                        compiler.report_once(TOO_MANY_IMPORTS, position);
+                        compiler.append(token.text, position);
                     }
                 }
             }
         }
-        place = place.after(piece.text);
+        position = position.after(token.text);
     }
-    let mut done = work.done;
-    done.problems.sort_by_key(|problem| (problem.line, problem.column));
-    Ok(done)
+    let mut compilation = compiler.output;
+    compilation.problems.sort_by_key(|problem| (problem.line, problem.column));
+    Ok(compilation)
 }
 
 const TOO_MANY_IMPORTS: &str = "a text has at most 1,000 different imports";
@@ -134,67 +137,67 @@ const TOO_MANY_VARIABLES: &str =
     "a text has at most 1,000 different variables, those of its imports included";
 const TOO_LONG: &str = "the compiled text has at most 1 MiB; here it becomes longer";
 
-/// Where a piece begins in the source.
+/// The position of a token in the source.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     line: u32,
     column: u32,
 }
 
-impl Place {
-    /// The place behind `text`.
-    fn after(self, text: &str) -> Place {
-        text.chars().fold(self, |place, c| match c {
-            '\n' => Place { line: place.line.saturating_add(1), column: 1 },
-            _ => Place { column: place.column.saturating_add(1), ..place },
+impl Position {
+    /// The position behind `text`.
+    fn after(self, text: &str) -> Position {
+        text.chars().fold(self, |position, c| match c {
+            '\n' => Position { line: position.line.saturating_add(1), column: 1 },
+            _ => Position { column: position.column.saturating_add(1), ..position },
         })
     }
 }
 
-/// A compilation as it grows.
+/// The state of a compilation.
 #[derive(Default)]
-struct Work {
-    done: Compilation,
-    known: HashSet<String>,
-    /// The import whose text ends what is compiled so far, where that end could join with what
-    /// follows into something that nobody wrote: the end, and the place of the import.
-    loose_end: Option<(LooseEnd, Place)>,
+struct Compiler {
+    output: Compilation,
+    known_variables: HashSet<String>,
+    /// Set while the output ends with an import whose last character could join with what follows
+    /// into something that nobody wrote; with the position of the import.
+    open_end: Option<(OpenEnd, Position)>,
     is_too_long: bool,
 }
 
-/// A literal character that means something else before braces. A source itself has none before an
-/// import: `\{{ import "a" }}` is no import, and `{{{` is a problem.
+/// A literal character that has another meaning before braces. Only imports can end with one: in a
+/// source `\{{ import "a" }}` is no import, and `{{{` is a problem.
 #[derive(Clone, Copy)]
-enum LooseEnd {
+enum OpenEnd {
     Brace,
     Backslash,
 }
 
-impl LooseEnd {
-    /// How a compiled text ends. The brace that ends `\{{` is not loose.
-    fn of(text: &str) -> Option<LooseEnd> {
-        let last = pieces(text).last().filter(|piece| piece.what == What::Literal)?;
+impl OpenEnd {
+    /// The open end of a compiled text. The last brace of an escape (`\{{`) is none.
+    fn of(text: &str) -> Option<OpenEnd> {
+        let last = tokens(text).last().filter(|token| token.kind == TokenKind::Literal)?;
         match last.text.chars().next_back()? {
-            '{' => Some(LooseEnd::Brace),
-            '\\' => Some(LooseEnd::Backslash),
+            '{' => Some(OpenEnd::Brace),
+            '\\' => Some(OpenEnd::Backslash),
             _ => None,
         }
     }
 
     fn joins(self, text: &str) -> bool {
         text.starts_with(match self {
-            LooseEnd::Brace => "{",
-            LooseEnd::Backslash => "{{",
+            OpenEnd::Brace => "{",
+            OpenEnd::Backslash => "{{",
         })
     }
 
     fn message(self) -> &'static str {
         match self {
-            LooseEnd::Brace => {
+            OpenEnd::Brace => {
                 "the imported text ends in \"{\" and would join with the \"{\" that follows it; \
                  put something between them"
             }
-            LooseEnd::Backslash => {
+            OpenEnd::Backslash => {
                 "the imported text ends in \"\\\" and would join with the \"{{\" that follows it; \
                  put something between them"
             }
@@ -202,69 +205,76 @@ impl LooseEnd {
     }
 }
 
-impl Work {
-    fn tell(&mut self, message: impl Into<String>, place: Place) {
-        if self.done.problems.len() < MAX_PROBLEMS {
-            let Place { line, column } = place;
-            self.done.problems.push(Problem { message: message.into(), line, column });
+impl Compiler {
+    fn report(&mut self, message: impl Into<String>, position: Position) {
+        if self.output.problems.len() < MAX_PROBLEMS {
+            let Position { line, column } = position;
+            self.output.problems.push(Problem { message: message.into(), line, column });
         }
     }
 
-    /// For what is true of the whole text, and told at the first place where it is.
-    fn tell_once(&mut self, message: &str, place: Place) {
-        if !self.done.problems.iter().any(|problem| problem.message == message) {
-            self.tell(message, place);
+    /// Reports a problem of the whole text, at the first position where it occurs.
+    fn report_once(&mut self, message: &str, position: Position) {
+        if !self.output.problems.iter().any(|problem| problem.message == message) {
+            self.report(message, position);
         }
     }
 
-    fn mention(&mut self, variable: &str, place: Place) {
-        if self.known.contains(variable) {
+    fn add_variable(&mut self, variable: &str, position: Position) {
+        if self.known_variables.contains(variable) {
             return;
         }
-        if self.known.len() == MAX_VARIABLES {
-            return self.tell_once(TOO_MANY_VARIABLES, place);
+        if self.known_variables.len() == MAX_VARIABLES {
+            return self.report_once(TOO_MANY_VARIABLES, position);
         }
-        self.known.insert(variable.to_owned());
-        self.done.variables.push(variable.to_owned());
+        self.known_variables.insert(variable.to_owned());
+        self.output.variables.push(variable.to_owned());
     }
 
-    /// Notes an import that was not there before.
-    fn note(&mut self, name: &ArtifactName, range: &str, imported: &mut Imported, place: Place) {
-        self.done.imports.push(Import {
+    /// Adds an import, with its variables, that did not occur before.
+    fn add_import(
+        &mut self,
+        name: &ArtifactName,
+        range: &str,
+        imported: &mut Imported,
+        position: Position,
+    ) {
+        self.output.imports.push(Import {
             name: name.clone(),
             range: range.to_owned(),
             version: imported.version.clone(),
         });
         for variable in &imported.variables {
-            self.mention(variable, place);
+            self.add_variable(variable, position);
         }
         if self.is_too_long {
-            imported.text = String::new(); // Nobody will see it: 1,000 such texts would be a lot.
+            imported.text = String::new(); // Not part of the output: 1,000 such texts take memory.
         }
     }
 
-    /// Adds an import's text.
-    fn bring_in(&mut self, text: &str, place: Place) {
-        self.push(text, place);
+    /// Appends the text of an import.
+    fn append_import(&mut self, text: &str, position: Position) {
+        self.append(text, position);
         if self.is_too_long {
             return;
         }
-        if let Some(end) = LooseEnd::of(text) {
-            self.loose_end = Some((end, place));
+        if let Some(end) = OpenEnd::of(text) {
+            self.open_end = Some((end, position));
         }
     }
 
-    fn push(&mut self, text: &str, place: Place) {
+    fn append(&mut self, text: &str, position: Position) {
         if text.is_empty() {
-            return; // An empty import leaves a loose end before it loose.
+            return; // An empty import leaves an open end open.
         }
-        if let Some((end, import)) = self.loose_end.take().filter(|(end, _)| end.joins(text)) {
-            self.tell(end.message(), import);
+        if let Some((end, import)) = self.open_end.take().filter(|(end, _)| end.joins(text)) {
+            self.report(end.message(), import);
         }
-        self.is_too_long |= self.done.text.len() + text.len() > MAX_TEXT_BYTES;
-        match self.is_too_long {
-            true => self.tell_once(TOO_LONG, place),
-            false => self.done.text.push_str(text),
+        self.is_too_long |= self.output.text.len() + text.len() > MAX_TEXT_BYTES;
+        if self.is_too_long {
+            self.report_once(TOO_LONG, position);
+        } else {
+            self.output.text.push_str(text);
         }
     }
 }
@@ -276,7 +286,7 @@ mod tests {
     use super::*;
 
     /// Compiles with these promptlets, each of version 1.0.0 with the variable `v`; without a range
-    /// 2.0.0 is found.
+    /// the version is 2.0.0.
     fn compiled(source: &str, promptlets: &[(&str, &str)]) -> Compilation {
         let find = |name: &ArtifactName, range: &Range| -> Result<_, Infallible> {
             let Some((_, text)) = promptlets.iter().find(|(one, _)| *one == name.as_str()) else {
@@ -290,13 +300,13 @@ mod tests {
         done
     }
 
-    /// The places of problems and how they begin.
+    /// The problems as text.
     fn problems(source: &str, promptlets: &[(&str, &str)]) -> Vec<String> {
         compiled(source, promptlets).problems.iter().map(Problem::to_string).collect()
     }
 
     #[test]
-    fn variables_and_escapes_stay_as_written_and_imports_are_replaced() {
+    fn variables_and_escapes_are_kept_and_imports_are_replaced() {
         let done = compiled(
             "\\{{x}} {{ b }}{{ import \"p@1\" }}{{a}}{{b}}{{ import \"p@1\" }}",
             &[("p", "<{{ v }}\\{{>")],
@@ -307,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_of_name_and_range_is_asked_for_once() {
+    fn each_pair_of_name_and_range_is_resolved_once() {
         let source = "{{ import \"p@1\" }}{{ import \"p\" }}{{ import \"p@ 1\" }}{{ import \"p@*\" }}\
                       {{ import \"q\" }}{{ import \"q\" }}";
         let mut asked = Vec::new();
@@ -332,28 +342,28 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told_with_line_and_column_in_characters() {
-        let told = problems("ä🚢{{1}}\n{{a}}\r\n {{ import \"no\" }}\n{{", &[]);
-        let ends: Vec<_> = told.iter().filter_map(|one| one.split_once(" (")).collect();
+    fn all_problems_are_reported_with_line_and_column_in_characters() {
+        let reported = problems("ä🚢{{1}}\n{{a}}\r\n {{ import \"no\" }}\n{{", &[]);
+        let ends: Vec<_> = reported.iter().filter_map(|one| one.split_once(" (")).collect();
         assert!(ends[0].0.starts_with("\"{{\" begins neither") && ends[0].1 == "line 1, column 3)");
         assert_eq!(ends[1], ("there is no such promptlet", "line 3, column 2)"));
         assert_eq!(ends[2].1, "line 4, column 1)");
-        assert_eq!(told.len(), 3);
+        assert_eq!(reported.len(), 3);
         assert_eq!(problems(&"{{ ".repeat(1_000), &[]).len(), MAX_PROBLEMS);
     }
 
     #[test]
-    fn a_missing_promptlet_is_told_at_each_place() {
+    fn a_missing_promptlet_is_reported_at_each_position() {
         assert_eq!(problems("{{ import \"no\" }}{{ import \"no\" }}", &[]).len(), 2);
     }
 
     #[test]
-    fn what_ends_the_looking_ends_the_compiling() {
+    fn an_error_of_resolve_ends_the_compilation() {
         assert_eq!(compile("{{ import \"p\" }}", |_, _| Err(7)).unwrap_err(), 7);
     }
 
     #[test]
-    fn no_text_around_an_import_joins_with_it() {
+    fn an_import_that_would_join_with_its_neighbour_is_a_problem() {
         let promptlets = [
             ("brace", "a{"),
             ("slash", "a\\"),
@@ -365,11 +375,10 @@ mod tests {
             ("plain", "b"),
         ];
         let of = |names: &str| {
-            let source =
-                names.split(' ').map(|name| match promptlets.iter().any(|p| p.0 == name) {
-                    true => format!("{{{{ import \"{name}\" }}}}"),
-                    false => name.to_owned(),
-                });
+            let source = names.split(' ').map(|name| {
+                let is_promptlet = promptlets.iter().any(|p| p.0 == name);
+                if is_promptlet { format!("{{{{ import \"{name}\" }}}}") } else { name.into() }
+            });
             problems(&source.collect::<String>(), &promptlets)
         };
         for joined in [
@@ -385,9 +394,9 @@ mod tests {
             "twice open",
             "brace empty empty {",
         ] {
-            let told = of(joined);
-            assert_eq!(told.len(), 1, "{joined}: {told:?}");
-            assert!(told[0].ends_with("(line 1, column 1)"), "{joined}: {told:?}");
+            let reported = of(joined);
+            assert_eq!(reported.len(), 1, "{joined}: {reported:?}");
+            assert!(reported[0].ends_with("(line 1, column 1)"), "{joined}: {reported:?}");
         }
         assert!(of("plain brace open")[0].ends_with("(line 1, column 21)"));
         for apart in [
@@ -414,18 +423,18 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_so_many_imports_and_variables() {
+    fn imports_and_variables_are_bounded() {
         let source = |of: &dyn Fn(usize) -> String, count| (0..count).map(of).collect::<String>();
         let variables = |count| source(&|number| format!("{{{{a{number}}}}}"), count);
         let imports = |count| source(&|number| format!("{{{{ import \"p@{number}\" }}}}"), count);
         assert_eq!(compiled(&variables(1_000), &[]).variables.len(), MAX_VARIABLES);
-        let told = problems(&(variables(1_002) + "{{a1}}"), &[]);
-        assert!(told.len() == 1 && told[0].contains("variables"), "{told:?}");
-        let told = problems(&(variables(1_000) + "\n{{ import \"p\" }}"), &[("p", "{{v}}")]);
-        assert!(told.len() == 1 && told[0].ends_with("(line 2, column 1)"), "{told:?}");
+        let reported = problems(&(variables(1_002) + "{{a1}}"), &[]);
+        assert!(reported.len() == 1 && reported[0].contains("variables"), "{reported:?}");
+        let reported = problems(&(variables(1_000) + "\n{{ import \"p\" }}"), &[("p", "{{v}}")]);
+        assert!(reported.len() == 1 && reported[0].ends_with("(line 2, column 1)"), "{reported:?}");
         assert_eq!(compiled(&imports(1_000), &[("p", "")]).imports.len(), MAX_IMPORTS);
-        let told = problems(&imports(1_002), &[("p", "")]);
-        assert!(told.len() == 1 && told[0].contains("imports"), "{told:?}");
+        let reported = problems(&imports(1_002), &[("p", "")]);
+        assert!(reported.len() == 1 && reported[0].contains("imports"), "{reported:?}");
         assert_eq!(problems(&"{{ import \"p\" }}".repeat(2_000), &[("p", "")]).len(), 0);
     }
 
@@ -436,9 +445,12 @@ mod tests {
         let four = "{{ import \"p\" }}".repeat(4);
         assert_eq!(compiled(&four, &promptlets).text.len(), MAX_TEXT_BYTES);
         let done = compiled(&format!("{four}\n.{{{{ import \"q\" }}}}{{{{a b}}}}"), &promptlets);
-        let told: Vec<String> = done.problems.iter().map(Problem::to_string).collect();
+        let reported: Vec<String> = done.problems.iter().map(Problem::to_string).collect();
         assert!(done.text.len() <= MAX_TEXT_BYTES);
-        assert!(told[0].contains("1 MiB") && told[0].ends_with("(line 1, column 65)"), "{told:?}");
-        assert!(told.len() == 2 && told[1].contains("begins neither"), "{told:?}");
+        assert!(
+            reported[0].contains("1 MiB") && reported[0].ends_with("(line 1, column 65)"),
+            "{reported:?}"
+        );
+        assert!(reported.len() == 2 && reported[1].contains("begins neither"), "{reported:?}");
     }
 }

@@ -1,10 +1,10 @@
 //! The template language (contract §3): variables `{{NAME}}`, imports of promptlets
-//! `{{ import "name@range" }}`, and `\{{` for the two characters themselves. It refuses any other
-//! `{{`, and tells line and column.
+//! `{{ import "name@range" }}`, and `\{{` for a literal `{{`. Any other `{{` is a problem with line
+//! and column.
 //!
-//! Compiling puts the promptlets' texts in, rendering puts the values in. Neither expands what it
-//! put in, each is one pass in linear time, and no text makes them panic. Where promptlets and
-//! values come from, whoever calls says. Beside it, the `${NAME}` of tools' configurations.
+//! Compiling inserts the texts of promptlets, rendering inserts values. Neither expands what it
+//! inserted, each is one pass in linear time, and neither panics on any text. The caller provides
+//! promptlets and values. Also here: the `${NAME}` of tool configurations.
 
 mod compile;
 mod parse;
@@ -21,6 +21,6 @@ pub use compile::{
 pub use placeholders::placeholders;
 pub use render::{Rendering, render};
 
-/// A text that was compiled or rendered has at most this many bytes: three times the longest source
-/// (307,200), and a record that keeps it beside its source and metadata stays below 2 MiB.
+/// Limit of a compiled or rendered text in bytes: three times the longest source (307,200), and a
+/// record with it, its source and metadata stays below 2 MiB.
 pub const MAX_TEXT_BYTES: usize = 1024 * 1024;

@@ -1,94 +1,97 @@
-//! From a text to its pieces: one pass, which loses nothing, so that the pieces in a row are the
-//! text. It goes on after a problem, to tell the others too.
+//! The lexer: splits a text into tokens in one pass. The tokens in a row are the text. It continues
+//! after an invalid token, so that all problems are found.
 
 use crate::base::{ArtifactName, Range};
 
 use super::scanner::Scanner;
 
-/// What `{{` is for, wherever it begins nothing.
-const NOTHING: &str = "\"{{\" begins neither a variable such as {{NAME}} nor an import such as \
+const INVALID: &str = "\"{{\" begins neither a variable such as {{NAME}} nor an import such as \
                        {{ import \"name@^1.0\" }}; where it means itself, write \"\\{{\"";
 const UNFINISHED: &str = "an import is written {{ import \"name\" }} or {{ import \"name@^1.0\" }}";
 const LONG_NAME: &str = "the name of a variable has at most 128 characters";
 const NO_RANGE: &str = "what follows \"@\" in an import must be a version such as 1.2.0, or a range \
                         such as 1, 1.2, ^1.2, ~1.2, >=1.2 or *";
 
-/// As all names of variables (contract §1, "Text").
+/// The limit of all names of variables (contract §1, "Text").
 const MAX_NAME_LEN: usize = 128;
 
-/// A stretch of a text.
+/// A token of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Piece<'a> {
-    /// Where it begins, in bytes.
-    pub at: usize,
-    /// As it is written.
+pub struct Token<'a> {
+    /// Offset in bytes.
+    pub offset: usize,
+    /// As written.
     pub text: &'a str,
-    pub what: What<'a>,
+    pub kind: TokenKind<'a>,
 }
 
-/// What a piece is.
+/// The kind of a token.
 #[derive(Debug, PartialEq, Eq)]
-pub enum What<'a> {
-    /// Text that stands for itself.
+pub enum TokenKind<'a> {
+    /// Plain text.
     Literal,
     /// `\{{`.
     Escape,
     /// `{{NAME}}`, with the name.
     Variable(&'a str),
-    /// `{{ import "name@range" }}`; `written` is the range, `*` where there is none.
+    /// `{{ import "name@range" }}`; `written` is the range as written, `*` if there is none.
     Import { name: ArtifactName, range: Range, written: &'a str },
-    /// Something that begins with `{{`, and what is wrong with it.
-    Wrong(String),
+    /// Anything else that begins with `{{`, with what is wrong.
+    Invalid(String),
 }
 
-/// The pieces of a text, none of them empty.
-pub fn pieces(text: &str) -> Pieces<'_> {
-    Pieces(Scanner::new(text))
+/// Returns the tokens of a text, none of them empty.
+pub fn tokens(text: &str) -> Tokens<'_> {
+    Tokens(Scanner::new(text))
 }
 
 /// See [`pieces`].
-pub struct Pieces<'a>(pub(super) Scanner<'a>);
+pub struct Tokens<'a>(pub(super) Scanner<'a>);
 
-impl<'a> Iterator for Pieces<'a> {
-    type Item = Piece<'a>;
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
 
-    fn next(&mut self) -> Option<Piece<'a>> {
+    fn next(&mut self) -> Option<Token<'a>> {
         let scanner = &mut self.0;
-        let at = scanner.at();
-        let what = if scanner.eat("{{") {
-            inside_braces(scanner).unwrap_or_else(What::Wrong)
+        let offset = scanner.offset();
+        let kind = if scanner.eat("{{") {
+            inside_braces(scanner).unwrap_or_else(TokenKind::Invalid)
         } else if scanner.eat("\\{{") {
-            What::Escape
+            TokenKind::Escape
         } else if !scanner.eat_until("{{", "\\").is_empty() {
-            What::Literal
+            TokenKind::Literal
         } else {
             return None;
         };
-        Some(Piece { at, text: scanner.since(at), what })
+        Some(Token { offset, text: scanner.since(offset), kind })
     }
 }
 
-/// What stands after `{{`. It never reads past another `{{`, which may begin something good.
-fn inside_braces<'a>(scanner: &mut Scanner<'a>) -> Result<What<'a>, String> {
-    scanner.eat_while(is_blank);
-    let word = scanner.eat_while(in_name);
-    scanner.eat_while(is_blank);
+/// Parses what follows `{{`. It never reads past another `{{`, which may begin a valid token.
+fn inside_braces<'a>(scanner: &mut Scanner<'a>) -> Result<TokenKind<'a>, String> {
+    scanner.eat_while(is_whitespace);
+    let word = scanner.eat_while(is_name_char);
+    scanner.eat_while(is_whitespace);
     if word == "import" && scanner.eat("\"") {
         return import(scanner);
     }
-    match scanner.eat("}}") {
-        true if is_name(word) => Ok(What::Variable(word)),
-        true if word.len() > MAX_NAME_LEN => Err(LONG_NAME.into()),
-        false if word == "import" => Err(UNFINISHED.into()),
-        _ => Err(NOTHING.into()),
+    let is_closed = scanner.eat("}}");
+    if is_closed && is_name(word) {
+        Ok(TokenKind::Variable(word))
+    } else if is_closed && word.len() > MAX_NAME_LEN {
+        Err(LONG_NAME.into())
+    } else if !is_closed && word == "import" {
+        Err(UNFINISHED.into())
+    } else {
+        Err(INVALID.into())
     }
 }
 
-/// What stands after `{{ import "`.
-fn import<'a>(scanner: &mut Scanner<'a>) -> Result<What<'a>, String> {
+/// Parses what follows `{{ import "`.
+fn import<'a>(scanner: &mut Scanner<'a>) -> Result<TokenKind<'a>, String> {
     let quoted = scanner.eat_while(|c| !matches!(c, '"' | '{' | '}' | '\n'));
     let is_closed = scanner.eat("\"");
-    scanner.eat_while(is_blank);
+    scanner.eat_while(is_whitespace);
     if !is_closed || !scanner.eat("}}") {
         return Err(UNFINISHED.into());
     }
@@ -97,20 +100,20 @@ fn import<'a>(scanner: &mut Scanner<'a>) -> Result<What<'a>, String> {
         .map_err(|phrase| format!("the name of an imported promptlet {phrase}"))?;
     let written = written.trim_matches(' ');
     let range = Range::parse(written).ok_or(NO_RANGE)?;
-    Ok(What::Import { name, range, written })
+    Ok(TokenKind::Import { name, range, written })
 }
 
-/// What names of variables are made of.
-pub fn in_name(c: char) -> bool {
+/// Whether a character may be part of a variable name.
+pub fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Whether a word of such characters is the name of a variable.
+/// Whether a word of name characters is a variable name.
 pub fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| !c.is_ascii_digit()) && word.len() <= MAX_NAME_LEN
 }
 
-fn is_blank(c: char) -> bool {
+fn is_whitespace(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
@@ -118,13 +121,13 @@ fn is_blank(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Vec<What<'_>> {
-        pieces(text).map(|piece| piece.what).collect()
+    fn of(text: &str) -> Vec<TokenKind<'_>> {
+        tokens(text).map(|token| token.kind).collect()
     }
 
-    fn imported<'a>(name: &str, written: &'a str) -> What<'a> {
+    fn imported<'a>(name: &str, written: &'a str) -> TokenKind<'a> {
         let name = ArtifactName::parse(name).unwrap();
-        What::Import { name, range: Range::parse(written).unwrap(), written }
+        TokenKind::Import { name, range: Range::parse(written).unwrap(), written }
     }
 
     #[test]
@@ -139,12 +142,12 @@ mod tests {
             ("{{ imports }}", "imports"),
             (&format!("{{{{{long}}}}}"), &long),
         ] {
-            assert_eq!(of(text), [What::Variable(name)], "{text}");
+            assert_eq!(of(text), [TokenKind::Variable(name)], "{text}");
         }
     }
 
     #[test]
-    fn imports_have_a_name_and_perhaps_a_range() {
+    fn imports_have_a_name_and_optionally_a_range() {
         for (text, name, written) in [
             (r#"{{ import "tone-of-voice@^1.0" }}"#, "tone-of-voice", "^1.0"),
             (r#"{{import"a"}}"#, "a", "*"),
@@ -159,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn what_braces_do_not_open_stands_for_itself() {
-        use What::{Escape, Literal, Variable};
+    fn text_without_double_braces_is_literal() {
+        use TokenKind::{Escape, Literal, Variable};
         for text in
             ["a", "{", "}", "{a}", "}}", "{ {a}}", "\\", "\\{a", "import \"a\"", "{\\{", "é"]
         {
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_braces_are_a_problem() {
+    fn any_other_double_braces_are_invalid() {
         let long = format!("{{{{{}}}}}", "a".repeat(129));
         for (text, phrase) in [
             ("{{", "begins neither"),
@@ -210,18 +213,19 @@ mod tests {
             ("{{ import \"a@>=1, <2\" }}", "or a range"),
             ("{{ import \"a@1@2\" }}", "or a range"),
         ] {
-            let What::Wrong(message) = of(text).remove(0) else { panic!("{text}") };
+            let TokenKind::Invalid(message) = of(text).remove(0) else { panic!("{text}") };
             assert!(message.contains(phrase), "{text}: {message}");
         }
     }
 
     #[test]
-    fn reading_goes_on_after_a_problem() {
-        let good = |text| of(text).into_iter().filter(|what| matches!(what, What::Variable(_)));
+    fn lexing_continues_after_an_invalid_token() {
+        let variables =
+            |text| of(text).into_iter().filter(|kind| matches!(kind, TokenKind::Variable(_)));
         for text in ["{{ {{a}}", "{{{{a}}", "{{b {{a}}", "{{ import \"{{a}}\" }}", "{{1}} {{a}}"] {
-            assert!(good(text).eq([What::Variable("a")]), "{text}");
+            assert!(variables(text).eq([TokenKind::Variable("a")]), "{text}");
         }
-        assert_eq!(of("{{ \\{{").last(), Some(&What::Escape));
+        assert_eq!(of("{{ \\{{").last(), Some(&TokenKind::Escape));
         assert_eq!(of("{{{{{{").len(), 3);
     }
 }

@@ -1,23 +1,23 @@
-//! `${NAME}` in a tool's configuration: a secret or variable of the environment, filled when the
-//! tool is deployed (contract §3). What is not of this form stands for itself.
+//! `${NAME}` in a tool's configuration: a secret or variable of the environment, substituted when
+//! the tool is deployed (contract §3). Anything else is plain text.
 
-use super::parse::{in_name, is_name};
+use super::parse::{is_name, is_name_char};
 use super::scanner::Scanner;
 
-/// The names that a text mentions, in order, as often as it does.
+/// Returns the names in a text, in order, with repetitions.
 pub fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     let mut scanner = Scanner::new(text);
     std::iter::from_fn(move || next(&mut scanner))
 }
 
-/// The next name; afterwards the scanner stands behind its `}`.
+/// Returns the next name and moves the scanner past its `}`.
 pub(super) fn next<'a>(scanner: &mut Scanner<'a>) -> Option<&'a str> {
     loop {
         scanner.eat_until("${", "");
         if !scanner.eat("${") {
             return None;
         }
-        let name = scanner.eat_while(in_name);
+        let name = scanner.eat_while(is_name_char);
         if scanner.eat("}") && is_name(name) {
             return Some(name);
         }

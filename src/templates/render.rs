@@ -1,41 +1,42 @@
-//! Filling a compiled text with values.
+//! Renders a compiled text: variables are replaced by their values.
 
 use std::collections::HashSet;
 
 use super::MAX_TEXT_BYTES;
-use super::parse::{What, pieces};
+use super::parse::{TokenKind, tokens};
 
-/// A filled text.
+/// The result of rendering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendering {
-    /// The text. What had no value stands in it as it was written.
+    /// The text. Variables without a value are kept as written.
     pub text: String,
     /// The variables without a value, each once, in order of first appearance.
     pub missing: Vec<String>,
 }
 
-/// Fills a compiled text (contract §3). Values are put in as they are and never expanded again;
-/// `\{{` becomes `{{`. What a compiled text cannot hold stays as it is written.
+/// Renders a compiled text (contract §3). Values are inserted verbatim and never expanded again;
+/// `\{{` becomes `{{`. Tokens that no compiled text contains are kept as written.
 ///
-/// Few variables can stand in a text many times, so the values bound nothing: the error is a phrase
-/// that follows what gave them ("must not fill the text to more than 1 MiB").
+/// # Errors
+/// If the result is longer than 1 MiB: a short text can repeat a variable many times. The error is a
+/// phrase to follow the name of the field with the values ("must not fill …").
 pub fn render(compiled: &str, value: impl Fn(&str) -> Option<String>) -> Result<Rendering, String> {
     let mut text = String::with_capacity(compiled.len());
     let mut missing = Vec::new();
     let mut known = HashSet::new();
-    for piece in pieces(compiled) {
-        let filled = match piece.what {
-            What::Variable(name) => {
+    for token in tokens(compiled) {
+        let filled = match token.kind {
+            TokenKind::Variable(name) => {
                 let value = value(name);
                 if value.is_none() && known.insert(name) {
                     missing.push(name.to_owned());
                 }
                 value
             }
-            What::Escape => Some("{{".into()),
-            What::Literal | What::Import { .. } | What::Wrong(_) => None,
+            TokenKind::Escape => Some("{{".into()),
+            TokenKind::Literal | TokenKind::Import { .. } | TokenKind::Invalid(_) => None,
         };
-        let filled = filled.as_deref().unwrap_or(piece.text);
+        let filled = filled.as_deref().unwrap_or(token.text);
         if text.len() + filled.len() > MAX_TEXT_BYTES {
             return Err("must not fill the text to more than 1 MiB".into());
         }
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_put_in_as_they_are_and_never_expanded_again() {
+    fn values_are_inserted_verbatim_and_never_expanded() {
         for (compiled, text) in [
             ("", ""),
             ("{{a}}{{ a }} {{b}}", "11 {{a}} \\{{ $1"),
@@ -75,21 +76,21 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_stays_as_written_and_is_listed_once() {
+    fn a_variable_without_a_value_is_kept_and_listed_once() {
         let (text, missing) = filled("{{ y }}{{a}}{{x}}{{y}}");
         assert_eq!(text, "{{ y }}1{{x}}{{y}}");
         assert_eq!(missing, ["y", "x"]);
     }
 
     #[test]
-    fn what_no_compiled_text_holds_is_left_alone() {
+    fn tokens_that_no_compiled_text_contains_are_kept() {
         for text in ["{{", "{{ import \"a\" }}", "{{1}}", "a\\", "{{ import \"", "{{{"] {
             assert_eq!(filled(text), (text.into(), vec![]));
         }
     }
 
     #[test]
-    fn a_filled_text_is_bounded() {
+    fn a_rendered_text_is_bounded() {
         let long = |_: &str| Some("ä".repeat(MAX_TEXT_BYTES / 4));
         assert_eq!(render("{{a}}{{a}}", long).unwrap().text.len(), MAX_TEXT_BYTES);
         assert!(render("{{a}}.{{a}}", long).is_err());

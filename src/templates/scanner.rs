@@ -1,52 +1,52 @@
-//! A place in a text that only moves forward. Whatever reads through it takes linear time: in tests
-//! it counts the bytes it looked at.
+//! A cursor over a text that only moves forward, so that reading takes linear time; in tests it
+//! counts the bytes it examined.
 
-/// A text and how far it was read.
+/// A text and the read position in it.
 pub struct Scanner<'a> {
     text: &'a str,
-    at: usize,
+    offset: usize,
     #[cfg(test)]
-    pub looked_at: usize,
+    pub bytes_examined: usize,
 }
 
 impl<'a> Scanner<'a> {
-    /// At the beginning of a text.
+    /// Creates a scanner at the start of a text.
     pub fn new(text: &'a str) -> Self {
         Scanner {
             text,
-            at: 0,
+            offset: 0,
             #[cfg(test)]
-            looked_at: 0,
+            bytes_examined: 0,
         }
     }
 
-    /// How many bytes were read.
-    pub fn at(&self) -> usize {
-        self.at
+    /// The number of bytes read.
+    pub fn offset(&self) -> usize {
+        self.offset
     }
 
-    /// What was read since `start`, a place where this was before.
+    /// Returns the text read since `start`, an earlier offset.
     pub fn since(&self, start: usize) -> &'a str {
-        &self.text[start..self.at]
+        &self.text[start..self.offset]
     }
 
-    /// Reads `mark` if it comes next; whether it did.
+    /// Reads `mark` if it comes next; returns whether it did.
     pub fn eat(&mut self, mark: &str) -> bool {
-        let seen = self.rest().starts_with(mark);
-        self.look(mark.len());
-        if seen {
-            self.at += mark.len();
+        let matches = self.rest().starts_with(mark);
+        self.count(mark.len());
+        if matches {
+            self.offset += mark.len();
         }
-        seen
+        matches
     }
 
-    /// Reads as long as the characters are `wanted`.
+    /// Reads while the characters are `wanted`.
     pub fn eat_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         self.eat_bytes(rest.find(|c| !wanted(c)).unwrap_or(rest.len()))
     }
 
-    /// Reads up to the next `mark`, to the `escape` before it where there is one, or to the end.
+    /// Reads up to the next `mark` (or the `escape` directly before it), or to the end.
     pub fn eat_until(&mut self, mark: &str, escape: &str) -> &'a str {
         let rest = self.rest();
         let before = rest.find(mark).map_or(rest, |at| &rest[..at]);
@@ -56,19 +56,19 @@ impl<'a> Scanner<'a> {
     }
 
     fn eat_bytes(&mut self, len: usize) -> &'a str {
-        self.look(len + 1); // And at what ended it.
-        self.at += len;
-        self.since(self.at - len)
+        self.count(len + 1); // And the byte that ended it.
+        self.offset += len;
+        self.since(self.offset - len)
     }
 
     fn rest(&self) -> &'a str {
-        &self.text[self.at..]
+        &self.text[self.offset..]
     }
 
-    fn look(&mut self, _bytes: usize) {
+    fn count(&mut self, _bytes: usize) {
         #[cfg(test)]
         {
-            self.looked_at += _bytes;
+            self.bytes_examined += _bytes;
         }
     }
 }

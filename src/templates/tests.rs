@@ -1,4 +1,4 @@
-//! What holds for any text.
+//! Properties that hold for any text.
 
 use std::convert::Infallible;
 
@@ -6,12 +6,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::parse::{Piece, What, pieces};
+use super::parse::{Token, TokenKind, tokens};
 use super::scanner::Scanner;
 use super::*;
 use crate::base::{ArtifactName, Range, Version};
 
-/// Texts that often come close to something.
+/// Texts of fragments of the language.
 fn any_text() -> impl Strategy<Value = String> {
     let near = select(vec![
         "{",
@@ -46,21 +46,22 @@ fn any_text() -> impl Strategy<Value = String> {
         .prop_map(|parts| parts.concat())
 }
 
-/// Sources that often have no problem but for what joins in them.
+/// Sources whose only problems are imports that join with their neighbours.
 fn fair_source() -> impl Strategy<Value = String> {
     let good = select(vec!["{", "x", "\\{{", "{{a}}", "{{ b }}"]);
     let import = (0..3).prop_map(|number| format!("{{{{ import \"p{number}\" }}}}"));
     vec(prop_oneof![good.prop_map(String::from), import], 0..6).prop_map(|parts| parts.concat())
 }
 
-/// Texts of promptlets, as they are published: without problems or imports.
+/// Texts of published promptlets: without problems or imports.
 fn promptlets() -> impl Strategy<Value = Vec<String>> {
     let text = vec(select(vec!["{", "\\", "x", "\\{{", "{{b}}"]), 0..3);
-    let good = |text: &String| pieces(text).all(|piece| !matches!(piece.what, What::Wrong(_)));
+    let good =
+        |text: &String| tokens(text).all(|token| !matches!(token.kind, TokenKind::Invalid(_)));
     vec(text.prop_map(|parts| parts.concat()).prop_filter("has a problem", good), 3)
 }
 
-/// Compiles where the promptlets are called p0, p1 … and all else is not there.
+/// Compiles with promptlets p0, p1 …; other imports do not resolve.
 fn compiled(source: &str, promptlets: &[String]) -> Compilation {
     let find = |name: &ArtifactName, _: &Range| -> Result<Result<Imported, String>, Infallible> {
         let number = name.strip_prefix('p').and_then(|number| number.parse::<usize>().ok());
@@ -75,25 +76,25 @@ fn compiled(source: &str, promptlets: &[String]) -> Compilation {
     done
 }
 
-/// Rendering with values that nothing else has in it.
+/// Renders with values that occur nowhere else.
 fn marked(text: &str) -> String {
     render(text, |name| Some(format!("<{name}>"))).unwrap().text
 }
 
 proptest! {
     #[test]
-    fn pieces_in_a_row_are_the_text(text in any_text()) {
+    fn the_tokens_in_a_row_are_the_text(text in any_text()) {
         let mut written = String::new();
-        for Piece { at, text, what } in pieces(&text) {
-            prop_assert_eq!(at, written.len());
+        for Token { offset, text, kind } in tokens(&text) {
+            prop_assert_eq!(offset, written.len());
             written.push_str(text);
             let inside = || text.strip_prefix("{{")?.strip_suffix("}}").map(str::trim_ascii);
-            let fits = match what {
-                What::Literal => !text.is_empty() && !text.contains("{{"),
-                What::Escape => text == "\\{{",
-                What::Variable(name) => inside() == Some(name),
-                What::Import { .. } => inside().is_some_and(|inside| inside.starts_with("import")),
-                What::Wrong(_) => text.starts_with("{{") && !text[2..].contains("{{"),
+            let fits = match kind {
+                TokenKind::Literal => !text.is_empty() && !text.contains("{{"),
+                TokenKind::Escape => text == "\\{{",
+                TokenKind::Variable(name) => inside() == Some(name),
+                TokenKind::Import { .. } => inside().is_some_and(|inside| inside.starts_with("import")),
+                TokenKind::Invalid(_) => text.starts_with("{{") && !text[2..].contains("{{"),
             };
             prop_assert!(fits, "{}", text);
         }
@@ -101,10 +102,10 @@ proptest! {
     }
 
     #[test]
-    fn every_problem_of_any_text_is_told_where_braces_open(
+    fn every_problem_is_reported_where_braces_open(
         text in any_text(), promptlets in promptlets()
     ) {
-        let wrong = pieces(&text).any(|piece| matches!(piece.what, What::Wrong(_)));
+        let wrong = tokens(&text).any(|token| matches!(token.kind, TokenKind::Invalid(_)));
         let done = compiled(&text, &promptlets);
         prop_assert!(!wrong || !done.problems.is_empty());
         for problem in &done.problems {
@@ -115,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn compiling_a_compiled_text_changes_nothing(
+    fn compiling_is_idempotent(
         source in fair_source(), promptlets in promptlets()
     ) {
         let once = compiled(&source, &promptlets);
@@ -129,22 +130,22 @@ proptest! {
     }
 
     #[test]
-    fn a_compiled_text_says_what_its_parts_say(source in fair_source(), promptlets in promptlets()) {
+    fn a_compiled_text_renders_as_its_parts_do(source in fair_source(), promptlets in promptlets()) {
         let done = compiled(&source, &promptlets);
         let mut parts = String::new();
-        for piece in pieces(&source) {
-            parts.push_str(&match &piece.what {
-                What::Import { name, .. } => marked(&promptlets[name[1..].parse::<usize>().unwrap()]),
-                _ => marked(piece.text),
+        for token in tokens(&source) {
+            parts.push_str(&match &token.kind {
+                TokenKind::Import { name, .. } => marked(&promptlets[name[1..].parse::<usize>().unwrap()]),
+                _ => marked(token.text),
             });
         }
-        // Not so, just where a problem is told.
+        // They may differ only where a problem is reported.
         prop_assert!(!done.problems.is_empty() || marked(&done.text) == parts);
     }
 
     #[test]
     fn values_in_any_text_are_never_expanded(text in any_text(), value in any_text()) {
-        // A private character marks where values stand.
+        // A private-use character marks the values.
         const MARK: &str = "\u{e000}";
         let text = text.replace(MARK, "");
         let marked = render(&text, |_| Some(MARK.into())).unwrap();
@@ -155,27 +156,26 @@ proptest! {
 
     #[test]
     fn any_text_is_read_in_linear_time(text in any_text()) {
-        prop_assert!(looked_at(&text) <= most(text.len()));
+        prop_assert!(bytes_examined(&text) <= max_examined(text.len()));
     }
 }
 
-/// How many bytes are looked at to read a text as a template and as a configuration.
-fn looked_at(text: &str) -> usize {
-    let mut pieces = pieces(text);
-    assert!(pieces.by_ref().map(|piece| piece.text.len()).sum::<usize>() == text.len());
+/// The bytes examined to read a text as a template and as a tool configuration.
+fn bytes_examined(text: &str) -> usize {
+    let mut tokens = tokens(text);
+    assert!(tokens.by_ref().map(|token| token.text.len()).sum::<usize>() == text.len());
     let mut scanner = Scanner::new(text);
     while placeholders::next(&mut scanner).is_some() {}
-    pieces.0.looked_at + scanner.looked_at
+    tokens.0.bytes_examined + scanner.bytes_examined
 }
 
-/// A text that holds nothing but what begins something: a byte of it is looked at by a handful of
-/// questions, however long the text.
-fn most(len: usize) -> usize {
+/// The linear bound: every byte is examined by a constant number of checks, whatever the text.
+fn max_examined(len: usize) -> usize {
     16 * (len + 1)
 }
 
 #[test]
-fn what_opens_and_never_closes_is_read_in_linear_time() {
+fn unclosed_braces_are_read_in_linear_time() {
     for part in [
         "{",
         "\\",
@@ -196,14 +196,14 @@ fn what_opens_and_never_closes_is_read_in_linear_time() {
         " ",
     ] {
         let text = |len: usize| part.repeat(len / part.len());
-        // The beginning once, and then much of the same.
+        // One prefix, then repetitions.
         for begin in ["", "{{", "{{ import \"", "${"] {
             for len in [1_000, 64_000] {
                 let text = format!("{begin}{}", text(len));
                 assert!(
-                    looked_at(&text) <= most(text.len()),
+                    bytes_examined(&text) <= max_examined(text.len()),
                     "{begin}{part}…: {}",
-                    looked_at(&text)
+                    bytes_examined(&text)
                 );
             }
         }

@@ -12,7 +12,7 @@ fn agent(acme: &World, body: Value) -> Reply {
 }
 
 #[test]
-fn an_agent_has_every_field_from_the_beginning() {
+fn a_new_agent_has_every_field() {
     let acme = World::new();
     let made = agent(&acme, json!({"stableKey": "ann", "name": "Ann"})).ok();
     let some = pick(&made, "stableKey name description fleetId draftRevision latestVersion status");
@@ -27,7 +27,7 @@ fn an_agent_has_every_field_from_the_beginning() {
 }
 
 #[test]
-fn a_stable_key_has_its_form_and_is_the_organizations_own() {
+fn a_stable_key_has_its_form_and_is_unique_in_its_organization() {
     let acme = World::new();
     let make = |key: &str| agent(&acme, json!({"stableKey": key, "name": "A"}));
     for good in ["a", "0", "a.b_c-d", &"a".repeat(64)] {
@@ -119,7 +119,7 @@ fn a_version_is_the_draft_exactly_as_it_was() {
 }
 
 #[test]
-fn versions_made_at_once_are_numbered_without_gaps() {
+fn concurrent_versions_are_numbered_without_gaps() {
     let acme = World::new();
     agent(&acme, json!({"stableKey": "ann", "name": "Ann"})).ok();
     let made = at_once(32, |_| acme.owner.post("/agents/ann/versions", json!({})).ok());
@@ -130,7 +130,7 @@ fn versions_made_at_once_are_numbered_without_gaps() {
 }
 
 #[test]
-fn agents_are_found_by_what_they_are() {
+fn agents_are_filtered() {
     let acme = World::new();
     agent(&acme, json!({"stableKey": "ann", "name": "Ann"})).ok();
     let count = |query: &str| acme.owner.get(&format!("/agents?{query}")).items().len();

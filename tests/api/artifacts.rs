@@ -146,7 +146,7 @@ fn lists_are_walked_to_their_end_in_their_order() {
 }
 
 #[test]
-fn a_content_is_found_by_version_range_label_and_model() {
+fn a_content_is_resolved_by_version_range_label_and_model() {
     let acme = acme();
     for version in ["1.0.0", "1.2.0", "2.0.0"] {
         prompt(&acme, "p", version, version);
@@ -190,7 +190,7 @@ fn wait(acme: &World, caller: &Caller, more: &str, tag: &str, secs: u32) -> Conn
 }
 
 #[test]
-fn a_content_has_a_strong_tag_and_is_not_sent_to_whoever_has_it() {
+fn a_content_has_a_strong_etag_and_is_not_sent_again() {
     let acme = acme();
     prompt(&acme, "p", "1.0.0", "one");
     let tag = content(&acme, "p", "").header("etag").unwrap().to_string();
@@ -205,7 +205,7 @@ fn a_content_has_a_strong_tag_and_is_not_sent_to_whoever_has_it() {
 }
 
 #[test]
-fn who_waits_for_a_content_has_it_as_soon_as_another_one_is_meant() {
+fn a_waiting_request_gets_the_new_content_as_soon_as_it_changes() {
     let acme = acme();
     prompt(&acme, "p", "1.0.0", "one");
     label(&acme, "live", "1.0.0").ok();
@@ -213,7 +213,7 @@ fn who_waits_for_a_content_has_it_as_soon_as_another_one_is_meant() {
     let mut by_label = wait(&acme, &acme.member, "&version=live", &tag("&version=live"), 30);
     let mut newest = wait(&acme, &acme.key, "", &tag(""), 30);
     let mut of_range = wait(&acme, &acme.key, "&version=%5E1", &tag("&version=%5E1"), 30);
-    // Nobody is woken for good by what is not for them.
+    // An unrelated change does not end a wait.
     promptlet(&acme, "p", "9.0.0", "x");
 
     let begun = Instant::now();
@@ -225,7 +225,7 @@ fn who_waits_for_a_content_has_it_as_soon_as_another_one_is_meant() {
     assert_eq!(of_range.reply(false).unwrap().ok()["version"], "1.1.0");
     assert!(begun.elapsed() < 4 * SOON, "{:?}", begun.elapsed());
 
-    // Taking a label off, and deleting, is told too.
+    // Removing a label and deleting also end a wait.
     let mut by_label = wait(&acme, &acme.member, "&version=live", &tag("&version=live"), 30);
     let path = about(&acme, "artifacts/labels", "p", "&label=live");
     acme.member.delete(&path).ok();
@@ -237,7 +237,7 @@ fn who_waits_for_a_content_has_it_as_soon_as_another_one_is_meant() {
 }
 
 #[test]
-fn who_waits_in_vain_is_told_that_nothing_changed() {
+fn a_wait_without_a_change_ends_with_not_modified() {
     let acme = acme();
     prompt(&acme, "p", "1.0.0", "one");
     let tag = content(&acme, "p", "").header("etag").unwrap().to_string();
@@ -245,7 +245,7 @@ fn who_waits_in_vain_is_told_that_nothing_changed() {
     let reply = wait(&acme, &acme.member, "", &tag, 1).reply(false).unwrap();
     assert_eq!((reply.status, reply.header("etag")), (304, Some(tag.as_str())));
     assert!(begun.elapsed() >= Duration::from_secs(1));
-    // Whoever has something else has no reason to wait, nor has who waits for nothing.
+    // A request with another ETag, or for a missing version, returns at once.
     let begun = Instant::now();
     wait(&acme, &acme.member, "", "\"other\"", 30).reply(false).unwrap().ok();
     assert_eq!(wait(&acme, &acme.member, "&version=9", &tag, 30).reply(false).unwrap().status, 404);
@@ -253,7 +253,7 @@ fn who_waits_in_vain_is_told_that_nothing_changed() {
 }
 
 #[test]
-fn who_waits_hears_at_once_that_they_may_no_longer_read() {
+fn a_waiting_request_is_refused_as_soon_as_access_is_revoked() {
     let acme = World::new();
     registry(&acme, "main", json!({"visibility": "public"}));
     prompt(&acme, "p", "1.0.0", "one");
@@ -287,7 +287,7 @@ fn who_waits_hears_at_once_that_they_may_no_longer_read() {
 }
 
 #[test]
-fn labels_are_moved_and_taken_off() {
+fn labels_are_moved_and_removed() {
     let acme = acme();
     prompt(&acme, "p", "1.0.0", "one");
     let made = prompt(&acme, "p", "1.1.0", "two");
@@ -313,7 +313,7 @@ fn labels_are_moved_and_taken_off() {
 }
 
 #[test]
-fn a_tag_of_what_cannot_be_read_matches_nothing_once_the_thing_is_there() {
+fn an_etag_of_a_missing_resource_does_not_match_once_it_exists() {
     let acme = acme();
     prompt(&acme, "p", "1.0.0", "one");
     label(&acme, "production", "1.0.0").ok();
@@ -329,7 +329,7 @@ fn a_tag_of_what_cannot_be_read_matches_nothing_once_the_thing_is_there() {
 }
 
 #[test]
-fn a_version_is_deleted_once_nothing_holds_it() {
+fn a_version_is_deleted_once_it_is_unused() {
     let acme = acme();
     promptlet(&acme, "tone", "1.0.0", "x");
     prompt(&acme, "p", "1.0.0", "{{ import \"tone\" }}");
@@ -353,7 +353,7 @@ fn a_version_is_deleted_once_nothing_holds_it() {
 }
 
 #[test]
-fn dependents_differences_and_clones_are_told() {
+fn dependents_diffs_and_clones_are_returned() {
     let acme = acme();
     promptlet(&acme, "tone", "1.0.0", "calm");
     prompt(&acme, "p", "1.0.0", "{{a}}\n{{ import \"tone@^1.0\" }}\n");
@@ -395,7 +395,7 @@ fn dependents_differences_and_clones_are_told() {
 }
 
 #[test]
-fn usage_of_a_variable_is_asked_by_its_name() {
+fn usage_of_a_variable_is_looked_up_by_name() {
     let acme = acme();
     prompt(&acme, "p", "1.0.0", "{{V}}");
     let tool = json!({"name": "t", "type": "x", "providerConfig": {"a": "${V}"}});

@@ -13,7 +13,7 @@ fn a_tool(acme: &World) -> (String, String) {
 }
 
 #[test]
-fn one_thing_has_a_strong_tag_that_changes_with_it() {
+fn a_resource_has_a_strong_etag_that_changes_with_it() {
     let acme = World::new();
     let (path, tag) = a_tool(&acme);
     assert!(tag.starts_with('"') && tag.ends_with('"'), "{tag}");
@@ -27,7 +27,7 @@ fn one_thing_has_a_strong_tag_that_changes_with_it() {
 }
 
 #[test]
-fn who_has_it_already_gets_304_without_a_body() {
+fn a_matching_if_none_match_gets_304_without_a_body() {
     let acme = World::new();
     let (path, tag) = a_tool(&acme);
     let get = |value: &str| {
@@ -47,7 +47,7 @@ fn who_has_it_already_gets_304_without_a_body() {
 }
 
 #[test]
-fn a_change_is_refused_when_the_thing_is_not_as_it_was() {
+fn an_update_with_a_stale_if_match_is_refused() {
     let acme = World::new();
     let (path, tag) = a_tool(&acme);
     let patch = |value: &str, name: &str| -> Reply {
@@ -74,7 +74,7 @@ fn a_change_is_refused_when_the_thing_is_not_as_it_was() {
 }
 
 #[test]
-fn of_many_who_saw_the_same_state_one_changes_it() {
+fn of_concurrent_updates_with_one_etag_one_succeeds() {
     let acme = World::new();
     let (path, tag) = a_tool(&acme);
     let replies = at_once(16, |n| {
@@ -88,7 +88,7 @@ fn of_many_who_saw_the_same_state_one_changes_it() {
 }
 
 #[test]
-fn a_registry_whose_organization_the_body_names_is_changed_only_as_it_was() {
+fn if_match_applies_to_a_registry_whose_organization_is_in_the_body() {
     let acme = World::new();
     acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
     let tag = acme.owner.get("/registries/main").header("etag").unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Drafts, and trying out prompts (contract §3, interface §1.11).
+//! Drafts, compiling and rendering prompts (contract §3, interface §1.11).
 
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ fn a_draft_is_published_once_as_its_version() {
 }
 
 #[test]
-fn what_a_policy_refuses_stays_a_draft_and_is_not_cloned_in_parts() {
+fn a_refused_draft_stays_a_draft_and_a_refused_clone_writes_nothing() {
     let acme = acme();
     let rules =
         json!([{"type": "forbidPattern", "value": "secret"}, {"type": "maxLength", "value": 9}]);
@@ -138,7 +138,7 @@ fn what_a_policy_refuses_stays_a_draft_and_is_not_cloned_in_parts() {
 }
 
 #[test]
-fn a_source_is_compiled_and_its_problems_are_an_answer() {
+fn a_source_is_compiled_and_its_problems_are_returned() {
     let acme = acme();
     publish(&acme, ["main", "promptlet", "tone", "1.0.0"], "calm");
     let compile = |source: &str| {
@@ -160,7 +160,7 @@ fn a_source_is_compiled_and_its_problems_are_an_answer() {
 }
 
 #[test]
-fn a_prompt_is_rendered_with_what_is_given_and_what_the_environment_has() {
+fn a_prompt_is_rendered_with_given_values_and_those_of_the_environment() {
     let acme = acme();
     publish(&acme, ["main", "prompt", "p", "1.0.0"], "{{A}}, {{B}}, {{ C }} \\{{A}}");
     let environment = acme.owner.post("/environments", json!({"slug": "dev", "name": "D"})).id();

@@ -1,5 +1,5 @@
-//! Environments, their variables, and grants for what is restricted (contract §1 "Who may do
-//! what", §2 and §4).
+//! Environments, their variables, and grants for restricted ones (contract §1 "Who may do what", §2
+//! and §4).
 
 use roadstead::auth::Role;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn an_environment_has_every_field_and_its_bounds() {
 }
 
 #[test]
-fn approvers_are_members_and_enough_of_them() {
+fn approvers_are_members_and_no_fewer_than_required() {
     let acme = World::new();
     let (ada, ben) = (&acme.owner_id, &acme.member_id);
     let with = |approvals: Value| {
@@ -93,7 +93,7 @@ fn variables_are_set_and_removed_by_name() {
 }
 
 #[test]
-fn what_is_restricted_is_for_admins_and_who_was_granted_it() {
+fn restricted_environments_are_for_admins_and_grantees() {
     let acme = World::new();
     let body = json!({"slug": "prod", "name": "P", "access": "restricted"});
     let id = environment(&acme, body).id();
@@ -121,7 +121,7 @@ fn what_is_restricted_is_for_admins_and_who_was_granted_it() {
 }
 
 #[test]
-fn grants_are_made_many_at_once_and_those_there_are_skipped() {
+fn grants_are_created_in_bulk_and_existing_ones_skipped() {
     let acme = World::new();
     let id = environment(&acme, json!({"slug": "e", "name": "E"})).id();
     let grant = |user: &str, resource: &str| json!({"userId": user, "resourceType": "environment", "resourceId": resource});

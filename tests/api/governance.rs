@@ -1,4 +1,4 @@
-//! Governance: policies, their assignments, and asking what they say (contract §5).
+//! Governance: policies, assignments, checks, judges, flags (contract §5).
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender, channel};
@@ -30,7 +30,7 @@ fn registry(acme: &World, slug: &str) -> String {
 }
 
 #[test]
-fn a_policy_is_made_changed_and_deleted_by_admins_and_read_by_members() {
+fn policies_are_written_by_admins_and_read_by_members() {
     let acme = World::new();
     let rules = json!([
         {"type": "forbidPattern", "value": r"\bsecret\b"},
@@ -56,7 +56,7 @@ fn a_policy_is_made_changed_and_deleted_by_admins_and_read_by_members() {
 }
 
 #[test]
-fn every_problem_of_every_rule_is_told() {
+fn every_problem_of_every_rule_is_reported() {
     let acme = World::new();
     let post = |rules: Value| {
         acme.admin.post(POLICIES, json!({"name": "P", "severity": "error", "rules": rules}))
@@ -90,7 +90,7 @@ fn every_problem_of_every_rule_is_told() {
 }
 
 #[test]
-fn a_policy_is_assigned_to_registries_and_taken_off_them() {
+fn a_policy_is_assigned_to_registries_and_unassigned() {
     let acme = World::new();
     let main = registry(&acme, "main");
     let id = policy(&acme, "error", json!([{"type": "maxLength", "value": 1}]));
@@ -116,7 +116,7 @@ fn a_policy_is_assigned_to_registries_and_taken_off_them() {
 }
 
 #[test]
-fn a_check_says_what_is_broken() {
+fn a_check_reports_violations() {
     let acme = World::new();
     let main = registry(&acme, "main");
     let rules = json!([
@@ -168,7 +168,7 @@ fn a_judge_is_asked_about_the_text_and_its_answer_counts() {
 }
 
 #[test]
-fn a_judge_that_cannot_be_asked_is_502_and_says_which() {
+fn an_unavailable_judge_is_502_and_named() {
     let acme = World::new();
     let refusing = Receiver::responding(|_| json_response(401, &json!({"error": "no"})));
     let malformed = Receiver::responding(|_| json_response(200, &json!({"choices": 7})));
@@ -187,7 +187,7 @@ fn a_judge_that_cannot_be_asked_is_502_and_says_which() {
     }
 }
 
-/// A judge that answers nothing until it is let go: who tells that it was asked, and who holds it.
+/// A judge that does not respond until it is released: a receiver for the call, and the release.
 fn slow_judge() -> (Receiver, mpsc::Receiver<()>, Sender<()>) {
     let (release, released) = channel::<()>();
     let (came, coming) = channel::<()>();
@@ -201,7 +201,7 @@ fn slow_judge() -> (Receiver, mpsc::Receiver<()>, Sender<()>) {
 }
 
 #[test]
-fn a_slow_judge_keeps_nobody_else_waiting() {
+fn a_slow_judge_does_not_delay_other_requests() {
     let acme = World::new();
     let (slow, coming, release) = slow_judge();
     let policy = judge(&acme, &slow);
@@ -220,7 +220,7 @@ fn a_slow_judge_keeps_nobody_else_waiting() {
 }
 
 #[test]
-fn a_repeat_while_the_first_still_asks_a_judge_is_told_to_wait() {
+fn a_repeat_while_the_first_request_is_in_flight_is_a_conflict() {
     let acme = World::new();
     let (slow, coming, release) = slow_judge();
     let body = json!({"text": "Hello", "policyIds": [judge(&acme, &slow)]});
@@ -271,7 +271,7 @@ fn events(acme: &World) -> Vec<Value> {
 }
 
 #[test]
-fn an_error_refuses_to_publish_and_is_told_all_the_same() {
+fn an_error_refuses_a_publication_and_publishes_an_event() {
     let acme = governed(|acme| {
         let rules = json!([
             {"type": "forbidPattern", "value": "(?i)secret"},
@@ -385,7 +385,7 @@ fn noise(length: usize) -> String {
 }
 
 #[test]
-fn nobody_who_writes_waits_for_a_slow_pattern() {
+fn a_slow_pattern_does_not_delay_writes() {
     let acme = World::new();
     let registry = registry(&acme, "main");
     let rule = json!({"type": "forbidPattern", "value": "a[ab]{50}c"});

@@ -1,5 +1,5 @@
-//! Ids of what is not there for the caller: of another organization, below another parent. They are
-//! answered as if what they name never was, in paths and in bodies, on every route.
+//! Ids that the caller must not reach: of another organization, below another parent. They are not
+//! found, in paths and in bodies, on every route.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use crate::routes::{all_routes, ask, ask_sample, path_with, sample};
 use crate::schema;
 use crate::world::{World, unknown_id};
 
-/// An organization with one of everything, and the ids of it by the names that paths and bodies
-/// give them.
+/// An organization with one record of every kind, and their ids by the names used in paths and
+/// bodies.
 fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
     let owner = &acme.owner;
     let stable_key = format!("agent-{suffix}");
@@ -94,7 +94,7 @@ fn names_of(route: &Route) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_lies_in_another_organization_is_as_if_it_never_was() {
+fn ids_of_another_organization_are_not_found() {
     let (acme, other) = (World::new(), World::new());
     let theirs = full(&other, "theirs");
     let before = state_of(&other);
@@ -102,7 +102,7 @@ fn what_lies_in_another_organization_is_as_if_it_never_was() {
     let mut walked = 0;
     for route in all_routes() {
         let names = names_of(&route);
-        // Of a variable's name it is told who uses it, whoever else has one of that name.
+        // The usage of a variable is by name, which another organization may use too.
         if names.is_empty() || names == ["variableName"] {
             continue;
         }
@@ -121,7 +121,7 @@ fn what_lies_in_another_organization_is_as_if_it_never_was() {
     assert_eq!(state_of(&other), before);
 }
 
-/// What a member of an organization can list of it.
+/// Everything that a member can list.
 fn state_of(world: &World) -> String {
     let lists = all_routes().into_iter().filter(|route| {
         route.method == Method::Get
@@ -134,10 +134,10 @@ fn state_of(world: &World) -> String {
 }
 
 #[test]
-fn ids_in_bodies_of_another_organization_are_as_if_they_never_were() {
+fn ids_of_another_organization_in_bodies_are_not_found() {
     let (acme, other) = (World::new(), World::new());
     let (ours, theirs) = (full(&acme, "ours"), full(&other, "theirs"));
-    // What a field of a body names, where the path has another word for it.
+    // Fields of bodies whose path parameter has another name.
     let meaning = |field: &str| match field {
         "assigneeAgentId" | "toAgentId" | "fromAgentId" => "agentId",
         "supersedes" => "memoryId",
@@ -158,7 +158,7 @@ fn ids_in_bodies_of_another_organization_are_as_if_they_never_were() {
             let with = |id: &str| {
                 let mut fields = sample(route);
                 for (name, value) in fields.as_object_mut().unwrap() {
-                    // Everything else that it names is ours.
+                    // All other ids are of the own organization.
                     if let Some(own) = ours.get(meaning(name)) {
                         *value = json!(own);
                     }
@@ -181,18 +181,18 @@ fn ids_in_bodies_of_another_organization_are_as_if_they_never_were() {
 }
 
 #[test]
-fn what_lies_below_another_parent_is_as_if_it_never_was() {
+fn ids_below_another_parent_are_not_found() {
     let acme = World::new();
     let (here, there) = (full(&acme, "here"), full(&acme, "there"));
     let mut walked = 0;
     for route in all_routes() {
         let names = names_of(&route);
-        // The last name is of something else, the ones before it are right.
+        // Only the last id is foreign.
         let Some((last, parents)) = names.split_last().filter(|(_, parents)| !parents.is_empty())
         else {
             continue;
         };
-        // Both agents have a version 1, and PUT makes what is not there.
+        // Both agents have a version 1, and PUT creates missing records.
         if *last == "version" || route.method == Method::Put {
             continue;
         }

@@ -64,7 +64,7 @@ fn imported_prompts_become_versions_of_artifacts() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_told_and_keeps_nothing_else_from_it() {
+fn a_failed_import_is_reported_and_does_not_affect_the_others() {
     let acme = World::new();
     let there = There::saying(&json!({"items": [
         prompt("good", "1", "Hi"),
@@ -113,7 +113,7 @@ fn what_cannot_be_imported_is_told_and_keeps_nothing_else_from_it() {
 }
 
 #[test]
-fn a_version_that_is_there_already_counts_if_its_text_is_the_same() {
+fn importing_an_existing_version_succeeds_if_its_text_is_the_same() {
     let acme = World::new();
     let text = Arc::new(Mutex::new("Hi"));
     let now = text.clone();
@@ -141,7 +141,7 @@ fn a_version_that_is_there_already_counts_if_its_text_is_the_same() {
 }
 
 #[test]
-fn what_a_policy_refuses_is_not_imported_and_the_rest_is() {
+fn a_refused_prompt_is_not_imported_and_the_others_are() {
     let acme = World::new();
     let there = There::saying(&json!({"items": [
         prompt("bad", "1", "The secret is"), prompt("good", "1", "Hi"),
@@ -225,7 +225,7 @@ fn prompts_of_another_roadstead_are_listed_and_imported() {
     assert_eq!(done["failed"].as_array().unwrap().len(), 1);
     assert_eq!(source(&acme.key, &registry, "greet", "1.1.0"), compiled);
 
-    // A registry by its name, and a key of somebody else.
+    // A registry by name, with a key of another organization.
     let url = format!("http://{}/api?registryRef={registry_there}", there.address);
     let named = provider_of(&acme, "roadstead", &url, key);
     assert_eq!(acme.member.get(&format!("{named}/prompts")).items(), found);

@@ -19,7 +19,7 @@ fn names(items: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn walking_pages_gives_everything_once_newest_first() {
+fn pagination_returns_every_item_once_newest_first() {
     let acme = with_tools(9);
     let all: Vec<_> = (0..9).rev().map(|n| format!("t{n}")).collect();
     for limit in [1, 2, 3, 8, 9, 10, 200] {
@@ -48,11 +48,11 @@ fn the_next_cursor_is_null_exactly_when_nothing_follows() {
 }
 
 #[test]
-fn a_walk_is_not_disturbed_by_what_comes_and_goes() {
+fn pagination_is_stable_under_inserts_and_deletes() {
     let acme = with_tools(6);
     let page = acme.owner.get("/tools?limit=2").ok();
     let next = page["nextCursor"].as_str().unwrap();
-    // The item the cursor stands at goes, a newer one comes.
+    // The item at the cursor is deleted, a newer one created.
     let last = page["items"][1]["id"].as_str().unwrap();
     acme.owner.delete(&format!("/tools/{last}")).ok();
     acme.owner.post("/tools", json!({"name": "new", "type": "mcp"})).ok();
@@ -61,7 +61,7 @@ fn a_walk_is_not_disturbed_by_what_comes_and_goes() {
 }
 
 #[test]
-fn a_cursor_is_good_for_its_own_list_alone() {
+fn a_cursor_is_valid_for_its_own_list_only() {
     let acme = with_tools(4);
     let other = World::new();
     let cursor = |path: &str| acme.owner.get(path).ok()["nextCursor"].as_str().unwrap().to_string();
@@ -101,7 +101,7 @@ fn limits_are_checked_and_never_clamped() {
 }
 
 #[test]
-fn every_problem_is_listed_and_not_just_the_first() {
+fn every_problem_of_a_request_is_reported() {
     let acme = World::new();
     let path = format!("/teams/{}/tasks?limit=0&cursor=x&unassigned=x&status=x", unknown_id());
     let bad = acme.owner.ask("GET", &path).send();
@@ -150,7 +150,7 @@ fn booleans_in_a_query_are_true_or_false() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_passed_over() {
+fn unknown_fields_are_ignored() {
     let acme = with_tools(2);
     let page = acme.owner.get("/tools?newer=1&newer=2&%FF=%&a[b][c]=d&wait=x&limit=1").ok();
     assert_eq!(page["items"].as_array().unwrap().len(), 1);
@@ -160,7 +160,7 @@ fn what_nobody_asked_for_is_passed_over() {
     let made = acme.owner.post("/tools", body).ok();
     assert_ne!(made["id"], "mine");
     assert!(made.get("more").is_none());
-    // The body of what has none is not even read.
+    // The body of a GET is not read.
     let path = acme.owner.in_org("/tools");
     assert_eq!(acme.owner.ask("GET", &path).bytes("{nonsense").send().status, 200);
 }

@@ -1,4 +1,4 @@
-//! LLM providers: connections, the test of one, and that nobody sees a key (contract §4).
+//! LLM providers: connections, their test, and secrecy of the key (contract §4).
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn test(acme: &World, id: &str) -> Value {
 }
 
 #[test]
-fn a_provider_is_made_changed_and_deleted_by_admins_and_read_by_members() {
+fn llm_providers_are_written_by_admins_and_read_by_members() {
     let acme = World::new();
     let body = json!({"name": "O", "provider": "openai", "apiKey": KEY, "isDefault": true});
     acme.member.post("/llm-providers", body.clone()).refused(403, "admin_required");
@@ -57,7 +57,7 @@ fn a_provider_is_made_changed_and_deleted_by_admins_and_read_by_members() {
 }
 
 #[test]
-fn what_is_wrong_with_a_provider_is_refused() {
+fn an_invalid_provider_is_refused() {
     let acme = World::new();
     let post = |body: Value| acme.admin.post("/llm-providers", body);
     post(json!({})).invalid(&["name", "provider"]);
@@ -72,7 +72,7 @@ fn what_is_wrong_with_a_provider_is_refused() {
 }
 
 #[test]
-fn the_default_is_one_and_the_last_who_is_made_it() {
+fn there_is_one_default_and_the_newest_replaces_it() {
     let acme = World::new();
     let make = |name: &str| {
         let body = json!({"name": name, "provider": "openai", "isDefault": true});
@@ -90,7 +90,7 @@ fn the_default_is_one_and_the_last_who_is_made_it() {
 }
 
 #[test]
-fn a_test_asks_the_model_with_the_key() {
+fn a_test_calls_the_model_with_the_key() {
     let acme = World::new();
     let model = saying("ok");
     let id = connected(&acme, &model);
@@ -109,7 +109,7 @@ fn a_test_asks_the_model_with_the_key() {
 }
 
 #[test]
-fn a_test_that_fails_is_an_answer_too_and_says_what_to_do() {
+fn a_failed_test_is_200_and_says_what_to_do() {
     let acme = World::new();
     let wrong = json!({"error": {"message": format!("Incorrect API key provided: {KEY}")}});
     let told = |model: &Receiver| {
@@ -133,7 +133,7 @@ fn a_test_that_fails_is_an_answer_too_and_says_what_to_do() {
         format!("HTTP/1.1 200 X\r\ncontent-length: 2000000\r\n\r\n{}", "x".repeat(1000))
     });
     assert!(told(&large).contains("longer than"));
-    // Nobody is there.
+    // No server listens there.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let body = json!({"name": "a", "provider": "custom", "baseUrl": format!("http://{gone}")});
     let told = test(&acme, &acme.admin.post("/llm-providers", body).id());
@@ -142,7 +142,7 @@ fn a_test_that_fails_is_an_answer_too_and_says_what_to_do() {
 }
 
 #[test]
-fn a_key_is_in_no_answer_and_no_entry_of_a_log() {
+fn a_key_is_in_no_response_and_no_log_entry() {
     let acme = World::new();
     let model = saying("ok");
     let path = format!("/llm-providers/{}", connected(&acme, &model));
@@ -163,7 +163,7 @@ fn a_key_is_in_no_answer_and_no_entry_of_a_log() {
 }
 
 #[test]
-fn a_provider_that_a_judge_asks_is_not_deleted() {
+fn a_provider_that_a_judge_uses_is_not_deleted() {
     let acme = World::new();
     let path = format!("/llm-providers/{}", connected(&acme, &saying("yes")));
     let rule = json!({"type": "judge", "value": "Is it kind?", "llmProviderId": path[15..]});

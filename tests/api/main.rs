@@ -1,4 +1,4 @@
-//! What a client sees: a real server, real sockets, requests and answers (contract, shapes).
+//! The API as clients see it: a real server, real sockets, requests and responses (contract, shapes).
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 

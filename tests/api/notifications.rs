@@ -1,4 +1,4 @@
-//! The log of what happened and the ways to tell it (interface §6, contract §9).
+//! The notification log and the workflows (interface §6, contract §9).
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn the_log_is_filtered_and_paged_by_offset() {
 }
 
 #[test]
-fn the_ways_to_tell_are_listed_with_their_schemas_to_anybody_known() {
+fn workflows_are_listed_with_their_schemas_to_any_credential() {
     let acme = World::new();
     let get = |caller: &crate::client::Caller| {
         caller.ask("GET", "/notifications/action-workflows").send()

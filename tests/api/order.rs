@@ -12,7 +12,7 @@ use crate::client::Caller;
 use crate::world::{Running, World, config, key_of, unknown_id};
 
 #[test]
-fn an_unknown_path_is_told_before_anything_else() {
+fn an_unknown_path_is_checked_before_anything_else() {
     let acme = World::new();
     for (method, path) in [
         ("GET", "/nothing"),
@@ -32,7 +32,7 @@ fn an_unknown_path_is_told_before_anything_else() {
 }
 
 #[test]
-fn a_wrong_method_is_told_before_the_credential_is_looked_at() {
+fn the_method_is_checked_before_the_credential() {
     let acme = World::new();
     let reply = acme.nobody.ask("PUT", "/tools").send();
     reply.refused(405, "method_not_allowed");
@@ -45,7 +45,7 @@ fn a_wrong_method_is_told_before_the_credential_is_looked_at() {
 }
 
 #[test]
-fn a_missing_credential_is_told_before_anything_is_wrong_with_the_request() {
+fn the_credential_is_checked_before_the_request() {
     let acme = World::new();
     let ask = |caller: &Caller| {
         caller
@@ -62,7 +62,7 @@ fn a_missing_credential_is_told_before_anything_is_wrong_with_the_request() {
 }
 
 #[test]
-fn routes_for_sessions_alone_give_one_answer_to_every_key() {
+fn session_only_routes_give_the_same_response_to_every_key() {
     let acme = World::new();
     let gone = acme.owner.post("/api-keys", json!({"name": "gone"})).ok();
     acme.owner.delete(&format!("/api-keys/{}", gone["id"].as_str().unwrap())).ok();
@@ -85,7 +85,7 @@ fn routes_for_sessions_alone_give_one_answer_to_every_key() {
 }
 
 #[test]
-fn a_refused_credential_is_told_before_the_rate_and_the_rate_before_the_request() {
+fn the_credential_is_checked_before_the_rate_and_the_rate_before_the_request() {
     let running = Running::start(roadstead::app::Config { rate_limit: 1, ..config() });
     let acme = running.world();
     let spend = || acme.key.get("/tools").status;
@@ -98,12 +98,12 @@ fn a_refused_credential_is_told_before_the_rate_and_the_rate_before_the_request(
     assert_eq!(reply.header("ratelimit"), Some(format!("\"default\";r=0;t={wait}").as_str()));
     acme.key.get("/api-keys").refused(401, "session_required");
     acme.key.ask("GET", "/nothing").send().refused(404, "no_such_path");
-    // Everybody else has a bucket of their own.
+    // Every other credential has its own bucket.
     assert_eq!(acme.owner.get("/tools").status, 200);
 }
 
 #[test]
-fn the_request_is_checked_before_the_organization_is_looked_for() {
+fn the_request_is_checked_before_the_organization() {
     let acme = World::new();
     let stranger = World::new().key.about(&acme.slug);
     stranger.post("/tools", json!({})).invalid(&["name", "type"]);
@@ -120,7 +120,7 @@ fn the_request_is_checked_before_the_organization_is_looked_for() {
 }
 
 #[test]
-fn the_organization_is_looked_for_before_the_role_and_the_role_before_the_resource() {
+fn the_organization_is_checked_before_the_role_and_the_role_before_the_resource() {
     let acme = World::new();
     let stranger = World::new().member.about(&acme.slug);
     let path = format!("/teams/{}", unknown_id());
@@ -130,7 +130,7 @@ fn the_organization_is_looked_for_before_the_role_and_the_role_before_the_resour
 }
 
 #[test]
-fn the_role_is_checked_before_an_answer_is_repeated_and_that_before_the_resource() {
+fn the_role_is_checked_before_a_response_is_replayed_and_that_before_the_resource() {
     let acme = World::new();
     let boss = acme.person("eve", Role::Admin);
     let key = key_of(&boss.0);
@@ -156,7 +156,7 @@ fn the_role_is_checked_before_an_answer_is_repeated_and_that_before_the_resource
 }
 
 #[test]
-fn the_resource_is_looked_for_before_the_grant_and_the_grant_before_the_state() {
+fn the_resource_is_checked_before_the_grant_and_the_grant_before_the_state() {
     let acme = World::new();
     let environment = json!({
         "slug": "prod", "name": "Prod", "access": "restricted",
@@ -175,7 +175,7 @@ fn the_resource_is_looked_for_before_the_grant_and_the_grant_before_the_state() 
 }
 
 #[test]
-fn the_resource_is_looked_for_before_its_tag_is_compared() {
+fn the_resource_is_checked_before_its_etag() {
     let acme = World::new();
     let ask = |method: &str, caller: &Caller, id: &str| {
         let path = caller.in_org(&format!("/teams/{id}"));
@@ -192,9 +192,9 @@ fn the_resource_is_looked_for_before_its_tag_is_compared() {
 }
 
 #[test]
-fn an_organization_that_is_not_ours_looks_like_one_that_never_was() {
+fn a_foreign_organization_looks_like_a_missing_one() {
     let (acme, other) = (World::new(), World::new());
-    // Somebody who is in both, with a key for the first alone.
+    // A user of both, with a key of the first.
     let both = acme.key.clone();
     other.admit(Id::parse(&acme.owner_id));
     let member = key_of(&acme.member);
@@ -212,12 +212,12 @@ fn an_organization_that_is_not_ours_looks_like_one_that_never_was() {
         }
     }
     assert_eq!(answers.len(), 1, "{answers:?}");
-    // The owner's session is good for both.
+    // The owner's session is valid for both.
     assert_eq!(acme.owner.about(&other.slug).get("/tools").status, 200);
 }
 
 #[test]
-fn a_resource_that_is_not_ours_looks_like_one_that_never_was() {
+fn a_foreign_resource_looks_like_a_missing_one() {
     let (acme, other) = (World::new(), World::new());
     let team = json!({"slug": "t", "name": "T"});
     let tool = json!({"name": "a", "type": "function"});
@@ -264,7 +264,7 @@ fn x_api_key_wins_over_authorization() {
     let theirs = other.key.credential();
     assert_eq!(both(&good, theirs).status, 200);
     both(theirs, &good).refused(404, "organization_not_found");
-    // A good session beside a key is not looked at, even where only sessions are taken.
+    // With a key, a valid session is ignored even on session-only routes.
     let session = format!("Bearer {}", acme.owner.credential());
     let fields = [("X-API-Key", good.as_str()), ("Authorization", &session)];
     acme.nobody.with_fields(&fields).get("/api-keys").refused(401, "session_required");
@@ -287,7 +287,7 @@ fn a_key_is_the_same_as_a_bearer_token() {
 }
 
 #[test]
-fn a_bad_credential_is_refused_where_none_is_needed() {
+fn an_invalid_credential_is_refused_even_where_none_is_needed() {
     let acme = World::new();
     let sign_in = json!({"email": "nobody@nowhere.test", "password": "wrong"});
     for caller in [acme.nobody.with_bearer("nonsense"), acme.nobody.with_key("rsk_nonsense")] {

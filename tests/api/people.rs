@@ -1,4 +1,4 @@
-//! People: invitations, passwords, sessions, roles, keys, the domains an organization claims
+//! Users: invitations, passwords, sessions, roles, keys, domains of an organization
 //! (contract §1 "Roles", §2 and §7).
 
 use std::time::Instant;
@@ -11,18 +11,18 @@ use crate::world::{World, key_of, unknown_id};
 
 const PASSWORD: &str = "correct horse battery";
 
-/// Somebody without a credential at this address: sign-ins are counted by address.
+/// A client without a credential from this address: sign-ins are counted by address.
 fn at(acme: &World, address: &str) -> Caller {
     acme.nobody.with_fields(&[("X-Forwarded-For", address)])
 }
 
-/// Invites somebody: the token.
+/// Invites a user; returns the token.
 fn invite(acme: &World, email: &str, role: &str) -> String {
     let made = acme.owner.post("/organizations/members", json!({"email": email, "role": role}));
     made.ok()["token"].as_str().unwrap().into()
 }
 
-/// Somebody who was invited and has accepted with [`PASSWORD`]: their session, and their id.
+/// A user who accepted an invitation with [`PASSWORD`]: their session and id.
 fn newcomer(acme: &World, email: &str, address: &str) -> (Caller, String) {
     let body = json!({"token": invite(acme, email, "member"), "name": "New", "password": PASSWORD});
     let session = at(acme, address).post("/auth/invitations/accept", body).ok();
@@ -35,7 +35,7 @@ fn sign_in(caller: &Caller, email: &str, password: &str) -> crate::client::Reply
 }
 
 #[test]
-fn who_is_invited_becomes_a_member_once() {
+fn an_invitation_is_accepted_once() {
     let acme = World::new();
     let email = format!("Dan@{}.Test", acme.slug);
     let body = json!({"email": email, "role": "admin"});
@@ -71,7 +71,7 @@ fn who_is_invited_becomes_a_member_once() {
 }
 
 #[test]
-fn who_has_an_account_accepts_in_a_session_of_their_own() {
+fn an_existing_user_accepts_in_their_own_session() {
     let (acme, other) = (World::new(), World::new());
     let token = invite(&acme, &format!("ada@{}.test", other.slug), "member");
     let accept = |caller: &Caller| caller.post("/auth/invitations/accept", json!({"token": token}));
@@ -87,7 +87,7 @@ fn who_has_an_account_accepts_in_a_session_of_their_own() {
 }
 
 #[test]
-fn an_invitation_is_withdrawn_or_replaced() {
+fn an_invitation_is_revoked_or_replaced() {
     let acme = World::new();
     let email = format!("dan@{}.test", acme.slug);
     let (first, second) = (invite(&acme, &email, "member"), invite(&acme, &email, "member"));
@@ -103,7 +103,7 @@ fn an_invitation_is_withdrawn_or_replaced() {
 }
 
 #[test]
-fn a_wrong_password_and_a_wrong_address_get_one_answer() {
+fn a_wrong_password_and_an_unknown_address_get_the_same_response() {
     let acme = World::new();
     let email = format!("dan@{}.test", acme.slug);
     newcomer(&acme, &email, "203.0.113.2");
@@ -123,7 +123,7 @@ fn a_wrong_password_and_a_wrong_address_get_one_answer() {
 }
 
 #[test]
-fn a_stranger_who_guesses_is_slowed_down_and_locks_nobody_out() {
+fn guessing_passwords_is_rate_limited_and_locks_nobody_out() {
     let acme = World::new();
     let email = format!("dan@{}.test", acme.slug);
     newcomer(&acme, &email, "203.0.113.3");
@@ -133,15 +133,15 @@ fn a_stranger_who_guesses_is_slowed_down_and_locks_nobody_out() {
     let refused = sign_in(&stranger, &email, PASSWORD);
     refused.refused(429, "rate_limited");
     assert!(refused.header("retry-after").is_some());
-    // From elsewhere neither, as the address is used up too; who was here before is let in.
+    // Nor from elsewhere, since the limit of the e-mail address is reached; known addresses can.
     sign_in(&at(&acme, "203.0.113.5"), &email, PASSWORD).refused(429, "rate_limited");
     sign_in(&at(&acme, "203.0.113.3"), &email, PASSWORD).ok();
-    // An address that nobody has is used up in the same way.
+    // The limit also applies to an unknown e-mail address.
     let nobody = format!("nobody@{}.test", acme.slug);
     let elsewhere = at(&acme, "203.0.113.6");
     let tried = (0..11).map(|_| sign_in(&elsewhere, &nobody, "wrong").status).collect::<Vec<_>>();
     assert_eq!((tried[9], tried[10]), (401, 429));
-    // What a stranger says about where they are counts for nothing more than one address.
+    // A forged X-Forwarded-For does not count as more addresses.
     let many = at(&acme, "198.51.100.1, 203.0.113.6");
     sign_in(&many, &nobody, "wrong").refused(429, "rate_limited");
 }
@@ -179,7 +179,7 @@ fn signing_out_ends_a_session_at_once() {
 }
 
 #[test]
-fn people_change_their_own_name_and_picture() {
+fn users_update_their_own_name_and_picture() {
     let acme = World::new();
     let patch = |body: Value| acme.member.patch("/auth/user", body);
     let changed = patch(json!({"name": "Benjamin", "image": "https://a.example/b.png"})).ok();
@@ -189,12 +189,12 @@ fn people_change_their_own_name_and_picture() {
     for bad in ["http://a.example/b.png", "javascript:alert(1)", "x", ""] {
         patch(json!({"image": bad})).invalid(&["image"]);
     }
-    // The next request of a key already bears the new name.
+    // The next request of a key has the new name.
     assert_eq!(key_of(&acme.member).get("/organizations/members").items()[0]["name"], "Benjamin");
 }
 
 #[test]
-fn a_demotion_and_a_removal_hold_on_the_next_request() {
+fn a_demotion_and_a_removal_apply_to_the_next_request() {
     let acme = World::new();
     let (eve, eve_id) = acme.person("eve", Role::Admin);
     let key = key_of(&eve);
@@ -218,7 +218,7 @@ fn a_demotion_and_a_removal_hold_on_the_next_request() {
 }
 
 #[test]
-fn only_owners_deal_with_owners_and_the_last_one_stays() {
+fn only_owners_manage_owners_and_the_last_one_stays() {
     let acme = World::new();
     let member = |id: &str| format!("/organizations/members/{id}");
     let (ada, ben) = (member(&acme.owner_id), member(&acme.member_id));
@@ -233,7 +233,7 @@ fn only_owners_deal_with_owners_and_the_last_one_stays() {
     assert_eq!(acme.owner.patch(&ben, role("owner")).ok()["role"], "owner");
     assert_eq!(acme.member.patch(&ada, role("member")).ok()["role"], "member");
     acme.member.delete(&ben).refused(409, "last_owner");
-    // Anybody may leave, nobody without rights removes others.
+    // Everyone may leave; only admins remove others.
     acme.owner.delete(&ben).refused(403, "admin_required");
     acme.owner.delete(&ada).ok();
     acme.owner.get("/tools").refused(404, "organization_not_found");
@@ -243,7 +243,7 @@ fn only_owners_deal_with_owners_and_the_last_one_stays() {
 }
 
 #[test]
-fn whoever_makes_an_organization_owns_it() {
+fn the_creator_of_an_organization_owns_it() {
     let acme = World::new();
     let slug = format!("{}-two", acme.slug);
     let made = acme.member.post("/organizations", json!({"slug": slug, "name": "Two"})).ok();
@@ -300,7 +300,7 @@ fn a_key_is_shown_once_and_revoked_at_once() {
 }
 
 #[test]
-fn what_is_asked_after_a_revocation_was_acknowledged_is_refused() {
+fn requests_after_an_acknowledged_revocation_are_refused() {
     let acme = World::new();
     let made = acme.member.post("/api-keys", json!({"name": "ci"})).ok();
     let key = acme.nobody.with_key(made["key"].as_str().unwrap());

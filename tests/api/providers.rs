@@ -1,5 +1,5 @@
-//! Prompt providers (contract §8): what they answer comes from stand-ins on this machine, or from
-//! another organization of a real Roadstead.
+//! Prompt providers (contract §8), against stand-in servers or another organization of a real
+//! Roadstead.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::world::{Running, World, config, key_of, unknown_id};
 
 // ── The other side ───────────────────────────────────────────────────────────
 
-/// Somebody who is asked for prompts.
+/// A stand-in prompt provider.
 pub struct There {
     pub url: String,
     /// The heads of the requests so far.
@@ -78,7 +78,7 @@ fn head(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8(head).unwrap())
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 fn closed() -> String {
     format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
 }
@@ -114,7 +114,7 @@ pub fn told(reply: &Reply) -> String {
 // ── Providers ────────────────────────────────────────────────────────────────
 
 #[test]
-fn a_provider_is_made_changed_and_removed_by_admins_and_shown_without_credentials() {
+fn prompt_providers_are_written_by_admins_and_returned_without_credentials() {
     let acme = World::new();
     let new = json!({"name": "There", "kind": "langfuse", "baseUrl": "https://there.test/x",
         "credentials": {"publicKey": "pk-sesame", "secretKey": "sk-sesame"}});
@@ -137,7 +137,7 @@ fn a_provider_is_made_changed_and_removed_by_admins_and_shown_without_credential
 }
 
 #[test]
-fn what_a_provider_needs_is_checked_all_at_once() {
+fn all_problems_of_a_provider_are_reported_at_once() {
     let acme = World::new();
     let post = |body: Value| acme.admin.post("/prompt-providers", body);
     post(json!({})).invalid(&["name", "kind", "baseUrl"]);
@@ -161,7 +161,7 @@ fn what_a_provider_needs_is_checked_all_at_once() {
 // ── Listing ──────────────────────────────────────────────────────────────────
 
 #[test]
-fn prompts_are_fetched_anew_each_time_and_cut_by_the_limit() {
+fn prompts_are_fetched_on_every_request_and_cut_by_the_limit() {
     let acme = World::new();
     let count = AtomicUsize::new(0);
     let there = There::answering(move |_| {
@@ -192,7 +192,7 @@ fn prompts_are_fetched_anew_each_time_and_cut_by_the_limit() {
 }
 
 #[test]
-fn each_kind_is_asked_where_it_answers_and_shown_its_credentials() {
+fn each_kind_is_called_at_its_paths_with_its_credentials() {
     let acme = World::new();
     let version = json!({"id": "v", "template_format": "MUSTACHE",
         "template": {"type": "string", "template": "t"}});
@@ -266,7 +266,7 @@ fn prompts_are_fetched_eight_at_a_time() {
 // ── What can go wrong ────────────────────────────────────────────────────────
 
 #[test]
-fn whatever_is_wrong_with_a_provider_is_told_and_nothing_of_its_answer() {
+fn a_failing_provider_is_reported_without_its_answer() {
     let acme = World::new();
     let says =
         |status: u16, body: &'static str| There::answering(move |_| (status, body.into())).url;
@@ -320,7 +320,7 @@ fn a_redirect_is_not_followed() {
 }
 
 #[test]
-fn a_provider_has_ten_seconds_for_all_it_is_asked() {
+fn a_provider_has_ten_seconds_for_all_calls() {
     let acme = World::new();
     // The list comes after four seconds, the prompts never.
     let there = There::doing(|head, mut stream| {
@@ -343,7 +343,7 @@ fn a_provider_has_ten_seconds_for_all_it_is_asked() {
 }
 
 #[test]
-fn an_address_that_is_not_public_is_called_only_where_the_operator_allows_it() {
+fn a_private_address_is_called_only_if_the_operator_allows_it() {
     let running = Running::start(Config { allow_private: vec![], ..config() });
     let acme = running.world();
     let there = There::saying(&json!({"items": []}));

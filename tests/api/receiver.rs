@@ -1,4 +1,4 @@
-//! Somebody outside who is called: a real listener that notes what it was sent.
+//! An external server: a real listener that records the requests it receives.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
-/// What it was sent.
+/// A received request.
 pub struct Sent {
     /// Method, path and header fields, in lower case.
     pub head: String,
@@ -38,7 +38,7 @@ impl Sent {
     }
 }
 
-/// A response with a body of JSON.
+/// A response with a JSON body.
 pub fn json_response(status: u16, body: &Value) -> String {
     let body = body.to_string();
     let length = body.len();
@@ -55,7 +55,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// One that answers with these statuses in turn, and with the last one ever after.
+    /// One that responds with these statuses in turn, and then always with the last one.
     pub fn answering(statuses: &'static [u16]) -> Self {
         let mut left = statuses.iter();
         Self::responding(move |_| {
@@ -64,13 +64,13 @@ impl Receiver {
         })
     }
 
-    /// One that answers with what is made of each request, one after the other. Of an empty answer
-    /// nothing is seen but the end of the connection.
+    /// One that responds to each request in turn with the result of `respond`; an empty one only
+    /// closes the connection.
     pub fn responding(mut respond: impl FnMut(&Sent) -> String + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let (note, sent) = channel();
-        // The thread ends with the process, or when nobody listens to it any more.
+        // The thread ends with the process, or when the receiver is dropped.
         std::thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
                 let Some(read) = read(&mut stream) else { continue };
@@ -83,13 +83,13 @@ impl Receiver {
         Receiver { url, sent }
     }
 
-    /// What is sent next.
+    /// The next request.
     #[track_caller]
     pub fn next(&self) -> Sent {
         self.sent.recv_timeout(Duration::from_secs(10)).expect("it is called in time")
     }
 
-    /// Whether nothing more has been sent until now.
+    /// Whether no further request has arrived.
     pub fn is_idle(&self) -> bool {
         self.sent.try_recv().is_err()
     }

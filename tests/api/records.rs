@@ -1,6 +1,6 @@
-//! Records of every kind and version that was ever released read for ever.
+//! Released records of every kind and version stay readable.
 //!
-//! `tests/golden/records/` holds one of each, as it lay in its table. A new kind of record, or a new
+//! `tests/golden/records/` has the stored bytes of one of each. A new kind of record, or a new
 //! version, needs one more: `ROADSTEAD_UPDATE_GOLDEN=1 cargo test --test api records` writes those
 //! that are missing and leaves the rest alone.
 
@@ -33,7 +33,7 @@ pub fn file_of(table: &TableInfo) -> PathBuf {
 }
 
 #[test]
-fn every_record_ever_released_still_reads() {
+fn every_released_record_still_decodes() {
     if std::env::var_os("ROADSTEAD_UPDATE_GOLDEN").is_some() {
         write_missing();
     }
@@ -73,19 +73,19 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a sample of each kind that has none, from directories in which something of each is.
+/// Writes the missing samples, from directories with records of every kind.
 fn write_missing() {
     std::fs::create_dir_all(golden()).unwrap();
     let place = tempfile::tempdir().unwrap();
     let (fresh, used) = (place.path().join("fresh"), place.path().join("used"));
-    let store = DataDir::at(&fresh).make().unwrap();
+    let store = DataDir::at(&fresh).create().unwrap();
     store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
     store.write_now(Id::new(uuid::Uuid::from_u128(1)), channel_with_delivery).unwrap();
     drop(store);
     fill(&used, true);
     for dir in [fresh, used] {
         let path = DataDir::at(dir).database();
-        // The server's threads let go of the file a moment after it stopped.
+        // The server's threads release the file shortly after it stopped.
         let database = eventually("the database is free", || redb::Database::open(&path).ok());
         let reader = database.begin_read().unwrap();
         for table in tables() {
@@ -140,10 +140,10 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
     })
 }
 
-/// Does something of everything. Only with `much` is something removed that is too large to go at
+/// Creates records of every kind. Only with `much` is something removed that is too large to go at
 /// once, and leaves a row until it is gone.
 pub fn fill(dir: &Path, much: bool) {
-    let store = DataDir::at(dir).make().unwrap();
+    let store = DataDir::at(dir).create().unwrap();
     let token = store.write_now(Id::NOTHING, organizations::new_setup_token).unwrap();
     let running = Running::serve(store, "127.0.0.1:0", config());
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
@@ -230,7 +230,7 @@ pub fn fill_organization(world: &World, much: bool) {
     owner.delete(&format!("{team}/agents/{bob}")).ok();
 }
 
-/// Something of everything that lies in registries.
+/// Creates records of every kind in registries.
 fn publish_artifacts(owner: &Caller) {
     owner.post("/registries", json!({"slug": "texts", "name": "Texts"})).ok();
     let rules = json!([{"type": "maxLength", "value": 0}]);

@@ -1,4 +1,4 @@
-//! Registries: who makes, reads and removes them (contract §3, interface §5.7).
+//! Registries: creation, access, deletion (contract §3, interface §5.7).
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn a_registry_has_every_field_and_its_defaults() {
 }
 
 #[test]
-fn registries_are_written_in_an_admins_session_and_read_by_members() {
+fn registries_are_written_in_admin_sessions_and_read_by_members() {
     let acme = World::new();
     registry(&acme, "main", json!({}));
     let new = json!({"slug": "more", "name": "x"});
@@ -82,7 +82,7 @@ fn registries_are_written_in_an_admins_session_and_read_by_members() {
     }
 }
 
-/// Every read of what lies in a registry, of a prompt in it that has two versions.
+/// Every read route of a registry, for a prompt with two versions.
 fn reads(reference: &str) -> Vec<String> {
     let at = format!("registryRef={reference}&promptName=p");
     vec![
@@ -102,7 +102,7 @@ fn filled(acme: &World, more: Value) -> String {
 }
 
 #[test]
-fn a_public_registry_is_read_by_anybody() {
+fn a_public_registry_is_readable_without_a_credential() {
     let acme = World::new();
     let id = filled(&acme, json!({"visibility": "public", "access": "restricted"}));
     let stranger = World::new();
@@ -133,7 +133,7 @@ fn a_public_registry_is_read_by_anybody() {
 }
 
 #[test]
-fn a_private_registry_is_as_if_it_never_was_to_strangers() {
+fn a_private_registry_is_not_found_by_others() {
     let acme = World::new();
     let id = filled(&acme, json!({}));
     let stranger = World::new();
@@ -156,7 +156,7 @@ fn a_private_registry_is_as_if_it_never_was_to_strangers() {
 }
 
 #[test]
-fn a_restricted_registry_is_used_by_admins_and_with_a_grant() {
+fn a_restricted_registry_is_for_admins_and_grantees() {
     let acme = World::new();
     let id = filled(&acme, json!({"access": "restricted"}));
     let reference = format!("{}/main", acme.slug);
@@ -182,7 +182,7 @@ fn a_restricted_registry_is_used_by_admins_and_with_a_grant() {
 }
 
 #[test]
-fn a_registry_is_named_in_three_ways_and_by_its_slug_alone_under_a_key() {
+fn a_registry_reference_has_three_forms_and_a_bare_slug_needs_a_key() {
     let acme = World::new();
     let id = filled(&acme, json!({}));
     let content = |reference: &str| {
@@ -208,7 +208,7 @@ fn a_registry_is_named_in_three_ways_and_by_its_slug_alone_under_a_key() {
 }
 
 #[test]
-fn a_registry_is_deleted_with_all_that_lies_in_it() {
+fn a_registry_is_deleted_with_its_contents() {
     let acme = World::new();
     let id = filled(&acme, json!({}));
     let reference = format!("{}/main", acme.slug);

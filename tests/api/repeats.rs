@@ -14,7 +14,7 @@ fn tool(name: &str) -> Value {
 }
 
 #[test]
-fn a_repeated_request_gets_the_same_answer_and_does_nothing() {
+fn a_repeated_request_gets_the_same_response_without_side_effects() {
     let acme = World::new();
     let first = keyed(&acme.key, "once", "/tools", tool("a"));
     first.ok();
@@ -30,7 +30,7 @@ fn a_repeated_request_gets_the_same_answer_and_does_nothing() {
 }
 
 #[test]
-fn a_key_that_comes_with_another_body_is_refused() {
+fn an_idempotency_key_with_another_body_is_refused() {
     let acme = World::new();
     keyed(&acme.key, "once", "/tools", tool("a")).ok();
     let other = keyed(&acme.key, "once", "/tools", tool("b"));
@@ -39,7 +39,7 @@ fn a_key_that_comes_with_another_body_is_refused() {
 }
 
 #[test]
-fn another_path_another_credential_and_another_key_are_other_requests() {
+fn idempotency_is_per_path_credential_and_key() {
     let acme = World::new();
     let body = json!({"name": "a", "slug": "a", "type": "function"});
     keyed(&acme.key, "once", "/tools", body.clone()).ok();
@@ -53,7 +53,7 @@ fn another_path_another_credential_and_another_key_are_other_requests() {
 }
 
 #[test]
-fn failures_are_not_kept() {
+fn failures_are_not_replayed() {
     let acme = World::new();
     let team = json!({"slug": "t", "name": "T"});
     let first = keyed(&acme.key, "once", "/teams", team.clone()).id();
@@ -67,7 +67,7 @@ fn failures_are_not_kept() {
 }
 
 #[test]
-fn an_answer_that_shows_a_secret_is_not_kept() {
+fn a_response_with_a_secret_is_not_stored() {
     let acme = World::new();
     let ask = || keyed(&acme.owner, "once", "/api-keys", json!({"name": "ci"}));
     let secret = ask().ok()["key"].as_str().unwrap().to_string();
@@ -78,7 +78,7 @@ fn an_answer_that_shows_a_secret_is_not_kept() {
 }
 
 #[test]
-fn a_key_has_1_to_255_printable_characters() {
+fn an_idempotency_key_has_1_to_255_printable_characters() {
     let acme = World::new();
     for good in ["x", "with blanks ~", &"k".repeat(255)] {
         keyed(&acme.key, good, "/tools", tool("a")).ok();
@@ -90,7 +90,7 @@ fn a_key_has_1_to_255_printable_characters() {
 }
 
 #[test]
-fn only_post_looks_at_the_key() {
+fn only_post_uses_the_idempotency_key() {
     let acme = World::new();
     let path = format!("/tools/{}", acme.key.post("/tools", tool("a")).id());
     let rename = |name: &str| {
@@ -103,7 +103,7 @@ fn only_post_looks_at_the_key() {
 }
 
 #[test]
-fn of_many_at_once_with_one_key_one_does_it_and_all_get_its_answer() {
+fn of_concurrent_repeats_one_runs_and_all_get_its_response() {
     let acme = World::new();
     let replies = at_once(16, |_| keyed(&acme.key, "once", "/tools", tool("a")));
     let replayed = replies.iter().filter(|r| r.header("idempotency-replayed").is_some()).count();
@@ -113,7 +113,7 @@ fn of_many_at_once_with_one_key_one_does_it_and_all_get_its_answer() {
 }
 
 #[test]
-fn publishing_is_repeated_as_all_else_is_where_nobody_outside_is_asked() {
+fn publishing_without_external_calls_is_idempotent_like_other_writes() {
     let acme = World::new();
     acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
     let new = json!({
@@ -128,7 +128,7 @@ fn publishing_is_repeated_as_all_else_is_where_nobody_outside_is_asked() {
 }
 
 #[test]
-fn an_answer_that_is_too_large_to_be_kept_is_given_once_and_what_only_asks_may_ask_again() {
+fn a_response_too_large_to_store_is_sent_once_and_reads_may_be_repeated() {
     let acme = World::new();
     acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
     let new = |kind: &str, source: &str| {

@@ -1,5 +1,5 @@
-//! Every route and every kind of caller, by walking the table of routes: a new route is covered the
-//! day it is written. What is expected follows from the route's rule and scope alone.
+//! Every route with every kind of caller, by walking the route table, so new routes are covered
+//! automatically. The expected result follows from the route's rule and scope.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::world::{Running, World, config, key_of, unknown_id};
 
 // ── Requests ─────────────────────────────────────────────────────────────────
 
-/// What a body needs beside what its schema requires, by rules between its fields.
+/// Fields that a body needs in addition to those its schema requires.
 fn more(route: &Route) -> Value {
     match (route.method, route.path) {
         (Method::Post, "/teams/{teamId}/messages") => json!({"taskId": unknown_id()}),
@@ -29,7 +29,7 @@ fn more(route: &Route) -> Value {
     }
 }
 
-/// The path of a route, its parameters named by `ids`, else by what never was.
+/// The path of a route with the parameters of `ids`, or ids that do not exist.
 pub fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
     let part = |part: &str| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
         None => part.to_string(),
@@ -43,7 +43,7 @@ pub fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
     route.path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-/// Asks a route for what it takes, and no more, in the caller's organization.
+/// Sends the smallest valid request to a route, in the caller's organization.
 pub fn ask(caller: &Caller, route: &Route, path: &str, fields: &Value) -> Reply {
     let method = route.method.as_str();
     if route.method.has_body() {
@@ -80,11 +80,11 @@ pub fn ask_sample(caller: &Caller, route: &Route) -> Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Nobody,
-    /// With a credential that is not good.
+    /// With an invalid credential.
     Refused {
         key: bool,
     },
-    /// Good, but not here.
+    /// Valid, but of another organization.
     Stranger {
         key: bool,
     },
@@ -97,13 +97,13 @@ enum Kind {
 }
 use Kind::*;
 
-/// What a route does with a kind of caller.
+/// The expected response to a kind of caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Refused(u16, &'static str),
-    /// Whatever the operation says.
+    /// The result of the operation.
     LetIn,
-    /// The route is for anybody: whatever it says.
+    /// Any result: the route needs no credential.
     Anything,
 }
 
@@ -125,8 +125,8 @@ fn expected(route: &Route, kind: Kind) -> Expected {
     }
 }
 
-/// Routes whose operation refuses some of those whom the rule lets in: removing somebody else is an
-/// admin's, and a wrong password is told as 403.
+/// Routes whose operation refuses callers that the rule permits: only admins remove other users, and
+/// a wrong password is 403.
 const REFUSES_ITSELF: [&str; 2] = ["/organizations/members/{userId}", "/auth/password"];
 
 #[track_caller]
@@ -150,7 +150,7 @@ fn assert_answered(route: &Route, who: &str, expected: Expected, reply: &Reply) 
     }
 }
 
-/// Everybody who may turn up at the door of `acme`.
+/// All kinds of callers of `acme`.
 fn callers(running: &Running, acme: &World) -> Vec<(&'static str, Kind, Caller)> {
     let nobody = &acme.nobody;
     let other = running.world();
@@ -169,7 +169,7 @@ fn callers(running: &Running, acme: &World) -> Vec<(&'static str, Kind, Caller)>
         ("a stranger's key", Stranger { key: true }, other.key.about(&acme.slug)),
     ];
 
-    // Somebody in both organizations, with a key for the other.
+    // A user of both organizations, with a key of the other.
     other.admit(Id::parse(&acme.owner_id));
     let theirs = key_of(&acme.owner.about(&other.slug));
     all.push(("the owner's key for elsewhere", Stranger { key: true }, theirs.about(&acme.slug)));
@@ -217,7 +217,7 @@ fn callers(running: &Running, acme: &World) -> Vec<(&'static str, Kind, Caller)>
     all
 }
 
-/// Tokens that are not ours, or not as we made them, of a session that is good.
+/// Forged or modified tokens of a valid session.
 fn forged(acme: &World, token: &str) -> Vec<(&'static str, String)> {
     let parts: Vec<_> = token.split('.').collect();
     let [head, claims, signature] = parts[..] else { panic!("a token has three parts") };
@@ -252,14 +252,14 @@ fn forged(acme: &World, token: &str) -> Vec<(&'static str, String)> {
 
 // ── Tests ────────────────────────────────────────────────────────────────────
 
-/// All routes; the one that ends the session it is asked in comes last.
+/// All routes; the one that ends its session comes last.
 pub fn all_routes() -> Vec<Route> {
     let mut routes = resources::routes();
     routes.sort_by_key(|route| route.path == "/auth/sign-out");
     routes
 }
 
-/// Records there are, save those that say when keys were used.
+/// The number of records, without those of key usage.
 fn records(running: &Running) -> u64 {
     let mut tables = resources::tables();
     tables.retain(|table| table.name != "api_keys.used");
@@ -268,7 +268,7 @@ fn records(running: &Running) -> u64 {
 
 #[test]
 fn every_route_answers_every_caller_by_its_rule() {
-    // A server of its own, since what it keeps is counted.
+    // A separate server, since its records are counted.
     let running = Running::start(config());
     let acme = running.world();
     let (callers, routes) = (callers(&running, &acme), all_routes());
@@ -286,11 +286,11 @@ fn every_route_answers_every_caller_by_its_rule() {
         cells
     };
 
-    // What is refused leaves nothing behind.
+    // A refused request writes nothing.
     let before = records(&running);
     let refused = walk(&|e| matches!(e, Expected::Refused(401 | 404, _)));
     assert_eq!(records(&running), before);
-    // A refusal of permission leaves an entry in the audit log and nothing else.
+    // A denied permission writes only an audit entry.
     let forbidden = walk(&|e| matches!(e, Expected::Refused(403, _)));
     assert_eq!(records(&running), before + forbidden);
     let rest = walk(&|e| matches!(e, Expected::LetIn | Expected::Anything));
@@ -299,7 +299,7 @@ fn every_route_answers_every_caller_by_its_rule() {
 }
 
 #[test]
-fn the_smallest_body_of_every_schema_is_taken() {
+fn the_smallest_body_of_every_schema_is_accepted() {
     let acme = World::new();
     for route in all_routes() {
         let reply = ask_sample(&acme.owner, &route);
@@ -309,7 +309,7 @@ fn the_smallest_body_of_every_schema_is_taken() {
 }
 
 #[test]
-fn routes_for_sessions_alone_tell_no_good_key_from_a_bad_one() {
+fn session_only_routes_do_not_reveal_whether_a_key_is_valid() {
     let acme = World::new();
     let keys = [acme.key.clone(), acme.nobody.with_key("nonsense"), key_of(&acme.member)];
     let mut answers = BTreeSet::new();
@@ -320,7 +320,7 @@ fn routes_for_sessions_alone_tell_no_good_key_from_a_bad_one() {
 }
 
 #[test]
-fn no_route_breaks_whatever_is_sent() {
+fn no_route_fails_internally_on_random_input() {
     let acme = World::new();
     let long = "x".repeat(1000);
     let values = [
@@ -343,7 +343,7 @@ fn no_route_breaks_whatever_is_sent() {
     ];
     let parts = ["%00", "%FF%FE", "%2E%2E", "a%2Fb", "%F0%9F%98%80", &long, "0", "-1", "1e9"];
     for route in all_routes() {
-        // Nothing but the id's own form is wrong.
+        // Only the form of the id is invalid.
         for part in parts {
             let ids = ["teamId", "agentId", "stableKey", "version", "name", "id"];
             let ids = ids.iter().map(|id| (*id, part.to_string())).collect();
@@ -366,7 +366,7 @@ fn no_route_breaks_whatever_is_sent() {
 }
 
 #[test]
-fn no_body_of_junk_breaks_a_route() {
+fn no_route_fails_internally_on_a_junk_body() {
     let acme = World::new();
     for route in all_routes().iter().filter(|route| route.method.has_body()) {
         let path = path_with(route, &BTreeMap::new());

@@ -1,5 +1,4 @@
-//! What the OpenAPI document says of a route: what may be sent to it, and whether what it answered
-//! is what it promises.
+//! The OpenAPI document as an oracle: sample requests for a route, and validation of its responses.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -15,12 +14,12 @@ use crate::client::Reply;
 pub static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| openapi::document(&resources::routes(), "0.0.0"));
 
-/// What the document says of a route.
+/// The operation of a route in the document.
 pub fn operation(route: &Route) -> &'static Value {
     &DOCUMENT["paths"][route.path][route.method.as_str().to_lowercase()]
 }
 
-/// What a `$ref` stands for, or the thing itself.
+/// Resolves a `$ref`.
 fn resolve(value: &'static Value) -> &'static Value {
     match value["$ref"].as_str() {
         Some(reference) => {
@@ -32,7 +31,7 @@ fn resolve(value: &'static Value) -> &'static Value {
 
 // ── What may be sent ─────────────────────────────────────────────────────────
 
-/// The schemas of what a route takes, by name: the properties of its body, or its query.
+/// The schemas of a route's inputs by name: the properties of its body, or its query parameters.
 pub fn inputs(route: &Route) -> Vec<(String, &'static Value)> {
     let operation = operation(route);
     if route.method.has_body() {
@@ -48,7 +47,7 @@ pub fn inputs(route: &Route) -> Vec<(String, &'static Value)> {
         .collect()
 }
 
-/// A body, or for a route without one the fields of a query, with what is required and no more.
+/// The smallest valid body, or query fields of a route without a body.
 pub fn sample(route: &Route) -> Value {
     let operation = operation(route);
     if route.method.has_body() {
@@ -135,7 +134,7 @@ fn text_of(schema: &Value) -> String {
 
 // ── What is answered ─────────────────────────────────────────────────────────
 
-/// Fails unless the document promises this answer: its status, and the form of a success.
+/// Fails unless the document has this response: its status, and the schema of a success.
 #[track_caller]
 pub fn check(method: &str, target: &str, reply: &Reply) {
     let path = target.strip_prefix("/api").unwrap_or_default();
@@ -192,7 +191,7 @@ fn validator(name: &'static str, operation: &'static Value) -> Arc<Validator> {
 }
 
 #[test]
-fn an_answer_that_is_not_as_promised_is_noticed() {
+fn a_response_that_violates_the_schema_is_found() {
     let noticed = |status: u16, body: Value| {
         let headers = vec![("content-type".to_string(), "application/json".to_string())];
         let reply = Reply { status, headers, body: body.to_string().into_bytes() };

@@ -61,7 +61,7 @@ impl Crew {
         self.post("/tasks", body).id()
     }
 
-    /// The events of this type that were told, newest first.
+    /// The published events of this type, newest first.
     pub fn events(&self, kind: &str) -> Vec<Value> {
         self.acme.owner.get(&format!("/notifications/logs?eventType={kind}")).items()
     }
@@ -72,7 +72,7 @@ fn ids(items: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn a_team_is_made_changed_and_removed_with_all_it_has() {
+fn a_team_is_created_updated_and_deleted_with_its_contents() {
     let crew = Crew::new();
     let team = crew.get("").ok();
     assert_eq!(pick(&team, "slug budget"), json!(["crew", null]));
@@ -147,7 +147,7 @@ fn a_task_has_every_field_and_its_bounds() {
 }
 
 #[test]
-fn tasks_made_at_once_are_numbered_without_gaps() {
+fn concurrent_tasks_are_numbered_without_gaps() {
     let crew = Crew::new();
     let made = at_once(32, |n| crew.post("/tasks", json!({"title": format!("t{n}")})).ok());
     let numbers: BTreeSet<_> = made.iter().map(|task| task["number"].as_u64().unwrap()).collect();
@@ -200,7 +200,7 @@ fn a_status_may_follow_any_other_and_a_patch_leaves_the_rest() {
 }
 
 #[test]
-fn tasks_are_found_by_what_they_are() {
+fn tasks_are_filtered() {
     let crew = Crew::new();
     let (ann, bob) = (crew.hire("ann"), crew.hire("bob"));
     let free = crew.task(json!({"title": "free"}));
@@ -256,7 +256,7 @@ fn a_message_is_to_an_agent_or_a_note_on_a_task() {
 }
 
 #[test]
-fn people_mark_what_is_to_them_read_once_and_agents_consume_the_rest() {
+fn humans_mark_their_messages_read_and_agents_consume_theirs_once() {
     let crew = Crew::new();
     let (ann, bob) = (crew.hire("ann"), crew.hire("bob"));
     let inbox = crew.post("/inbox", json!({"body": "b", "fromAgentId": ann})).id();
@@ -279,7 +279,7 @@ fn people_mark_what_is_to_them_read_once_and_agents_consume_the_rest() {
 }
 
 #[test]
-fn who_leaves_leaves_open_tasks_free_and_closed_ones_as_they_were() {
+fn removing_an_agent_unassigns_its_open_tasks_only() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     let open = crew.task(json!({"title": "open", "assigneeAgentId": ann}));
@@ -332,7 +332,7 @@ fn an_agents_memories_are_recalled_until_they_are_superseded_or_deleted() {
 }
 
 #[test]
-fn runs_count_against_the_months_budget_which_runs_out_once() {
+fn runs_count_against_the_monthly_budget_and_exceeding_it_is_one_event() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     crew.patch("", json!({"budget": {"monthlyUsd": 1}})).ok();
@@ -353,7 +353,7 @@ fn runs_count_against_the_months_budget_which_runs_out_once() {
 }
 
 #[test]
-fn what_an_agent_asks_is_decided_once_and_by_a_person() {
+fn an_approval_request_is_decided_once_by_a_user() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     let ask = crew.post("/approvals", json!({"agentId": ann, "title": "may I?"})).ok();
@@ -377,7 +377,7 @@ fn what_an_agent_asks_is_decided_once_and_by_a_person() {
 }
 
 #[test]
-fn the_timeline_tells_an_event_of_its_kind() {
+fn a_timeline_entry_publishes_the_event_of_its_kind() {
     let crew = Crew::new();
     for kind in ["milestone", "progress_update", "goal_update", "blocker_digest", "summary"] {
         crew.post("/timeline", json!({"kind": kind, "title": "t"})).ok();

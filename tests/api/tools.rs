@@ -41,7 +41,7 @@ fn a_tool_has_every_field_and_its_bounds() {
 }
 
 #[test]
-fn a_patch_changes_what_it_names_and_an_empty_one_nothing() {
+fn a_patch_updates_the_given_fields_only() {
     let acme = World::new();
     let path = tool(&acme);
     let before = acme.owner.get(&path).ok();
@@ -56,7 +56,7 @@ fn a_patch_changes_what_it_names_and_an_empty_one_nothing() {
 }
 
 #[test]
-fn a_version_only_rises_and_its_row_is_what_the_tool_last_was() {
+fn a_version_only_increases_and_keeps_the_state_of_the_tool() {
     let acme = World::new();
     let path = tool(&acme);
     let patch = |body: Value| acme.owner.patch(&path, body);
@@ -76,7 +76,7 @@ fn a_version_only_rises_and_its_row_is_what_the_tool_last_was() {
 }
 
 #[test]
-fn environments_are_moved_to_the_resulting_version_all_or_none() {
+fn environments_move_to_the_new_version_all_or_none() {
     let acme = World::new();
     let path = tool(&acme);
     let id = path.strip_prefix("/tools/").unwrap();
@@ -113,14 +113,14 @@ fn environments_are_moved_to_the_resulting_version_all_or_none() {
 }
 
 #[test]
-fn without_an_organization_the_tool_decides() {
+fn without_an_org_slug_the_tool_decides() {
     let acme = World::new();
     let path = tool(&acme);
     let patch = |caller: &Caller| caller.ask("PATCH", &path).json(&json!({"name": "n"})).send();
     for caller in [&acme.key, &acme.member, &key_of(&acme.member)] {
         assert_eq!(patch(caller).ok()["name"], "n");
     }
-    // Somebody in two organizations finds the tools of both.
+    // A user of two organizations finds the tools of both.
     let other = World::new();
     other.admit(roadstead::base::Id::parse(&acme.owner_id));
     let theirs = tool(&other);

@@ -1,4 +1,4 @@
-//! Wakes: who is woken by what, long polls, streams, posts (contract §6, "Wakes").
+//! Wakes: causes, long polls, streams, posts (contract §6, "Wakes").
 
 use std::time::{Duration, Instant};
 
@@ -48,12 +48,12 @@ fn each_cause_wakes_the_one_it_concerns() {
     assert_eq!(peek(&sam), [json!(["task_note", free, note])]);
     let note = crew.post("/messages", json!({"body": "b", "taskId": anns})).id();
     assert_eq!(peek(&ann)[1..], [json!(["task_note", anns, note])]);
-    // To the humans: nobody is woken. By an agent itself: neither.
+    // Messages to the humans, and an agent's own actions, wake no agent.
     crew.post("/inbox", json!({"body": "b", "fromAgentId": bob})).ok();
     crew.post("/messages", json!({"body": "b", "toAgentId": bob, "fromAgentId": bob})).ok();
     crew.task(json!({"title": "t", "assigneeAgentId": bob, "fromAgentId": bob}));
     crew.post(&format!("/tasks/{free}/claim"), json!({"agentId": bob})).ok();
-    // What has become somebody's is not the Scrum Master's business any more.
+    // An assigned task does not wake the Scrum Master.
     assert_eq!(peek(&sam).len(), 0);
     assert_eq!([peek(&ann).len(), peek(&bob).len()], [2, 1]);
     crew.patch(&format!("/tasks/{anns}"), json!({"assigneeAgentId": bob})).ok();
@@ -61,7 +61,7 @@ fn each_cause_wakes_the_one_it_concerns() {
 }
 
 #[test]
-fn a_wake_is_leased_and_lasts_until_it_is_acknowledged() {
+fn a_wake_is_leased_and_stays_until_it_is_acknowledged() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     for _ in 0..2 {
@@ -70,7 +70,7 @@ fn a_wake_is_leased_and_lasts_until_it_is_acknowledged() {
     assert_eq!(wakes(&crew, &ann, "peek=true").len(), 2);
     let taken = wakes(&crew, &ann, "");
     assert_eq!(taken.iter().map(|wake| &wake["attempts"]).collect::<Vec<_>>(), [1, 1]);
-    // Nobody else gets what somebody has.
+    // A leased wake is not returned again.
     assert_eq!(wakes(&crew, &ann, ""), Vec::<Value>::new());
     let first = taken[0]["id"].clone();
     assert_eq!(ack(&crew, &ann, json!([first, unknown_id(), "x"])), json!({"acknowledged": 1}));
@@ -81,7 +81,7 @@ fn a_wake_is_leased_and_lasts_until_it_is_acknowledged() {
 }
 
 #[test]
-fn later_causes_join_a_pending_wake_and_what_is_settled_is_dropped() {
+fn later_causes_merge_with_a_pending_wake_and_settled_ones_are_dropped() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     let task = crew.task(json!({"title": "t", "assigneeAgentId": ann}));
@@ -97,7 +97,7 @@ fn later_causes_join_a_pending_wake_and_what_is_settled_is_dropped() {
 }
 
 #[test]
-fn who_waits_is_answered_as_soon_as_there_is_a_wake() {
+fn a_long_poll_returns_as_soon_as_there_is_a_wake() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     for _ in 0..3 {
@@ -114,7 +114,7 @@ fn who_waits_is_answered_as_soon_as_there_is_a_wake() {
 }
 
 #[test]
-fn who_waits_for_nothing_gets_an_empty_list_in_time() {
+fn a_long_poll_without_a_wake_ends_with_an_empty_list() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     let path = format!("/agents/{ann}/wakes");
@@ -130,7 +130,7 @@ fn who_waits_for_nothing_gets_an_empty_list_in_time() {
 }
 
 #[test]
-fn of_many_who_wait_one_gets_the_wake() {
+fn of_concurrent_long_polls_one_gets_the_wake() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     let mut waiting: Vec<_> = (0..8).map(|_| wait(&crew, &crew.acme.owner, &ann, 2)).collect();
@@ -140,7 +140,7 @@ fn of_many_who_wait_one_gets_the_wake() {
 }
 
 #[test]
-fn who_loses_their_right_while_waiting_is_refused() {
+fn a_long_poll_is_refused_once_access_is_revoked() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     let mut waiting = wait(&crew, &key_of(&crew.acme.member), &ann, 20);
@@ -154,7 +154,7 @@ fn who_loses_their_right_while_waiting_is_refused() {
 }
 
 #[test]
-fn a_stream_tells_each_wake_as_an_event() {
+fn a_stream_sends_each_wake_as_an_event() {
     let crew = Crew::new();
     let ann = crew.hire("ann");
     let path = crew.acme.owner.in_org(&crew.path(&format!("/agents/{ann}/wakes")));
@@ -189,7 +189,7 @@ fn a_stream_tells_each_wake_as_an_event() {
 }
 
 #[test]
-fn a_stream_that_may_not_be_is_refused_as_any_request() {
+fn a_stream_is_refused_like_any_request() {
     let crew = Crew::new();
     let path = crew.path(&format!("/agents/{}/wakes", unknown_id()));
     let ask = |caller: &Caller| {
@@ -222,7 +222,7 @@ fn a_wake_is_posted_signed_and_a_2xx_acknowledges_it() {
 }
 
 #[test]
-fn a_wake_whose_post_fails_is_there_for_whoever_fetches_it() {
+fn a_wake_whose_post_fails_can_still_be_fetched() {
     let crew = Crew::new();
     let receiver = Receiver::answering(&[500]);
     let made = crew.hire_as("ann", json!({"role": "member", "wakeUrl": receiver.url}));
@@ -235,7 +235,7 @@ fn a_wake_whose_post_fails_is_there_for_whoever_fetches_it() {
 }
 
 #[test]
-fn an_address_that_is_not_public_is_not_called() {
+fn a_private_wake_url_is_not_called() {
     let running = Running::start(roadstead::app::Config { allow_private: Vec::new(), ..config() });
     let receiver = Receiver::answering(&[204]);
     let crew = Crew::of(running.world());
@@ -248,7 +248,7 @@ fn an_address_that_is_not_public_is_not_called() {
 }
 
 #[test]
-fn a_server_that_stops_answers_who_waits_with_what_there_is() {
+fn a_stopping_server_answers_long_polls() {
     let running = Running::start(config());
     let crew = Crew::of(running.world());
     let ann = crew.hire("ann");

@@ -1,5 +1,5 @@
-//! Waiting for a content when the right to read it ends (contract §1 and §3): whoever waits hears
-//! what they would hear if they asked now, at once.
+//! Waiting for a content while access to it is revoked (contract §1 and §3): the wait ends at once
+//! with the response that a new request would get.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::client::{Caller, Connection, Reply};
 use crate::registries::{publish, registry};
 use crate::world::{World, key_of};
 
-/// Well below every interval at which anybody looks without a signal.
+/// Well below every polling interval.
 const SOON: Duration = Duration::from_secs(3);
 
 /// Begins to wait for another content than there is of the prompt `p`, whose tag is known.
@@ -40,7 +40,7 @@ fn replies<const N: usize>(waiting: [Connection; N]) -> [Reply; N] {
 }
 
 #[test]
-fn who_waits_in_a_public_registry_that_becomes_private_hears_what_a_stranger_hears() {
+fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
     let acme = acme(json!({"visibility": "public"}));
     let stranger = World::new();
     let waiting = [&acme.nobody, &stranger.key, &stranger.member, &acme.member];
@@ -58,7 +58,7 @@ fn who_waits_in_a_public_registry_that_becomes_private_hears_what_a_stranger_hea
 }
 
 #[test]
-fn who_waits_in_a_registry_that_is_deleted_hears_so() {
+fn waiting_in_a_registry_that_is_deleted_ends() {
     let acme = acme(json!({"visibility": "public"}));
     let stranger = World::new();
     let waiting = [&acme.nobody, &stranger.key, &acme.member].map(|caller| wait(&acme, caller));
@@ -72,7 +72,7 @@ fn who_waits_in_a_registry_that_is_deleted_hears_so() {
 }
 
 #[test]
-fn who_waits_with_a_credential_or_a_grant_that_ends_hears_so() {
+fn waiting_with_a_credential_or_grant_that_is_revoked_ends() {
     let acme = acme(json!({"access": "restricted"}));
     let (member, _) = acme.person("eve", Role::Member);
     let id = acme.owner.get("/registries/main").ok()["id"].clone();

@@ -1,4 +1,4 @@
-//! HTTP itself: heads, bodies, limits, request ids, and what is served beside the API (contract
+//! HTTP: heads, bodies, limits, request ids, and paths outside of the API (contract
 //! §1: "Body", "Media type", "Request id", "Text").
 
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn head(acme: &World, method: &str, target: &str, fields: &str) -> String {
 }
 
 #[test]
-fn json_is_taken_under_every_name_it_has() {
+fn every_json_media_type_is_accepted() {
     let acme = World::new();
     let body = tool_with(&acme, "");
     let send = |value: &str| {
@@ -74,7 +74,7 @@ fn nesting_is_taken_to_64_levels() {
 }
 
 #[test]
-fn text_is_kept_as_it_was_sent() {
+fn text_is_stored_as_sent() {
     let acme = World::new();
     let text = " \u{feff}ä a\u{308} 😀\u{202e}\u{0}\r\n\t ";
     let made = acme.owner.post("/tools", json!({"name": "a", "type": "x", "description": text}));
@@ -99,13 +99,13 @@ fn a_body_has_at_most_one_mebibyte() {
     };
     post(&acme, body(1 << 20)).ok();
     post(&acme, body((1 << 20) + 1)).refused(413, "body_too_large");
-    // Who sends more than that all the same hears the answer, and may go on.
+    // A client that sends more gets the response, and may continue.
     for size in [2 << 20, 8 << 20] {
         let owner = acme.owner.clone();
         owner.ask("POST", "/tools").bytes(body(size)).send().refused(413, "body_too_large");
         owner.get("/tools").ok();
     }
-    // A length that is told is believed, before anything of it comes.
+    // An announced length is checked before the body is read.
     let fields = "Content-Length: 99999999999\r\n";
     let told = raw(acme.address, head(&acme, "POST", "/api/tools", fields).as_bytes());
     told.refused(413, "body_too_large");
@@ -113,7 +113,7 @@ fn a_body_has_at_most_one_mebibyte() {
 }
 
 #[test]
-fn who_waits_to_be_told_to_go_on_is_told_what_is_wrong_instead() {
+fn expect_continue_gets_the_error_instead_of_100() {
     let acme = World::new();
     let fields = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", 2 << 20);
     for (key, status) in [("X-API-Key", 413), ("X-No-Key", 401)] {
@@ -124,7 +124,7 @@ fn who_waits_to_be_told_to_go_on_is_told_what_is_wrong_instead() {
 }
 
 #[test]
-fn a_chunked_body_is_counted_as_it_comes() {
+fn a_chunked_body_is_limited_while_it_is_read() {
     let acme = World::new();
     let fields = "Transfer-Encoding: chunked\r\n";
     let head = head(&acme, "POST", "/api/tools", fields);
@@ -164,7 +164,7 @@ fn a_request_with_two_lengths_is_refused_and_the_connection_closes() {
 }
 
 #[test]
-fn a_malformed_head_gets_an_answer_like_any_other_and_the_connection_closes() {
+fn a_malformed_head_gets_a_problem_and_the_connection_closes() {
     let acme = World::new();
     for bad in [
         "nonsense\r\n\r\n",
@@ -213,7 +213,7 @@ fn path_and_query_have_at_most_16_kib() {
 }
 
 #[test]
-fn a_connection_takes_one_request_after_the_other_also_pipelined() {
+fn a_connection_serves_requests_in_order_also_pipelined() {
     let acme = World::new();
     let mut connection = Connection::open(acme.address).unwrap();
     let get = head(&acme, "GET", &acme.key.in_org("/api/tools"), "");
@@ -234,7 +234,7 @@ fn a_connection_takes_one_request_after_the_other_also_pipelined() {
 }
 
 #[test]
-fn who_asks_to_be_told_to_go_on_is() {
+fn expect_continue_gets_100() {
     let acme = World::new();
     let body = tool_with(&acme, "");
     let fields = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", body.len());
@@ -246,7 +246,7 @@ fn who_asks_to_be_told_to_go_on_is() {
 }
 
 #[test]
-fn a_request_id_is_echoed_if_it_is_one_and_else_made() {
+fn a_valid_request_id_is_echoed_and_otherwise_generated() {
     let acme = World::new();
     let ask = |id: &str| acme.owner.ask("GET", "/nothing").with("X-Request-Id", id).send();
     for good in ["x", "a b ~!\"{}", &"i".repeat(128)] {
@@ -266,7 +266,7 @@ fn a_request_id_is_echoed_if_it_is_one_and_else_made() {
 }
 
 #[test]
-fn answers_are_json_that_nobody_guesses_at_or_keeps() {
+fn responses_are_json_without_sniffing_or_caching() {
     let acme = World::new();
     for reply in [acme.owner.get("/tools"), acme.owner.get("/nothing"), acme.nobody.get("/tools")] {
         assert_eq!(reply.header("content-type"), Some("application/json"));
@@ -276,7 +276,7 @@ fn answers_are_json_that_nobody_guesses_at_or_keeps() {
 }
 
 #[test]
-fn health_document_and_page_are_for_everybody() {
+fn health_document_and_page_need_no_credential() {
     let acme = World::new();
     let get = |method: &str, target: &str| {
         raw(acme.address, format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes())
@@ -304,7 +304,7 @@ fn health_document_and_page_are_for_everybody() {
 }
 
 #[test]
-fn nobody_set_up_beyond_this_machine_means_that_only_setting_up_and_health_answer() {
+fn before_setup_a_public_listener_serves_only_setup_and_health() {
     let running = Running::listen("0.0.0.0:0", config());
     let nobody = running.nobody();
     for path in ["/tools", "/auth/sign-in", "/nothing"] {
@@ -339,7 +339,7 @@ fn nobody_set_up_beyond_this_machine_means_that_only_setting_up_and_health_answe
 }
 
 #[test]
-fn a_head_that_never_ends_does_not_keep_others_waiting() {
+fn an_endless_head_does_not_delay_others() {
     let acme = World::new();
     let mut slow: Vec<_> = (0..200).map(|_| Connection::open(acme.address).unwrap()).collect();
     for connection in &mut slow {
@@ -351,7 +351,7 @@ fn a_head_that_never_ends_does_not_keep_others_waiting() {
 }
 
 #[test]
-fn metrics_are_for_this_machine_or_an_admins_key() {
+fn metrics_are_for_loopback_or_an_admin_key() {
     let acme = World::new();
     let scrape = |fields: &str| {
         let head = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");

@@ -1,4 +1,4 @@
-//! A world for tests: a real server on a port of its own, and organizations with people in it.
+//! Fixtures: a real server on its own port, and organizations with users.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,8 +22,7 @@ pub struct Running {
     runtime: Runtime,
 }
 
-/// Without a rate limit, trusting what this machine says about addresses (sign-ins are counted by
-/// address), and calling receivers on this machine.
+/// No rate limit; loopback is a trusted proxy (sign-ins are counted by address), and may be called.
 pub fn config() -> Config {
     let here = "127.0.0.0/8".parse().unwrap();
     Config {
@@ -34,25 +33,25 @@ pub fn config() -> Config {
     }
 }
 
-/// The server that all tests share which can: each in organizations of its own.
+/// The server shared by all tests that can; each uses its own organizations.
 static SHARED: LazyLock<Running> = LazyLock::new(|| Running::start(config()));
 
 impl Running {
-    /// A server of this test's own.
+    /// A server for one test.
     pub fn start(config: Config) -> Self {
         Self::listen("127.0.0.1:0", config)
     }
 
-    /// The same, listening somewhere else.
+    /// Like `start`, on another address.
     pub fn listen(at: &str, config: Config) -> Self {
         let place = tempfile::tempdir().unwrap();
-        let store = DataDir::at(place.path()).make().unwrap();
-        // Its files are open and stay usable; nothing is left behind, however the test ends.
+        let store = DataDir::at(place.path()).create().unwrap();
+        // The open files stay usable, and nothing is left behind however the test ends.
         drop(place);
         Self::serve(store, at, config)
     }
 
-    /// The same over a store that is there already.
+    /// Like `start`, with an existing store.
     pub fn serve(store: Store, at: &str, config: Config) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -73,12 +72,12 @@ impl Running {
         self.runtime.block_on(self.server.stop());
     }
 
-    /// Somebody without a credential.
+    /// A client without a credential.
     pub fn nobody(&self) -> Caller {
         Caller::nobody(self.address, "nowhere")
     }
 
-    /// A new organization with people in it.
+    /// A new organization with users.
     pub fn world(&self) -> World {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let slug = format!("org-{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -116,7 +115,7 @@ impl Running {
         world
     }
 
-    /// Puts a new person into an organization: their session, and their id.
+    /// Adds a new user to an organization; returns their session and id.
     pub fn person(&self, world: &World, name: &str, role: Role) -> (Caller, String) {
         let org = world.org;
         let email = Email::parse(format!("{name}@{}.test", world.slug)).unwrap();
@@ -144,7 +143,7 @@ impl Running {
         self.session_for(user, 3600)
     }
 
-    /// The token of a session that ends after so many seconds.
+    /// The token of a session that expires after `secs` seconds.
     pub fn session_for(&self, user: Id<User>, secs: i64) -> String {
         let session = self.store.write_now(Id::NOTHING, move |tx| {
             let (id, created_at) = (tx.new_id(), tx.now());
@@ -183,7 +182,7 @@ impl World {
         SHARED.world()
     }
 
-    /// Puts somebody into the organization as a member.
+    /// Adds a user to the organization as a member.
     pub fn admit(&self, user: Id<User>) {
         let org = self.org;
         let joined = self.store.write_now(Id::NOTHING, move |tx| {
@@ -194,20 +193,20 @@ impl World {
         joined.unwrap();
     }
 
-    /// Another person of the organization: their session, and their id.
+    /// Another user of the organization; returns their session and id.
     pub fn person(&self, name: &str, role: Role) -> (Caller, String) {
         SHARED.person(self, name, role)
     }
 }
 
-/// A new API key of somebody in a session.
+/// A new API key of a user in a session.
 #[track_caller]
 pub fn key_of(session: &Caller) -> Caller {
     let made = session.post("/api-keys", json!({"name": "a key"})).ok();
     session.with_key(made["key"].as_str().unwrap())
 }
 
-/// An id that was never given out.
+/// An id that does not exist.
 pub fn unknown_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }

@@ -1,4 +1,4 @@
-//! Commands that do one thing and end.
+//! Commands other than `serve` and `demo`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::process::{Place, Serving, command, run};
 
 #[test]
-fn init_makes_an_organization_its_owner_and_a_key_that_is_printed_once() {
+fn init_creates_an_organization_its_owner_and_a_key_that_is_printed_once() {
     let place = Place::new();
     let made = place.init(&["--json"], None).succeeds();
     assert_eq!(made["organization"]["slug"], "acme");
@@ -35,7 +35,7 @@ fn init_makes_an_organization_its_owner_and_a_key_that_is_printed_once() {
 }
 
 #[test]
-fn init_for_people_says_what_to_do_next() {
+fn init_prints_the_next_step() {
     let place = Place::new();
     let ended = place.init(&[], None);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -45,7 +45,7 @@ fn init_for_people_says_what_to_do_next() {
 }
 
 #[test]
-fn the_password_is_the_first_line_without_its_end() {
+fn the_password_is_the_first_line_without_its_newline() {
     for stdin in
         ["correct horse battery\r\nsecond", "correct horse battery\n", "correct horse battery"]
     {
@@ -71,7 +71,7 @@ fn a_second_init_changes_nothing() {
 }
 
 #[test]
-fn wrong_usage_is_told_and_makes_nothing() {
+fn invalid_usage_is_reported_and_creates_nothing() {
     let place = Place::new();
     let init = |org: &str, email: &str| {
         let args = ["init", "--org", org, "--org-name", "A", "--email", email, "--name", "A"];
@@ -99,7 +99,7 @@ fn a_flag_wins_over_its_variable() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_opened_is_told_with_the_reason() {
+fn a_directory_that_cannot_be_opened_is_reported_with_the_reason() {
     let (place, _) = Place::founded();
     let serving = Serving::start(&place, &[]);
     for args in [&["serve", "--listen", "127.0.0.1:0"][..], &["check"]] {
@@ -121,13 +121,13 @@ fn a_directory_that_cannot_be_opened_is_told_with_the_reason() {
 }
 
 #[test]
-fn check_tells_sound_from_damaged() {
+fn check_distinguishes_sound_from_damaged() {
     let (place, _) = Place::founded();
     let sound = place.run(&["check", "--json"]).succeeds();
     assert_eq!((&sound["sound"], &sound["wrong"]), (&json!(true), &json!(0)));
     assert!(sound["records"].as_u64().unwrap() >= 4, "{sound}");
 
-    // A bit in a record of the user, wherever the file has copies of it.
+    // Flips a bit in every copy of a user record.
     let file = place.file("roadstead.redb");
     let mut bytes = fs::read(&file).unwrap();
     let name = b"Ada Lovelace";
@@ -149,7 +149,7 @@ fn check_tells_sound_from_damaged() {
     assert!(matches!(ended.code, Some(1 | 2)), "{ended:?}");
     fs::write(&file, "").unwrap();
     assert!(matches!(place.run(&["check"]).code, Some(1 | 2)));
-    // What was lost is not begun again in silence.
+    // A lost database is not silently created again.
     assert_eq!(place.run(&["serve", "--listen", "127.0.0.1:0"]).code, Some(2));
 }
 

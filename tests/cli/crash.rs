@@ -1,7 +1,7 @@
-//! Killed under load, again and again: what was acknowledged is there with its value, nothing is
-//! there in part, and what was not acknowledged is done once when it is sent again.
+//! Killed under load, repeatedly: acknowledged writes are there with their values, nothing is partial,
+//! and a repeated unacknowledged request is done once.
 //!
-//! `ROADSTEAD_TEST_CYCLES` says how often (5), `ROADSTEAD_TEST_SEED` repeats what a failure prints.
+//! `ROADSTEAD_TEST_CYCLES` sets the number of cycles (5), `ROADSTEAD_TEST_SEED` repeats a failed run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::shelf::{FLAGGED, REGISTRY, Shelf};
 
 const WRITERS: usize = 8;
 
-/// Numbers that only look random (xorshift).
+/// A pseudo-random generator (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -26,33 +26,33 @@ impl Dice {
     }
 }
 
-/// What one writer knows. Each has an agent, a prompt, and things, of its own.
+/// The state of one writer, which has its own agent, prompt and other records.
 struct Writer {
     stable_key: String,
     shelf: Shelf,
     agent: String,
     team: String,
-    /// What a path must answer: one of these, the last one most likely.
+    /// Possible responses of a path, the most likely one last.
     things: BTreeMap<String, Vec<Value>>,
-    /// Those of them that were written since all was verified.
+    /// Those written since the last verification.
     fresh: BTreeSet<String>,
-    /// Whether a memory must be recalled; `None` where the answer to its deletion never came.
+    /// Whether a memory must be recalled; `None` if the response to its deletion was lost.
     memories: BTreeMap<String, Option<bool>>,
-    /// Tasks made, and versions.
+    /// Numbers of tasks and versions created.
     tasks: Vec<String>,
     versions: u64,
     requests: u64,
-    /// A request with an `Idempotency-Key` whose answer never came.
+    /// A request with an `Idempotency-Key` whose response was lost.
     unanswered: Option<(String, String, Value)>,
 }
 
 impl Writer {
-    /// Writes until nobody answers any more.
+    /// Writes until the server stops responding.
     fn work(&mut self, caller: &Caller, mut dice: Dice) {
         while self.write(caller, &mut dice).is_some() {}
     }
 
-    /// Writes something, if it is answered.
+    /// Writes one random change, if the server responds.
     fn write(&mut self, caller: &Caller, dice: &mut Dice) -> Option<()> {
         let title = format!("{} {}", self.stable_key, dice.below(u64::MAX));
         let memories = format!("/teams/{}/agents/{}/memories", self.team, self.agent);
@@ -128,7 +128,7 @@ impl Writer {
         Some(made)
     }
 
-    /// Sends again what was not answered. It is done now, or was before.
+    /// Repeats the request without a response; it takes effect now or did before.
     fn repeat(&mut self, caller: &Caller) {
         let Some((path, key, body)) = self.unanswered.take() else { return };
         let ask = caller.ask("POST", &path).with("Idempotency-Key", &key).org_json(body);
@@ -154,14 +154,14 @@ impl Writer {
 
     fn know_version(&mut self, version: &Value) {
         self.versions += 1;
-        // Nobody else makes versions of this agent.
+        // No other writer creates versions of this agent.
         assert_eq!(version["version"], self.versions);
         let path = format!("/agents/{}/versions/{}", self.stable_key, self.versions);
         self.fresh.insert(path.clone());
         self.things.insert(path, vec![version.clone()]);
     }
 
-    /// Fails unless everything that was written is as it was acknowledged.
+    /// Fails unless all writes are as acknowledged.
     fn verify(&mut self, caller: &Caller) {
         for path in std::mem::take(&mut self.fresh) {
             let expected = self.things.get_mut(&path).unwrap();
@@ -181,7 +181,7 @@ impl Writer {
             assert!(live.is_none_or(|live| live == found), "the memory {id}: {found}");
             *live = Some(found);
         }
-        // None that nobody knows of.
+        // No unknown ones.
         assert!(recalled.iter().all(|id| self.memories.contains_key(*id)));
         let made = caller.get(&format!("/agents/{}", self.stable_key)).ok();
         assert_eq!(made["latestVersion"].as_u64().unwrap_or(0), self.versions);
@@ -189,7 +189,7 @@ impl Writer {
     }
 }
 
-/// Makes the registry, with a promptlet that all texts import and a policy that flags some.
+/// Creates the registry with a promptlet that all texts import and a policy that flags some of them.
 fn open_the_registry(owner: &Caller) {
     let registry = json!({"slug": "main", "name": "Main"});
     let registry = owner.post("/registries", registry).id();
@@ -210,7 +210,7 @@ fn from_environment(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn what_was_acknowledged_survives_being_killed() {
+fn acknowledged_writes_survive_a_kill() {
     let cycles = from_environment("ROADSTEAD_TEST_CYCLES").unwrap_or(5);
     let seed = from_environment("ROADSTEAD_TEST_SEED").unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -259,7 +259,7 @@ fn what_was_acknowledged_survives_being_killed() {
                 let dice = Dice(dice.below(u64::MAX) | 1);
                 scope.spawn(move || writer.work(&caller, dice));
             }
-            // When it dies is the only thing that time decides here.
+            // Time decides only when the process is killed.
             std::thread::sleep(after);
             serving.kill();
         });
@@ -272,14 +272,14 @@ fn what_was_acknowledged_survives_being_killed() {
             writer.repeat(&ada);
             writer.verify(&ada);
         }
-        // No task is there that nobody made, and no number is missing.
+        // There are no unknown tasks and no gaps in the numbers.
         let tasks = ada.walk(&format!("/teams/{team}/tasks"), 200);
         let numbers: BTreeSet<_> = tasks.iter().map(|t| t["number"].as_u64().unwrap()).collect();
         let made: usize = writers.iter().map(|writer| writer.tasks.len()).sum();
         assert_eq!((tasks.len(), numbers.len()), (made, made));
         assert_eq!(numbers.last().copied().unwrap_or(0), made as u64);
     }
-    // What was written long ago has not changed since.
+    // Old writes have not changed.
     let ada = serving.caller(&key);
     for writer in &mut writers {
         writer.fresh = writer.things.keys().cloned().collect();

@@ -1,4 +1,4 @@
-//! `demo`: what it prints works, and its agent is woken and does its work.
+//! `demo`: the printed commands work, and the agent wakes and does its task.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Caller, eventually};
 use crate::process::{Place, Serving};
 
-/// Runs a line as the demo printed it.
+/// Runs a printed command.
 fn run(line: &Value) -> Value {
     let done = Command::new("sh").args(["-c", line.as_str().unwrap()]).output().unwrap();
     assert!(done.status.success(), "{line}");
@@ -15,7 +15,7 @@ fn run(line: &Value) -> Value {
 }
 
 #[test]
-fn the_lines_it_prints_wake_an_agent_which_tells_the_humans_and_remembers() {
+fn the_printed_commands_wake_the_agent_which_reports_and_remembers() {
     let place = Place::new();
     let mut demo = Serving::by("demo", &place, &[]);
     let printed = demo.announced.clone();

@@ -1,4 +1,4 @@
-//! The installation's key: where it may lie, and what happens without the right one.
+//! The installation's key: its sources, and failures with a wrong or missing one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ const KEY: &str = "5f0c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d
 const OTHER: &str = "a60c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d3e4";
 const VARIABLE: &str = "ROADSTEAD_SECRET_KEY";
 
-/// What every command that opens the data directory makes of it.
+/// Runs every command that opens the data directory.
 fn all(place: &Place) -> Vec<Ended> {
     let serve = place.run(&["serve", "--listen", "127.0.0.1:0"]);
     vec![serve, place.run(&["check"]), place.init(&[], None)]
@@ -26,7 +26,7 @@ fn all_refuse(place: &Place, with: &str) {
     }
 }
 
-/// Writes a key as systemd hands credentials out.
+/// Writes a key like a systemd credential.
 fn credential(folder: &Path, key: &str) -> String {
     let file = folder.join("secret.key");
     fs::create_dir_all(folder).unwrap();
@@ -54,7 +54,7 @@ fn a_key_in_the_variable_is_never_written() {
 }
 
 #[test]
-fn another_key_no_key_and_what_is_none_are_refused_and_told_by_their_place() {
+fn wrong_missing_and_invalid_keys_are_refused_with_their_origin() {
     let mut place = Place::new();
     place.set(&[(VARIABLE, KEY)]);
     place.init(&["--json"], None).succeeds();
@@ -86,7 +86,7 @@ fn another_key_no_key_and_what_is_none_are_refused_and_told_by_their_place() {
 }
 
 #[test]
-fn a_key_that_is_none_makes_no_directory() {
+fn an_invalid_key_creates_no_directory() {
     let mut place = Place::new();
     place.set(&[(VARIABLE, "palaver")]);
     place.init(&[], None).fails(2, "openssl rand -hex 32");
@@ -96,7 +96,7 @@ fn a_key_that_is_none_makes_no_directory() {
 }
 
 #[test]
-fn help_names_the_variable_and_does_not_show_what_it_holds() {
+fn help_names_the_variable_without_its_value() {
     let mut place = Place::new();
     place.set(&[(VARIABLE, KEY)]);
     let help = place.run(&["--help"]);

@@ -1,5 +1,4 @@
-//! The binary itself: its commands, what it prints, how it ends, and what is left after it was
-//! killed (contract §2).
+//! The binary: commands, output, exit codes, and its data after it was killed (contract §2).
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 
 #[path = "../client/mod.rs"]

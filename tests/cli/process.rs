@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::client::{Caller, eventually};
 
-/// A data directory of a test's own.
+/// A temporary data directory of one test.
 pub struct Place {
     dir: tempfile::TempDir,
-    /// What every command run here finds in its environment.
+    /// Environment variables of every command.
     variables: Vec<(&'static str, String)>,
 }
 
@@ -22,12 +22,12 @@ impl Place {
         Place { dir: tempfile::tempdir().unwrap(), variables: Vec::new() }
     }
 
-    /// From now on commands run here find these variables, and no others of ours.
+    /// Replaces the environment variables of later commands.
     pub fn set(&mut self, variables: &[(&'static str, &str)]) {
         self.variables = variables.iter().map(|(name, value)| (*name, value.to_string())).collect();
     }
 
-    /// Where the data lies, whether or not there are any.
+    /// The path of the data directory, which need not exist.
     pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -42,7 +42,7 @@ impl Place {
         self.data().join(name)
     }
 
-    /// A place with the organization `acme`: its owner's key.
+    /// A data directory with the organization `acme`, and its owner's key.
     pub fn founded() -> (Self, String) {
         let place = Place::new();
         let made = place.init(&["--json"], None).succeeds();
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-/// The binary, which no variable of whoever runs the tests reaches.
+/// The binary, without the environment variables of the test run.
 pub fn command(args: &[&str], data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
     command.args(args).arg("--data").arg(data);
@@ -75,7 +75,7 @@ pub fn command(args: &[&str], data: &Path) -> Command {
     command
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -84,7 +84,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// What a command prints with `--json`: one object and nothing else.
+    /// The output of a successful command with `--json`: exactly one object.
     #[track_caller]
     pub fn succeeds(&self) -> Value {
         assert_eq!(self.code, Some(0), "{self:?}");
@@ -94,7 +94,7 @@ impl Ended {
         value
     }
 
-    /// Fails unless it ended with this code and says so, on stderr alone.
+    /// Fails unless it exited with this code and a message containing `with`, on stderr only.
     #[track_caller]
     pub fn fails(&self, code: i32, with: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -108,7 +108,7 @@ pub fn run(mut command: Command, stdin: Option<&str>) -> Ended {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // A command that does not read it may be gone by now.
+    // A command that does not read stdin may have exited.
     let _ = input.write_all(stdin.unwrap_or_default().as_bytes());
     drop(input);
     let output = child.wait_with_output().unwrap();
@@ -120,20 +120,20 @@ pub fn run(mut command: Command, stdin: Option<&str>) -> Ended {
 pub struct Serving {
     child: Child,
     pub address: SocketAddr,
-    /// What it printed when it was ready.
+    /// What it printed on stdout when it was ready.
     pub announced: Value,
     stdout: BufReader<ChildStdout>,
-    /// Reads the log from the beginning: a process whose log nobody reads comes to a halt.
+    /// Reads the log from the start: a process blocks when nobody reads its stderr.
     log: Option<JoinHandle<String>>,
 }
 
 impl Serving {
-    /// Serves a place at a free port.
+    /// Runs `serve` on a free port.
     pub fn start(place: &Place, more: &[&str]) -> Self {
         Self::by("serve", place, more)
     }
 
-    /// The same by another command that serves.
+    /// Like `start`, with another command.
     pub fn by(command_name: &str, place: &Place, more: &[&str]) -> Self {
         let args = [&[command_name, "--listen", "127.0.0.1:0", "--json"][..], more].concat();
         let mut command = place.command(&args);
@@ -157,7 +157,7 @@ impl Serving {
         Serving { child, address, announced, stdout, log: Some(log) }
     }
 
-    /// Somebody with an API key of `acme`.
+    /// A client with an API key of `acme`.
     pub fn caller(&self, key: &str) -> Caller {
         Caller::nobody(self.address, "acme").with_key(key)
     }
@@ -169,13 +169,13 @@ impl Serving {
         assert!(sent.success());
     }
 
-    /// Kills it as a power cut would, save for what the disk was told.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits until it has ended: its exit code, and what it printed after it was ready.
+    /// Waits for the exit: the exit code, and the output after it was ready.
     pub fn ends(&mut self) -> (Option<i32>, String, String) {
         let status = eventually("its end", || self.child.try_wait().unwrap());
         let mut out = String::new();

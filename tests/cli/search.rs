@@ -1,4 +1,4 @@
-//! Finding secrets in whatever bytes there are.
+//! A search for secrets in arbitrary bytes.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use regex::bytes::Regex;
 
-/// Something that must be found nowhere.
+/// A secret that must not be found.
 pub struct Secret {
-    /// What it is, for whoever reads that it was found.
+    /// Its name in the failure message.
     pub what: String,
     pub bytes: Vec<u8>,
 }
@@ -19,14 +19,14 @@ impl Secret {
         Secret { what: what.into(), bytes: text.into() }
     }
 
-    /// It, where it can be sent as text.
+    /// The secret, if it is text.
     pub fn as_text(&self) -> Option<String> {
         let text = String::from_utf8(self.bytes.clone()).ok()?;
         text.bytes().all(|byte| (b' '..=b'~').contains(&byte)).then_some(text)
     }
 }
 
-/// Looks for secrets in all the forms they may have.
+/// Searches for secrets in all their encodings.
 pub struct Search {
     pattern: Regex,
     what: BTreeMap<Vec<u8>, String>,
@@ -48,14 +48,14 @@ impl Search {
         Search { pattern, what }
     }
 
-    /// The secrets that are in these bytes, and in what form.
+    /// The secrets found in these bytes, with their encodings.
     pub fn found(&self, bytes: &[u8]) -> Vec<&str> {
         let found = self.pattern.find_iter(bytes);
         found.map(|found| self.what[found.as_bytes()].as_str()).collect()
     }
 }
 
-/// These bytes as they are, in hex and in base64, wherever in a longer text they may stand.
+/// These bytes raw, in hex and in base64 at any offset of a longer text.
 fn forms(bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut forms = vec![
@@ -65,7 +65,7 @@ fn forms(bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     ];
     for before in 0..3 {
         let shifted = [&[0; 2][..before], bytes].concat();
-        // Only the characters that depend on nothing but these bytes.
+        // Only the characters that depend on these bytes alone.
         let own = (before * 8).div_ceil(6)..shifted.len() * 8 / 6;
         forms.push(("in base64", STANDARD.encode(&shifted)[own.clone()].into()));
         forms.push(("in base64", URL_SAFE.encode(&shifted)[own].into()));

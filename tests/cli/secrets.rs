@@ -1,8 +1,8 @@
-//! Secrets stay where they belong: whatever the product is given or shows once is afterwards in no
-//! file of the data directory, no log line and no answer, neither in clear nor in hex or base64.
+//! Secrets do not leak: no secret that the product receives or shows once is later in a file of the
+//! data directory, a log line or a response, in clear text, hex or base64.
 //!
-//! A new kind of secret is one line of [`STEPS`]. A route that takes or shows one and is not there
-//! fails [`every_secret_that_the_api_takes_or_shows_is_tried`].
+//! A new kind of secret is one line of [`STEPS`]. A route with a secret that is missing there
+//! fails [`every_secret_of_the_api_is_covered`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,16 +24,16 @@ use crate::search::{Search, Secret};
 
 // ── What is tried ────────────────────────────────────────────────────────────
 
-/// What a step has to do with secrets.
+/// How a step involves secrets.
 #[derive(Clone, Copy, PartialEq)]
 enum Step {
-    /// Nothing: others need it.
+    /// Not at all: other steps need it.
     Plain,
-    /// It takes one, where the body says `SECRET`.
+    /// The request contains one, at `SECRET` in the body.
     Takes,
-    /// The same, and this request makes the server send it to `ECHO`, for which it is.
+    /// The same, and this request makes the server send it to `ECHO`, its intended receiver.
     Sends(&'static str),
-    /// It shows one that was made, in this field of its answer, this once.
+    /// The response shows a new one, once, in this field.
     Shows(&'static str),
 }
 use Step::{Plain, Sends, Shows, Takes};
@@ -123,7 +123,7 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
     ),
 ];
 
-/// Routes that have to do with secrets and are tried before the [`STEPS`], in [`Tried::begin`].
+/// Routes with secrets that run before the [`STEPS`], in [`Tried::begin`].
 const BEFORE: [&str; 3] = ["POST /setup", "POST /auth/sign-in", "POST /auth/invitations/accept"];
 
 /// Parts of the names of fields that hold secrets.
@@ -132,7 +132,7 @@ const SECRETIVE: [&str; 5] = ["secret", "password", "apikey", "credentials", "to
 const PASSWORD: &str = "correct horse battery";
 
 #[test]
-fn no_secret_is_found_where_it_does_not_belong() {
+fn no_secret_is_stored_or_sent_in_clear_text() {
     let mut tried = Tried::begin();
     for (step, method, path, body) in STEPS {
         tried.step(*step, method, path, body);
@@ -145,7 +145,7 @@ fn no_secret_is_found_where_it_does_not_belong() {
 }
 
 #[test]
-fn every_secret_that_the_api_takes_or_shows_is_tried() {
+fn every_secret_of_the_api_is_covered() {
     let tried: BTreeSet<String> = STEPS
         .iter()
         .filter(|(step, ..)| *step != Plain)
@@ -197,15 +197,15 @@ struct Tried {
     serving: Serving,
     ada: Caller,
     echo: Echo,
-    /// What was last made or first listed at a path.
+    /// The last created or first listed item of a path.
     ids: BTreeMap<String, String>,
     secrets: Vec<Secret>,
-    /// What was answered, and to what. Answers that show a secret this once are not in it.
+    /// Requests and responses, without the responses that show a secret once.
     answers: Vec<(String, Vec<u8>)>,
 }
 
 impl Tried {
-    /// Sets a server up; whoever did so is in a session. Somebody else is invited and accepts.
+    /// Sets a server up, with a session of the owner and an invited user who accepts.
     fn begin() -> Self {
         let place = Place::new();
         let flags = ["--log-level", "trace", "--log-format", "json", "--rate-limit", "0"];
@@ -285,7 +285,7 @@ impl Tried {
         }
     }
 
-    /// Has the server send a secret to where it belongs, and be refused.
+    /// Makes the server send a secret to its receiver, which refuses it.
     fn have_it_sent(&mut self, asked: &str, secret: &str) {
         let (method, path) = asked.split_once(' ').unwrap();
         let target = self.filled(path).unwrap();
@@ -379,7 +379,7 @@ impl Tried {
         }
     }
 
-    /// Stops the server and searches everything that it left behind.
+    /// Stops the server and searches its files, log and responses.
     fn end(mut self) {
         let gone = || Some(()).filter(|()| !self.place.file("setup-link").exists());
         eventually("removing the link that was used", gone);
@@ -418,7 +418,7 @@ fn all_of(reply: &Reply) -> Vec<u8> {
     [heads.collect::<String>().into_bytes(), reply.body.clone()].concat()
 }
 
-/// Somebody outside who refuses what they are sent and repeats all of it.
+/// An external server that refuses every request and echoes it.
 struct Echo {
     url: String,
     requests: Receiver<Vec<u8>>,
@@ -457,7 +457,7 @@ fn repeat(mut stream: TcpStream) -> std::io::Result<Vec<u8>> {
             read => request.extend_from_slice(&bytes[..read]),
         }
     }
-    // As providers of language models tell of a wrong key.
+    // Like an LLM provider's response to an invalid key.
     let message = format!("this is wrong: {}", String::from_utf8_lossy(&request));
     let body = json!({"error": {"message": message}, "message": message}).to_string();
     let length = body.len();

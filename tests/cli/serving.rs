@@ -1,4 +1,4 @@
-//! `serve`: how it begins, how it is set up, how it ends.
+//! `serve`: start, setup, shutdown.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::client::{Caller, Connection, eventually};
 use crate::process::{Place, Serving, command};
 
 #[test]
-fn an_empty_directory_is_set_up_once_by_the_link_that_is_printed() {
+fn a_new_directory_is_set_up_once_by_the_printed_link() {
     let place = Place::new();
     fs::create_dir(place.data()).unwrap();
     place.run(&["setup-link"]).fails(1, "setup link");
@@ -47,7 +47,7 @@ fn an_empty_directory_is_set_up_once_by_the_link_that_is_printed() {
 }
 
 #[test]
-fn it_says_where_it_listens_to_people_too() {
+fn the_address_is_printed_as_text_too() {
     use std::io::{BufRead as _, BufReader};
     let (place, _) = Place::founded();
     let mut command = command(&["serve", "--listen", "127.0.0.1:0"], &place.data());
@@ -60,7 +60,7 @@ fn it_says_where_it_listens_to_people_too() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn a_port_in_use_is_reported() {
     let (place, _) = Place::founded();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
@@ -74,7 +74,7 @@ fn a_port_that_is_taken_is_told() {
 }
 
 #[test]
-fn the_public_url_is_where_links_lead() {
+fn links_use_the_public_url() {
     let place = Place::new();
     let serving = Serving::start(&place, &["--public-url", "https://fleet.example/"]);
     let link = serving.announced["setupLink"].as_str().unwrap();
@@ -82,7 +82,7 @@ fn the_public_url_is_where_links_lead() {
 }
 
 #[test]
-fn a_request_to_stop_answers_who_waits_and_ends_soon() {
+fn sigterm_answers_long_polls_and_exits_soon() {
     let (place, key) = Place::founded();
     for signal in ["TERM", "INT"] {
         let mut serving = Serving::start(&place, &[]);
@@ -100,7 +100,7 @@ fn a_request_to_stop_answers_who_waits_and_ends_soon() {
                 connection
             })
             .collect();
-        // A connection on which nothing is asked keeps nobody from ending.
+        // An idle connection does not delay the exit.
         let _idle = Connection::open(serving.address).unwrap();
         let begun = Instant::now();
         serving.signal(signal);
@@ -138,7 +138,7 @@ fn the_log_is_on_stderr_and_holds_no_secret() {
 }
 
 #[test]
-fn a_rate_limit_is_kept() {
+fn the_rate_limit_applies() {
     let (place, key) = Place::founded();
     let serving = Serving::start(&place, &["--rate-limit", "2"]);
     let ada = serving.caller(&key);

@@ -1,5 +1,4 @@
-//! What one writer knows of the prompt it publishes, while the process is killed again and again
-//! (see `crash`).
+//! The state of a writer's prompt in the crash test (see `crash`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +11,25 @@ pub const FLAGGED: &str = "moonshine";
 
 pub const REGISTRY: &str = "acme/main";
 
-/// A prompt of a writer's own.
+/// The prompt of one writer.
 pub struct Shelf {
     pub name: String,
     /// The highest minor number given to a version or a draft.
     numbers: u64,
-    /// What was answered to publishing, by version.
+    /// Responses to publications, by version.
     published: BTreeMap<String, Value>,
-    /// Those of them that were published since all was verified.
+    /// Versions published since the last verification.
     fresh: BTreeSet<String>,
-    /// The drafts that are outstanding, by their ids.
+    /// Open drafts, by id.
     drafts: BTreeMap<String, Value>,
-    /// Where the label `live` stands: on one of these (`None`: nowhere), the last one most likely.
+    /// Possible versions of the label `live` (`None`: not set), the most likely one last.
     live: Vec<Option<String>>,
     /// The flags that were cleared.
     cleared: BTreeSet<String>,
 }
 
 impl Shelf {
-    /// Of a prompt that is not there yet.
+    /// The state of a prompt that does not exist yet.
     pub fn new(name: String) -> Self {
         Shelf {
             name,
@@ -52,7 +51,7 @@ impl Shelf {
         })
     }
 
-    /// The next draft to save: where it is posted, and the body.
+    /// The next draft to save: path and body.
     pub fn new_draft(&mut self, title: &str) -> (String, Value) {
         let (version, body) = self.next(title);
         let draft = json!({
@@ -76,13 +75,13 @@ impl Shelf {
         format!("{}_{number}", self.name)
     }
 
-    /// Where to publish a draft, if there is one.
+    /// The path to publish a draft, if there is one.
     pub fn publishing(&self) -> Option<String> {
         let id = self.drafts.keys().next()?;
         Some(format!("/prompts/{}/drafts/{id}/publish", self.name))
     }
 
-    /// Where to clear a flag, if one stands.
+    /// The path to clear a flag, if there is one.
     pub fn clearing(&self, caller: &Caller) -> Option<String> {
         let open = caller.ask("GET", &caller.in_org("/governance/flags?limit=200"));
         let open = open.try_send().ok()?.ok()["items"].as_array()?.clone();
@@ -90,7 +89,7 @@ impl Shelf {
         Some(format!("/governance/flags/{}/clear", mine["id"].as_str()?))
     }
 
-    /// Moves the label to some version, if there is one; `None` if nobody answered.
+    /// Moves the label to some version, if there is one; `None` without a response.
     pub fn move_label(&mut self, caller: &Caller, dice: u64) -> Option<()> {
         let count = self.published.len() as u64;
         if count == 0 {
@@ -102,7 +101,7 @@ impl Shelf {
         });
         let ask = caller.ask("PATCH", "/registries/artifacts/labels").org_json(body);
         let Ok(reply) = ask.try_send() else {
-            // Either where it was, or there.
+            // Either at the old version or at the new one.
             self.live.push(Some(version));
             return None;
         };
@@ -126,17 +125,17 @@ impl Shelf {
         self.cleared.insert(flag["id"].as_str().unwrap().into());
     }
 
-    /// How many versions there are.
+    /// The number of versions.
     pub fn versions(&self) -> usize {
         self.published.len()
     }
 
-    /// Everything counts as published since all was verified.
+    /// Marks all versions for the next verification.
     pub fn refresh(&mut self) {
         self.fresh = self.published.keys().cloned().collect();
     }
 
-    /// Fails unless everything is as it was acknowledged, and nothing else is there.
+    /// Fails unless exactly the acknowledged state is there.
     pub fn verify(&mut self, caller: &Caller) {
         let about = format!("registryRef={REGISTRY}&promptName={}", self.name);
         let content = |version: &str| {
@@ -153,9 +152,10 @@ impl Shelf {
             let used = usage["prompts"].as_array().unwrap();
             assert!(used.len() == 1 && used[0]["version"] == version.as_str(), "{usage}");
         }
-        let there = match self.published.is_empty() {
-            true => Vec::new(),
-            false => caller.walk(&format!("/registries/artifact-versions?{about}"), 200),
+        let there = if self.published.is_empty() {
+            Vec::new()
+        } else {
+            caller.walk(&format!("/registries/artifact-versions?{about}"), 200)
         };
         let there: BTreeSet<_> = there.iter().map(|row| row["version"].as_str().unwrap()).collect();
         assert!(there.iter().copied().eq(self.published.keys().map(String::as_str)), "{there:?}");

@@ -1,4 +1,4 @@
-//! Somebody who sends requests to the API.
+//! An API client with a credential and an organization.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,14 +8,13 @@ use serde_json::{Value, json};
 
 use super::{Connection, Reply};
 
-/// Somebody who sends requests to the API: an organization's slug, which every request names, and
-/// a credential.
+/// An API client: the organization's slug, which every request names, and a credential.
 pub struct Caller {
     address: SocketAddr,
     pub org: String,
-    /// Header fields that every request has.
+    /// Header fields of every request.
     pub fields: Vec<(String, String)>,
-    /// Looks at every answer: method, target and answer.
+    /// Called for every response with method, target and response.
     pub check: fn(&str, &str, &Reply),
     idle: Mutex<Vec<Connection>>,
 }
@@ -33,29 +32,29 @@ impl Clone for Caller {
 }
 
 impl Caller {
-    /// Somebody without a credential.
+    /// A client without a credential.
     pub fn nobody(address: SocketAddr, org: &str) -> Self {
         let (fields, check) = (Vec::new(), |_: &str, _: &str, _: &Reply| {});
         Caller { address, org: org.into(), fields, check, idle: Mutex::default() }
     }
 
-    /// The same somebody with an API key alone.
+    /// The same client with an API key only.
     pub fn with_key(&self, key: &str) -> Self {
         self.with_fields(&[("X-API-Key", key)])
     }
 
-    /// The same somebody with a bearer token alone.
+    /// The same client with a bearer token only.
     pub fn with_bearer(&self, token: &str) -> Self {
         self.with_fields(&[("Authorization", &format!("Bearer {token}"))])
     }
 
-    /// The same somebody with other header fields.
+    /// The same client with other header fields.
     pub fn with_fields(&self, fields: &[(&str, &str)]) -> Self {
         let fields = fields.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         Caller { fields: fields.collect(), ..self.clone() }
     }
 
-    /// The same somebody about another organization.
+    /// The same client for another organization.
     pub fn about(&self, org: &str) -> Self {
         Caller { org: org.into(), ..self.clone() }
     }
@@ -66,7 +65,7 @@ impl Caller {
         value.strip_prefix("Bearer ").unwrap_or(value)
     }
 
-    /// Begins a request to a path below `/api`, just as it is given.
+    /// Builds a request to a path below `/api`, verbatim.
     pub fn ask<'a>(&'a self, method: &'a str, path: &str) -> Ask<'a> {
         let target = format!("/api{path}");
         Ask { caller: self, method, target, fields: Vec::new(), body: None }
@@ -103,7 +102,7 @@ impl Caller {
         format!("{path}{sign}orgSlug={}", self.org)
     }
 
-    /// All items of a list, walked in pages of `limit`.
+    /// All items of a list, read in pages of `limit`.
     #[track_caller]
     pub fn walk(&self, path: &str, limit: usize) -> Vec<Value> {
         let sign = if path.contains('?') { '&' } else { '?' };
@@ -128,7 +127,7 @@ impl Caller {
             None => Connection::open(self.address)?,
         };
         let written = connection.write(bytes);
-        // The server may answer, and close, before it has read everything.
+        // The server may respond, and close, before it has read everything.
         let reply = connection.reply(bodiless)?;
         if written.is_ok() && reply.header("connection") != Some("close") {
             self.idle.lock().unwrap().push(connection);
@@ -137,7 +136,7 @@ impl Caller {
     }
 }
 
-/// A request on its way.
+/// A request to send.
 pub struct Ask<'a> {
     caller: &'a Caller,
     method: &'a str,
@@ -153,12 +152,12 @@ impl Ask<'_> {
         self
     }
 
-    /// Adds a body of JSON, just as it is given.
+    /// Adds a JSON body, verbatim.
     pub fn json(self, body: &Value) -> Self {
         self.with("Content-Type", "application/json").bytes(body.to_string())
     }
 
-    /// Adds a body of JSON that names the caller's organization, unless it names one itself.
+    /// Adds a JSON body with the client's organization, unless it names one.
     pub fn org_json(self, mut body: Value) -> Self {
         if body.get("orgSlug").is_none() && body.is_object() {
             body["orgSlug"] = json!(self.caller.org);
@@ -172,7 +171,7 @@ impl Ask<'_> {
         self
     }
 
-    /// The request as it goes over the wire.
+    /// The bytes of the request.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\nHost: localhost\r\n", self.method, self.target);
         for (name, value) in self.caller.fields.iter().chain(&self.fields) {
@@ -185,7 +184,7 @@ impl Ask<'_> {
         [head.as_bytes(), self.body.as_deref().unwrap_or_default()].concat()
     }
 
-    /// Sends it and reads the answer.
+    /// Sends the request and reads the response.
     #[track_caller]
     pub fn send(&self) -> Reply {
         let reply = self.try_send();
@@ -194,7 +193,7 @@ impl Ask<'_> {
         reply
     }
 
-    /// The same where the server may go away.
+    /// Like `send`, for a server that may be gone.
     pub fn try_send(&self) -> io::Result<Reply> {
         self.caller.exchange(&self.to_bytes(), self.method == "HEAD")
     }

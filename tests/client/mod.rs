@@ -1,7 +1,7 @@
-//! A small HTTP/1.1 client over plain sockets, for tests: it sends exactly the bytes it is told to,
+//! A small HTTP/1.1 client over plain sockets, for tests: it sends exactly the given bytes,
 //! which a real client would not, and blocks, so that tests read from top to bottom.
 
-// Two test binaries use this file, each a part of it.
+// Two test binaries use this file, each only in part.
 #![allow(dead_code)]
 
 mod caller;
@@ -16,7 +16,7 @@ use serde_json::Value;
 pub use caller::Caller;
 pub use reply::Reply;
 
-/// An answer that takes longer has not come: more than any long poll here waits.
+/// Longer than any long poll of the tests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 // ── Connections ──────────────────────────────────────────────────────────────
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// One connection.
 pub struct Connection {
     stream: TcpStream,
-    /// What was read and not yet used.
+    /// Bytes that were read and not used yet.
     read: Vec<u8>,
 }
 
@@ -41,12 +41,12 @@ impl Connection {
         self.stream.write_all(bytes)
     }
 
-    /// Says that no more will be sent.
+    /// Shuts down the sending direction.
     pub fn finish_writing(&self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
-    /// Reads an answer whose length is told. `bodiless` for the answer to a HEAD.
+    /// Reads a response with a `Content-Length`. `bodiless` for the response to a HEAD.
     pub fn reply(&mut self, bodiless: bool) -> io::Result<Reply> {
         let (status, headers) = self.head()?;
         let mut reply = Reply { status, headers, body: Vec::new() };
@@ -78,9 +78,9 @@ impl Connection {
         String::from_utf8(chunk).map_err(io::Error::other)
     }
 
-    /// Whether the other side has closed it, and sent nothing more before.
+    /// Whether the server has closed the connection without sending more.
     pub fn is_closed(&mut self) -> bool {
-        // A reset is as closed as an end: the other side did not read all we sent.
+        // Also a reset: then the server did not read everything.
         self.read.is_empty() && matches!(self.stream.read(&mut [0]), Ok(0) | Err(_))
     }
 
@@ -116,7 +116,7 @@ impl Connection {
     }
 }
 
-/// Sends bytes on a connection of their own and reads the answer.
+/// Sends bytes on a new connection and reads the response.
 pub fn raw(address: SocketAddr, bytes: &[u8]) -> Reply {
     let mut connection = Connection::open(address).unwrap();
     // The server may answer, and close, before it has read everything.
@@ -124,7 +124,7 @@ pub fn raw(address: SocketAddr, bytes: &[u8]) -> Reply {
     connection.reply(false).unwrap()
 }
 
-/// The values of some fields, named with blanks between them, as a list.
+/// The values of the fields named in `fields` (separated by spaces) as an array.
 #[track_caller]
 pub fn pick(value: &Value, fields: &str) -> Value {
     let field = |name| value.get(name).unwrap_or_else(|| panic!("no {name} in {value}")).clone();
@@ -133,7 +133,7 @@ pub fn pick(value: &Value, fields: &str) -> Value {
 
 // ── Waiting ──────────────────────────────────────────────────────────────────
 
-/// Looks again and again until there is something; fails after ten seconds.
+/// Polls until `look` returns something; fails after ten seconds.
 #[track_caller]
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -146,7 +146,7 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Does the same `n` times at once and says what came of each.
+/// Runs `act` `n` times concurrently and returns the results.
 pub fn at_once<T: Send>(n: usize, act: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = std::sync::Barrier::new(n);
     std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
-//! What came back.
+//! A response.
 
 use serde_json::{Value, json};
 
-/// An answer, whatever its status.
+/// A response of any status.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
@@ -26,7 +26,7 @@ impl Reply {
             .unwrap_or_else(|e| panic!("{e}: {} {}", self.status, self.text()))
     }
 
-    /// What a success says.
+    /// The body of a success; fails for any other status.
     #[track_caller]
     pub fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.text());
@@ -39,13 +39,13 @@ impl Reply {
         self.ok()["items"].as_array().unwrap_or_else(|| panic!("no list: {}", self.text())).clone()
     }
 
-    /// The `id` of what a success says.
+    /// The `id` in the body of a success.
     #[track_caller]
     pub fn id(&self) -> String {
         self.ok()["id"].as_str().unwrap_or_else(|| panic!("no id: {}", self.text())).into()
     }
 
-    /// Fails unless it is this refusal, in the form that every error has.
+    /// Fails unless it is an error with this status and code.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) -> Value {
         let problem = self.problem();
@@ -53,7 +53,7 @@ impl Reply {
         problem
     }
 
-    /// Fails unless it is a 400 whose issues stand at these paths.
+    /// Fails unless it is a 400 with issues at exactly these paths.
     #[track_caller]
     pub fn invalid(&self, paths: &[&str]) -> Value {
         let problem = self.refused(400, "invalid_request");
@@ -63,7 +63,7 @@ impl Reply {
         problem
     }
 
-    /// Fails unless it is an error in the form that every error has (contract §1, "Error body").
+    /// Fails unless it is a well-formed error (contract §1, "Error body").
     #[track_caller]
     pub fn problem(&self) -> Value {
         assert!(self.status >= 400, "no error: {} {}", self.status, self.text());
@@ -76,8 +76,7 @@ impl Reply {
         problem
     }
 
-    /// Status and body without the request's id: what must not differ between two refusals that
-    /// must look the same.
+    /// Status and body without the request id, to compare refusals that must be indistinguishable.
     #[track_caller]
     pub fn likeness(&self) -> String {
         let id = self.header("x-request-id").expect("every answer has one");

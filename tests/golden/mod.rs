@@ -1,5 +1,5 @@
-//! Files that are made from the sources and kept with them, so that a change of the product is
-//! seen in review. `ROADSTEAD_UPDATE_GOLDEN=1 cargo test` writes them anew.
+//! Golden files: generated from the sources and checked in, so that a change of the product is seen
+//! in review. `ROADSTEAD_UPDATE_GOLDEN=1 cargo test` updates them.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! `docs/errors.md` lists every code that an error can have. It is made from the sources: from each
-//! place that names a code.
+//! `docs/errors.md` lists every error code. It is generated from the places in the sources that name
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::golden;
 use crate::source::{self, Kind, Source, Token, after_group, starts_with};
 
 /// What names a code: how the call begins, the kind if the call says it, and the argument that is
-/// the code. The message stands behind it.
+/// the code. The message is the argument after it.
 const CALLS: [(&[&str], Option<&str>, usize); 6] = [
     (&["Error", "::", "new", "("], None, 1),
     (&["Error", "::", "forbidden", "("], Some("Forbidden"), 0),
@@ -29,7 +29,7 @@ struct Named {
     message: Option<String>,
 }
 
-/// The codes that a source names; an error for each place where that cannot be told.
+/// The codes that a source names; an error for each place where the code is not a literal.
 fn named(source: &Source) -> Vec<Result<Named, String>> {
     let mut found = Vec::new();
     for (at, token) in source.tokens.iter().enumerate() {

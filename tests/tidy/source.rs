@@ -1,7 +1,8 @@
-//! The crate's own sources as tokens, for the tests that read them. It knows as much of Rust as
-//! these tests need: comments, texts, words and signs; it does not parse.
+//! The crate's own sources as tokens, for the tests that read them. The lexer knows as much of Rust
+//! as these tests need: comments, string literals, words and punctuation; it does not parse.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub enum Kind {
     Doc,
 }
 
-/// A token, and the lines it stands on.
+/// A token and its lines.
 #[derive(Clone, Debug)]
 pub struct Token {
     pub kind: Kind,
@@ -59,68 +60,15 @@ impl Source {
             _ => path.split('/').map(String::from).collect(),
         }
     }
-
-    /// Every path that begins with `crate`, `self` or `super`, from the crate's root on, and its
-    /// line. A group is as many paths.
-    pub fn paths(&self) -> Vec<(usize, Vec<String>)> {
-        let mut found = Vec::new();
-        for (index, pair) in self.tokens.windows(2).enumerate() {
-            let starts = pair[1].is("::") && (index == 0 || !self.tokens[index - 1].is("::"));
-            let from = match pair[0].text.as_str() {
-                _ if !starts => continue,
-                "crate" => vec![],
-                "self" | "super" => self.module(),
-                _ => continue,
-            };
-            let at = if pair[0].is("super") { index } else { index + 2 };
-            let mut paths = Vec::new();
-            follow(&self.tokens, at, from, &mut paths);
-            found.extend(paths.into_iter().map(|path| (pair[0].first_line, path)));
-        }
-        found
-    }
 }
 
-/// Follows a path from the token `at`, whose beginning is `path`; returns where it ends.
-fn follow(
-    tokens: &[Token],
-    mut at: usize,
-    mut path: Vec<String>,
-    found: &mut Vec<Vec<String>>,
-) -> usize {
-    while let Some(token) = tokens.get(at) {
-        match token.text.as_str() {
-            "{" => {
-                at += 1;
-                while tokens.get(at).is_some_and(|token| !token.is("}")) {
-                    at = follow(tokens, at, path.clone(), found);
-                    // A new name (`as`) and the comma.
-                    while tokens.get(at).is_some_and(|token| !token.is(",") && !token.is("}")) {
-                        at += 1;
-                    }
-                    at += usize::from(tokens.get(at).is_some_and(|token| token.is(",")));
-                }
-                return at + 1;
-            }
-            "super" => {
-                path.pop();
-            }
-            "self" => {}
-            _ if token.kind == Kind::Word => path.push(token.text.clone()),
-            _ => break,
-        }
-        at += 1;
-        if !tokens.get(at).is_some_and(|token| token.is("::")) {
-            break;
-        }
-        at += 1;
-    }
-    found.push(path);
-    at
+/// Every file below `src`, those that only tests compile marked; read once.
+pub fn all() -> &'static [Source] {
+    static ALL: LazyLock<Vec<Source>> = LazyLock::new(read_all);
+    &ALL
 }
 
-/// Every file below `src`, those of tests marked.
-pub fn all() -> Vec<Source> {
+fn read_all() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = Vec::new();
     let mut open = vec![root.join("src")];
@@ -207,7 +155,7 @@ pub fn after_group(tokens: &[Token], mut at: usize) -> usize {
     at
 }
 
-/// Whether the words and signs of `code` stand at the start of `tokens`.
+/// Whether `tokens` begin with the words and signs of `code`.
 pub fn starts_with<S: AsRef<str>>(tokens: &[Token], code: &[S]) -> bool {
     tokens.len() >= code.len()
         && code.iter().zip(tokens).all(|(code, token)| token.is(code.as_ref()))
@@ -355,4 +303,21 @@ impl Reader {
 
 fn is_word(char: char) -> bool {
     char == '_' || char.is_alphanumeric()
+}
+
+#[test]
+fn sources_are_tokenized_as_rust_does() {
+    let text = r###"
+        /* a /* b */ c */ 'x: loop { '"' '\'' b'a' r#"d " e"# "f \" // g" h'i } // j
+        /// k
+        #[cfg(test)] #[l] fn m(n: [u8; 2]) { o } p!{}
+    "###;
+    let source = Source::new("src/a.rs", text);
+    let seen: Vec<&str> = source.tokens.iter().map(|token| token.text.as_str()).collect();
+    assert_eq!(
+        seen,
+        [":", "loop", "{", "b", "d \" e", "f \" // g", "h", "}", "/// k", "p", "!", "{", "}"]
+    );
+    let lines: Vec<usize> = source.tokens.iter().map(|token| token.first_line).collect();
+    assert_eq!((lines[0], lines[8], lines[9]), (2, 3, 4));
 }

@@ -1,4 +1,4 @@
-//! A client of the demo's own server: the API as anybody uses it.
+//! An HTTP client of the demo's own server; it uses the public API only.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -7,14 +7,14 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::base::Error;
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::outside::{AnswerBody, Call, Config, Limits, Method, Outside};
 
-/// Longer than the longest wait that is asked for.
+/// Longer than the longest long poll.
 const TIMEOUT: Duration = Duration::from_secs(70);
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
-/// Calls one server with one credential.
+/// A client of one server with one credential.
 #[derive(Clone)]
 pub struct Client {
     outside: Outside,
@@ -23,7 +23,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `address`, with an API key or the token of a session.
+    /// Creates a client of the server at `address`, with an API key or a session token.
     pub fn new(address: SocketAddr, credential: String) -> Result<Self, Failure> {
         let ip = match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -35,28 +35,28 @@ impl Client {
         Ok(Client { outside: Outside::new(config)?, base, credential })
     }
 
-    /// The same with another credential.
-    pub fn with(&self, credential: String) -> Self {
+    /// Returns a client of the same server with another credential.
+    pub fn with_credential(&self, credential: String) -> Self {
         Client { credential, ..self.clone() }
     }
 
-    /// Where the server is.
+    /// The base URL of the server.
     pub fn base(&self) -> &str {
         &self.base
     }
 
-    /// Reads; `path` is below `/api` and has a query.
+    /// Sends a GET request; `path` is relative to `/api` and includes the query.
     pub async fn get(&self, path: &str) -> Result<Value, Error> {
         self.call(Method::Get, path, Vec::new()).await
     }
 
-    /// Writes, for the organization `acme`.
+    /// Sends a POST request for the organization `acme`.
     pub async fn post(&self, path: &str, mut body: Value) -> Result<Value, Error> {
         body["orgSlug"] = "acme".into();
         self.call(Method::Post, path, body.to_string().into_bytes()).await
     }
 
-    /// Changes, in the organization `acme`.
+    /// Sends a PATCH request for the organization `acme`.
     pub async fn patch(&self, path: &str, mut body: Value) -> Result<Value, Error> {
         body["orgSlug"] = "acme".into();
         self.call(Method::Patch, path, body.to_string().into_bytes()).await
@@ -79,9 +79,9 @@ impl Client {
         };
         let answer = self.outside.send(call).await.map_err(Error::internal)?;
         let body = String::from_utf8_lossy(&answer.body).into_owned();
-        match answer.is_success() {
-            true => serde_json::from_str(&body).map_err(Error::internal),
-            false => Err(Error::internal(format!("{path} answered {}: {body}", answer.status))),
+        if !answer.is_success() {
+            return Err(Error::internal(format!("{path} answered {}: {body}", answer.status)));
         }
+        serde_json::from_str(&body).map_err(Error::internal)
     }
 }

@@ -1,7 +1,7 @@
 //! `roadstead demo`
 //!
-//! Serves a throw-away directory with a sample organization, made through the API as any client
-//! would, and plays one of its agents: whoever gives it a task can watch it being woken.
+//! Serves a temporary directory with a sample organization, created through the API, and runs one of
+//! its agents: give it a task and watch it being woken.
 
 mod agent;
 mod client;
@@ -13,8 +13,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::serve::{Stop, listen_at, run};
-use super::{Common, Failure, output, values};
+use super::common::{Common, init_logging};
+use super::failure::Failure;
+use super::serve::{Shutdown, listen_at, run};
+use super::{output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::auth::passwords::{self, Hashing};
 use crate::base::{Email, Id, Name, Slug};
@@ -23,15 +25,15 @@ use crate::store::{Moment, Store, codec};
 use client::Client;
 use sample::Sample;
 
-/// Serve a sample organization in a throw-away directory, to look around in
+/// Serve a sample organization in a temporary directory, to try things out
 #[derive(Args)]
 #[command(
-    after_help = "Everything is gone when it ends, unless --data names a new directory to keep it \
-                  in.",
+    after_help = "The directory is removed when the demo ends, unless --data names a new directory \
+                  to keep.",
     mut_arg("data", |data| data.help("Keep the data in this new directory").hide_default_value(true))
 )]
 pub struct Demo {
-    /// Where to listen
+    /// Address to listen on
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -45,35 +47,35 @@ pub struct Demo {
     common: Common,
 }
 
-/// What `--data` is when nobody says; the demo then makes a directory of its own.
+/// The default of `--data`, for which the demo uses a temporary directory.
 const DEFAULT_DATA: &str = "roadstead-data";
 
 impl Demo {
     pub(super) fn run(self) -> Result<(), Failure> {
-        super::log(&self.common);
-        let place = match self.common.data.as_str() {
-            DEFAULT_DATA => Place::throw_away()?,
-            kept => Place { path: kept.into(), goes: false },
+        init_logging(&self.common);
+        let demo_dir = match self.common.data.as_str() {
+            DEFAULT_DATA => DemoDir::temporary()?,
+            path => DemoDir { path: path.into(), is_temporary: false },
         };
-        let dir = self.common.data_dir_at(&place.path);
+        let dir = self.common.data_dir_at(&demo_dir.path);
         run(self.serve(&dir))
     }
 
     async fn serve(&self, dir: &DataDir) -> Result<(), Failure> {
-        let stop = Stop::listen()?;
-        // Before the rest, so that a port that is taken leaves no directory behind.
+        let shutdown = Shutdown::listen()?;
+        // First, so that a port in use leaves no new directory behind.
         let listener = listen_at(&self.listen).await?;
-        let store = dir.make()?;
+        let store = dir.create()?;
         let password = codec::hex(&Moment::system().random::<8>());
-        let key = found(&store, &password).await?;
+        let key = create_organization(&store, &password).await?;
         let server = Server::start(store, listener, Config::default())?;
         let client = Client::new(server.address, key.clone())?;
         let sign_in = json!({"email": OWNER, "password": password});
         let session = client.post("/auth/sign-in", sign_in).await?;
-        let session = client.with(session["token"].as_str().unwrap_or_default().into());
+        let session = client.with_credential(session["token"].as_str().unwrap_or_default().into());
         let sample = sample::fill(&client, &session).await?;
         self.announce(&client, &sample, &key, &password)?;
-        stop.serve(server, agent::play(&client, &sample)).await
+        shutdown.serve(server, agent::run(&client, &sample)).await
     }
 
     fn announce(
@@ -112,9 +114,9 @@ impl Demo {
             "Roadstead {} serves the sample organization acme at {at}\n\n\
              Sign in as   {OWNER}  with the password  {password}\n\
              API key      {key}\n\n\
-             Give the agent `scribe` a task, and watch it here being woken:\n  {}\n\n\
-             Read what it tells the humans:\n  {}\n\n\
-             Read the prompt that it works by, as it is in production:\n  {}\n\n\
+             Give the agent `scribe` a task and watch it wake here:\n  {}\n\n\
+             Read what it reports to the humans:\n  {}\n\n\
+             Read its prompt, as labelled production:\n  {}\n\n\
              Ctrl-C ends the demo.\n",
             env!("CARGO_PKG_VERSION"),
             curl[0],
@@ -127,8 +129,8 @@ impl Demo {
 
 const OWNER: &str = "ada@acme.test";
 
-/// The organization, its owner and an API key.
-async fn found(store: &Store, password: &str) -> Result<String, Failure> {
+/// Creates the organization and its owner; returns an API key.
+async fn create_organization(store: &Store, password: &str) -> Result<String, Failure> {
     let hashing = Hashing { verify: None, make: Some(password.into()) };
     let founding = Founding {
         slug: Slug::parse("acme").expect("it is a slug"),
@@ -139,29 +141,29 @@ async fn found(store: &Store, password: &str) -> Result<String, Failure> {
         api_key: Some(Name::parse("demo").expect("it is a name")),
     };
     let founded = store.write(Id::NOTHING, move |tx| organizations::found(tx, &founding)).await?;
-    founded.key.map(|(_, key)| key).ok_or_else(|| Failure::Failed("no key was made".into()))
+    founded.key.map(|(_, key)| key).ok_or_else(|| Failure::Failed("no API key was created".into()))
 }
 
-/// A directory that is removed at the end, or kept.
-struct Place {
+/// The demo's directory, removed on drop if it is temporary.
+struct DemoDir {
     path: PathBuf,
-    goes: bool,
+    is_temporary: bool,
 }
 
-impl Place {
-    fn throw_away() -> Result<Self, Failure> {
+impl DemoDir {
+    fn temporary() -> Result<Self, Failure> {
         let name = format!("roadstead-demo-{}", codec::hex(&Moment::system().random::<8>()));
         let path = std::env::temp_dir().join(name);
-        // Ours alone: others on this machine have no business with the key in it.
+        // It will hold a key, which other users of this machine must not read.
         std::fs::DirBuilder::new().mode(0o700).create(Path::new(&path))?;
-        Ok(Place { path, goes: true })
+        Ok(DemoDir { path, is_temporary: true })
     }
 }
 
-impl Drop for Place {
+impl Drop for DemoDir {
     fn drop(&mut self) {
-        if self.goes {
-            // What is left in the temporary directory is swept by the system.
+        if self.is_temporary {
+            // On failure the system cleans up its temporary directory.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

@@ -1,20 +1,19 @@
-//! The sample organization: a small team that ships a product, as the API makes it.
+//! The sample organization: a small team that ships a product, created through the API.
 
 use serde_json::{Value, json};
 
 use super::client::Client;
 use crate::base::Error;
 
-/// What the demo speaks of later.
+/// Ids of the sample that the demo uses later.
 #[derive(Clone)]
 pub struct Sample {
-    /// The team.
     pub team: String,
-    /// The agent that the demo plays, as a member of the team.
+    /// The team member that the demo runs.
     pub scribe: String,
 }
 
-/// The registry of the sample, as a key of its organization names it.
+/// The slug of the sample registry.
 const REGISTRY: &str = "harbour";
 
 /// Agents: stable key, name, description, model.
@@ -24,7 +23,7 @@ const AGENTS: [(&str, &str, &str, &str); 3] = [
     ("tester", "Tester", "Reproduces what users report", "gpt-mini"),
 ];
 
-/// What all agents are told; each prompt imports it.
+/// The promptlet that every prompt imports.
 const VOICE: &str = "Write plainly, in short sentences, for people who have little time. \
                      You speak for {{TEAM}}.";
 
@@ -56,8 +55,8 @@ const PROMPTS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// The registry with the prompts of the agents; `production` stands on what each works by.
-async fn publish(api: &Client, session: &Client) -> Result<(), Error> {
+/// Creates the registry with the prompts of the agents, each version with the label `production`.
+async fn create_registry(api: &Client, session: &Client) -> Result<(), Error> {
     let registry = json!({
         "slug": REGISTRY, "name": "Harbour", "description": "What our agents are told",
     });
@@ -97,7 +96,7 @@ pub async fn fill(api: &Client, session: &Client) -> Result<Sample, Error> {
     for (slug, name) in [("staging", "Staging"), ("production", "Production")] {
         api.post("/environments", json!({"slug": slug, "name": name})).await?;
     }
-    publish(api, session).await?;
+    create_registry(api, session).await?;
     let search = json!({
         "name": "search-issues", "type": "http", "description": "Finds issues by their words",
         "providerConfig": {"url": "https://issues.acme.test/search?q={query}"},

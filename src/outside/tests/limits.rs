@@ -1,9 +1,9 @@
-//! Size, time and number of calls.
+//! Limits of size, time and calls in flight.
 
 use super::*;
 
 #[tokio::test]
-async fn an_answer_of_just_the_limit_passes_and_one_byte_more_does_not() {
+async fn an_answer_may_be_as_long_as_the_limit_and_no_longer() {
     for (length, passes) in [(1000, true), (1001, false)] {
         let body = "x".repeat(length);
         for head in [
@@ -15,26 +15,24 @@ async fn an_answer_of_just_the_limit_passes_and_one_byte_more_does_not() {
         ] {
             let (port, _) = answering(head.as_str()).await;
             let answer = open_to_loopback().send(get(format!("http://127.0.0.1:{port}/"))).await;
-            match passes {
-                true => assert_eq!(answer.unwrap().body.len(), length, "{head}"),
-                false => assert_eq!(
-                    answer.unwrap_err(),
-                    Failure::TooLarge { host: "127.0.0.1".into(), bytes: 1000 },
-                    "{head}"
-                ),
+            if passes {
+                assert_eq!(answer.unwrap().body.len(), length, "{head}");
+            } else {
+                let expected = Failure::TooLarge { host: "127.0.0.1".into(), bytes: 1000 };
+                assert_eq!(answer.unwrap_err(), expected, "{head}");
             }
         }
     }
 }
 
-/// Sends an answer without end, until the client is gone.
+/// Sends an endless answer until the client closes the connection.
 async fn endless(mut stream: TcpStream) {
     read_request(&mut stream).await;
     stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
     while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
 }
 
-/// Sends an answer a byte at a time, until the client is gone.
+/// Sends an answer byte by byte until the client closes the connection.
 async fn dripping(mut stream: TcpStream) {
     read_request(&mut stream).await;
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n").await.unwrap();
@@ -43,7 +41,7 @@ async fn dripping(mut stream: TcpStream) {
     }
 }
 
-/// Takes the request and says nothing, until the client is gone.
+/// Reads the request and sends nothing until the client closes the connection.
 pub(super) async fn silent(mut stream: TcpStream) {
     read_request(&mut stream).await;
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
@@ -59,7 +57,7 @@ async fn reading_stops_at_the_limit() {
 }
 
 #[tokio::test]
-async fn slow_servers_meet_the_time_limit_of_the_whole_call() {
+async fn the_time_limit_covers_the_whole_call() {
     let (drip, dripped) = server(dripping).await;
     let (hush, hushed) = server(silent).await;
     for port in [drip, hush] {
@@ -68,7 +66,7 @@ async fn slow_servers_meet_the_time_limit_of_the_whole_call() {
         let begin = Instant::now();
         let failure = open_to_loopback().send(call).await.unwrap_err();
         assert!(matches!(failure, Failure::TimedOut { .. }), "{failure:?}");
-        // Ten times the limit, for a busy machine; the servers would go on for ever.
+        // Ten times the limit, for a busy machine; the servers would never end.
         assert!((200..2000).contains(&begin.elapsed().as_millis()));
         assert_eq!(failure.to_string(), "127.0.0.1 gave no complete answer within 0.2 s");
     }
@@ -77,7 +75,7 @@ async fn slow_servers_meet_the_time_limit_of_the_whole_call() {
 }
 
 #[tokio::test]
-async fn what_follows_the_status_cannot_undo_it_when_the_body_is_ignored() {
+async fn an_error_after_the_head_is_no_failure_when_the_body_is_ignored() {
     let (cut, _) = answering("HTTP/1.1 204 No Content\r\ncontent-length: 9\r\n\r\n").await;
     let (short, _) = answering("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc").await;
     let (large, _) = server(endless).await;
@@ -97,7 +95,7 @@ async fn an_ignored_body_is_still_read_so_that_its_server_can_finish() {
     let (port, served) = server(async |mut stream: TcpStream| {
         read_request(&mut stream).await;
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await.unwrap();
-        // It takes the client less to read the head; were it to leave then, this would see the end.
+        // The client has read the head by then; if it closed now, this would read the end.
         let left = timeout(Duration::from_millis(100), stream.read(&mut [0])).await;
         stream.write_all(b"ok").await.unwrap();
         left.is_err()
@@ -110,27 +108,27 @@ async fn an_ignored_body_is_still_read_so_that_its_server_can_finish() {
 }
 
 #[tokio::test]
-async fn calls_beyond_the_limit_wait_for_their_turn_within_their_time() {
+async fn calls_beyond_the_limit_wait_for_a_slot_within_their_time() {
     let client = open_to_loopback();
-    let all = client.slots.clone().acquire_many_owned(IN_FLIGHT as u32).await.unwrap();
+    let all = client.slots.clone().acquire_many_owned(MAX_IN_FLIGHT as u32).await.unwrap();
 
-    let (trap_port, listener) = trap();
+    let (trap_port, listener) = unused_listener();
     let mut call = get(format!("http://127.0.0.1:{trap_port}/"));
     call.limits.total = Duration::from_millis(50);
     assert_eq!(client.clone().send(call).await.unwrap_err(), Failure::Busy);
-    assert!(nobody_came(&listener));
+    assert!(no_connection(&listener));
 
     let (port, _) = answering(OK).await;
     let waiting = client.send(get(format!("http://127.0.0.1:{port}/")));
     let (answer, ()) = tokio::join!(waiting, async { drop(all) });
     assert!(answer.unwrap().is_success());
-    // All places are free again, those of lookups included.
-    let free = client.slots.acquire_many(IN_FLIGHT as u32);
+    // All slots are free again, those of lookups included.
+    let free = client.slots.acquire_many(MAX_IN_FLIGHT as u32);
     drop(timeout(Duration::from_secs(10), free).await.unwrap());
 }
 
 #[tokio::test]
-async fn announcements_of_an_answer_do_not_go_on_for_ever() {
+async fn interim_answers_are_bounded() {
     let (port, _) = server(|mut stream| async move {
         read_request(&mut stream).await;
         let many = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000);
@@ -147,7 +145,7 @@ async fn announcements_of_an_answer_do_not_go_on_for_ever() {
 }
 
 #[tokio::test]
-async fn an_answer_may_be_announced_and_be_large() {
+async fn a_large_answer_may_follow_interim_answers() {
     let body = "x".repeat(1000);
     let answer = format!(
         "{}HTTP/1.1 200 OK\r\ncontent-length: 3000000\r\n\r\n{}",

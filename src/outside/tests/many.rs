@@ -10,16 +10,16 @@ async fn reply(mut stream: TcpStream, body: &str) {
     exchange(&mut stream, answer.as_bytes()).await;
 }
 
-fn in_a_while() -> Instant {
+fn far_deadline() -> Instant {
     Instant::now() + Duration::from_secs(10)
 }
 
-fn bodies(heard: Vec<Heard>) -> Vec<String> {
-    heard.into_iter().map(|one| String::from_utf8(one.answer.unwrap().body).unwrap()).collect()
+fn bodies(results: Vec<Heard>) -> Vec<String> {
+    results.into_iter().map(|one| String::from_utf8(one.answer.unwrap().body).unwrap()).collect()
 }
 
 #[tokio::test]
-async fn answers_are_in_the_order_of_the_calls_whichever_came_first() {
+async fn results_are_in_the_order_of_the_calls() {
     let (done, earlier) = oneshot::channel();
     let (first, _) = server(async |stream: TcpStream| {
         earlier.await.unwrap();
@@ -32,24 +32,24 @@ async fn answers_are_in_the_order_of_the_calls_whichever_came_first() {
     })
     .await;
     let calls = [first, second].map(|port| get(format!("http://127.0.0.1:{port}/"))).to_vec();
-    let heard = open_to_loopback().send_all(calls, 8, in_a_while()).await;
-    assert_eq!(bodies(heard), ["first", "second"]);
+    let results = open_to_loopback().send_all(calls, 8, far_deadline()).await;
+    assert_eq!(bodies(results), ["first", "second"]);
 }
 
 #[tokio::test]
-async fn no_more_calls_are_under_way_than_allowed_and_the_next_begins_when_one_ends() {
+async fn concurrency_is_bounded_and_a_call_starts_when_another_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let calls = vec![get(format!("http://127.0.0.1:{port}/")); 4];
     let client = open_to_loopback();
-    let sending = tokio::spawn(async move { client.send_all(calls, 2, in_a_while()).await });
+    let sending = tokio::spawn(async move { client.send_all(calls, 2, far_deadline()).await });
 
     let accepted = async || listener.accept().await.unwrap().0;
     let (one, other) = (accepted().await, accepted().await);
-    // Not yet: both are still under way.
+    // Both are still in flight.
     assert!(timeout(Duration::from_millis(100), accepted()).await.is_err());
     reply(one, "1").await;
-    // The first that began still lasts; the third need not wait for it.
+    // The third need not wait for the oldest one.
     let third = accepted().await;
     assert!(timeout(Duration::from_millis(100), accepted()).await.is_err());
     reply(third, "3").await;
@@ -59,26 +59,26 @@ async fn no_more_calls_are_under_way_than_allowed_and_the_next_begins_when_one_e
 }
 
 #[tokio::test]
-async fn at_the_deadline_what_is_under_way_ends_and_what_waits_is_not_sent() {
+async fn at_the_deadline_running_calls_end_and_waiting_calls_are_not_sent() {
     let (quick, _) = answering(OK).await;
     let (hush, hushed) = server(limits::silent).await;
-    let (trap_port, listener) = trap();
+    let (trap_port, listener) = unused_listener();
     let mut calls: Vec<Call> =
         [quick, hush, trap_port].map(|port| get(format!("http://127.0.0.1:{port}/"))).to_vec();
     calls.push(get("no URL"));
     let limit = Duration::from_millis(200);
-    let heard = open_to_loopback().send_all(calls, 1, Instant::now() + limit).await;
+    let results = open_to_loopback().send_all(calls, 1, Instant::now() + limit).await;
 
-    let [done, cut, never, wrong] = heard.try_into().unwrap();
+    let [done, cut, never, wrong] = results.try_into().unwrap();
     assert_eq!(done.answer.unwrap().body, b"ok");
     let failure = cut.answer.unwrap_err();
-    // All that was allowed, not what the first call left of it.
+    // The whole time, not what the first call left of it.
     assert_eq!(failure.to_string(), "127.0.0.1 gave no complete answer within 0.2 s");
     assert!(cut.took > Duration::ZERO && cut.took <= 10 * limit, "{:?}", cut.took);
     assert!(matches!(never.answer, Err(Failure::TimedOut { .. })), "{never:?}");
     assert_eq!(never.took, Duration::ZERO);
     assert!(matches!(wrong.answer, Err(Failure::Url(_))), "{wrong:?}");
-    assert!(nobody_came(&listener));
+    assert!(no_connection(&listener));
     hushed.await.unwrap();
 }
 
@@ -87,15 +87,15 @@ async fn a_call_among_several_keeps_its_own_limit() {
     let (hush, _hushed) = server(limits::silent).await;
     let mut call = get(format!("http://127.0.0.1:{hush}/"));
     call.limits.total = Duration::from_millis(100);
-    let heard = open_to_loopback().send_all(vec![call], 8, in_a_while()).await;
+    let results = open_to_loopback().send_all(vec![call], 8, far_deadline()).await;
     let after = Duration::from_millis(100);
     let expected = Failure::TimedOut { host: "127.0.0.1".into(), after };
-    assert_eq!(heard[0].answer, Err(expected));
-    assert!(heard[0].took >= after, "{:?}", heard[0].took);
+    assert_eq!(results[0].answer, Err(expected));
+    assert!(results[0].took >= after, "{:?}", results[0].took);
 }
 
 #[tokio::test]
-async fn dropping_them_all_closes_every_connection() {
+async fn dropping_the_future_closes_every_connection() {
     let (arrived, arrival) = oneshot::channel();
     let (port, served) = server(async move |mut stream: TcpStream| {
         read_request(&mut stream).await;
@@ -105,14 +105,14 @@ async fn dropping_them_all_closes_every_connection() {
     .await;
     let client = open_to_loopback();
     let calls = vec![get(format!("http://127.0.0.1:{port}/"))];
-    let sending = tokio::spawn(async move { client.send_all(calls, 8, in_a_while()).await });
+    let sending = tokio::spawn(async move { client.send_all(calls, 8, far_deadline()).await });
     arrival.await.unwrap();
     sending.abort();
     assert_eq!(served.await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn answers_that_are_too_large_together_are_not_all_kept() {
+async fn the_size_of_all_answers_together_is_bounded() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let answered = tokio::spawn(async move {
@@ -124,12 +124,12 @@ async fn answers_that_are_too_large_together_are_not_all_kept() {
             };
             reply(stream, &body).await;
         }
-        unreachable!("nobody calls for ever")
+        unreachable!("the calls end")
     });
     let mut call = get(format!("http://127.0.0.1:{port}/"));
     call.limits.answer = AnswerBody::UpTo(1024 * 1024);
-    let heard = open_to_loopback().send_all(vec![call; 100], 1, in_a_while()).await;
-    let (kept, others) = heard.split_at(64);
+    let results = open_to_loopback().send_all(vec![call; 100], 1, far_deadline()).await;
+    let (kept, others) = results.split_at(64);
     assert!(kept.iter().all(|one| one.answer.is_ok()));
     let too_large = |one: &Heard| matches!(one.answer, Err(Failure::TooLarge { .. }));
     assert!(others.iter().all(too_large), "{others:?}");

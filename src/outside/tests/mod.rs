@@ -6,12 +6,15 @@ mod names;
 mod tls;
 
 use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::call::MAX_IN_FLIGHT;
 use super::*;
 
 const LIMITS: Limits =
@@ -28,19 +31,19 @@ fn get(url: impl Into<String>) -> Call {
     }
 }
 
-/// A client as it is without options.
+/// A client with the default settings.
 fn strict() -> Outside {
     Outside::new(Config::default()).unwrap()
 }
 
-/// A client that may call this machine and trusts the authority in `fixtures/`.
+/// A client that may call loopback addresses and trusts the authority in `fixtures/`.
 fn open_to_loopback() -> Outside {
     let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
     let extra_roots_pem = Some(include_bytes!("../fixtures/ca.pem").to_vec());
     Outside::new(Config { allow_private, extra_roots_pem }).unwrap()
 }
 
-/// A port on which `serve` speaks to whoever connects first.
+/// A port on which `serve` handles the first connection.
 async fn server<F, T>(serve: impl FnOnce(TcpStream) -> F + Send + 'static) -> (u16, JoinHandle<T>)
 where
     F: Future<Output = T> + Send,
@@ -51,7 +54,7 @@ where
     (port, tokio::spawn(async move { serve(listener.accept().await.unwrap().0).await }))
 }
 
-/// A port that answers this to the first request, which the handle gives.
+/// A port that sends this answer to the first request, which the handle returns.
 async fn answering(answer: impl Into<Vec<u8>>) -> (u16, JoinHandle<String>) {
     let answer = answer.into();
     server(async move |mut stream: TcpStream| exchange(&mut stream, &answer).await).await
@@ -59,7 +62,7 @@ async fn answering(answer: impl Into<Vec<u8>>) -> (u16, JoinHandle<String>) {
 
 async fn exchange(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answer: &[u8]) -> String {
     let request = read_request(stream).await;
-    // A client that has seen enough may be gone before the end.
+    // The client may close the connection before it has read everything.
     let _ = stream.write_all(answer).await;
     let _ = stream.shutdown().await;
     request
@@ -80,19 +83,19 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> String {
     }
 }
 
-/// A listener to which nobody may connect.
-fn trap() -> (u16, std::net::TcpListener) {
+/// A listener to which no connection may be made.
+fn unused_listener() -> (u16, std::net::TcpListener) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     (listener.local_addr().unwrap().port(), listener)
 }
 
-fn nobody_came(listener: &std::net::TcpListener) -> bool {
+fn no_connection(listener: &std::net::TcpListener) -> bool {
     listener.accept().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
 #[tokio::test]
-async fn a_call_arrives_as_it_was_made_and_the_answer_comes_back() {
+async fn a_call_is_sent_as_given_and_its_answer_is_returned() {
     let (port, seen) =
         answering("HTTP/1.1 418 Teapot\r\nX-Kind: pot\r\ncontent-length: 5\r\n\r\nshort").await;
     let mut call = get(format!("http://127.0.0.1:{port}/a?b=c#d"));
@@ -128,8 +131,8 @@ async fn a_call_arrives_as_it_was_made_and_the_answer_comes_back() {
 }
 
 #[tokio::test]
-async fn this_machine_is_not_called_by_any_of_its_names_unless_allowed() {
-    let (port, listener) = trap();
+async fn loopback_is_refused_in_every_notation_unless_allowed() {
+    let (port, listener) = unused_listener();
     for host in [
         "127.0.0.1",
         "127.1",
@@ -149,12 +152,12 @@ async fn this_machine_is_not_called_by_any_of_its_names_unless_allowed() {
     ] {
         let failure = strict().send(get(format!("http://{host}:{port}/"))).await.unwrap_err();
         assert!(matches!(failure, Failure::Address { .. }), "{host}: {failure:?}");
-        assert!(nobody_came(&listener), "{host}");
+        assert!(no_connection(&listener), "{host}");
     }
 }
 
 #[tokio::test]
-async fn a_name_is_as_good_as_its_address_once_allowed() {
+async fn an_allowed_address_may_be_called_in_every_notation() {
     for host in ["127.0.0.1", "127.1", "2130706433", "localhost", "[::ffff:127.0.0.1]"] {
         let (port, _) = answering(OK).await;
         let answer = open_to_loopback().send(get(format!("http://{host}:{port}/"))).await;
@@ -164,7 +167,7 @@ async fn a_name_is_as_good_as_its_address_once_allowed() {
 
 #[tokio::test]
 async fn a_redirect_is_an_answer_and_not_followed() {
-    let (trap_port, listener) = trap();
+    let (trap_port, listener) = unused_listener();
     let location = format!("http://127.0.0.1:{trap_port}/");
     let (port, _) = answering(format!(
         "HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
@@ -172,7 +175,7 @@ async fn a_redirect_is_an_answer_and_not_followed() {
     .await;
     let answer = open_to_loopback().send(get(format!("http://127.0.0.1:{port}/"))).await.unwrap();
     assert_eq!((answer.status, answer.header("location")), (302, Some(&*location)));
-    assert!(nobody_came(&listener));
+    assert!(no_connection(&listener));
 }
 
 #[tokio::test]
@@ -218,22 +221,22 @@ async fn what_is_not_http_is_a_failure_that_does_not_repeat_it() {
 }
 
 #[tokio::test]
-async fn a_closed_port_and_an_unknown_name_are_told_apart() {
-    let (port, listener) = trap();
+async fn a_closed_port_and_an_unknown_name_are_different_failures() {
+    let (port, listener) = unused_listener();
     drop(listener);
     let client = open_to_loopback();
     let failure = client.send(get(format!("http://127.0.0.1:{port}/"))).await.unwrap_err();
     assert!(matches!(failure, Failure::Connect { .. }), "{failure:?}");
 
-    // A label of 64 characters is no name: no server need be asked.
+    // A label of 64 characters is invalid, so no DNS server is asked.
     let url = format!("http://{}.test/", "a".repeat(64));
     let failure = client.send(get(url)).await.unwrap_err();
     assert!(matches!(failure, Failure::Name { .. }), "{failure:?}");
 }
 
 #[tokio::test]
-async fn headers_that_belong_to_the_client_or_break_the_head_are_not_sent() {
-    let (port, listener) = trap();
+async fn reserved_and_invalid_headers_are_refused() {
+    let (port, listener) = unused_listener();
     for (name, value) in [
         ("Host", "other.test"),
         ("content-length", "0"),
@@ -247,12 +250,12 @@ async fn headers_that_belong_to_the_client_or_break_the_head_are_not_sent() {
         let failure = open_to_loopback().send(call).await.unwrap_err();
         assert_eq!(failure, Failure::Header { name: name.into() });
     }
-    assert!(nobody_came(&listener));
+    assert!(no_connection(&listener));
 }
 
 #[tokio::test]
 async fn failures_name_the_host_but_neither_path_nor_address() {
-    let (port, _listener) = trap();
+    let (port, _listener) = unused_listener();
     let url = format!("http://localhost:{port}/services/T0/B0/sesame?open=sesame");
     let failure = strict().send(get(url)).await.unwrap_err().to_string();
     assert!(failure.contains("localhost"), "{failure}");

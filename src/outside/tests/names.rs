@@ -1,4 +1,4 @@
-//! Names whose addresses change.
+//! Name resolution, and hosts whose addresses change.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -6,22 +6,23 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// A client that may call 127.0.0.1 and for which every name has these addresses, one list after
-/// the other. Whatever is asked beyond the last is a failure that says so.
-fn told(answers: &[&[SocketAddr]]) -> Outside {
+/// A client that may call 127.0.0.1 and resolves every name to the next of these lists; after the
+/// last one, resolution fails.
+fn resolving_to(answers: &[&[SocketAddr]]) -> Outside {
     let answers: VecDeque<_> = answers.iter().map(|answer| answer.to_vec()).collect();
     let answers = Mutex::new(answers);
     let allow_private = vec!["127.0.0.1/32".parse().unwrap()];
-    let client = Outside::new(Config { allow_private, extra_roots_pem: None }).unwrap();
+    let mut client = Outside::new(Config { allow_private, extra_roots_pem: None }).unwrap();
     let lookup = move |_: &str, _| {
         let next = answers.lock().unwrap().pop_front();
         next.ok_or_else(|| std::io::Error::other("asked once too often"))
     };
-    Outside { lookup: Arc::new(lookup), ..client }
+    client.lookup = Arc::new(lookup);
+    client
 }
 
-/// A listener at an address of this machine that is not allowed, to which nobody may connect.
-fn forbidden_trap() -> (SocketAddr, std::net::TcpListener) {
+/// A listener at a loopback address that is not allowed.
+fn forbidden_listener() -> (SocketAddr, std::net::TcpListener) {
     let listener = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     (listener.local_addr().unwrap(), listener)
@@ -32,65 +33,66 @@ fn allowed(port: u16) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_elsewhere_after_the_check_is_connected_to_where_it_was_checked() {
+async fn the_connection_goes_to_the_address_that_was_checked() {
     let (port, seen) = answering(OK).await;
-    let (elsewhere, listener) = forbidden_trap();
-    let client = told(&[&[allowed(port)], &[elsewhere]]);
+    let (elsewhere, listener) = forbidden_listener();
+    let client = resolving_to(&[&[allowed(port)], &[elsewhere]]);
 
     let answer = client.send(get("http://turncoat.test/")).await;
     assert_eq!(answer.unwrap().body, b"ok");
     assert!(seen.await.unwrap().contains("host: turncoat.test\r\n"));
-    // The second answer was not even asked for. The next call does, and is refused by it.
+    // The name was resolved once. The next call resolves it again and is refused.
     let failure = client.send(get("http://turncoat.test/")).await.unwrap_err();
     assert_eq!(failure, Failure::Address { host: "turncoat.test".into(), address: elsewhere.ip() });
     let failure = client.send(get("http://turncoat.test/")).await.unwrap_err();
     assert!(failure.to_string().contains("asked once too often"), "{failure}");
-    assert!(nobody_came(&listener));
+    assert!(no_connection(&listener));
 }
 
 #[tokio::test]
 async fn a_name_with_a_public_and_a_forbidden_address_is_not_called_at_all() {
-    let (elsewhere, listener) = forbidden_trap();
+    let (elsewhere, listener) = forbidden_listener();
     let public = SocketAddr::from(([8, 8, 8, 8], 80));
     for addresses in [[public, elsewhere], [elsewhere, public]] {
-        let client = told(&[&addresses]);
+        let client = resolving_to(&[&addresses]);
         let failure = client.send(get("http://two-faced.test/")).await.unwrap_err();
         assert!(matches!(failure, Failure::Address { .. }), "{failure:?}");
     }
-    assert!(nobody_came(&listener));
+    assert!(no_connection(&listener));
 }
 
 #[tokio::test]
 async fn of_several_addresses_the_first_that_answers_is_called() {
-    let (closed, listener) = trap();
+    let (closed, listener) = unused_listener();
     drop(listener);
     let (port, _) = answering(OK).await;
-    let client = told(&[&[allowed(closed), allowed(port)]]);
+    let client = resolving_to(&[&[allowed(closed), allowed(port)]]);
     assert_eq!(client.send(get("http://two.test/")).await.unwrap().body, b"ok");
 }
 
 #[tokio::test]
 async fn a_name_without_addresses_is_a_failure() {
-    let failure = told(&[&[]]).send(get("http://none.test/")).await.unwrap_err();
+    let failure = resolving_to(&[&[]]).send(get("http://none.test/")).await.unwrap_err();
     assert!(matches!(failure, Failure::Connect { .. }), "{failure:?}");
 }
 
 #[tokio::test]
-async fn a_lookup_that_never_ends_meets_the_time_limit() {
+async fn the_time_limit_covers_name_resolution() {
     let (go_on, held) = std::sync::mpsc::channel::<()>();
     let held = Mutex::new(held);
     let lookup = move |_: &str, _| {
         let _ = held.lock().unwrap().recv();
         Ok(Vec::new())
     };
-    let client = Outside { lookup: Arc::new(lookup), ..strict() };
+    let mut client = strict();
+    client.lookup = Arc::new(lookup);
     let mut call = get("http://silent.test/");
     call.limits.total = Duration::from_millis(100);
     let failure = client.send(call).await.unwrap_err();
     assert!(matches!(failure, Failure::TimedOut { .. }), "{failure:?}");
     // It counts as a call in flight until it ends.
-    assert_eq!(client.slots.available_permits(), IN_FLIGHT - 1);
+    assert_eq!(client.slots.available_permits(), MAX_IN_FLIGHT - 1);
     drop(go_on);
-    let free = client.slots.acquire_many(IN_FLIGHT as u32);
+    let free = client.slots.acquire_many(MAX_IN_FLIGHT as u32);
     drop(timeout(Duration::from_secs(10), free).await.unwrap());
 }

@@ -1,4 +1,4 @@
-//! Whom we take for whom.
+//! Verification of server certificates.
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -7,8 +7,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// A port that speaks TLS as `localhost`, certified by the authority in `fixtures/`. Both were made
-/// with `openssl ca` for this purpose only, to last until 2120.
+/// A TLS port with a certificate for `localhost` by the authority in `fixtures/`. Both were made
+/// with `openssl ca` for these tests and are valid until 2120.
 async fn answering_in_tls() -> (u16, JoinHandle<Option<String>>) {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
@@ -29,7 +29,7 @@ async fn answering_in_tls() -> (u16, JoinHandle<Option<String>>) {
 }
 
 #[tokio::test]
-async fn tls_works_with_a_name_that_an_extra_root_vouches_for() {
+async fn an_extra_root_is_trusted() {
     let (port, seen) = answering_in_tls().await;
     let mut call = get(format!("https://localhost:{port}/"));
     call.limits.https_only = true;
@@ -39,7 +39,7 @@ async fn tls_works_with_a_name_that_an_extra_root_vouches_for() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_or_from_a_stranger_gets_no_request() {
+async fn an_untrusted_certificate_or_one_for_another_host_gets_no_request() {
     let stranger = Outside::new(Config {
         allow_private: vec!["127.0.0.0/8".parse().unwrap()],
         extra_roots_pem: None,

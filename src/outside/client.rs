@@ -1,0 +1,159 @@
+//! The HTTP client: one connection per call, to addresses that were checked for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{self, HeaderName, HeaderValue};
+use ipnet::IpNet;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+
+use super::call::{Answer, AnswerBody, Call, Failure, MAX_IN_FLIGHT, Method};
+use super::connect::{self, Lookup, Target};
+use crate::base;
+
+/// How long an ignored body is still read. Servers that write status and body in two steps take a
+/// connection closed between them for an error.
+const IGNORED_BODY_TIME: Duration = Duration::from_secs(1);
+
+/// How much of an ignored body is read.
+const IGNORED_BODY_BYTES: usize = 64 * 1024;
+
+/// Headers that the client sets itself. Two statements about where a body ends allow request
+/// smuggling.
+const RESERVED_HEADERS: [HeaderName; 6] = [
+    header::ACCEPT_ENCODING,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::HOST,
+    header::TRANSFER_ENCODING,
+    header::USER_AGENT,
+];
+
+/// Settings of the client, from the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Networks that may be called although they are not public (`--allow-private-network`).
+    pub allow_private: Vec<IpNet>,
+    /// PEM certificates to trust in addition to the built-in ones (`--ca-file`).
+    pub extra_roots_pem: Option<Vec<u8>>,
+}
+
+/// The HTTP client for outgoing calls. Clones are cheap and share one limit of calls in flight.
+///
+/// It pools no connections: a reused one would go to an address that was checked for an earlier
+/// call, and outgoing calls are too rare and too scattered to gain much from it.
+#[derive(Clone)]
+pub struct Outside {
+    pub(super) lookup: Lookup,
+    allow: Arc<[IpNet]>,
+    tls: TlsConnector,
+    /// One permit per call in flight.
+    pub(super) slots: Arc<Semaphore>,
+}
+
+impl Outside {
+    /// Creates the client.
+    ///
+    /// # Errors
+    /// The extra roots hold no certificate, or one that cannot be parsed.
+    pub fn new(config: Config) -> base::Result<Self> {
+        Ok(Outside {
+            lookup: Arc::new(connect::system_lookup),
+            allow: config.allow_private.into(),
+            tls: connect::tls(config.extra_roots_pem.as_deref())?,
+            slots: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+        })
+    }
+
+    /// Sends one call, without retries, to the addresses that its host has now. Dropping the future
+    /// closes the connection.
+    ///
+    /// # Errors
+    /// See [`Failure`]. An error status is an answer, not an error.
+    pub async fn send(&self, call: Call) -> Result<Answer, Failure> {
+        let limits = call.limits;
+        let deadline = Instant::now() + limits.total;
+        let target = Target::parse(&call.url, limits.https_only)?;
+        let request = request(&target, call)?;
+        let timed_out = |_| Failure::TimedOut { host: target.host.clone(), after: limits.total };
+
+        let slot = timeout_at(deadline, self.slots.clone().acquire_owned())
+            .await
+            .map_err(|_| Failure::Busy)?
+            .expect("nobody closes the semaphore");
+        let slot = Arc::new(slot);
+
+        let exchange = async {
+            let open = connect::open(&target, &self.lookup, &self.allow, &self.tls, slot.clone());
+            let mut connection = open.await?;
+            let answer = connection.send(request).await;
+            let answer = answer.map_err(|error| Failure::protocol(&target.host, &error))?;
+            Ok((connection, answer))
+        };
+        let (_connection, answer) = timeout_at(deadline, exchange).await.map_err(timed_out)??;
+
+        let (head, body) = answer.into_parts();
+        let body = match limits.answer {
+            AnswerBody::UpTo(bytes) => {
+                timeout_at(deadline, read(&target.host, body, bytes)).await.map_err(timed_out)??
+            }
+            AnswerBody::Ignored => {
+                let until = deadline.min(Instant::now() + IGNORED_BODY_TIME);
+                let _ = timeout_at(until, read(&target.host, body, IGNORED_BODY_BYTES)).await;
+                Vec::new()
+            }
+        };
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
+        Ok(Answer { status: head.status.as_u16(), headers: headers.collect(), body })
+    }
+}
+
+fn request(target: &Target, call: Call) -> Result<Request<Full<Bytes>>, Failure> {
+    let mut request = Request::new(Full::new(Bytes::from(call.body)));
+    *request.method_mut() = match call.method {
+        Method::Get => hyper::Method::GET,
+        Method::Post => hyper::Method::POST,
+        Method::Patch => hyper::Method::PATCH,
+    };
+    *request.uri_mut() = target.path.clone();
+    let headers = request.headers_mut();
+    for (name, value) in call.headers {
+        let pair = (HeaderName::try_from(&name), HeaderValue::try_from(value));
+        let (Ok(key), Ok(value)) = pair else { return Err(Failure::Header { name }) };
+        if RESERVED_HEADERS.contains(&key) {
+            return Err(Failure::Header { name });
+        }
+        headers.append(key, value);
+    }
+    const AGENT: &str = concat!("roadstead/", env!("CARGO_PKG_VERSION"));
+    headers.insert(header::HOST, target.authority.clone());
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Ok(request)
+}
+
+/// Reads a body of at most `limit` bytes.
+async fn read(host: &str, mut body: Incoming, limit: usize) -> Result<Vec<u8>, Failure> {
+    let too_large = || Failure::TooLarge { host: host.to_string(), bytes: limit };
+    // A body whose announced length is too large is refused unread.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::protocol(host, &error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > limit {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,233 @@
+//! Words that stay out of some layers, because something better does their work there or because
+//! the layer must not know what they mean.
+
+use crate::source::{self, Kind, Source, starts_with, tokens};
+use crate::{assert_clean, assert_reports, of_product};
+
+/// Code that stays out of some paths.
+struct Ban {
+    code: &'static [&'static str],
+    /// Beginnings of the paths where it is banned.
+    paths: &'static [&'static str],
+    /// Beginnings of the paths where it is allowed all the same.
+    except: &'static [&'static str],
+    /// What to do instead.
+    instead: &'static str,
+}
+
+const EVERYWHERE: &[&str] = &["src/"];
+/// Where only data and rules are: what happens there depends on nothing but the store.
+const PURE: &[&str] = &["src/base/", "src/auth/", "src/api/", "src/resources/", "src/templates/"];
+const COMMANDS: &[&str] = &["src/cli/", "src/main.rs"];
+
+const BANS: &[Ban] = &[
+    Ban {
+        code: &["SystemTime::now", "OffsetDateTime::now_utc"],
+        paths: EVERYWHERE,
+        except: &["src/store/source.rs"],
+        instead: "ask the transaction: tx.now(), view.now(); outside of one, the store's moment",
+    },
+    Ban {
+        code: &["Instant::now"],
+        paths: PURE,
+        except: &[],
+        instead: "ask the transaction: tx.now(), view.now()",
+    },
+    Ban {
+        code: &["rand::", "getrandom::", "Uuid::new_v4", "Uuid::now_v7"],
+        paths: EVERYWHERE,
+        // What cannot be read as a request at all is answered before there is any store to ask.
+        except: &["src/store/source.rs", "src/http/wire.rs"],
+        instead: "ask the transaction: tx.new_id(), tx.random(); outside of one, the store's moment",
+    },
+    Ban {
+        code: &["tokio::spawn", "std::thread", "thread::"],
+        paths: PURE,
+        except: &[],
+        instead: "write a task (outbox::enqueue) or declare a sweep",
+    },
+    Ban {
+        code: &["println!", "eprintln!", "print!", "eprint!"],
+        paths: EVERYWHERE,
+        except: COMMANDS,
+        instead: "return it, or log it with tracing",
+    },
+    Ban {
+        code: &["std::env", "env::", "std::process", "process::"],
+        paths: EVERYWHERE,
+        except: COMMANDS,
+        instead: "let the command line read it and hand it down",
+    },
+    Ban {
+        code: &["std::fs", "tokio::fs", "fs::", "File::open"],
+        paths: PURE,
+        except: &[],
+        instead: "keep it in the store",
+    },
+    Ban {
+        code: &["hyper::", "hyper_util::"],
+        paths: &["src/auth/", "src/api/", "src/resources/", "src/store/", "src/outbox/"],
+        except: &[],
+        instead: "http speaks HTTP; name a base::Kind, or a Call of outside",
+    },
+    Ban {
+        code: &["redb::"],
+        paths: EVERYWHERE,
+        except: &["src/store/engine/"],
+        instead: "use the store's View and Tx",
+    },
+    Ban {
+        code: &[".enter(", ".of("],
+        paths: &["src/resources/"],
+        except: OTHER_ORGANIZATIONS,
+        instead: "an operation sees the organization of its request alone (Req, View, Tx)",
+    },
+    Ban {
+        code: &["TcpStream::connect", "UnixStream::connect", "UdpSocket::", "lookup_host"],
+        paths: EVERYWHERE,
+        except: &["src/outside/"],
+        instead: "send a Call through outside",
+    },
+];
+
+/// Files of resources that look into other organizations than the request's, and why.
+const OTHER_ORGANIZATIONS: &[&str] = &[
+    "src/resources/registries/locate.rs", // Finds the organization before the caller is authorized.
+    "src/resources/organizations/keys.rs", // A sweep notifies each organization of its expiring keys.
+];
+
+/// What names a resource of the product: fields, types and paths that the kernel must not know.
+const RESOURCE_WORDS: &[&str] = &[
+    "registryRef",
+    "registry_ref",
+    "RegistryOptional",
+    "promptName",
+    "prompt_name",
+    "\"/setup",
+    "/api/setup",
+    "/auth/",
+];
+
+/// The layers that carry every resource and name none.
+const KERNEL: [&str; 2] = ["src/api/", "src/http/"];
+
+/// Places of the kernel that still name one (file, word), each with its reason. Better empty.
+const NAMED_RESOURCES: &[(&str, &str)] = &[
+    // All of these go with the execution layer.
+    ("src/api/extra.rs", "registry_ref"),
+    ("src/api/extra.rs", "RegistryOptional"),
+    ("src/api/request.rs", "registryRef"),
+    ("src/api/request.rs", "promptName"),
+    ("src/api/route.rs", "registry_ref"),
+    ("src/api/route.rs", "RegistryOptional"),
+    ("src/api/scope.rs", "registryRef"),
+    ("src/api/scope.rs", "registry_ref"),
+    ("src/http/gate.rs", "registryRef"),
+    ("src/http/gate.rs", "registry_ref"),
+    ("src/http/gate.rs", "/auth/"),
+    ("src/http/gate.rs", "\"/setup"),
+    ("src/http/mod.rs", "\"/setup"),
+    ("src/http/mod.rs", "/api/setup"),
+    ("src/http/pages.rs", "\"/setup"),
+];
+
+/// Names of resources in the kernel: in code, in string literals and in doc comments.
+fn named_resources(source: &Source) -> Vec<String> {
+    if !KERNEL.iter().any(|path| source.path.starts_with(path)) {
+        return vec![];
+    }
+    let mut found = Vec::new();
+    for token in &source.tokens {
+        // With the opening quote, to distinguish a path from a part of one.
+        let quote = if token.kind == Kind::Text { "\"" } else { "" };
+        let text = format!("{quote}{}", token.text);
+        for word in RESOURCE_WORDS.iter().filter(|word| text.contains(*word)) {
+            if !NAMED_RESOURCES.contains(&(source.path.as_str(), word)) {
+                let place = format!("{}:{}", source.path, token.first_line);
+                found.push(format!("{place}: {word} names a resource; let its routes declare it"));
+            }
+        }
+    }
+    found
+}
+
+fn banned_words(source: &Source) -> Vec<String> {
+    let is_in = |paths: &[&str]| paths.iter().any(|path| source.path.starts_with(path));
+    let mut found = Vec::new();
+    for ban in BANS.iter().filter(|ban| is_in(ban.paths) && !is_in(ban.except)) {
+        for word in ban.code {
+            let code: Vec<String> = tokens(word).into_iter().map(|token| token.text).collect();
+            for (at, token) in source.tokens.iter().enumerate() {
+                if starts_with(&source.tokens[at..], &code) {
+                    let (path, line) = (&source.path, token.first_line);
+                    found.push(format!("{path}:{line}: no {word} here; {}", ban.instead));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn code_that_has_a_better_replacement_is_not_used() {
+    assert_reports(
+        banned_words,
+        &[
+            ("src/resources/a.rs", "let now = SystemTime::now();", "ask the transaction"),
+            ("src/resources/a.rs", "let t = std::time::Instant::now();", "tx.now()"),
+            ("src/resources/a.rs", "use aws_lc_rs::rand::fill;", "tx.new_id()"),
+            ("src/resources/a.rs", "let operand::A = b; brand::new();", ""),
+            ("src/resources/a.rs", "tokio::spawn(later)", "write a task"),
+            ("src/resources/a.rs", "println!(\"{a}\")", "log it with tracing"),
+            ("src/resources/a.rs", "use hyper::Uri;", "http speaks HTTP"),
+            ("src/resources/a.rs", "tx.enter(org)", "alone"),
+            ("src/resources/a.rs", "view\n    .of(org)", "alone"),
+            ("src/resources/a.rs", "TableInfo::of::<A>()", ""),
+            ("src/resources/a.rs", "// println!, SystemTime::now", ""),
+            ("src/store/check.rs", "use redb::Database;", "View and Tx"),
+            ("src/store/engine/redb.rs", "use redb::Database;", ""),
+            ("src/http/gate.rs", "TcpStream::connect(there)", "outside"),
+            ("src/cli/routes.rs", "println!()", ""),
+        ],
+    );
+    assert_clean(of_product(banned_words));
+}
+
+#[test]
+fn bans_name_paths_that_exist() {
+    let sources = source::all();
+    let bans = BANS.iter().flat_map(|ban| [ban.paths, ban.except].concat());
+    for path in bans {
+        assert!(sources.iter().any(|source| source.path.starts_with(path)), "{path}");
+    }
+}
+
+#[test]
+fn the_kernel_names_no_resource() {
+    assert_reports(
+        named_resources,
+        &[
+            ("src/api/a.rs", "let a = input.registry_ref;", "src/api/a.rs:1: registry_ref names"),
+            ("src/api/a.rs", "Issue::new(\"promptName\", b)", "promptName names a resource"),
+            ("src/http/a.rs", "path.starts_with(\"/auth/\")", "/auth/"),
+            ("src/http/a.rs", "path == \"/setup\"", "/setup"),
+            ("src/http/a.rs", "/// Reads `registryRef`.\nfn a() {}", "registryRef"),
+            ("src/http/a.rs", "#[cfg(test)]\nmod tests { const A: &str = \"/setup\"; }", ""),
+            ("src/http/a.rs", "let registry = Registry::default(); \"a/setup\"", ""),
+            ("src/resources/a.rs", "let a = input.registry_ref;", ""),
+        ],
+    );
+    assert_clean(of_product(named_resources));
+}
+
+#[test]
+fn exceptions_of_the_kernel_are_still_needed() {
+    let sources = source::all();
+    for (path, word) in NAMED_RESOURCES {
+        let source = sources.iter().find(|source| source.path == *path);
+        assert!(
+            source.is_some_and(|source| source.text.contains(word)),
+            "{path} does not name {word}; remove it from NAMED_RESOURCES"
+        );
+    }
+}
