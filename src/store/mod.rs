@@ -124,7 +124,9 @@ impl Store {
                     let _turn = turn;
                     engine.submit(attempt, terms)
                 });
-                submitted.await.map_err(|e| Error::internal(format!("an attempt broke: {e}")))??;
+                submitted
+                    .await
+                    .map_err(|e| Error::internal(format!("an attempt broke: {e}")))??;
             }
             match answer.await {
                 Ok(Reply::End(end)) => return end,

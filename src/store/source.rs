@@ -249,8 +249,7 @@ mod tests {
                 tx.insert(&note(1, "", ""))
             };
             let reply = tokio::sync::oneshot::channel().0;
-            let mut attempt =
-                Box::new(Attempted { pending: store.pending(org(1), write), reply });
+            let mut attempt = Box::new(Attempted { pending: store.pending(org(1), write), reply });
             let writes = attempt.run(&*store.engine.snapshot()).unwrap();
             assert!(writes.tables.contains_key("clock"));
             attempt.settle(if kept { Ok(()) } else { Err(Error::internal("not kept")) });

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::optimistic::{History, ReadSet, Recorder};
+use super::optimistic::{History, ReadSet, Reads, Recorder};
 use super::{
     Attempt, Bounds, Budget, Commit, Disk, Engine, FairQueue, GivenBack, Layer, Reader, Terms,
     Writes, too_large,
@@ -75,20 +75,25 @@ impl Engine for Group {
 
     fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
         let State { reader, number } = self.newest.get();
-        let ran = run(&mut *attempt, &*reader, terms.budget);
-        let Some((end, reads)) = ran else {
-            over_budget(attempt, terms);
-            return Ok(());
-        };
-        match end {
-            // A durable snapshot gave the reason: it needs no commit to be true.
-            Err(error) => settle(attempt, Err(error)),
-            Ok(writes) if writes.is_empty() => settle(attempt, Ok(())),
-            Ok(writes) => {
-                self.queue.push(Prepared { attempt, writes, reads, base: number, terms })?;
+        let ran = match run(&mut *attempt, &*reader, terms.budget) {
+            (_, Reads::OverBudget) => {
+                over_budget(attempt, terms);
+                return Ok(());
             }
-        }
-        Ok(())
+            // The writer opens the database again and runs it then.
+            (_, Reads::Failed) => None,
+            // A durable snapshot gave the reason: it needs no commit to be true.
+            (Err(error), _) => {
+                settle(attempt, Err(error));
+                return Ok(());
+            }
+            (Ok(writes), _) if writes.is_empty() => {
+                settle(attempt, Ok(()));
+                return Ok(());
+            }
+            (Ok(writes), Reads::Whole(reads)) => Some(Ran { writes, reads, base: number }),
+        };
+        self.queue.push(Prepared { attempt, ran, terms })
     }
 }
 
@@ -107,14 +112,26 @@ impl Drop for Group {
     }
 }
 
-/// An attempt that has run over a snapshot, with what it wants to write.
+/// An attempt on its way to the commit.
 struct Prepared {
     attempt: Box<dyn Attempt>,
+    /// `None` if there was no state that could be read.
+    ran: Option<Ran>,
+    terms: Terms,
+}
+
+/// What an attempt came to over a snapshot.
+struct Ran {
     writes: Writes,
     reads: ReadSet,
     /// The number of the commit whose state it read.
     base: u64,
-    terms: Terms,
+}
+
+impl Prepared {
+    fn bytes(&self) -> usize {
+        self.ran.as_ref().map_or(0, |ran| ran.writes.bytes())
+    }
 }
 
 /// What waits for the writer thread.
@@ -146,7 +163,7 @@ impl Queue {
     }
 
     fn push(&self, prepared: Prepared) -> Result<()> {
-        let (lane, bytes) = (prepared.attempt.lane(), prepared.writes.bytes());
+        let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes());
         let refused = self.lock().prepared.push(lane, bytes, prepared);
         // What is refused is dropped here, outside of the lock.
         refused.map_err(|_| Error::busy("overloaded", "too many writes are waiting", 1))?;
@@ -254,7 +271,7 @@ impl<D: Disk> Writer<D> {
         let mut group = Vec::new();
         let mut next = Some(first);
         while let Some(prepared) = next {
-            let size = prepared.writes.bytes();
+            let size = prepared.bytes();
             if let Some(member) = self.admit(prepared, &*base, &mut writes) {
                 bytes += size;
                 group.push(member);
@@ -282,31 +299,40 @@ impl<D: Disk> Writer<D> {
         base: &dyn Reader,
         writes: &mut Writes,
     ) -> Option<Member> {
-        let Prepared { mut attempt, writes: own, reads, base: number, terms } = prepared;
-        let access = if writes.decide_access { None } else { base.access_stamp() };
+        let Prepared { mut attempt, ran, terms } = prepared;
         let rehearses = self.disk.rehearsals() > 0;
-        let stands = self.history.stands(number, &reads)
-            && reads.access_is(access)
-            && !reads.conflicts_with(writes);
-        if stands && !rehearses {
-            writes.append(own);
+        let failed = ran.is_none();
+        if let Some(ran) = ran
+            && !rehearses
+            && self.stands(&ran, base, writes)
+        {
+            writes.append(ran.writes);
             return Some(Member { attempt, own: Ok(()), terms });
         }
         // A light attempt is run again faster than handed back.
-        if terms.budget != Budget::LIGHT && !terms.settle_conflicts && !rehearses {
+        let is_light = terms.budget == Budget::LIGHT;
+        if !is_light && !terms.settle_conflicts && !rehearses && !failed {
             give_back(attempt, GivenBack::Conflict);
             return None;
         }
         match run(&mut *attempt, &Layer { base, writes }, terms.budget) {
-            Some((end, _)) => {
-                let own = end.map(|own| writes.append(own));
-                Some(Member { attempt, own, terms })
-            }
-            None => {
+            (_, Reads::OverBudget) => {
                 over_budget(attempt, terms);
                 None
             }
+            (end, _) => {
+                let own = end.map(|own| writes.append(own));
+                Some(Member { attempt, own, terms })
+            }
         }
+    }
+
+    /// Whether what an attempt read is as it was, below the changes of its group and among them.
+    fn stands(&self, ran: &Ran, base: &dyn Reader, writes: &Writes) -> bool {
+        let access = if writes.decide_access { None } else { base.access_stamp() };
+        self.history.stands(ran.base, &ran.reads)
+            && ran.reads.access_is(access)
+            && !ran.reads.conflicts_with(writes)
     }
 
     /// Runs an attempt again and commits it without others.
@@ -413,25 +439,19 @@ fn unknown() -> Error {
     )
 }
 
-/// Runs an attempt within a budget; what it read, unless the budget was not enough. If it panics,
-/// that is its own 500 and nobody else's.
-fn run(
-    attempt: &mut dyn Attempt,
-    reader: &dyn Reader,
-    budget: Budget,
-) -> Option<(Result<Writes>, ReadSet)> {
+/// Runs an attempt within a budget. If it panics, that is its own 500 and nobody else's.
+fn run(attempt: &mut dyn Attempt, reader: &dyn Reader, budget: Budget) -> (Result<Writes>, Reads) {
     let recorder = Recorder::new(reader, budget);
     let end = catch_unwind(AssertUnwindSafe(|| attempt.run(&recorder)))
         .unwrap_or_else(|_| Err(Error::internal("the operation panicked")));
-    recorder.into_reads().map(|reads| (end, reads))
+    (end, recorder.into_reads())
 }
 
 /// Runs a group's attempt again, on top of what those before it write.
 fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut Writes) {
-    let ran = run(&mut *member.attempt, &Layer { base, writes }, member.terms.budget);
-    member.own = match ran {
-        Some((end, _)) => end.map(|own| writes.append(own)),
-        None => Err(too_large()),
+    member.own = match run(&mut *member.attempt, &Layer { base, writes }, member.terms.budget) {
+        (_, Reads::OverBudget) => Err(too_large()),
+        (end, _) => end.map(|own| writes.append(own)),
     };
 }
 

@@ -137,6 +137,16 @@ pub struct Recorder<'a> {
     notes: Mutex<Notes>,
 }
 
+/// What came of the reading of an attempt.
+pub enum Reads {
+    /// This was read.
+    Whole(ReadSet),
+    /// The budget was not enough.
+    OverBudget,
+    /// The state below could not be read.
+    Failed,
+}
+
 #[derive(Default)]
 struct Notes {
     reads: ReadSet,
@@ -144,6 +154,7 @@ struct Notes {
     read_count: usize,
     written_bytes: usize,
     exceeded: bool,
+    failed: bool,
 }
 
 impl Notes {
@@ -169,11 +180,14 @@ impl<'a> Recorder<'a> {
         Recorder { base, budget, notes: Mutex::default() }
     }
 
-    /// What was read, or `None` if the budget was not enough, whatever the attempt made of the
-    /// error.
-    pub fn into_reads(self) -> Option<ReadSet> {
+    /// What was read, whatever the attempt made of errors.
+    pub fn into_reads(self) -> Reads {
         let notes = self.notes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (!notes.exceeded).then_some(notes.reads)
+        match notes {
+            Notes { exceeded: true, .. } => Reads::OverBudget,
+            Notes { failed: true, .. } => Reads::Failed,
+            Notes { reads, .. } => Reads::Whole(reads),
+        }
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -191,12 +205,16 @@ impl Reader for Recorder<'_> {
     ) -> Result<bool> {
         self.notes().reads.key(table, key);
         let mut bytes = 0;
+        let mut seen = Ok(());
         let found = self.base.get(table, key, &mut |value| {
             bytes = value.len();
-            see(value)
-        })?;
-        self.notes().read(&self.budget, bytes)?;
-        Ok(found)
+            seen = see(value);
+            seen.clone()
+        });
+        let mut notes = self.notes();
+        notes.failed |= found.is_err() && seen.is_ok();
+        notes.read(&self.budget, bytes)?;
+        found
     }
 
     fn scan(
@@ -207,15 +225,19 @@ impl Reader for Recorder<'_> {
         each: &mut Each<'_>,
     ) -> Result<()> {
         let mut last = None;
+        let mut refused = false;
         let end = self.base.scan(table, span, order, &mut |key, value| {
-            self.notes().read(&self.budget, value.len())?;
-            let step = each(key, value)?;
-            if step == Step::Enough {
+            let within = self.notes().read(&self.budget, value.len());
+            let step = within.and_then(|()| each(key, value));
+            refused = step.is_err();
+            if step.as_ref().is_ok_and(|step| *step == Step::Enough) {
                 last = Some(key.to_vec());
             }
-            Ok(step)
+            step
         });
-        self.notes().reads.range(table, span, order, last);
+        let mut notes = self.notes();
+        notes.failed |= end.is_err() && !refused;
+        notes.reads.range(table, span, order, last);
         end
     }
 
