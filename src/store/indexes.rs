@@ -15,7 +15,7 @@ use bincode::{Decode, Encode};
 
 use super::codec;
 use super::engine::{
-    Attempt, Commit, Disk, Each, Engine, Layer, Op, Order, Reader, Span, Step, Writes,
+    Attempt, Commit, Disk, Each, Engine, Layer, Op, Order, Reader, Span, Step, Terms, Writes,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
 use super::record::{IndexInfo, Record, TableInfo};
@@ -399,7 +399,7 @@ impl Engine for Incomplete {
         Arc::new(IncompleteReader { reader, indexes })
     }
 
-    fn submit(&self, _: Box<dyn Attempt>) -> Result<()> {
+    fn submit(&self, _: Box<dyn Attempt>, _: Terms) -> Result<()> {
         Err(Error::internal(format!("{} must be built first", self.indexes.join(", "))))
     }
 }

@@ -17,6 +17,7 @@ mod sample;
 mod signals;
 mod source;
 mod stored_enum;
+mod turns;
 mod tx;
 mod view;
 
@@ -39,7 +40,8 @@ pub use tx::{MAX_WRITES, Tx};
 pub use view::{Page, Part, Source, View};
 
 use crate::base::{Error, Id, Keys, Result};
-use engine::{Attempt, Disk, Engine, Group, Reader, Writes};
+use engine::{Attempt, Budget, Disk, Engine, GivenBack, Group, Lane, Reader, Terms, Writes};
+use turns::Turns;
 
 /// The store: an engine, with what transactions need beside it.
 #[derive(Clone)]
@@ -48,6 +50,7 @@ pub struct Store {
     shared: Arc<Shared>,
     signals: Arc<Signals>,
     unbuilt: Arc<[&'static str]>,
+    heavy: Arc<Turns>,
 }
 
 struct Shared {
@@ -79,6 +82,7 @@ impl Store {
             shared: Arc::new(Shared { moment, keys, references }),
             signals,
             unbuilt,
+            heavy: Arc::new(Turns::new(heavy_at_once())),
         };
         if let Some(clock) = store.read_now(Id::NOTHING, |view| view.get::<IdWatermark>(&()))? {
             store.moment().go_on_after(clock);
@@ -132,17 +136,47 @@ impl Store {
     /// Runs `write` in a transaction of `org` and waits until what it wrote is durable. `write`
     /// may be run again.
     ///
+    /// It runs on this task as long as it costs little, else on a thread of its own, of which few
+    /// work at a time and organizations take turns.
+    ///
     /// # Errors
-    /// What `write` returns; nothing is kept then. 503 if too many wait, or if it is not known
-    /// whether the changes were kept.
+    /// What `write` returns; nothing is kept then. 413 if it reads or writes too much at once; 503
+    /// if too many wait, or if it is not known whether the changes were kept.
     pub async fn write<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
-        self.submit(org, write)?
-            .await
-            .unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
+        let mut pending = self.pending(org, write);
+        let mut terms = Terms { budget: Budget::LIGHT, settle_conflicts: false };
+        let mut conflicts = 0;
+        loop {
+            let (reply, answer) = oneshot::channel();
+            let attempt = Box::new(Attempted { pending, reply });
+            if terms.budget == Budget::LIGHT {
+                self.engine.submit(attempt, terms)?;
+            } else {
+                let turn = self.heavy.turn(attempt.lane()).await?;
+                let engine = self.engine.clone();
+                let submitted = tokio::task::spawn_blocking(move || {
+                    let _turn = turn;
+                    engine.submit(attempt, terms)
+                });
+                submitted
+                    .await
+                    .map_err(|e| Error::internal(format!("an attempt broke: {e}")))??;
+            }
+            match answer.await {
+                Ok(Reply::End(end)) => return end,
+                Ok(Reply::Back(given_back, why)) => {
+                    pending = given_back;
+                    terms.budget = Budget::FULL;
+                    conflicts += usize::from(why == GivenBack::Conflict);
+                    terms.settle_conflicts = conflicts == MAX_CONFLICTS;
+                }
+                Err(_) => return Err(Error::internal("the writer thread ended")),
+            }
+        }
     }
 
     /// The same from a thread that may wait.
@@ -151,21 +185,20 @@ impl Store {
         T: Send + 'static,
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
-        let answer = self.submit(org, write)?;
-        answer.blocking_recv().unwrap_or_else(|_| Err(Error::internal("the writer thread ended")))
+        let (reply, answer) = oneshot::channel();
+        let attempt = Attempted { pending: self.pending(org, write), reply };
+        let terms = Terms { budget: Budget::FULL, settle_conflicts: true };
+        self.engine.submit(Box::new(attempt), terms)?;
+        match answer.blocking_recv() {
+            Ok(Reply::End(end)) => end,
+            Ok(Reply::Back(..)) => Err(Error::internal("an attempt came back on its last terms")),
+            Err(_) => Err(Error::internal("the writer thread ended")),
+        }
     }
 
-    /// Hands a transaction in; where its answer will come.
-    fn submit<T, F>(&self, org: Id<Org>, write: F) -> Result<oneshot::Receiver<Result<T>>>
-    where
-        T: Send + 'static,
-        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
-    {
-        let (reply, answer) = oneshot::channel();
-        let shared = self.shared.clone();
-        let pending = Pending { shared, org, write, out: None, clock: None, reply };
-        self.engine.submit(Box::new(pending))?;
-        Ok(answer)
+    fn pending<T, F>(&self, org: Id<Org>, write: F) -> Pending<T, F> {
+        let lane = *org.bytes();
+        Pending { shared: self.shared.clone(), org, lane, write, out: None, clock: None }
     }
 
     /// The indexes that must be built before they can be read.
@@ -184,6 +217,12 @@ impl Store {
         }
         Ok(findings)
     }
+}
+
+/// How much work that costs more than a little is done at a time: on every processor but one,
+/// which is left to those who want little.
+fn heavy_at_once() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1)
 }
 
 /// What the store keeps for itself.
@@ -213,36 +252,60 @@ pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
     names
 }
 
-/// An operation on its way to the writer thread and its answer on the way back.
+/// After so many conflicts an attempt is run where nothing can come between.
+const MAX_CONFLICTS: usize = 3;
+
+/// An operation with what it came to when it last ran.
 struct Pending<T, F> {
     shared: Arc<Shared>,
     org: Id<Org>,
+    /// The organization that it turned out to be of.
+    lane: Lane,
     write: F,
     out: Option<T>,
     /// What was written of the clock.
     clock: Option<IdWatermark>,
-    reply: oneshot::Sender<Result<T>>,
 }
 
-impl<T, F> Attempt for Pending<T, F>
+/// An operation on its way to the writer thread, and its answer's way back.
+struct Attempted<T, F> {
+    pending: Pending<T, F>,
+    reply: oneshot::Sender<Reply<T, F>>,
+}
+
+/// What comes back of an attempt.
+enum Reply<T, F> {
+    /// How it ended.
+    End(Result<T>),
+    /// Itself, to be handed in again.
+    Back(Pending<T, F>, GivenBack),
+}
+
+impl<T, F> Attempt for Attempted<T, F>
 where
     T: Send,
     F: FnMut(&mut Tx) -> Result<T> + Send,
 {
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
-        let mut tx =
-            Tx::new(reader, &self.shared.moment, &self.shared.keys, &self.shared.references);
-        tx.enter(self.org);
-        self.out = Some((self.write)(&mut tx)?);
-        self.clock = if tx.has_changes() { self.shared.moment.due() } else { None };
-        if let Some(clock) = &self.clock {
+        let Pending { shared, org, lane, write, out, clock } = &mut self.pending;
+        let mut tx = Tx::new(reader, &shared.moment, &shared.keys, &shared.references);
+        tx.enter(*org);
+        let end = write(&mut tx);
+        *lane = *tx.org().bytes();
+        *out = Some(end?);
+        *clock = if tx.has_changes() { shared.moment.due() } else { None };
+        if let Some(clock) = clock {
             tx.put(clock)?;
         }
         Ok(tx.into_writes())
     }
 
+    fn lane(&self) -> Lane {
+        self.pending.lane
+    }
+
     fn settle(self: Box<Self>, end: Result<()>) {
-        let Pending { shared, out, clock, reply, .. } = *self;
+        let Attempted { pending: Pending { shared, out, clock, .. }, reply } = *self;
         if let (Ok(()), Some(clock)) = (&end, clock) {
             shared.moment.kept(clock);
         }
@@ -250,6 +313,11 @@ where
             out.ok_or_else(|| Error::internal("an attempt was settled but never run"))
         });
         // Whoever asked may have left; what was written stays.
-        let _ = reply.send(answer);
+        let _ = reply.send(Reply::End(answer));
+    }
+
+    fn give_back(self: Box<Self>, why: GivenBack) {
+        let Attempted { pending, reply } = *self;
+        let _ = reply.send(Reply::Back(pending, why));
     }
 }

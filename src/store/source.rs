@@ -242,16 +242,16 @@ mod tests {
     #[test]
     fn a_clock_that_was_not_kept_is_stored_again() {
         use crate::base::Error;
-        use crate::store::{Pending, engine::Attempt as _};
+        use crate::store::Attempted;
+        use crate::store::engine::Attempt as _;
         let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[]);
         for kept in [false, true] {
             let write = |tx: &mut crate::store::Tx| {
                 tx.new_id::<()>();
                 tx.insert(&note(1, "", ""))
             };
-            let (shared, reply) = (store.shared.clone(), tokio::sync::oneshot::channel().0);
-            let mut attempt =
-                Box::new(Pending { shared, org: org(1), write, out: None, clock: None, reply });
+            let reply = tokio::sync::oneshot::channel().0;
+            let mut attempt = Box::new(Attempted { pending: store.pending(org(1), write), reply });
             let writes = attempt.run(&*store.engine.snapshot()).unwrap();
             assert!(writes.tables.contains_key("id_watermark"));
             attempt.settle(if kept { Ok(()) } else { Err(Error::internal("not kept")) });

@@ -290,6 +290,8 @@ impl<'a> Tx<'a> {
                 "this changes too much at once; send it in smaller parts",
             ));
         }
+        let bytes = |(_, key, op): &(_, Vec<u8>, Op)| key.len() + op.value().map_or(0, <[u8]>::len);
+        self.base.charge_write(changes.iter().map(bytes).sum())?;
         for (table, key, op) in changes {
             self.writes.add(table, key, op);
         }

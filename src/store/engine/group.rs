@@ -1,23 +1,30 @@
-//! Group commit: one writer thread takes all waiting attempts, runs each on top of those before it,
-//! makes their changes durable together, and then answers all of them.
+//! Group commit: attempts run on their callers' threads; one writer thread takes the waiting ones, in
+//! turns between organizations, checks that what each has read still holds, makes their changes
+//! durable together, and then answers all of them.
 //!
-//! No attempt is answered before the commit, not even a refused one: the reason may be a change
-//! that was not kept. After a commit with an unknown outcome the storage is reopened before anyone
-//! is answered, so that a caller who then reads sees the actual state.
+//! An attempt refused over a durable snapshot is answered at once. One that ran again on top of
+//! others' changes is answered after the commit, refused or not: the reason may be a change that was
+//! not kept. After a commit with an unknown outcome the storage is reopened before anyone is
+//! answered, so that a caller who then reads sees the actual state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Attempt, Commit, Disk, Engine, Layer, Reader, Writes};
+use super::optimistic::{History, ReadSet, Reads, Recorder};
+use super::{
+    Attempt, Bounds, Budget, Commit, Disk, Engine, FairQueue, GivenBack, Layer, Reader, Terms,
+    Writes, too_large,
+};
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
 
-/// At most 1,024 attempts wait: at 10,000 a second the last of them waits a tenth of a second.
-/// More would only add to the waiting time of all; they get a 503 instead.
-const MAX_WAITING: usize = 1024;
+/// What waits for the writer. 1,024 attempts: at 10,000 a second the last of them waits a tenth of a
+/// second; more would only add to the waiting time of all. 64 MiB: eight of the largest. One
+/// organization takes a quarter of either, so that none can fill the queue for the others.
+const WAITING: Bounds =
+    Bounds { items: 1024, lane_items: 256, bytes: 64 * 1024 * 1024, lane_bytes: 16 * 1024 * 1024 };
 
 /// At most 512 attempts share a commit, so that the first does not wait until a thousand others
 /// have run.
@@ -36,42 +43,64 @@ const MAX_RUNS: usize = 8;
 /// A [`Disk`] with its queue and its writer thread.
 pub struct Group {
     newest: Newest,
-    queue: Option<SyncSender<Box<dyn Attempt>>>,
+    queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Group {
     /// Starts the writer thread. `signals` is fired after every commit.
     pub fn start(mut disk: impl Disk, signals: Arc<Signals>) -> Result<Self> {
-        let newest = Newest(Arc::new(RwLock::new(disk.snapshot()?)));
-        let (queue, waiting) = sync_channel(MAX_WAITING);
-        let mut writer = Writer { disk, newest: newest.clone(), signals, sound: true };
+        let newest = Newest::new(disk.snapshot()?);
+        let queue = Arc::new(Queue::new());
+        let mut writer = Writer {
+            disk,
+            newest: newest.clone(),
+            signals,
+            sound: true,
+            history: History::default(),
+        };
+        let waiting = queue.clone();
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .spawn(move || writer.run(&waiting))
             .map_err(|e| Error::internal(format!("the writer thread cannot be started: {e}")))?;
-        Ok(Group { newest, queue: Some(queue), thread: Mutex::new(Some(thread)) })
+        Ok(Group { newest, queue, thread: Mutex::new(Some(thread)) })
     }
 }
 
 impl Engine for Group {
     fn snapshot(&self) -> Arc<dyn Reader> {
-        self.newest.get()
+        self.newest.get().reader
     }
 
-    fn submit(&self, attempt: Box<dyn Attempt>) -> Result<()> {
-        let queue = self.queue.as_ref().expect("the queue lives as long as we do");
-        queue.try_send(attempt).map_err(|refused| match refused {
-            TrySendError::Full(_) => Error::busy("overloaded", "too many writes are waiting", 1),
-            TrySendError::Disconnected(_) => Error::busy("stopping", "the server is stopping", 5),
-        })
+    fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
+        let State { reader, number } = self.newest.get();
+        let ran = match run(&mut *attempt, &*reader, terms.budget) {
+            (_, Reads::OverBudget) => {
+                over_budget(attempt, terms);
+                return Ok(());
+            }
+            // The writer opens the database again and runs it then.
+            (_, Reads::Failed) => None,
+            // A durable snapshot gave the reason: it needs no commit to be true.
+            (Err(error), _) => {
+                settle(attempt, Err(error));
+                return Ok(());
+            }
+            (Ok(writes), _) if writes.is_empty() => {
+                settle(attempt, Ok(()));
+                return Ok(());
+            }
+            (Ok(writes), Reads::Whole(reads)) => Some(Ran { writes, reads, base: number }),
+        };
+        self.queue.push(Prepared { attempt, ran, terms })
     }
 }
 
 impl Drop for Group {
     /// Returns when all queued attempts have been settled.
     fn drop(&mut self) {
-        self.queue = None;
+        self.queue.close();
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
         // An attempt that held the last handle drops this on the writer thread, which cannot join
         // itself.
@@ -83,19 +112,115 @@ impl Drop for Group {
     }
 }
 
+/// An attempt on its way to the commit.
+struct Prepared {
+    attempt: Box<dyn Attempt>,
+    /// `None` if there was no state that could be read.
+    ran: Option<Ran>,
+    terms: Terms,
+}
+
+/// What an attempt came to over a snapshot.
+struct Ran {
+    writes: Writes,
+    reads: ReadSet,
+    /// The number of the commit whose state it read.
+    base: u64,
+}
+
+impl Prepared {
+    fn bytes(&self) -> usize {
+        self.ran.as_ref().map_or(0, |ran| ran.writes.bytes())
+    }
+}
+
+/// What waits for the writer thread.
+struct Queue {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+}
+
+struct Waiting {
+    prepared: FairQueue<Prepared>,
+    closed: bool,
+}
+
+/// What the writer thread finds.
+enum Next {
+    Prepared(Prepared),
+    Nothing,
+    Closed,
+}
+
+impl Queue {
+    fn new() -> Self {
+        let waiting = Waiting { prepared: FairQueue::new(WAITING), closed: false };
+        Queue { waiting: Mutex::new(waiting), filled: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().expect("nobody panics holding it")
+    }
+
+    fn push(&self, prepared: Prepared) -> Result<()> {
+        let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes());
+        let refused = self.lock().prepared.push(lane, bytes, prepared);
+        // What is refused is dropped here, outside of the lock.
+        refused.map_err(|_| Error::busy("overloaded", "too many writes are waiting", 1))?;
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    fn pop(&self) -> Option<Prepared> {
+        self.lock().prepared.pop()
+    }
+
+    /// Waits for something to do, at most so long.
+    fn wait(&self, at_most: Duration) -> Next {
+        let nothing = |waiting: &mut Waiting| waiting.prepared.is_empty() && !waiting.closed;
+        let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
+        let (mut waiting, _) = waited.expect("nobody panics holding it");
+        match waiting.prepared.pop() {
+            Some(prepared) => Next::Prepared(prepared),
+            None if waiting.closed => Next::Closed,
+            None => Next::Nothing,
+        }
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_one();
+    }
+}
+
+/// A durable state and the number of the commit that made it.
+#[derive(Clone)]
+struct State {
+    reader: Arc<dyn Reader>,
+    number: u64,
+}
+
 /// The newest durable state, shared by all readers.
 #[derive(Clone)]
-struct Newest(Arc<RwLock<Arc<dyn Reader>>>);
+struct Newest(Arc<RwLock<State>>);
 
 impl Newest {
-    fn get(&self) -> Arc<dyn Reader> {
+    fn new(reader: Arc<dyn Reader>) -> Self {
+        Newest(Arc::new(RwLock::new(State { reader, number: 0 })))
+    }
+
+    fn get(&self) -> State {
         self.0.read().expect("nobody panics holding it").clone()
     }
 
-    fn set(&self, reader: Arc<dyn Reader>) {
+    /// Puts the next state in the place of the last; its number.
+    fn set(&self, reader: Arc<dyn Reader>) -> u64 {
+        let mut state = self.0.write().expect("nobody panics holding it");
+        let next = State { reader, number: state.number + 1 };
+        let old = std::mem::replace(&mut *state, next);
+        drop(state);
         // The old reader is dropped after the lock is released.
-        let _old =
-            std::mem::replace(&mut *self.0.write().expect("nobody panics holding it"), reader);
+        old.number + 1
     }
 }
 
@@ -105,88 +230,139 @@ struct Writer<D> {
     signals: Arc<Signals>,
     /// Whether the last commit's outcome is known. If not, the storage is reopened first.
     sound: bool,
+    history: History,
+}
+
+/// An attempt of a group, and whether it is part of the commit.
+struct Member {
+    attempt: Box<dyn Attempt>,
+    own: Result<()>,
+    terms: Terms,
 }
 
 impl<D: Disk> Writer<D> {
-    fn run(&mut self, waiting: &Receiver<Box<dyn Attempt>>) {
+    fn run(&mut self, queue: &Queue) {
         loop {
-            match waiting.recv_timeout(LOOK_AFTER) {
-                Ok(first) => self.serve(first, &mut waiting.try_iter()),
-                Err(RecvTimeoutError::Timeout) => {
+            match queue.wait(LOOK_AFTER) {
+                Next::Prepared(first) => self.serve(first, &mut || queue.pop()),
+                Next::Nothing => {
                     if let Err(error) = self.recover() {
                         tracing::warn!(%error, "the database cannot be opened again yet");
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => return,
+                Next::Closed => return,
             }
         }
     }
 
     /// Runs `first` and other waiting attempts as one group.
-    fn serve(
-        &mut self,
-        first: Box<dyn Attempt>,
-        waiting: &mut dyn Iterator<Item = Box<dyn Attempt>>,
-    ) {
+    fn serve(&mut self, first: Prepared, waiting: &mut dyn FnMut() -> Option<Prepared>) {
         if let Err(error) = self.recover() {
-            // Each of the others would try the broken storage again.
-            let others: Vec<_> = waiting.take(MAX_WAITING).collect();
-            for attempt in std::iter::once(first).chain(others) {
-                settle(attempt, Err(error.clone()));
+            // Each of the others would try the broken storage again; who comes after these are told may.
+            let all: Vec<_> = std::iter::once(first).chain(std::iter::from_fn(waiting)).collect();
+            for prepared in all {
+                settle(prepared.attempt, Err(error.clone()));
             }
             return;
         }
-        let base = self.newest.get();
+        let base = self.newest.get().reader;
         let mut writes = Writes::default();
         let mut bytes = 0;
         let mut group = Vec::new();
         let mut next = Some(first);
-        while let Some(mut attempt) = next {
-            let end = self.run_one(&mut *attempt, &Layer { base: &*base, writes: &writes });
-            group.push((
-                attempt,
-                end.map(|new| {
-                    bytes += new.bytes();
-                    writes.append(new);
-                }),
-            ));
+        while let Some(prepared) = next {
+            let size = prepared.bytes();
+            if let Some(member) = self.admit(prepared, &*base, &mut writes) {
+                bytes += size;
+                group.push(member);
+            }
             let full = group.len() >= self.disk.max_group() || bytes >= MAX_GROUP_BYTES;
-            next = if full { None } else { waiting.next() };
+            next = if full { None } else { waiting() };
         }
         let end = self.commit_or_run_again(&mut group, &mut writes);
         // The storage refused the writes of one of them: each is committed alone. Where it accepts
         // nothing at all (busy), trying again for each would only take time.
         if group.len() > 1 && end.as_ref().is_err_and(|error| error.kind() == Kind::Internal) {
-            for (attempt, _) in group {
-                self.serve(attempt, &mut std::iter::empty());
+            for member in group {
+                self.serve_alone(member);
             }
             return;
         }
+        self.answer(group, writes, &end);
+    }
+
+    /// Adds what a waiting attempt wants to write to that of its group, as it is or, where what it
+    /// read has changed, after running it again.
+    fn admit(
+        &mut self,
+        prepared: Prepared,
+        base: &dyn Reader,
+        writes: &mut Writes,
+    ) -> Option<Member> {
+        let Prepared { mut attempt, ran, terms } = prepared;
+        let rehearses = self.disk.rehearsals() > 0;
+        let failed = ran.is_none();
+        if let Some(ran) = ran
+            && !rehearses
+            && self.stands(&ran, base, writes)
+        {
+            writes.append(ran.writes);
+            return Some(Member { attempt, own: Ok(()), terms });
+        }
+        // A light attempt is run again faster than handed back.
+        let is_light = terms.budget == Budget::LIGHT;
+        if !is_light && !terms.settle_conflicts && !rehearses && !failed {
+            give_back(attempt, GivenBack::Conflict);
+            return None;
+        }
+        match run(&mut *attempt, &Layer { base, writes }, terms.budget) {
+            (_, Reads::OverBudget) => {
+                over_budget(attempt, terms);
+                None
+            }
+            (end, _) => {
+                let own = end.map(|own| writes.append(own));
+                Some(Member { attempt, own, terms })
+            }
+        }
+    }
+
+    /// Whether what an attempt read is as it was, below the changes of its group and among them.
+    fn stands(&self, ran: &Ran, base: &dyn Reader, writes: &Writes) -> bool {
+        let access = if writes.decide_access { None } else { base.access_stamp() };
+        self.history.stands(ran.base, &ran.reads)
+            && ran.reads.access_is(access)
+            && !ran.reads.conflicts_with(writes)
+    }
+
+    /// Runs an attempt again and commits it without others.
+    fn serve_alone(&mut self, mut member: Member) {
+        let mut writes = Writes::default();
+        if let Err(error) = self.recover() {
+            return settle(member.attempt, Err(error));
+        }
+        let base = self.newest.get().reader;
+        rerun(&mut member, &*base, &mut writes);
+        let mut group = vec![member];
+        let end = self.commit_or_run_again(&mut group, &mut writes);
+        self.answer(group, writes, &end);
+    }
+
+    /// Tells each of a group how it ended, and those who listen that there is something new.
+    fn answer(&mut self, group: Vec<Member>, writes: Writes, end: &Result<()>) {
         if end.is_ok() {
             self.signals.fire(&writes.topics);
+            if !writes.is_empty() {
+                self.history.add(self.newest.get().number, writes);
+            }
         }
-        for (attempt, own) in group {
+        for Member { attempt, own, .. } in group {
             settle(attempt, end.clone().and(own));
         }
     }
 
-    /// Runs an attempt. If it panics, only its own caller gets a 500.
-    fn run_one(&mut self, attempt: &mut dyn Attempt, layer: &Layer) -> Result<Writes> {
-        catch_unwind(AssertUnwindSafe(|| {
-            for _ in 0..self.disk.rehearsals() {
-                let _ = attempt.run(layer);
-            }
-            attempt.run(layer)
-        }))
-        .unwrap_or_else(|_| Err(Error::internal("the operation panicked")))
-    }
-
     /// Commits what the group wrote. After a conflict its attempts run again on the current state.
-    fn commit_or_run_again(
-        &mut self,
-        group: &mut [(Box<dyn Attempt>, Result<()>)],
-        writes: &mut Writes,
-    ) -> Result<()> {
+    fn commit_or_run_again(&mut self, group: &mut [Member], writes: &mut Writes) -> Result<()> {
         for _ in 0..MAX_RUNS {
             if writes.is_empty() {
                 return Ok(());
@@ -195,11 +371,10 @@ impl<D: Disk> Writer<D> {
                 End::Known(end) => return end,
                 End::Conflict => {}
             }
-            let base = self.newest.get();
+            let base = self.newest.get().reader;
             *writes = Writes::default();
-            for (attempt, own) in group.iter_mut() {
-                let end = self.run_one(&mut **attempt, &Layer { base: &*base, writes });
-                *own = end.map(|new| writes.append(new));
+            for member in group.iter_mut() {
+                rerun(member, &*base, writes);
             }
         }
         Err(Error::busy("overloaded", "others keep changing the same things; try again", 1))
@@ -234,7 +409,8 @@ impl<D: Disk> Writer<D> {
             .unwrap_or_else(|_| Err(Error::internal("opening the database again panicked")));
         match reopened {
             Ok(reader) => {
-                self.newest.set(reader);
+                // What was committed since the last known state is not known.
+                self.history.forget(self.newest.set(reader));
                 self.sound = true;
                 tracing::info!("the database was opened again; writes go on");
                 Ok(())
@@ -260,6 +436,35 @@ fn unknown() -> Error {
         "the write may or may not have been kept; look before you repeat it",
         1,
     )
+}
+
+/// Runs an attempt within a budget. If it panics, that is its own 500 and nobody else's.
+fn run(attempt: &mut dyn Attempt, reader: &dyn Reader, budget: Budget) -> (Result<Writes>, Reads) {
+    let recorder = Recorder::new(reader, budget);
+    let end = catch_unwind(AssertUnwindSafe(|| attempt.run(&recorder)))
+        .unwrap_or_else(|_| Err(Error::internal("the operation panicked")));
+    (end, recorder.into_reads())
+}
+
+/// Runs a group's attempt again, on top of what those before it write.
+fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut Writes) {
+    member.own = match run(&mut *member.attempt, &Layer { base, writes }, member.terms.budget) {
+        (_, Reads::OverBudget) => Err(too_large()),
+        (end, _) => end.map(|own| writes.append(own)),
+    };
+}
+
+/// An attempt that costs more than it may here.
+fn over_budget(attempt: Box<dyn Attempt>, terms: Terms) {
+    if terms.budget == Budget::FULL {
+        settle(attempt, Err(too_large()));
+    } else {
+        give_back(attempt, GivenBack::OverBudget);
+    }
+}
+
+fn give_back(attempt: Box<dyn Attempt>, why: GivenBack) {
+    let _ = catch_unwind(AssertUnwindSafe(|| attempt.give_back(why)));
 }
 
 /// Answers an attempt. A panic in it (its values are dropped here) must not end the writer thread.

@@ -50,6 +50,10 @@ impl Reader for Layer<'_> {
     fn access_stamp(&self) -> Option<u64> {
         if self.writes.decide_access { None } else { self.base.access_stamp() }
     }
+
+    fn charge_write(&self, bytes: usize) -> Result<()> {
+        self.base.charge_write(bytes)
+    }
 }
 
 /// Merges both in key order; a change replaces the committed entry of its key.

@@ -8,6 +8,8 @@ mod group;
 mod integrity;
 mod layer;
 mod memory;
+mod optimistic;
+mod queue;
 mod redb;
 mod snapshot;
 
@@ -19,6 +21,8 @@ pub use group::Group;
 pub use integrity::integrity;
 pub use layer::Layer;
 pub use memory::Memory;
+pub use optimistic::{Budget, too_large};
+pub use queue::{Bounds, FairQueue, Lane};
 pub use redb::Redb;
 pub use snapshot::{PendingReader, Snapshot};
 
@@ -84,6 +88,14 @@ pub trait Reader: Send + Sync {
     /// concluded under one stamp holds under the same stamp. `None`: the records may have changed
     /// in this transaction, so nothing concluded before holds.
     fn access_stamp(&self) -> Option<u64>;
+
+    /// Counts bytes that the transaction over this reader is about to write.
+    ///
+    /// # Errors
+    /// If they are more than it may.
+    fn charge_write(&self, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// One change of one key.
@@ -188,8 +200,32 @@ pub enum Commit {
 pub trait Attempt: Send {
     /// Returns what to write, given the state that `reader` shows.
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes>;
+    /// Whose turn it takes in the queue; asked after it has run.
+    fn lane(&self) -> Lane {
+        Lane::default()
+    }
     /// Reports the outcome to the caller: `Ok` when what `run` returned last is durable.
     fn settle(self: Box<Self>, end: Result<()>);
+    /// Gives it back to whoever waits, to be handed in again.
+    fn give_back(self: Box<Self>, why: GivenBack);
+}
+
+/// Why an attempt comes back without having been settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenBack {
+    /// It costs more than the budget it was handed in with.
+    OverBudget,
+    /// What it read has changed since, and running it again would hold up the writer.
+    Conflict,
+}
+
+/// How an attempt is to be handled.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// What it may cost.
+    pub budget: Budget,
+    /// After a conflict it is run again where nothing can come between, however much it costs.
+    pub settle_conflicts: bool,
 }
 
 /// An engine.
@@ -201,11 +237,13 @@ pub trait Engine: Send + Sync {
     fn begin_snapshot(&self) -> Snapshot {
         Snapshot::Ready(self.snapshot())
     }
-    /// Queues an attempt, which is settled later.
+    /// Runs an attempt on this thread, over the newest durable state, and queues what it wants to
+    /// write. It is settled or given back later; at once, if it is refused, changes nothing or
+    /// costs too much.
     ///
     /// # Errors
-    /// 503 when too many wait or the engine is stopping; the attempt was not and will not be run.
-    fn submit(&self, attempt: Box<dyn Attempt>) -> Result<()>;
+    /// 503 when too many wait or the engine is stopping; nothing of it was or will be kept.
+    fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()>;
 }
 
 /// Storage on this machine, to which [`Group`] adds the queue and the writer thread.

@@ -1,9 +1,8 @@
 //! Group commit over a disk that does as it is told: batches, failures, opening again.
 
-use std::sync::Condvar;
 use std::sync::mpsc::{Sender, channel};
 
-use super::super::{Each, Memory, Op, Order, Span};
+use super::super::{Each, Lane, Memory, Op, Order, Span, Step};
 use super::*;
 use crate::base::Kind;
 
@@ -18,6 +17,10 @@ impl Log {
     }
     fn lines(&self) -> Vec<String> {
         self.0.0.lock().unwrap().clone()
+    }
+    /// The lines, those about holding the writer aside.
+    fn told(&self) -> Vec<String> {
+        self.lines().into_iter().filter(|line| !line.starts_with("hold")).collect()
     }
     fn wait_for(&self, line: &str) {
         let lines = self.0.0.lock().unwrap();
@@ -62,6 +65,11 @@ impl Disk for Told {
         self.memory.snapshot()
     }
     fn commit(&mut self, writes: &Writes) -> Commit {
+        if writes.tables.contains_key(HOLD) {
+            self.log.add("holding".into());
+            self.log.wait_for("hold no longer");
+            return self.memory.commit(writes);
+        }
         let how = self.commits.pop().unwrap_or(Go::Kept);
         self.log.add(format!("commit of {}", writes.len()));
         let kept = match how {
@@ -89,21 +97,46 @@ impl Disk for Told {
 
 /// An attempt that does as it is written.
 struct Try<F> {
+    number: usize,
     name: &'static str,
     run: F,
+    lane: Lane,
     log: Log,
-    answer: Sender<(&'static str, Result<()>)>,
+    answer: Sender<(usize, End)>,
+}
+
+/// What becomes of an attempt.
+#[derive(Debug)]
+enum End {
+    Settled(Result<()>),
+    GivenBack(GivenBack),
 }
 
 impl<F: FnMut(&dyn Reader) -> Result<Writes> + Send> Attempt for Try<F> {
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
         (self.run)(reader)
     }
+    fn lane(&self) -> Lane {
+        self.lane
+    }
     fn settle(self: Box<Self>, end: Result<()>) {
         self.log.add(format!("{} answered", self.name));
-        let _ = self.answer.send((self.name, end));
+        let _ = self.answer.send((self.number, End::Settled(end)));
+    }
+    fn give_back(self: Box<Self>, why: GivenBack) {
+        self.log.add(format!("{} given back", self.name));
+        let _ = self.answer.send((self.number, End::GivenBack(why)));
     }
 }
+
+/// The table whose commits wait for the test.
+const HOLD: &str = "hold";
+
+/// The last terms: whatever it costs, and run again by the writer after a conflict.
+const LAST: Terms = Terms { budget: Budget::FULL, settle_conflicts: true };
+/// Terms of which a conflict is no part.
+const FULL: Terms = Terms { budget: Budget::FULL, settle_conflicts: false };
+const LIGHT: Terms = Terms { budget: Budget::LIGHT, settle_conflicts: false };
 
 fn one(key: &str) -> Writes {
     let mut writes = Writes::default();
@@ -115,7 +148,7 @@ fn keys(reader: &dyn Reader) -> Vec<String> {
     let mut keys = Vec::new();
     let each: &mut Each = &mut |key, _| {
         keys.push(String::from_utf8(key.to_vec()).unwrap());
-        Ok(super::super::Step::More)
+        Ok(Step::More)
     };
     reader.scan("t", Span { from: &[], to: None }, Order::Ascending, each).unwrap();
     keys
@@ -124,28 +157,40 @@ fn keys(reader: &dyn Reader) -> Vec<String> {
 type Run = fn(&dyn Reader) -> Result<Writes>;
 
 /// Hands in attempts that all wait when the writer comes to them, so that they share a commit;
-/// gives their answers in the order they were given in.
-fn together(group: &Group, log: &Log, runs: &[(&'static str, Run)]) -> Vec<Result<()>> {
+/// gives what became of them in the order they were handed in.
+fn handed_in(group: &Group, log: &Log, runs: &[(&'static str, Run, Terms)]) -> Vec<End> {
     let (answer, answers) = channel();
-    let (go, wait) = channel::<()>();
-    let hold = move |_: &dyn Reader| {
-        // Ends when `go` is dropped; run again after a conflict, it does not wait.
-        assert!(wait.recv().is_err());
-        Ok(Writes::default())
+    let hold = |_: &dyn Reader| {
+        let mut writes = Writes::default();
+        writes.add(HOLD, Vec::new(), Op::Put(Vec::new()));
+        Ok(writes)
     };
-    let holding = Try { name: "holding", run: hold, log: log.clone(), answer: answer.clone() };
-    group.submit(Box::new(holding)).unwrap();
-    for (name, run) in runs {
-        let attempt = Try { name, run: *run, log: log.clone(), answer: answer.clone() };
-        group.submit(Box::new(attempt)).unwrap();
+    let attempt = |number, name, run| {
+        let (log, answer) = (log.clone(), answer.clone());
+        Try { number, name, run, lane: Lane::default(), log, answer }
+    };
+    group.submit(Box::new(attempt(0, "hold", hold as Run)), LAST).unwrap();
+    log.wait_for("holding");
+    for (number, (name, run, terms)) in runs.iter().enumerate() {
+        group.submit(Box::new(attempt(number + 1, name, *run)), *terms).unwrap();
     }
-    drop(go);
+    log.add("hold no longer".into());
     drop(answer);
-    let answers: Vec<_> = answers.iter().collect();
-    assert_eq!(answers[0].0, "holding");
-    let names: Vec<_> = answers[1..].iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, runs.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    let mut answers: Vec<_> = answers.iter().collect();
+    // The next in this test holds anew.
+    log.0.0.lock().unwrap().retain(|line| !line.starts_with("hold"));
+    answers.sort_by_key(|(number, _)| *number);
     answers.into_iter().skip(1).map(|(_, end)| end).collect()
+}
+
+/// The same on the last terms, on which each is settled.
+fn together(group: &Group, log: &Log, runs: &[(&'static str, Run)]) -> Vec<Result<()>> {
+    let runs: Vec<_> = runs.iter().map(|(name, run)| (*name, *run, LAST)).collect();
+    let settled = |end| match end {
+        End::Settled(end) => end,
+        End::GivenBack(why) => panic!("given back: {why:?}"),
+    };
+    handed_in(group, log, &runs).into_iter().map(settled).collect()
 }
 
 fn codes(ends: Vec<Result<()>>) -> Vec<&'static str> {
@@ -159,7 +204,7 @@ const PANIC: (&str, Run) = ("panicking", |_| panic!("on purpose"));
 /// Refused because of what another in the group wrote before it.
 const REFUSE_BECAUSE_OF_A: (&str, Run) = ("refused", |reader| match keys(reader).as_slice() {
     [a] if a == "a" => Err(Error::conflict("a_is_there", "no")),
-    _ => Ok(Writes::default()),
+    _ => Ok(one("z")),
 });
 
 #[test]
@@ -167,10 +212,7 @@ fn a_group_shares_a_commit_and_nobody_is_answered_before_it() {
     let (group, log) = told(&[], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A, WRITE_B]);
     assert_eq!(codes(ends), ["ok", "a_is_there", "ok"]);
-    assert_eq!(
-        log.lines(),
-        ["commit of 2", "holding answered", "a answered", "refused answered", "b answered"]
-    );
+    assert_eq!(log.told(), ["commit of 2", "a answered", "refused answered", "b answered"]);
     assert_eq!(keys(&*group.snapshot()), ["a", "b"]);
 }
 
@@ -210,7 +252,7 @@ fn after_an_unknown_outcome_the_disk_is_opened_again_before_anybody_is_told() {
         let ends = together(&group, &log, &[WRITE_A]);
         let error = ends[0].as_ref().unwrap_err();
         assert_eq!((error.kind(), error.code()), (Kind::Busy, "outcome_unknown"));
-        assert_eq!(log.lines()[..2], ["commit of 1", "opened again: true"]);
+        assert_eq!(log.told()[..2], ["commit of 1", "opened again: true"]);
         // Whoever looks sees what is there.
         let kept = how == Go::UnknownButKept;
         assert_eq!(keys(&*group.snapshot()).len(), usize::from(kept));
@@ -224,9 +266,11 @@ fn while_the_disk_cannot_be_opened_writes_are_refused_and_reads_go_on() {
     assert_eq!(codes(together(&group, &log, &[WRITE_A])), ["ok"]);
     assert_eq!(codes(together(&group, &log, &[WRITE_B])), ["outcome_unknown"]);
     let (answer, answers) = channel();
-    let attempt = Try { name: "b", run: WRITE_B.1, log: log.clone(), answer };
-    group.submit(Box::new(attempt)).unwrap();
-    let error = answers.recv().unwrap().1.unwrap_err();
+    let log_of = log.clone();
+    let attempt =
+        Try { number: 0, name: "b", run: WRITE_B.1, lane: Lane::default(), log: log_of, answer };
+    group.submit(Box::new(attempt), LAST).unwrap();
+    let End::Settled(Err(error)) = answers.recv().unwrap().1 else { panic!("it was not refused") };
     assert_eq!((error.kind(), error.code()), (Kind::Busy, "read_only"));
     assert_eq!(keys(&*group.snapshot()), ["a"]);
     assert_eq!(codes(together(&group, &log, &[WRITE_B])), ["ok"]);
@@ -242,9 +286,10 @@ fn the_disk_is_opened_again_without_anybody_asking() {
 }
 
 #[test]
-fn a_refused_commit_is_everybodys_answer_and_the_next_goes_on() {
+fn a_refused_commit_is_the_answer_to_all_who_share_it_and_the_next_goes_on() {
     let (group, log) = told(&[Go::Refused], &[]);
-    assert_eq!(codes(together(&group, &log, &[WRITE_A, REFUSE])), ["full", "full"]);
+    // A durable snapshot gave the reason of the second: no commit can make it untrue.
+    assert_eq!(codes(together(&group, &log, &[WRITE_A, REFUSE])), ["full", "no"]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A, REFUSE])), ["ok", "no"]);
     assert!(!log.lines().iter().any(|line| line.starts_with("opened")));
 }
@@ -261,7 +306,7 @@ fn a_write_with_which_the_disk_finds_fault_fails_nobody_else() {
     let (group, log) = told(&[FindsFault, Go::UnknownAndLost], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A, WRITE_B]);
     assert_eq!(codes(ends), ["outcome_unknown", "ok", "ok"]);
-    assert_eq!(keys(&*group.snapshot()), ["b"]);
+    assert_eq!(keys(&*group.snapshot()), ["b", "z"]);
 }
 
 #[test]
@@ -274,41 +319,114 @@ fn what_is_too_much_for_one_commit_goes_into_the_next() {
     let (group, log) = told(&[], &[]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A, LARGE, WRITE_B])), ["ok", "ok", "ok"]);
     let commits = |log: &Log| {
-        log.lines().into_iter().filter(|line| line.starts_with("commit")).collect::<Vec<_>>()
+        log.told().into_iter().filter(|line| line.starts_with("commit")).collect::<Vec<_>>()
     };
     assert_eq!(commits(&log), ["commit of 2", "commit of 1"]);
-
-    let (group, log) = told(&[], &[]);
-    together(&group, &log, &[WRITE_A; MAX_GROUP + 1]);
-    assert_eq!(commits(&log).len(), 2);
 }
 
 #[test]
-fn a_full_queue_turns_away_and_everything_handed_in_is_settled_before_the_end() {
+fn what_was_read_and_has_changed_since_is_read_again() {
+    // Both count what is there and add one: the second must see the first.
+    fn count(reader: &dyn Reader) -> Result<Writes> {
+        Ok(one(&format!("counted {}", keys(reader).len())))
+    }
+    let (group, log) = told(&[], &[]);
+    let ends = together(&group, &log, &[("one", count), ("two", count), ("three", count)]);
+    assert_eq!(codes(ends), ["ok", "ok", "ok"]);
+    assert_eq!(keys(&*group.snapshot()), ["counted 0", "counted 1", "counted 2"]);
+    // Also where the change came in a commit before.
+    let (group, log) = told(&[], &[]);
+    let ends = together(&group, &log, &[("one", count), LARGE_ELSEWHERE, ("two", count)]);
+    assert_eq!(codes(ends), ["ok", "ok", "ok"]);
+    assert_eq!(keys(&*group.snapshot()), ["counted 0", "counted 1"]);
+}
+
+/// Fills a commit, so that what comes after it is in the next.
+const LARGE_ELSEWHERE: (&str, Run) = ("large", |_| {
+    let mut writes = Writes::default();
+    writes.add("u", Vec::new(), Op::Put(vec![0; MAX_GROUP_BYTES]));
+    Ok(writes)
+});
+
+#[test]
+fn an_attempt_that_costs_much_comes_back_after_a_conflict_and_a_light_one_does_not() {
+    fn see_all(reader: &dyn Reader) -> Result<Writes> {
+        Ok(one(&format!("saw {}", keys(reader).len())))
+    }
+    let (group, log) = told(&[], &[]);
+    let ends = handed_in(
+        &group,
+        &log,
+        &[("a", WRITE_A.1, LIGHT), ("light", see_all, LIGHT), ("full", see_all, FULL)],
+    );
+    assert!(matches!(
+        ends.as_slice(),
+        [End::Settled(Ok(())), End::Settled(Ok(())), End::GivenBack(GivenBack::Conflict)]
+    ));
+    assert_eq!(keys(&*group.snapshot()), ["a", "saw 1"]);
+}
+
+#[test]
+fn an_attempt_over_its_budget_comes_back_and_over_the_largest_is_refused() {
+    fn read_much(reader: &dyn Reader) -> Result<Writes> {
+        for _ in 0..=Budget::LIGHT.reads {
+            // Whatever an operation makes of the error, it ends.
+            let _ = reader.get("t", b"x", &mut |_| Ok(()));
+        }
+        Ok(one("read"))
+    }
+    let (group, log) = told(&[], &[]);
+    let ends = handed_in(&group, &log, &[("much", read_much, LIGHT), ("more", read_much, FULL)]);
+    let [End::GivenBack(GivenBack::OverBudget), End::Settled(Ok(()))] = ends.as_slice() else {
+        panic!("{ends:?}")
+    };
+    fn write_much(reader: &dyn Reader) -> Result<Writes> {
+        reader.charge_write(Budget::FULL.written_bytes + 1)?;
+        Ok(one("written"))
+    }
+    let ends = handed_in(&group, &log, &[("much", write_much, LIGHT), ("more", write_much, FULL)]);
+    let [End::GivenBack(GivenBack::OverBudget), End::Settled(Err(error))] = ends.as_slice() else {
+        panic!("{ends:?}")
+    };
+    assert_eq!((error.kind(), error.code()), (Kind::TooLarge, "transaction_too_large"));
+    assert_eq!(keys(&*group.snapshot()), ["read"]);
+}
+
+#[test]
+fn a_full_lane_turns_away_others_do_not_and_everything_handed_in_is_settled_before_the_end() {
     let (group, log) = told(&[], &[]);
     let (answer, answers) = channel();
-    let (go, wait) = channel::<()>();
-    let hold = move |_: &dyn Reader| {
-        wait.recv().unwrap();
-        Ok(Writes::default())
+    let attempt = |lane: u8, run: Run| {
+        let (log, answer) = (log.clone(), answer.clone());
+        Box::new(Try { number: 0, name: "", run, lane: [lane; 16], log, answer })
     };
-    group
-        .submit(Box::new(Try { name: "", run: hold, log: log.clone(), answer: answer.clone() }))
-        .unwrap();
+    let hold = |_: &dyn Reader| {
+        let mut writes = Writes::default();
+        writes.add(HOLD, Vec::new(), Op::Put(Vec::new()));
+        Ok(writes)
+    };
+    group.submit(attempt(0, hold), LAST).unwrap();
+    log.wait_for("holding");
     let mut taken = 1;
-    let refused = loop {
-        let attempt = Try { name: "", run: WRITE_A.1, log: log.clone(), answer: answer.clone() };
-        match group.submit(Box::new(attempt)) {
-            Ok(()) => taken += 1,
-            Err(error) => break error,
-        }
-    };
-    assert_eq!((refused.kind(), refused.retry_after_secs()), (Kind::Busy, Some(1)));
-    assert!(taken >= MAX_WAITING);
-    go.send(()).unwrap();
+    for lane in 1..=4 {
+        let refused = loop {
+            match group.submit(attempt(lane, WRITE_A.1), LAST) {
+                Ok(()) => taken += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((refused.kind(), refused.retry_after_secs()), (Kind::Busy, Some(1)));
+        assert_eq!(taken, 1 + usize::from(lane) * WAITING.lane_items);
+    }
+    assert_eq!(taken, 1 + WAITING.items);
+    assert!(group.submit(attempt(5, WRITE_A.1), LAST).is_err());
+    log.add("hold no longer".into());
     drop(group);
     drop(answer);
-    assert_eq!(answers.iter().filter(|(_, end)| end.is_ok()).count(), taken);
+    let settled = answers.iter().filter(|(_, end)| matches!(end, End::Settled(Ok(()))));
+    assert_eq!(settled.count(), taken);
+    let commits = log.told().into_iter().filter(|line| line.starts_with("commit")).count();
+    assert_eq!(commits, WAITING.items / MAX_GROUP);
 }
 
 /// Tells when it is dropped, and whether that was in a panic.
@@ -325,17 +443,19 @@ fn the_last_handle_may_be_dropped_by_an_attempt() {
     let (group, log) = told(&[], &[]);
     let (answer, answers) = channel();
     let (dropped, panicked) = channel();
-    let (go, wait) = channel::<()>();
     let group = Arc::new(group);
     let held = (group.clone(), Dropped(dropped));
     let run = move |_: &dyn Reader| {
         let _ = &held;
-        wait.recv().unwrap();
-        Ok(one("a"))
+        let mut writes = one("a");
+        writes.add(HOLD, Vec::new(), Op::Put(Vec::new()));
+        Ok(writes)
     };
-    group.submit(Box::new(Try { name: "a", run, log: log.clone(), answer })).unwrap();
+    let attempt =
+        Try { number: 0, name: "a", run, lane: Lane::default(), log: log.clone(), answer };
+    group.submit(Box::new(attempt), LAST).unwrap();
     drop(group);
-    go.send(()).unwrap();
-    assert!(answers.recv().unwrap().1.is_ok());
+    log.add("hold no longer".into());
+    assert!(matches!(answers.recv().unwrap().1, End::Settled(Ok(()))));
     assert!(!panicked.recv().unwrap());
 }

@@ -1,0 +1,151 @@
+//! A bounded queue in which lanes take turns: one organization's thousand writes delay another's
+//! single one by one turn, not by a thousand.
+
+use std::collections::{HashMap, VecDeque};
+
+/// Whose turn it is: an organization's id, or whatever else shares a queue. Zero is a lane too.
+pub type Lane = [u8; 16];
+
+/// What a queue holds at most. Each bound is for everybody and for one lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Items waiting.
+    pub items: usize,
+    /// Items waiting in one lane.
+    pub lane_items: usize,
+    /// Bytes of all items waiting.
+    pub bytes: usize,
+    /// Bytes of the items waiting in one lane.
+    pub lane_bytes: usize,
+}
+
+/// Items in lanes. Within a lane the order is that of arrival; the lanes with something in them
+/// take turns.
+pub struct FairQueue<T> {
+    bounds: Bounds,
+    lanes: HashMap<Lane, Waiting<T>>,
+    /// The lanes that are not empty, the next one first.
+    turns: VecDeque<Lane>,
+    items: usize,
+    bytes: usize,
+}
+
+struct Waiting<T> {
+    items: VecDeque<(T, usize)>,
+    bytes: usize,
+}
+
+impl<T> FairQueue<T> {
+    /// An empty queue.
+    pub fn new(bounds: Bounds) -> Self {
+        FairQueue { bounds, lanes: HashMap::new(), turns: VecDeque::new(), items: 0, bytes: 0 }
+    }
+
+    /// How many items wait.
+    pub fn len(&self) -> usize {
+        self.items
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.items == 0
+    }
+
+    /// How many bytes wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Appends an item of so many bytes to its lane.
+    ///
+    /// # Errors
+    /// Gives the item back when the queue or the lane is full. A lane that is empty always has
+    /// room for one item as far as its own bound goes.
+    pub fn push(&mut self, lane: Lane, bytes: usize, item: T) -> Result<(), T> {
+        let Bounds { items, lane_items, bytes: all_bytes, lane_bytes } = self.bounds;
+        if self.items >= items || (self.items > 0 && self.bytes + bytes > all_bytes) {
+            return Err(item);
+        }
+        let waiting = self.lanes.entry(lane).or_insert_with(|| {
+            self.turns.push_back(lane);
+            Waiting { items: VecDeque::new(), bytes: 0 }
+        });
+        let occupied = !waiting.items.is_empty();
+        if occupied && (waiting.items.len() >= lane_items || waiting.bytes + bytes > lane_bytes) {
+            return Err(item);
+        }
+        waiting.items.push_back((item, bytes));
+        waiting.bytes += bytes;
+        self.items += 1;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Takes the first item of the lane whose turn it is; that lane's next turn comes after all
+    /// others'.
+    pub fn pop(&mut self) -> Option<T> {
+        let lane = self.turns.pop_front()?;
+        let waiting = self.lanes.get_mut(&lane).expect("a lane with a turn exists");
+        let (item, bytes) = waiting.items.pop_front().expect("a lane with a turn has an item");
+        waiting.bytes -= bytes;
+        self.items -= 1;
+        self.bytes -= bytes;
+        if waiting.items.is_empty() {
+            // Lanes come and go with organizations; the map must not grow with them.
+            self.lanes.remove(&lane);
+        } else {
+            self.turns.push_back(lane);
+        }
+        Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDE: Bounds = Bounds { items: 100, lane_items: 50, bytes: 1000, lane_bytes: 500 };
+
+    fn drain(queue: &mut FairQueue<&'static str>) -> Vec<&'static str> {
+        std::iter::from_fn(|| queue.pop()).collect()
+    }
+
+    #[test]
+    fn lanes_take_turns_and_each_keeps_its_order() {
+        let mut queue = FairQueue::new(WIDE);
+        for item in ["a1", "a2", "a3", "a4"] {
+            queue.push([1; 16], 1, item).unwrap();
+        }
+        queue.push([2; 16], 1, "b1").unwrap();
+        queue.push([3; 16], 1, "c1").unwrap();
+        queue.push([2; 16], 1, "b2").unwrap();
+        assert_eq!(queue.pop(), Some("a1"));
+        // A lane that empties and comes back waits for its turn like any other.
+        queue.push([4; 16], 1, "d1").unwrap();
+        assert_eq!(drain(&mut queue), ["b1", "c1", "a2", "d1", "b2", "a3", "a4"]);
+        assert!(queue.is_empty() && queue.bytes() == 0 && queue.lanes.is_empty());
+    }
+
+    #[test]
+    fn no_lane_fills_the_queue() {
+        let mut queue = FairQueue::new(WIDE);
+        let taken = (0..200).take_while(|_| queue.push([1; 16], 1, "a").is_ok()).count();
+        assert_eq!(taken, 50);
+        assert!(queue.push([2; 16], 1, "b").is_ok());
+        let lanes = (3..100u8).take_while(|n| queue.push([*n; 16], 1, "c").is_ok()).count();
+        assert_eq!(lanes, 49);
+        assert_eq!(queue.len(), 100);
+    }
+
+    #[test]
+    fn bytes_are_bounded_and_an_empty_lane_takes_one_large_item() {
+        let mut queue = FairQueue::new(WIDE);
+        assert!(queue.push([1; 16], 600, "large").is_ok());
+        assert_eq!(queue.push([1; 16], 1, "more"), Err("more"));
+        assert_eq!(queue.push([2; 16], 500, "over all"), Err("over all"));
+        assert!(queue.push([2; 16], 400, "fits").is_ok());
+        drain(&mut queue);
+        // Nothing waits, so the largest item there can be must get through.
+        assert!(queue.push([1; 16], 5000, "huge").is_ok());
+    }
+}
