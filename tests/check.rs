@@ -11,7 +11,7 @@ use proptest::test_runner::TestRunner;
 use records::*;
 use roadstead::base::Result;
 use roadstead::store::check::Findings;
-use roadstead::store::engine::{Commit, Disk, Memory, Op, Order, Reader, Span, Step, Writes};
+use roadstead::store::engine::{Commit, Disk, KeyRange, Memory, Op, Order, Reader, Step, Writes};
 use roadstead::store::{Key, Record, codec};
 
 type Row = (Vec<u8>, Vec<u8>);
@@ -68,7 +68,7 @@ fn rows(runner: &mut TestRunner) -> Vec<(&'static str, Vec<Row>)> {
         .into_iter()
         .map(|table| {
             let mut rows = Vec::new();
-            let all = Span { from: &[], to: None };
+            let all = KeyRange { from: &[], to: None };
             reader
                 .scan(table, all, Order::Ascending, &mut |key, value| {
                     rows.push((key.to_vec(), value.to_vec()));

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use roadstead::api::{Action, Answer, Calls, OrgSlug, Raw, Route, Who};
+use roadstead::api::{Action, Answer, Calls, OrgSlugMode, Raw, Route, Who};
 use roadstead::app::{Config, Server};
 use roadstead::auth::{Caller, Credential, Identity, Role};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
-use roadstead::resources::organizations::{self, Founded, Founding};
+use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
 use roadstead::store::engine::{Commit, Disk, Reader, Redb, Writes};
 use roadstead::store::{Moment, Store, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub struct World {
     /// Its store.
     pub store: Store,
     /// The organization with its owner and a key.
-    pub founded: Founded,
+    pub founded: Bootstrapped,
     /// The id of the team.
     pub team: String,
     /// The ids of its agents.
@@ -61,7 +61,7 @@ impl World {
         let file = place.path().join("bench.redb");
         let mut redb = Redb::create(&file, table_names(&tables)).expect("a new file");
         build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
-        let disk = Watched { redb, commits, batches: batches.clone() };
+        let disk = ContentVersion { redb, commits, batches: batches.clone() };
         let store = Store::start(disk, Moment::system(), Keys::new([7; 32]), &tables)
             .expect("the disk is good");
         let founded = found(&store);
@@ -222,7 +222,7 @@ impl World {
 }
 
 fn bind(route: &Route, params: &[&str], body: &Value, keys: &Keys) -> Action {
-    let bound = route.bind(Raw::body(params, body, OrgSlug::Ignored, keys));
+    let bound = route.bind(Raw::body(params, body, OrgSlugMode::Ignored, keys));
     bound.expect("the body is what the route takes").action
 }
 
@@ -252,9 +252,9 @@ pub fn server_runtime(name: &str) -> Runtime {
         .expect("the system gives a runtime")
 }
 
-fn found(store: &Store) -> Founded {
+fn found(store: &Store) -> Bootstrapped {
     let name = |text: &str| Name::parse(text).expect("it is a name");
-    let founding = Founding {
+    let founding = NewFoundation {
         slug: Slug::parse("acme").expect("it is a slug"),
         name: name("Acme"),
         email: Email::parse("ada@acme.test").expect("it is an address"),
@@ -268,13 +268,13 @@ fn found(store: &Store) -> Founded {
 }
 
 /// The real storage, which can limit commits to one attempt and record batches.
-struct Watched {
+struct ContentVersion {
     redb: Redb,
     commits: Commits,
     batches: Batches,
 }
 
-impl Disk for Watched {
+impl Disk for ContentVersion {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.redb.snapshot()
     }

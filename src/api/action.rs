@@ -12,7 +12,7 @@ use super::output::Answer;
 use super::request::Who;
 use super::scope::OrgHint;
 use crate::auth::User;
-use crate::auth::passwords::{Hashed, Hashing};
+use crate::auth::passwords::{HashRequest, HashResult};
 use crate::base::{Email, Id, Result, Time};
 use crate::store::{Topic, Tx, View};
 
@@ -32,7 +32,7 @@ pub enum Action {
     /// Waits until there is something to take.
     Wait(Arc<dyn WaitAction>),
     /// Reads, and may wait until it reads otherwise.
-    Watch(Box<dyn WatchAction>),
+    Watch(Box<dyn ConditionalWaitAction>),
     /// Reads bytes, a piece at a time.
     Download(Arc<dyn DownloadAction>),
 }
@@ -51,7 +51,7 @@ pub struct Bound {
 /// What an operation with a password needs done before it writes.
 pub struct Work {
     /// The hashing.
-    pub hashing: Hashing,
+    pub hashing: HashRequest,
     /// The address whose sign-in attempts this counts against, and whether it is known to have
     /// signed in from here before.
     pub attempt: Option<(Email, bool)>,
@@ -62,7 +62,8 @@ pub trait HashAction: Send + Sync {
     /// Looks at the state and says what is to be hashed.
     fn look(&self, view: &View, who: &Who) -> Result<Work>;
     /// Writes, knowing what came of it; says whose doing it was.
-    fn settle(&mut self, tx: &mut Tx, who: &Who, hashed: &Hashed) -> Result<(Answer, Id<User>)>;
+    fn settle(&mut self, tx: &mut Tx, who: &Who, hashed: &HashResult)
+    -> Result<(Answer, Id<User>)>;
 }
 
 /// What somebody who waits finds.
@@ -84,7 +85,7 @@ pub struct Taken {
 }
 
 /// What was taken at once.
-pub struct TakenPart {
+pub struct TakenPage {
     /// The things.
     pub items: Vec<Taken>,
     /// Where to go on, if more follows.
@@ -96,14 +97,14 @@ pub trait WaitAction: Send + Sync {
     /// Looks whether there is something.
     fn look(&self, view: &View, who: &Who) -> Result<Look>;
     /// Takes it.
-    fn take(&self, tx: &mut Tx, who: &Who) -> Result<TakenPart>;
+    fn take(&self, tx: &mut Tx, who: &Who) -> Result<TakenPage>;
     /// How long to wait, in seconds, when there is nothing.
     fn wait_secs(&self) -> u64;
 }
 
 /// What somebody who watches a thing goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct ContentVersion {
     /// What to listen to: it is signalled when there may be another mark.
     pub topic: Topic,
     /// Answers with the same mark are the same to the byte, for whoever may have them.
@@ -111,11 +112,11 @@ pub struct Watched {
 }
 
 /// A bound read that may wait until what it reads is another.
-pub trait WatchAction: Send + Sync {
+pub trait ConditionalWaitAction: Send + Sync {
     /// Reads it.
     fn read(&self, view: &View, who: &Who) -> Result<Answer>;
     /// Looks which it is, without reading it.
-    fn look(&self, view: &View, who: &Who) -> Result<Watched>;
+    fn look(&self, view: &View, who: &Who) -> Result<ContentVersion>;
     /// How long to wait, in seconds, while it is what the caller has.
     fn wait_secs(&self) -> u64;
 }

@@ -82,7 +82,7 @@ impl Calls {
     }
 
     /// What came of this search, if it was made. Otherwise it will be, as with [`Calls::send`].
-    pub fn find_out(&mut self, tag: Tag, search: impl FnOnce() -> Search) -> Option<bool> {
+    pub fn search_result(&mut self, tag: Tag, search: impl FnOnce() -> Search) -> Option<bool> {
         let found = self.known.as_ref().and_then(|known| known.found.get(&tag).copied());
         if found.is_none() && self.asked.searches.iter().all(|(asked, _)| *asked != tag) {
             self.asked.searches.push((tag, search()));
@@ -118,7 +118,7 @@ impl Calls {
     }
 
     /// What has to be known before this run counts.
-    pub fn into_asked(self) -> Asked {
+    pub fn into_pending(self) -> Asked {
         self.asked
     }
 }
@@ -186,18 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_is_given_and_what_was_not_is_asked_once() {
+    fn known_results_are_returned_and_missing_ones_requested_once() {
         let mut calls = Calls::default();
         assert!(calls.send(call("http://a.test/")).is_none());
         assert!(calls.send(call("http://b.test/")).is_none());
         assert!(calls.send(call("http://a.test/")).is_none());
-        let asked = calls.into_asked();
+        let asked = calls.into_pending();
         assert_eq!(asked.calls.len(), 2);
         let answer = Answer { status: 200, headers: vec![], body: vec![] };
         let mut calls = Calls::default();
         calls.hear(&asked.calls[0].1, Heard { answer: Ok(answer), took: Duration::ZERO });
         assert!(calls.send(call("http://a.test/")).is_some());
-        assert!(calls.into_asked().is_empty());
+        assert!(calls.into_pending().is_empty());
     }
 
     #[test]
@@ -209,18 +209,18 @@ mod tests {
         for url in ["http://c.test/", "http://a.test/"] {
             assert_eq!(calls.send(large(url)).unwrap().answer, Err(Failure::TooMuch));
         }
-        assert!(calls.into_asked().is_empty());
+        assert!(calls.into_pending().is_empty());
     }
 
     #[test]
     fn a_search_is_made_once_and_its_finding_is_given() {
         let mut calls = Calls::default();
         let yes = || -> Search { Box::new(|| Ok(true)) };
-        assert_eq!(calls.find_out([1; 32], yes), None);
-        assert_eq!(calls.find_out([1; 32], || panic!("it is asked for already")), None);
+        assert_eq!(calls.search_result([1; 32], yes), None);
+        assert_eq!(calls.search_result([1; 32], || panic!("it is asked for already")), None);
         assert_eq!(calls.asked.searches.len(), 1);
         assert!(calls.search());
-        assert_eq!(calls.find_out([1; 32], || panic!("it is known")), Some(true));
-        assert!(calls.into_asked().is_empty());
+        assert_eq!(calls.search_result([1; 32], || panic!("it is known")), Some(true));
+        assert!(calls.into_pending().is_empty());
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::output::ResourceRef;
 use crate::auth::{Credential, Identity};
 use crate::base::{Id, Result, Time};
-use crate::outbox::{Settings, Sweep, remove_due};
+use crate::outbox::{Settings, Sweep, delete_due};
 use crate::store::{AnyIndex, Index, Record, TableInfo, Tx, codec, no_upgrade};
 
 /// The tables of this room.
@@ -209,7 +209,7 @@ const FORGET_KEPT: Sweep = Sweep {
     every_secs: 600,
     run: |tx: &mut Tx, _: &Settings| {
         let end = tx.now().minus_secs(KEPT_SECS);
-        remove_due(tx, &KEPT_BY_TIME, |kept: &IdempotencyRecord| kept.at < end)
+        delete_due(tx, &KEPT_BY_TIME, |kept: &IdempotencyRecord| kept.at < end)
     },
     installation: true,
 };

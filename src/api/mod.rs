@@ -16,14 +16,14 @@ mod route;
 mod scope;
 
 pub use action::{
-    Action, Bound, CallTime, DownloadAction, HashAction, Look, Offset, Piece, Reading, Taken,
-    TakenPart, WaitAction, WatchAction, Watched, Work, Writing,
+    Action, Bound, CallTime, ConditionalWaitAction, ContentVersion, DownloadAction, HashAction,
+    Look, Offset, Piece, Reading, Taken, TakenPage, WaitAction, Work, Writing,
 };
 pub use calls::{Asked, Calls, Known, Outcome, Search};
 pub use extra::OrgRequired;
 pub use output::{Answer, Empty, Output, Removed, ResourceRef};
 pub use read::Input;
-pub use request::{At, Parts, PathPart, Raw, Req, Who};
+pub use request::{At, Parts, PathParam, Raw, Req, Who};
 pub use resource::{Check, Metric, Resource};
 pub use route::{Method, Route};
-pub use scope::{Locate, OrgHint, OrgSlug, Place, Scope};
+pub use scope::{Locate, OrgHint, OrgSlugMode, Place, Scope};

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
 use super::read::Mode;
-use super::scope::OrgSlug;
+use super::scope::OrgSlugMode;
 use crate::auth::{Caller, Identity};
 use crate::base::{ArtifactName, Id, Keys, VariableName};
 use crate::store::Part;
@@ -23,7 +23,7 @@ pub struct Raw<'a> {
     /// Which of the two.
     pub mode: Mode,
     /// What becomes of `orgSlug`.
-    pub org: OrgSlug,
+    pub org: OrgSlugMode,
     /// The argument that leads to the organization, beside `orgSlug`.
     pub reference: Option<&'static str>,
     /// The bytes that were sent to a route which takes some.
@@ -38,7 +38,7 @@ pub struct Raw<'a> {
 
 impl<'a> Raw<'a> {
     /// A body and the parameters of a path, from nowhere in particular.
-    pub fn body(params: &[&str], arguments: &'a Value, org: OrgSlug, keys: &'a Keys) -> Self {
+    pub fn body(params: &[&str], arguments: &'a Value, org: OrgSlugMode, keys: &'a Keys) -> Self {
         Raw {
             params: params.iter().map(|param| param.to_string()).collect(),
             arguments,
@@ -133,7 +133,7 @@ impl<P, I> Deref for Req<'_, P, I> {
 }
 
 /// One parameter of a path. What cannot be one names nothing: 404, not 400 (contract §1).
-pub trait PathPart: Send + Sync + 'static {
+pub trait PathParam: Send + Sync + 'static {
     /// Reads it.
     fn part(text: &str) -> Self;
     /// Its JSON Schema.
@@ -145,7 +145,7 @@ pub trait PathPart: Send + Sync + 'static {
     }
 }
 
-impl<T: ?Sized + 'static> PathPart for Id<T> {
+impl<T: ?Sized + 'static> PathParam for Id<T> {
     fn part(text: &str) -> Self {
         Id::parse(text)
     }
@@ -154,7 +154,7 @@ impl<T: ?Sized + 'static> PathPart for Id<T> {
     }
 }
 
-impl PathPart for String {
+impl PathParam for String {
     fn part(text: &str) -> Self {
         text.into()
     }
@@ -164,7 +164,7 @@ impl PathPart for String {
 }
 
 /// A version's number, from 1; 0 names nothing.
-impl PathPart for u32 {
+impl PathParam for u32 {
     fn part(text: &str) -> Self {
         match text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') {
             true => text.parse().unwrap_or(0),
@@ -177,7 +177,7 @@ impl PathPart for u32 {
 }
 
 /// The name of what a PUT sets (contract §1, "Text").
-impl PathPart for VariableName {
+impl PathParam for VariableName {
     fn part(text: &str) -> Self {
         VariableName::stored(text.into())
     }
@@ -190,7 +190,7 @@ impl PathPart for VariableName {
 }
 
 /// The name of an artifact that need not be there yet (contract §1, "Text").
-impl PathPart for ArtifactName {
+impl PathParam for ArtifactName {
     fn part(text: &str) -> Self {
         ArtifactName::stored(text.into())
     }
@@ -220,17 +220,17 @@ impl At for () {
     }
 }
 
-fn part<P: PathPart>(params: &[String], index: usize) -> P {
+fn part<P: PathParam>(params: &[String], index: usize) -> P {
     P::part(params.get(index).map_or("", String::as_str))
 }
 
-fn problem<P: PathPart>(params: &[String], index: usize, note: &mut dyn FnMut(usize, String)) {
+fn problem<P: PathParam>(params: &[String], index: usize, note: &mut dyn FnMut(usize, String)) {
     if let Some(problem) = P::problem(params.get(index).map_or("", String::as_str)) {
         note(index, problem);
     }
 }
 
-impl<P: PathPart> At for P {
+impl<P: PathParam> At for P {
     fn bind(params: &[String]) -> Self {
         part(params, 0)
     }
@@ -242,7 +242,7 @@ impl<P: PathPart> At for P {
     }
 }
 
-impl<A: PathPart, B: PathPart> At for (A, B) {
+impl<A: PathParam, B: PathParam> At for (A, B) {
     fn bind(params: &[String]) -> Self {
         (part(params, 0), part(params, 1))
     }
@@ -255,7 +255,7 @@ impl<A: PathPart, B: PathPart> At for (A, B) {
     }
 }
 
-impl<A: PathPart, B: PathPart, C: PathPart> At for (A, B, C) {
+impl<A: PathParam, B: PathParam, C: PathParam> At for (A, B, C) {
     fn bind(params: &[String]) -> Self {
         (part(params, 0), part(params, 1), part(params, 2))
     }

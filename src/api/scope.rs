@@ -54,7 +54,7 @@ pub struct Place {
 
 /// What a route does with `orgSlug`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OrgSlug {
+pub enum OrgSlugMode {
     /// It must be there.
     Required,
     /// It may be there.
@@ -65,11 +65,11 @@ pub enum OrgSlug {
 
 impl Scope {
     /// What becomes of `orgSlug`.
-    pub fn org_slug(self) -> OrgSlug {
+    pub fn org_slug(self) -> OrgSlugMode {
         match self {
-            Scope::Organization => OrgSlug::Required,
-            Scope::InferFromPath(_) | Scope::Named(_) => OrgSlug::Optional,
-            Scope::Installation => OrgSlug::Ignored,
+            Scope::Organization => OrgSlugMode::Required,
+            Scope::InferFromPath(_) | Scope::Named(_) => OrgSlugMode::Optional,
+            Scope::Installation => OrgSlugMode::Ignored,
         }
     }
 

@@ -167,7 +167,7 @@ impl DataDir {
         };
         // Before anything is created: an invalid key must leave nothing behind.
         let given = secret_key::find(&self.path, &self.key_source)?;
-        // It holds mail and password hashes: readable by its owner only.
+        // It holds mail and password hashes: require_readable by its owner only.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(failed)?;
         let dir = File::open(&self.path).map_err(failed)?;
         match dir.try_lock() {

@@ -83,7 +83,7 @@ impl Server {
             .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
         let (stop, stopping) = watch::channel(false);
         let routes = resources::routes();
-        let anybody = store.read_now(Id::NOTHING, organizations::any_user)?;
+        let anybody = store.read_now(Id::NOTHING, organizations::has_any_user)?;
         let outside = Outside::new(outside::Config {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
@@ -165,7 +165,7 @@ async fn keep_uses(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>)
             () = tokio::time::sleep(Duration::from_secs(execute::FLUSH_EVERY_SECS)) => {}
             _ = stopping.wait_for(|stopping| *stopping) => last = true,
         }
-        executor.coordination.forget_idle();
+        executor.coordination.evict_idle();
         let due = executor.key_uses.due();
         if due.is_empty() {
             continue;

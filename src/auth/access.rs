@@ -101,9 +101,9 @@ pub struct Identity {
 
 impl Identity {
     /// 401 when it has ended.
-    fn must_last(&self, view: &View) -> Result<()> {
+    fn require_unexpired(&self, view: &View) -> Result<()> {
         match self.expires_at {
-            Some(end) if end <= view.now() => Err(bad_credential()),
+            Some(end) if end <= view.now() => Err(invalid_credential()),
             _ => Ok(()),
         }
     }
@@ -154,7 +154,7 @@ impl Caller {
     }
 
     /// The same, as a 403.
-    pub fn must_use(
+    pub fn require_access(
         &self,
         view: &View,
         kind: ResourceType,
@@ -205,12 +205,12 @@ pub enum Access {
 crate::store::stored_enum!(Access { Organization = 0, Restricted = 1 });
 
 /// At most 4,096 credentials are remembered; then all are forgotten and looked up anew.
-const MAX_REMEMBERED: usize = 4096;
+const MAX_CACHED_CREDENTIALS: usize = 4096;
 
 /// Works out who calls, remembering what it concluded for as long as no record that decides access
 /// has changed. A conclusion is kept under the stamp of the state it was drawn from and is worth
 /// nothing under any other, so it cannot outlive a demotion or a revocation.
-pub struct Gatekeeper {
+pub struct Authenticator {
     /// Makes and reads session tokens.
     pub tokens: Tokens,
     remembered: Mutex<Remembered>,
@@ -230,10 +230,10 @@ struct Known {
     callers: Vec<Arc<Caller>>,
 }
 
-impl Gatekeeper {
+impl Authenticator {
     /// A gatekeeper that reads `tokens`.
     pub fn new(tokens: Tokens) -> Self {
-        Gatekeeper { tokens, remembered: Mutex::default() }
+        Authenticator { tokens, remembered: Mutex::default() }
     }
 
     fn recall<T>(
@@ -243,7 +243,7 @@ impl Gatekeeper {
         what: impl FnOnce(&Known) -> Option<T>,
     ) -> Option<T> {
         let remembered = self.remembered.lock().expect("nobody panics holding it");
-        if view.access_stamp() != Some(remembered.stamp) {
+        if view.access_version() != Some(remembered.stamp) {
             return None;
         }
         remembered.known.get(&raw.fingerprint()).and_then(what)
@@ -257,10 +257,10 @@ impl Gatekeeper {
         caller: Option<&Arc<Caller>>,
     ) {
         let mut remembered = self.remembered.lock().expect("nobody panics holding it");
-        let Some(stamp) = view.access_stamp().filter(|stamp| *stamp >= remembered.stamp) else {
+        let Some(stamp) = view.access_version().filter(|stamp| *stamp >= remembered.stamp) else {
             return;
         };
-        if stamp > remembered.stamp || remembered.known.len() >= MAX_REMEMBERED {
+        if stamp > remembered.stamp || remembered.known.len() >= MAX_CACHED_CREDENTIALS {
             *remembered = Remembered { stamp, known: HashMap::new() };
         }
         let new = || Known { identity: identity.clone(), callers: Vec::new() };
@@ -282,7 +282,7 @@ impl Gatekeeper {
                 identity
             }
         };
-        identity.must_last(view)?;
+        identity.require_unexpired(view)?;
         Ok(identity)
     }
 
@@ -293,12 +293,12 @@ impl Gatekeeper {
                     "send an API key in X-API-Key, or a key or session token as a bearer token",
                 ));
             }
-            RawCredential::Malformed => return Err(bad_credential()),
+            RawCredential::Malformed => return Err(invalid_credential()),
             RawCredential::Key(hash) => {
-                let key: ApiKey = view.get(hash)?.ok_or_else(bad_credential)?;
+                let key: ApiKey = view.get(hash)?.ok_or_else(invalid_credential)?;
                 // A key ends with its user's membership (contract §2).
                 if view.get::<Membership>(&(key.user, key.org))?.is_none() {
-                    return Err(bad_credential());
+                    return Err(invalid_credential());
                 }
                 let credential = Credential::Key {
                     id: key.id,
@@ -309,28 +309,29 @@ impl Gatekeeper {
                 (key.user, credential, key.expires_at)
             }
             RawCredential::Token(token) => {
-                let (id, user) = self.tokens.read(token, view.now()).ok_or_else(bad_credential)?;
+                let (id, user) =
+                    self.tokens.read(token, view.now()).ok_or_else(invalid_credential)?;
                 let session = view
                     .get::<Session>(&id)?
                     .filter(|session| session.user == user)
-                    .ok_or_else(bad_credential)?;
+                    .ok_or_else(invalid_credential)?;
                 (user, Credential::Session(id), Some(session.expires_at))
             }
         };
-        let name = view.get::<User>(&user)?.ok_or_else(bad_credential)?.name.into_string();
+        let name = view.get::<User>(&user)?.ok_or_else(invalid_credential)?.name.into_string();
         Ok(Identity { user, name, credential, expires_at })
     }
 
     /// Who this credential is in the organization with this slug.
     ///
     /// # Errors
-    /// 401 as [`Gatekeeper::identify`]; the same 404 for an organization that does not exist, one
+    /// 401 as [`Authenticator::identify`]; the same 404 for an organization that does not exist, one
     /// the user is not in and one the key is not for.
     pub fn admit(&self, view: &View, raw: &RawCredential, slug: &str) -> Result<Arc<Caller>> {
         let is_there = |caller: &&Arc<Caller>| &*caller.org_slug == slug;
         let known = self.recall(view, raw, |known| known.callers.iter().find(is_there).cloned());
         if let Some(caller) = known {
-            caller.identity.must_last(view)?;
+            caller.identity.require_unexpired(view)?;
             return Ok(caller);
         }
         let identity = self.identify(view, raw)?;
@@ -344,11 +345,16 @@ impl Gatekeeper {
     }
 
     /// The same, for a route that finds out the organization otherwise.
-    pub fn admit_to(&self, view: &View, raw: &RawCredential, org: Id<Org>) -> Result<Arc<Caller>> {
+    pub fn authorize_in(
+        &self,
+        view: &View,
+        raw: &RawCredential,
+        org: Id<Org>,
+    ) -> Result<Arc<Caller>> {
         let is_there = |caller: &&Arc<Caller>| caller.org == org;
         let known = self.recall(view, raw, |known| known.callers.iter().find(is_there).cloned());
         if let Some(caller) = known {
-            caller.identity.must_last(view)?;
+            caller.identity.require_unexpired(view)?;
             return Ok(caller);
         }
         let identity = self.identify(view, raw)?;
@@ -383,13 +389,13 @@ impl Gatekeeper {
     }
 }
 
-fn bad_credential() -> Error {
+fn invalid_credential() -> Error {
     Error::unauthenticated("the credential is not valid; it may have expired or been revoked")
 }
 
 /// The organization that a request without `orgSlug` and without anything else that names one
 /// would be about: the one a key is for.
-pub fn org_of_key(identity: &Identity) -> Option<Id<Org>> {
+pub fn key_organization(identity: &Identity) -> Option<Id<Org>> {
     match identity.credential {
         Credential::Key { org, .. } => Some(org),
         Credential::Session(_) => None,
@@ -411,7 +417,7 @@ pub fn organization_named(view: &View, slug: &str) -> Result<Option<Id<Org>>> {
 }
 
 /// The organizations a user is in.
-pub fn organizations_of(view: &View, user: Id<User>) -> Result<Vec<Id<Org>>> {
+pub fn user_organizations(view: &View, user: Id<User>) -> Result<Vec<Id<Org>>> {
     let memberships = view.all::<Membership>(Source::TABLE, &user)?;
     Ok(memberships.into_iter().map(|membership| membership.org).collect())
 }

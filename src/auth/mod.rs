@@ -11,8 +11,8 @@ mod restricted;
 mod tokens;
 
 pub use access::{
-    Access, Caller, Credential, Gatekeeper, Identity, RawCredential, credential_bytes, in_session,
-    org_of_key, organization_named, organizations_of,
+    Access, Authenticator, Caller, Credential, Identity, RawCredential, credential_bytes,
+    in_session, key_organization, organization_named, user_organizations,
 };
 pub use policy::{
     ADMIN, ANYONE, AuthPolicy, CREDENTIAL, MEMBER, MEMBER_OR_PUBLIC, RequiredCredential, SESSION,
@@ -20,9 +20,9 @@ pub use policy::{
 };
 pub use records::{
     ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted,
-    KEYS_BY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KNOWN_BY_TIME, KNOWN_SECS, KeyHash, KeyUse,
-    KnownAddress, Membership, Organization, ResourceType, Role, SESSIONS_BY_END, SESSIONS_BY_USER,
-    Session, User,
+    KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME,
+    KeyHash, KeyUse, KnownSignInAddress, Membership, Organization, ResourceType, Role,
+    SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session, User,
 };
 pub use restricted::{Restrictable, Restricted, grants_for, visible_ids, visible_page};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
@@ -38,5 +38,5 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<KeyUse>(),
     TableInfo::of::<Session>(),
     TableInfo::of::<Grant>(),
-    TableInfo::of::<KnownAddress>(),
+    TableInfo::of::<KnownSignInAddress>(),
 ];

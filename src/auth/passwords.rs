@@ -1,6 +1,6 @@
 //! Passwords: argon2id (contract §2).
 //!
-//! Hashing takes 20 ms of a core and 19 MiB, so it happens on threads of its own, two at a time,
+//! HashRequest takes 20 ms of a core and 19 MiB, so it happens on threads of its own, two at a time,
 //! never in a transaction.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub type Password = Text<12, 1024>;
 /// What is to be done with passwords for a request.
 /// There is no `Debug`: passwords stay out of logs.
 #[derive(Clone, Default)]
-pub struct Hashing {
+pub struct HashRequest {
     /// A password to compare with a hash; without a hash (nobody has that address) the same work
     /// is done on one that fits nothing, so that the time tells nothing.
     pub verify: Option<(String, Option<String>)>,
@@ -28,7 +28,7 @@ pub struct Hashing {
 
 /// What came of it.
 #[derive(Clone, Default)]
-pub struct Hashed {
+pub struct HashResult {
     /// The hash that the password compared fits; none if it was wrong, or there was none. Who
     /// writes makes sure that it still is the stored one.
     pub fits: Option<String>,
@@ -57,16 +57,16 @@ impl Passwords {
     ///
     /// # Errors
     /// 503 when no place becomes free in 5 s.
-    pub async fn work(&self, hashing: Hashing) -> Result<Hashed> {
+    pub async fn work(&self, hashing: HashRequest) -> Result<HashResult> {
         if hashing.verify.is_none() && hashing.make.is_none() {
-            return Ok(Hashed::default());
+            return Ok(HashResult::default());
         }
         let place = tokio::time::timeout(MAX_WAIT, self.places.clone().acquire_owned()).await;
         let Ok(Ok(place)) = place else {
             return Err(Error::busy("overloaded", "too many are signing in; try again", 5));
         };
         let hashed = tokio::task::spawn_blocking(move || {
-            // Hashing cannot be broken off: who hangs up meanwhile makes no room for another.
+            // HashRequest cannot be broken off: who hangs up meanwhile makes no room for another.
             let _place = place;
             work(&hashing)
         });
@@ -81,7 +81,7 @@ fn argon() -> Argon2<'static> {
 }
 
 /// The same work at once, for the command line.
-pub fn work(hashing: &Hashing) -> Result<Hashed> {
+pub fn work(hashing: &HashRequest) -> Result<HashResult> {
     let fits = match &hashing.verify {
         None => None,
         Some((password, Some(hash))) => PasswordHash::new(hash)
@@ -96,7 +96,7 @@ pub fn work(hashing: &Hashing) -> Result<Hashed> {
         Some(password) if fits.is_some() || hashing.verify.is_none() => Some(hash(password)?),
         _ => None,
     };
-    Ok(Hashed { fits, made })
+    Ok(HashResult { fits, made })
 }
 
 fn hash(password: &str) -> Result<String> {
@@ -111,11 +111,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_hangs_up_makes_no_room_before_the_hashing_ends() {
+    async fn a_dropped_request_holds_its_slot_until_hashing_ends() {
         let passwords = Passwords::default();
         let all = passwords.places.clone().acquire_many_owned(MAX_AT_ONCE as u32 - 1).await;
         let make = Some("a".repeat(1_000_000)); // Longer than the next line takes.
-        let work = Box::pin(passwords.work(Hashing { verify: None, make }));
+        let work = Box::pin(passwords.work(HashRequest { verify: None, make }));
         assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err());
         assert_eq!(passwords.places.available_permits(), 0);
         drop(all);
@@ -125,18 +125,18 @@ mod tests {
 
     #[test]
     fn only_the_right_password_verifies_and_only_then_a_new_one_is_made() {
-        let made = work(&Hashing { verify: None, make: Some("correct horse".into()) }).unwrap();
+        let made = work(&HashRequest { verify: None, make: Some("correct horse".into()) }).unwrap();
         let hash = made.made.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
         for (password, right) in [("correct horse", true), ("wrong horse", false)] {
-            let hashing = Hashing {
+            let hashing = HashRequest {
                 verify: Some((password.into(), Some(hash.clone()))),
                 make: Some("another horse".into()),
             };
             let done = work(&hashing).unwrap();
             assert_eq!((done.fits.is_some(), done.made.is_some()), (right, right));
         }
-        let nobody = work(&Hashing { verify: Some(("x".into(), None)), make: None }).unwrap();
+        let nobody = work(&HashRequest { verify: Some(("x".into(), None)), make: None }).unwrap();
         assert!(nobody.fits.is_none());
     }
 }

@@ -36,7 +36,7 @@ pub static BY_EMAIL: Index<User, Email> = Index::unique(
 impl Record for User {
     const TABLE: &'static str = "users";
     const OWNED: bool = false;
-    const DECIDES_ACCESS: bool = true;
+    const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_EMAIL];
     type Key = Id<User>;
     fn key(&self) -> Self::Key {
@@ -70,7 +70,7 @@ pub static BY_SLUG: Index<Organization, Slug> = Index::unique(
 impl Record for Organization {
     const TABLE: &'static str = "organizations";
     const OWNED: bool = false;
-    const DECIDES_ACCESS: bool = true;
+    const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     type Key = Id<Org>;
     fn key(&self) -> Self::Key {
@@ -129,7 +129,7 @@ impl Record for Membership {
     const TABLE: &'static str = "memberships";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&MEMBER_USER, &MEMBER_ORG];
     const OWNED: bool = false;
-    const DECIDES_ACCESS: bool = true;
+    const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_ORG];
     type Key = (Id<User>, Id<Org>);
     fn key(&self) -> Self::Key {
@@ -174,7 +174,7 @@ pub static KEYS_BY_USER: Index<ApiKey, (Id<Org>, Id<User>)> =
     Index::many("api_keys.by_user", |key| Some((key.org, key.user)));
 
 /// Keys by when the next event about their end is due.
-pub static KEYS_BY_NOTICE: Index<ApiKey, Time> =
+pub static KEYS_BY_EXPIRY_NOTICE: Index<ApiKey, Time> =
     Index::many("api_keys.by_notice", |key| key.next_notice_at);
 
 /// Should who leaves an organization come back, they begin without keys.
@@ -189,9 +189,9 @@ impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
     const OWNED: bool = false;
-    const DECIDES_ACCESS: bool = true;
+    const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&KEYS_BY_ORG, &KEYS_BY_USER, &KEYS_BY_NOTICE];
+        &[&KEYS_BY_ORG, &KEYS_BY_USER, &KEYS_BY_EXPIRY_NOTICE];
     type Key = KeyHash;
     fn key(&self) -> Self::Key {
         self.hash
@@ -243,7 +243,7 @@ pub static SESSIONS_BY_USER: Index<Session, Id<User>> =
     Index::many("sessions.by_user", |session| Some(session.user));
 
 /// Sessions by their end.
-pub static SESSIONS_BY_END: Index<Session, Time> =
+pub static SESSIONS_BY_EXPIRY: Index<Session, Time> =
     Index::many("sessions.by_end", |session| Some(session.expires_at));
 
 static SESSION_USER: Reference<Session, User> = Reference::cascade(
@@ -257,8 +257,9 @@ impl Record for Session {
     const TABLE: &'static str = "sessions";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION_USER];
     const OWNED: bool = false;
-    const DECIDES_ACCESS: bool = true;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&SESSIONS_BY_USER, &SESSIONS_BY_END];
+    const AFFECTS_ACCESS: bool = true;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&SESSIONS_BY_USER, &SESSIONS_BY_EXPIRY];
     type Key = Id<Session>;
     fn key(&self) -> Self::Key {
         self.id
@@ -329,7 +330,7 @@ impl Record for Grant {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&GRANT_MEMBER];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: who granted it may have left")];
-    const DECIDES_ACCESS: bool = true;
+    const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&GRANT, &GRANTS_BY_USER, &GRANTS_BY_RESOURCE];
     type Key = Id<Grant>;
@@ -341,7 +342,7 @@ impl Record for Grant {
 /// That somebody signed in from an address: it then has its own sign-in attempts, so that a
 /// stranger cannot lock anybody out (contract §1, "Rate limit").
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct KnownAddress {
+pub struct KnownSignInAddress {
     /// With which e-mail address.
     pub email: Email,
     /// From where.
@@ -351,16 +352,16 @@ pub struct KnownAddress {
 }
 
 /// How long an address is known after a sign-in.
-pub const KNOWN_SECS: i64 = 30 * 24 * 3600;
+pub const KNOWN_ADDRESS_SECS: i64 = 30 * 24 * 3600;
 
 /// Known addresses by time, for forgetting them.
-pub static KNOWN_BY_TIME: Index<KnownAddress, Time> =
+pub static KNOWN_ADDRESSES_BY_TIME: Index<KnownSignInAddress, Time> =
     Index::many("known_addresses.by_time", |known| Some(known.at));
 
-impl Record for KnownAddress {
+impl Record for KnownSignInAddress {
     const TABLE: &'static str = "known_addresses";
     const OWNED: bool = false;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KNOWN_BY_TIME];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KNOWN_ADDRESSES_BY_TIME];
     type Key = (Email, String);
     fn key(&self) -> Self::Key {
         (self.email.clone(), self.address.clone())

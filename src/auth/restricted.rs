@@ -51,7 +51,7 @@ impl<T: Restrictable> Restricted<T> {
     /// # Errors
     /// 403 if it is restricted and the caller has no grant.
     pub fn open(self, view: &View, caller: &Caller) -> Result<T> {
-        caller.must_use(view, T::KIND, self.id().cast(), self.0.access())?;
+        caller.require_access(view, T::KIND, self.id().cast(), self.0.access())?;
         Ok(self.0)
     }
 

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_does_not_show_itself() {
+    fn a_sealed_secret_has_no_readable_form() {
         let sealed = Keys::new([7; 32]).seal(&[], NONCE, "secret");
         assert_eq!(format!("{sealed:?}"), "Sealed");
     }

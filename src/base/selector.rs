@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_interval_of_our_versions_is_no_range() {
+    fn a_range_is_a_single_interval_of_versions() {
         for text in [
             "",
             " ",

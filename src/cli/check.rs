@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::base::{Keys, Result};
     use crate::store::Moment;
-    use crate::store::engine::{Commit, Disk, Each, Order, Reader, Span, Writes};
+    use crate::store::engine::{Commit, Disk, Each, KeyRange, Order, Reader, Writes};
     use std::sync::Arc;
 
     /// Panics as the database library does on a damaged page.
@@ -146,10 +146,10 @@ mod tests {
         fn get(&self, _: &str, _: &[u8], _: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
             Ok(false)
         }
-        fn scan(&self, _: &str, _: Span<'_>, _: Order, _: &mut Each<'_>) -> Result<()> {
+        fn scan(&self, _: &str, _: KeyRange<'_>, _: Order, _: &mut Each<'_>) -> Result<()> {
             panic!("a page is damaged")
         }
-        fn access_stamp(&self) -> Option<u64> {
+        fn access_version(&self) -> Option<u64> {
             None
         }
     }

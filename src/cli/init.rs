@@ -9,9 +9,9 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
-use crate::auth::passwords::{self, Hashing, Password};
+use crate::auth::passwords::{self, HashRequest, Password};
 use crate::base::{Email, Id, Name, Slug};
-use crate::resources::organizations::{self, Founding};
+use crate::resources::organizations::{self, NewFoundation};
 
 /// Create the data directory with the first organization, its owner and an API key
 #[derive(Args)]
@@ -51,13 +51,13 @@ impl Init {
         let password_hash = if self.password_stdin { Some(hash(&first_line()?)?) } else { None };
         let dir = self.common.data_dir();
         let store = dir.open_or_create()?;
-        if store.read_now(Id::NOTHING, organizations::any_user)? {
+        if store.read_now(Id::NOTHING, organizations::has_any_user)? {
             return Err(Failure::Failed(format!(
                 "{} has been set up already; nothing was changed",
                 self.common.data
             )));
         }
-        let founding = Founding {
+        let founding = NewFoundation {
             slug: self.org,
             name: self.org_name,
             email: self.email,
@@ -100,7 +100,7 @@ fn first_line() -> Result<String, Failure> {
 fn hash(password: &str) -> Result<String, Failure> {
     let password = Password::parse(password)
         .map_err(|problem| Failure::Usage(format!("the password {problem}")))?;
-    let hashing = Hashing { verify: None, make: Some(password.into_string()) };
+    let hashing = HashRequest { verify: None, make: Some(password.into_string()) };
     passwords::work(&hashing)?
         .made
         .ok_or_else(|| Failure::Failed("the password could not be hashed".into()))

@@ -20,14 +20,14 @@ pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// How much of a body that nobody wants is read: more than anybody sends by mistake.
-const MAX_PASSED_OVER: u64 = 64 * 1024 * 1024;
+const MAX_DRAINED_BYTES: u64 = 64 * 1024 * 1024;
 /// And for how long.
-const PASSING_OVER: Duration = Duration::from_secs(5);
+const DRAIN_TIME: Duration = Duration::from_secs(5);
 /// The answer waits for it, so it ends as well when nothing comes for so long.
-const PASSING_OVER_PAUSE: Duration = Duration::from_secs(1);
+const DRAIN_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Refuses a body that says that it is not JSON. None that says nothing.
-fn must_be_json(headers: &HeaderMap) -> Result<()> {
+fn require_json(headers: &HeaderMap) -> Result<()> {
     let Some(media_type) = media_type(headers) else { return Ok(()) };
     let is_json = media_type == "application/json"
         || media_type.split_once('/').is_some_and(|(kind, rest)| {
@@ -87,7 +87,7 @@ pub struct Sent {
 }
 
 /// Makes the place of an anonymous body large enough for so many bytes.
-fn make_room(
+fn reserve(
     anonymous: &AnonymousBudget,
     place: &mut Option<OwnedSemaphorePermit>,
     bytes: usize,
@@ -132,7 +132,7 @@ pub async fn read(
     }
     let max_bytes = match &route.operation.upload {
         None => {
-            must_be_json(headers)?;
+            require_json(headers)?;
             MAX_BODY_BYTES
         }
         Some(Upload { media_types, max_bytes }) => {
@@ -180,7 +180,7 @@ async fn read_whole(
             return Err(too_large(max_bytes));
         }
         if let Some(anonymous) = anonymous {
-            make_room(anonymous, &mut place, length)?;
+            reserve(anonymous, &mut place, length)?;
         }
         // Most bodies come in one piece, which is then not copied.
         match (first.take(), whole.is_empty()) {
@@ -215,22 +215,22 @@ pub async fn pass_over(headers: &HeaderMap, body: &mut Incoming) -> bool {
         return true;
     }
     // Who waits to be told to go on has sent nothing yet, and reading would tell them so.
-    if headers.contains_key(EXPECT) || body.size_hint().lower() > MAX_PASSED_OVER {
+    if headers.contains_key(EXPECT) || body.size_hint().lower() > MAX_DRAINED_BYTES {
         return false;
     }
     let all = async {
         let mut passed = 0;
         loop {
-            let frame = match tokio::time::timeout(PASSING_OVER_PAUSE, body.frame()).await {
+            let frame = match tokio::time::timeout(DRAIN_IDLE_TIMEOUT, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(None) => return true,
                 Ok(Some(Err(_))) | Err(_) => return false,
             };
             passed += frame.data_ref().map_or(0, |data| data.len() as u64);
-            if passed > MAX_PASSED_OVER {
+            if passed > MAX_DRAINED_BYTES {
                 return false;
             }
         }
     };
-    tokio::time::timeout(PASSING_OVER, all).await.unwrap_or(false)
+    tokio::time::timeout(DRAIN_TIME, all).await.unwrap_or(false)
 }

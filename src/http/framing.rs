@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_nobody_followed_may_have_given_both() {
+    fn an_untracked_head_may_have_both_lengths() {
         let mut framing = Framing::default();
         assert_eq!(framing.next(), Head::BothLengths);
         framing.follow(GET.as_bytes());

@@ -15,7 +15,7 @@ use super::headers::raw_credential;
 use super::page::Page;
 use super::problem;
 use super::reply::{Reply, json};
-use crate::auth::{Organization, org_of_key};
+use crate::auth::{Organization, key_organization};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{Source, View};
 
@@ -115,7 +115,7 @@ async fn metrics(
     headers: &HeaderMap,
 ) -> Result<Response<Reply>> {
     if !address.is_loopback() {
-        must_be_admins_key(context, headers).await?;
+        require_admin_key(context, headers).await?;
     }
     let text = context.metrics.text(&context.executor.store).await?;
     let mut response = Response::new(Reply::Whole(Full::new(Bytes::from(text))));
@@ -124,13 +124,13 @@ async fn metrics(
     Ok(response)
 }
 
-async fn must_be_admins_key(context: &Context, headers: &HeaderMap) -> Result<()> {
+async fn require_admin_key(context: &Context, headers: &HeaderMap) -> Result<()> {
     let credential = raw_credential(headers);
     let gatekeeper = &context.executor.gatekeeper;
     let check = |view: &View| {
         let identity = gatekeeper.identify(view, &credential)?;
-        let org = org_of_key(&identity).unwrap_or(Id::NOTHING);
-        match gatekeeper.admit_to(view, &credential, org) {
+        let org = key_organization(&identity).unwrap_or(Id::NOTHING);
+        match gatekeeper.authorize_in(view, &credential, org) {
             Ok(caller) if caller.is_admin() => Ok(()),
             _ => Err(Error::forbidden(
                 "admin_required",

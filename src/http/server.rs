@@ -135,14 +135,14 @@ async fn connection(
         }
     }
     // The head took too long, or nothing was asked for too long.
-    if progress.in_head() {
+    if progress.is_reading_head() {
         let mut stream = connection.into_parts().io.into_stream();
-        let last_words = wire::raw_answer(&head_too_slow());
+        let last_words = wire::raw_answer(&head_timeout());
         let _ = tokio::time::timeout(LAST_WORDS, stream.write_all(&last_words)).await;
     }
 }
 
-fn head_too_slow() -> Error {
+fn head_timeout() -> Error {
     Error::new(Kind::Timeout, "head_too_slow", "the head of the request took more than 10 seconds")
 }
 

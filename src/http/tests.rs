@@ -190,7 +190,7 @@ async fn a_request_with_both_lengths_is_refused_behind_others_too() {
 }
 
 #[tokio::test]
-async fn who_says_that_they_send_no_more_is_answered_all_the_same() {
+async fn a_half_closed_connection_gets_its_response() {
     let address = serving(false).await;
     let post = "POST /api/nothing HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}";
     for sent in [post, "GET /healthz HTTP/1.1\r\n\r\n", &[post, post].concat()] {
@@ -207,7 +207,7 @@ async fn who_says_that_they_send_no_more_is_answered_all_the_same() {
 }
 
 #[tokio::test]
-async fn until_somebody_sets_up_nothing_else_answers() {
+async fn before_setup_only_setup_responds() {
     let address = serving(true).await;
     let elsewhere = ["/", "/api", "/api/nothing", "/api/nowhere", "/api/openapi.json", "/nowhere"];
     for path in elsewhere {
@@ -302,7 +302,7 @@ fn fetching(urls: &[String], key: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_operation_runs_until_it_has_heard_all_it_asked_for_and_only_that_run_stays() {
+async fn an_operation_runs_until_all_results_are_known_and_only_that_run_is_committed() {
     let address = serving(false).await;
     let (_let, let_answer) = watch::channel(true);
     let there = elsewhere(let_answer).await;
@@ -330,7 +330,7 @@ async fn a_get_may_call_too_and_what_it_reads_has_a_tag() {
 }
 
 #[tokio::test]
-async fn a_repeat_while_the_first_still_calls_is_told_to_come_back_and_then_gets_its_answer() {
+async fn a_repeat_of_a_request_in_flight_is_refused_and_later_replayed() {
     let address = serving(false).await;
     let (let_it, let_answer) = watch::channel(false);
     let there = elsewhere(let_answer.clone()).await;
@@ -352,7 +352,7 @@ async fn a_repeat_while_the_first_still_calls_is_told_to_come_back_and_then_gets
 }
 
 #[tokio::test]
-async fn who_still_calls_when_the_server_stops_hears_that_it_was_given_up() {
+async fn calls_in_flight_are_given_up_at_shutdown() {
     let Server { address, stop, .. } = start(false).await;
     let (let_it, let_answer) = watch::channel(false);
     let there = elsewhere(let_answer.clone()).await;

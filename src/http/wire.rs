@@ -104,7 +104,7 @@ impl Progress {
     /// The client sends no more, having hung up or not: both look the same. Whether that is kept
     /// from hyper, which would break off what it is doing. Answers that come at once are given to
     /// whoever may still listen; the connection closes after them.
-    fn keep_end(&self, cx: &Context<'_>) -> bool {
+    fn hide_eof(&self, cx: &Context<'_>) -> bool {
         let mut state = self.state();
         let is_asked = (state.answering && !state.waiting) || state.framing.has_next();
         let is_kept = is_asked && state.framing.is_between_requests();
@@ -146,7 +146,7 @@ impl Progress {
     }
 
     /// Whether a head has begun but not ended.
-    pub fn in_head(&self) -> bool {
+    pub fn is_reading_head(&self) -> bool {
         let state = self.state();
         state.head_since.is_some() && !state.framing.head().is_empty()
     }
@@ -179,7 +179,7 @@ impl Wire {
         self.stream.into_inner()
     }
 
-    fn write_instead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn replace_output(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.instead.len() {
             let rest = &self.instead[self.written..];
             match Pin::new(&mut self.stream).poll_write(cx, rest) {
@@ -248,7 +248,7 @@ impl Read for Wire {
         match Pin::new(&mut self.stream).poll_read(cx, part.unfilled()) {
             Poll::Ready(Ok(())) => {
                 let read = part.filled();
-                if read.is_empty() && room > 0 && self.progress.keep_end(cx) {
+                if read.is_empty() && room > 0 && self.progress.hide_eof(cx) {
                     return Poll::Pending;
                 }
                 self.progress.read(read);
@@ -281,7 +281,7 @@ impl Write for Wire {
                 None => return Pin::new(&mut self.stream).poll_write_vectored(cx, parts),
             }
         }
-        match self.write_instead(cx) {
+        match self.replace_output(cx) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(parts.iter().map(|part| part.len()).sum())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,

@@ -78,7 +78,7 @@ pub(super) static BY_CHANNEL: Index<Delivery, (Id<Channel>, Facts)> =
     Index::many("deliveries.by_channel", |delivery| Some((delivery.channel, facts(delivery))));
 
 /// What was not delivered, by status. What was delivered is most of the log.
-pub(super) static UNSENT: Index<Delivery, (DeliveryStatus, Facts)> =
+pub(super) static UNDELIVERED: Index<Delivery, (DeliveryStatus, Facts)> =
     Index::many("deliveries.unsent", |delivery| match delivery.status {
         DeliveryStatus::Sent => None,
         DeliveryStatus::Failed | DeliveryStatus::Dead => Some((delivery.status, facts(delivery))),
@@ -91,7 +91,7 @@ pub(super) static WAITING: Index<Delivery, Id<Channel>> =
 impl Record for Delivery {
     const TABLE: &'static str = "deliveries";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNSENT, &WAITING];
+        &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNDELIVERED, &WAITING];
     type Key = Id<LogEntry>;
     fn key(&self) -> Self::Key {
         self.id

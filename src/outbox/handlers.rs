@@ -74,10 +74,10 @@ const DELAYS_SECS: [i64; 8] = [5, 300, 1800, 7200, 18_000, 18_000, 18_000, 18_00
 /// When to try again after the `attempts`-th attempt failed at `now`; none to give up what began at
 /// `since`, more than 24 hours before that time.
 pub fn retry_at(now: Time, since: Time, attempts: u32) -> Option<Time> {
-    const GIVE_UP_SECS: i64 = 24 * 3600;
+    const MAX_RETRY_SECS: i64 = 24 * 3600;
     let index = (attempts.max(1) as usize - 1).min(DELAYS_SECS.len() - 1);
     let next = now.plus_secs(DELAYS_SECS[index]);
-    (next <= since.plus_secs(GIVE_UP_SECS)).then_some(next)
+    (next <= since.plus_secs(MAX_RETRY_SECS)).then_some(next)
 }
 
 /// What a handler that prepares no effect says if one is to be settled.

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 
 use super::channels::{Channel, in_app};
 use super::deliveries::{
-    BY_CHANNEL, BY_TIME, BY_TYPE, Delivery, DeliveryStatus, Facts, LogEntry, UNSENT,
+    BY_CHANNEL, BY_TIME, BY_TYPE, Delivery, DeliveryStatus, Facts, LogEntry, UNDELIVERED,
 };
 use super::delivering::schedule;
 use super::events::{EVENTS_BY_TYPE, Event, EventType, find_event};
-use super::sweeps::{SWEEP_ROWS, Swept, due};
+use super::sweeps::{SWEEP_ROWS, SweepProgress, due};
 use crate::base::{Error, Id, Result, Time};
 use crate::store::{Index, Key, Order, Org, Source, Step, Tx, View};
 
@@ -167,7 +167,7 @@ fn deliveries_before(
 ) -> Result<VecDeque<LogPosition>> {
     match (query.status, query.channel, query.event_type) {
         (Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Dead)), _, _) => {
-            indexed_before(view, query, &UNSENT, status, before)
+            indexed_before(view, query, &UNDELIVERED, status, before)
         }
         (_, Some(channel), _) => indexed_before(view, query, &BY_CHANNEL, channel, before),
         (_, _, Some(of)) => indexed_before(view, query, &BY_TYPE, of, before),
@@ -215,16 +215,16 @@ pub fn redeliver(tx: &mut Tx, id: Id<LogEntry>) -> Result<LogEntry> {
 ///
 /// # Errors
 /// If the store fails.
-pub fn remove_old_entries(tx: &mut Tx, end: Time) -> Result<Swept> {
+pub fn remove_old_entries(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
     // Deliveries first: each needs its event in order to be shown.
     let deliveries = due(&tx.view(), &BY_TIME, |delivery| delivery.created_at <= end)?;
     deliveries.iter().try_for_each(|delivery| tx.remove(delivery))?;
     let left = SWEEP_ROWS - deliveries.len();
     if left == 0 {
-        return Ok(Swept::More);
+        return Ok(SweepProgress::More);
     }
     let events = due(&tx.view(), Source::TABLE, |event: &Event| event.created_at <= end)?;
     let events = &events[..events.len().min(left)];
     events.iter().try_for_each(|event| tx.remove(event))?;
-    Ok(Swept::after(deliveries.len() + events.len()))
+    Ok(SweepProgress::after(deliveries.len() + events.len()))
 }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::jobs::{BY_DUE, ENQUEUED, Job, Target};
-use super::sweeps::{Settings, Sweep, Swept};
+use super::sweeps::{Settings, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, Result, Time};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
@@ -90,7 +90,7 @@ impl Runner {
 
     /// Leases the job that has been due longest among those whose key allows it.
     async fn lease(&self, in_flight: &InFlight) -> Option<Job> {
-        let due = match self.store.read(Id::NOTHING, |view| first_due(view, in_flight)).await {
+        let due = match self.store.read(Id::NOTHING, |view| next_due(view, in_flight)).await {
             Ok(due) => due?,
             Err(error) => {
                 tracing::error!(%error, "due jobs cannot be read");
@@ -236,7 +236,7 @@ impl Runner {
         while !*stop.borrow() {
             let settings = self.settings.clone();
             let swept = self.store.write(org, move |tx| (sweep.run)(tx, &settings)).await?;
-            if swept == Swept::Clean {
+            if swept == SweepProgress::Clean {
                 break;
             }
         }
@@ -252,7 +252,7 @@ fn id_of(ended: Result<(task::Id, ()), JoinError>) -> task::Id {
 }
 
 /// The job that has been due longest among those whose concurrency key is not exhausted.
-fn first_due(view: &View, in_flight: &InFlight) -> Result<Option<Id<Job>>> {
+fn next_due(view: &View, in_flight: &InFlight) -> Result<Option<Id<Job>>> {
     let mut running: HashMap<Id<Target>, usize> = HashMap::new();
     for key in in_flight.values().flatten() {
         *running.entry(*key).or_default() += 1;

@@ -11,24 +11,24 @@ pub struct Sweep {
     /// The pause between two rounds.
     pub every_secs: u64,
     /// One step, in a transaction of one organization ([`Id::NOTHING`] when `installation`).
-    pub run: fn(&mut Tx, &Settings) -> Result<Swept>,
+    pub run: fn(&mut Tx, &Settings) -> Result<SweepProgress>,
     /// Whether it runs once for the installation instead of once for each organization.
     pub installation: bool,
 }
 
 /// Whether a sweep has more to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Swept {
+pub enum SweepProgress {
     /// Nothing until the next round.
     Clean,
     /// There may be more: the next step follows at once.
     More,
 }
 
-impl Swept {
+impl SweepProgress {
     /// The result of a step that found `rows` rows: there may be more if the limit ended it.
     pub fn after(rows: usize) -> Self {
-        if rows < SWEEP_ROWS { Swept::Clean } else { Swept::More }
+        if rows < SWEEP_ROWS { SweepProgress::Clean } else { SweepProgress::More }
     }
 }
 
@@ -62,14 +62,14 @@ pub fn due<R: Record>(
 }
 
 /// Removes the due records at the front of a source ordered by time: one step of a sweep.
-pub fn remove_due<R: Record>(
+pub fn delete_due<R: Record>(
     tx: &mut Tx,
     by_time: impl Into<Source<R>>,
     is_due: impl Fn(&R) -> bool,
-) -> Result<Swept> {
+) -> Result<SweepProgress> {
     let due = due(&tx.view(), by_time, is_due)?;
     for record in &due {
         tx.remove(record)?;
     }
-    Ok(Swept::after(due.len()))
+    Ok(SweepProgress::after(due.len()))
 }

@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::artifacts::variables::{self as in_artifacts, VariableUse};
+use super::artifacts::variables::{self as in_artifacts, VariableReference};
 use super::registries::{self, ArtifactType};
 use super::tools::{self, Tool};
 use crate::api::{Output, Req, Resource, Route, op};
@@ -22,7 +22,7 @@ pub const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 const MAX_SHOWN: usize = 5000;
 
 /// For an answer at most 20,000 versions are looked at, which takes some 100 ms.
-const MAX_LOOKED_AT: usize = 20_000;
+const MAX_SCANNED_ROWS: usize = 20_000;
 
 // ── What callers see ─────────────────────────────────────────────────────────
 
@@ -80,7 +80,7 @@ fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
     };
     // What can be no variable's name is used by nobody.
     let Ok(variable) = VariableName::parse(req.at.as_str()) else { return Ok(usage) };
-    let tools = tools::variables::that_mention(view, &variable, MAX_SHOWN)?;
+    let tools = tools::variables::tools_using(view, &variable, MAX_SHOWN)?;
     let tool = |tool: Tool| ToolUse { id: tool.id, name: tool.name, version: tool.version };
     usage.tools = tools.into_iter().map(tool).collect();
     usage.used = !usage.tools.is_empty();
@@ -91,7 +91,7 @@ fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
     in_artifacts::each_use(view, &variable, |found| {
         let shown = match known.entry(found.of.registry) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(shown_as(view, req, &found)?),
+            Entry::Vacant(place) => place.insert(display_name(view, req, &found)?),
         };
         match shown {
             // It counts for nothing, or what is used would seem unused until all is cleared away.
@@ -109,7 +109,7 @@ fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
             }
         }
         looked_at += 1;
-        let is_enough = usage.prompts.len() == MAX_SHOWN || looked_at == MAX_LOOKED_AT;
+        let is_enough = usage.prompts.len() == MAX_SHOWN || looked_at == MAX_SCANNED_ROWS;
         Ok(if is_enough { Step::Enough } else { Step::More })
     })?;
     Ok(usage)
@@ -125,7 +125,7 @@ enum Shown {
     As(String),
 }
 
-fn shown_as(view: &View, req: &Req<String>, found: &VariableUse) -> Result<Shown> {
+fn display_name(view: &View, req: &Req<String>, found: &VariableReference) -> Result<Shown> {
     let Some(registry) = registries::get(view, found.of.registry)? else { return Ok(Shown::Gone) };
     let usable = registry.open_if_usable(view, req.caller())?;
     Ok(usable.map_or(Shown::Hidden, |registry| Shown::As(registry.reference)))
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_deleted_registry_hides_nothing() {
+    fn remaining_rows_of_a_deleted_registry_hide_nothing() {
         let world = World::new();
         registry(&world, "main");
         prompt(&world, "p", "1.0.0", "{{A}}");
@@ -232,8 +232,8 @@ mod tests {
             kind: ArtifactType::Prompt,
             name: ArtifactName::parse("gone").unwrap(),
         };
-        let left: Vec<_> = (0..=MAX_LOOKED_AT)
-            .map(|n| VariableUse {
+        let left: Vec<_> = (0..=MAX_SCANNED_ROWS)
+            .map(|n| VariableReference {
                 variable: VariableName::parse("A").unwrap(),
                 of: of.clone(),
                 version: Version::parse(format!("1.{n}.0")).unwrap(),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_registries_that_the_caller_may_not_use_counts_but_is_not_shown() {
+    fn usage_in_inaccessible_registries_is_counted_but_not_listed() {
         let world = World::new();
         registry(&world, "main");
         with_access(&world, "hidden", Access::Restricted);

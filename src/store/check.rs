@@ -2,7 +2,7 @@
 //! every record its entries.
 
 use super::codec;
-use super::engine::{Order, Reader, Span, Step};
+use super::engine::{KeyRange, Order, Reader, Step};
 use super::key::Key as _;
 use super::record::{AnyIndex, Record, entry};
 use super::reference::{Action, References};
@@ -10,7 +10,7 @@ use super::removal::is_pending;
 use crate::base::{Id, Result};
 
 /// At most 1,000 findings are kept: enough to see what kind of damage it is.
-const MAX_KEPT: usize = 1000;
+const MAX_MESSAGES: usize = 1000;
 
 /// What a check found.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Findings {
         self.records += other.records;
         self.entries += other.entries;
         self.wrong += other.wrong;
-        let room = MAX_KEPT.saturating_sub(self.messages.len());
+        let room = MAX_MESSAGES.saturating_sub(self.messages.len());
         for index in other.unbuilt {
             if !self.unbuilt.contains(&index) {
                 self.unbuilt.push(index);
@@ -45,13 +45,13 @@ impl Findings {
     /// Notes something wrong.
     pub fn note(&mut self, message: String) {
         self.wrong += 1;
-        if self.messages.len() < MAX_KEPT {
+        if self.messages.len() < MAX_MESSAGES {
             self.messages.push(message);
         }
     }
 }
 
-const EVERYTHING: Span<'static> = Span { from: &[], to: None };
+const EVERYTHING: KeyRange<'static> = KeyRange { from: &[], to: None };
 
 /// The indexes of a table that can be read.
 fn built<R: Record>(findings: &Findings) -> Vec<&'static dyn AnyIndex<R>> {
@@ -59,7 +59,7 @@ fn built<R: Record>(findings: &Findings) -> Vec<&'static dyn AnyIndex<R>> {
     R::INDEXES.iter().copied().filter(is_built).collect()
 }
 
-const fn owner_len<R: Record>() -> usize {
+const fn org_prefix_len<R: Record>() -> usize {
     if R::OWNED { 16 } else { 0 }
 }
 
@@ -103,13 +103,13 @@ fn has_entries<R: Record>(
     findings: &mut Findings,
 ) -> Result<()> {
     let place = || format!("{} {}", R::TABLE, codec::hex(key));
-    if key.get(owner_len::<R>()..) != Some(record.key().to_bytes().as_slice()) {
+    if key.get(org_prefix_len::<R>()..) != Some(record.key().to_bytes().as_slice()) {
         findings.note(format!("{}: lies under another's key", place()));
         return Ok(());
     }
     for index in indexes {
         let Some(own) = index.key_of(record) else { continue };
-        let (entry, value) = entry(*index, &own, key, owner_len::<R>());
+        let (entry, value) = entry(*index, &own, key, org_prefix_len::<R>());
         let mut stands = false;
         reader.get(index.name(), &entry, &mut |found| {
             stands = found == value;
@@ -130,7 +130,7 @@ fn has_targets<R: Record>(
     references: &References,
     findings: &mut Findings,
 ) -> Result<()> {
-    let owner = Id::read(&mut key.get(..owner_len::<R>()).unwrap_or_default());
+    let owner = Id::read(&mut key.get(..org_prefix_len::<R>()).unwrap_or_default());
     let org = owner.unwrap_or(Id::NOTHING);
     let mut wrong = Vec::new();
     for &reference in references.from(R::TABLE) {
@@ -160,7 +160,7 @@ fn has_record<R: Record>(
     value: &[u8],
     reader: &dyn Reader,
 ) -> Result<bool> {
-    let Some((owner, rest)) = key.split_at_checked(owner_len::<R>()) else { return Ok(false) };
+    let Some((owner, rest)) = key.split_at_checked(org_prefix_len::<R>()) else { return Ok(false) };
     let record_key = match index.taken() {
         Some(_) => value,
         None => match index.key_len(rest) {
@@ -175,7 +175,7 @@ fn has_record<R: Record>(
         stands = codec::decode::<R>(&record_key, bytes).map_or(true, |record| {
             index
                 .key_of(&record)
-                .is_some_and(|own| entry(index, &own, &record_key, owner_len::<R>()).0 == key)
+                .is_some_and(|own| entry(index, &own, &record_key, org_prefix_len::<R>()).0 == key)
         });
         Ok(())
     })?;

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_wrote_is_refused_and_what_an_older_wrote_is_upgraded() {
+    fn newer_versions_are_refused_and_older_ones_upgraded() {
         let old = encode(&OldNote { id: 7, name: Some("x".into()) }, b"key").unwrap();
         assert_eq!(decode::<NewNote>(b"key", &old).unwrap(), NewNote(note(7, "x", "")));
         let new = encode(&NewNote(note(7, "x", "")), b"key").unwrap();

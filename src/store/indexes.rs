@@ -15,7 +15,7 @@ use bincode::{Decode, Encode};
 
 use super::codec;
 use super::engine::{
-    Attempt, Commit, Disk, Each, Engine, Layer, Op, Order, Reader, Span, Step, Terms, Writes,
+    Attempt, Commit, Disk, Each, Engine, KeyRange, Layer, Op, Order, Reader, Step, Terms, Writes,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
 use super::record::{IndexInfo, Record, TableInfo};
@@ -293,7 +293,7 @@ impl<S: Disk> Builder<'_, S> {
     /// Writes the entries of the next records and the new state; returns how many records it read.
     fn build_step(&mut self, index: &Defined, state: &mut IndexState) -> Result<usize> {
         let from = first_after(&state.built_to);
-        let span = Span { from: &from, to: None };
+        let span = KeyRange { from: &from, to: None };
         let mut step = BuildStep::new(index, &*self.reader);
         let mut next = IndexState { stage: Stage::Whole, built_to: Vec::new(), ..state.clone() };
         let mut last = Vec::new();
@@ -318,7 +318,7 @@ impl<S: Disk> Builder<'_, S> {
     }
 }
 
-const ALL: Span<'static> = Span { from: &[], to: None };
+const ALL: KeyRange<'static> = KeyRange { from: &[], to: None };
 
 /// The entries of some records.
 struct BuildStep<'a> {
@@ -373,7 +373,7 @@ impl<'a> BuildStep<'a> {
         })?;
         let Some(other) = other else { return Ok(()) };
         // The entry holds the other record's key without its owner, which is the same.
-        let owner = &key[..key.len().min(self.index.table.owner_len)];
+        let owner = &key[..key.len().min(self.index.table.org_prefix_len)];
         let (other, key) = (codec::hex(&[owner, &other].concat()), codec::hex(key));
         Err(Error::internal(format!(
             "it is unique, and the records {other} and {key} have the same key in it; change one \
@@ -432,7 +432,7 @@ impl Reader for IncompleteReader {
     fn scan(
         &self,
         table: &'static str,
-        span: Span<'_>,
+        span: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
@@ -440,8 +440,8 @@ impl Reader for IncompleteReader {
         self.reader.scan(table, span, order, each)
     }
 
-    fn access_stamp(&self) -> Option<u64> {
-        self.reader.access_stamp()
+    fn access_version(&self) -> Option<u64> {
+        self.reader.access_version()
     }
 }
 

@@ -224,7 +224,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_with_the_prefix_lies_behind_its_end(prefix: Vec<u8>, rest: Vec<u8>) {
+        fn after_prefix_is_the_end_of_the_prefix(prefix: Vec<u8>, rest: Vec<u8>) {
             let key = [prefix.clone(), rest].concat();
             if let Some(end) = after_prefix(&prefix) {
                 prop_assert!(key < end && prefix < end);

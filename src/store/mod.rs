@@ -85,14 +85,14 @@ impl Store {
             heavy: Arc::new(Turns::new(heavy_at_once())),
         };
         if let Some(clock) = store.read_now(Id::NOTHING, |view| view.get::<IdWatermark>(&()))? {
-            store.moment().go_on_after(clock);
+            store.moment().resume_after(clock);
         }
         Ok(store)
     }
 
     /// A store in memory that runs about half of all attempts twice, for tests.
     pub fn in_memory(moment: Moment, tables: &[TableInfo]) -> Self {
-        let mut disk = engine::Memory::rehearsing(moment.now().millis() as u64);
+        let mut disk = engine::Memory::running_twice(moment.now().millis() as u64);
         build_indexes(&mut disk, tables, &|_| {}).expect("memory does not fail");
         Self::start(disk, moment, Keys::new([7; 32]), tables).expect("memory does not fail")
     }

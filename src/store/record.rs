@@ -25,8 +25,8 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// a view of that organization can reach it.
     const OWNED: bool = true;
     /// Whether it decides who may do what. A commit that changes such a record ends every
-    /// conclusion drawn from them before (see [`Reader::access_stamp`]).
-    const DECIDES_ACCESS: bool = false;
+    /// conclusion drawn from them before (see [`Reader::access_version`]).
+    const AFFECTS_ACCESS: bool = false;
     /// Its indexes, kept by the transaction.
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[];
     /// What it refers to. Kept by the transaction: see [`Reference`](super::Reference).
@@ -147,15 +147,15 @@ pub(super) fn owner<R: Record>(org: Id<Org>) -> Vec<u8> {
 }
 
 /// The entry of the record under `record_key` in an index where its own key is `own`; the first
-/// `owner_len` bytes of both name the owner. Many share a key by the record's own standing behind
+/// `org_prefix_len` bytes of both name the owner. Many share a key by the record's own standing behind
 /// it; a unique one has the record's key as its value.
 pub(super) fn entry<R>(
     index: &dyn AnyIndex<R>,
     own: &[u8],
     record_key: &[u8],
-    owner_len: usize,
+    org_prefix_len: usize,
 ) -> (Vec<u8>, Vec<u8>) {
-    let (owner, record_key) = record_key.split_at(owner_len);
+    let (owner, record_key) = record_key.split_at(org_prefix_len);
     match index.taken() {
         Some(_) => ([owner, own].concat(), record_key.to_vec()),
         None => ([owner, own, record_key].concat(), Vec::new()),
@@ -188,7 +188,7 @@ pub struct TableInfo {
     /// Makes an index entry of a stored record.
     pub(super) entry: EntryOf,
     /// How many bytes of a key name the record's owner.
-    pub(super) owner_len: usize,
+    pub(super) org_prefix_len: usize,
     /// The references that its record declares: its own, and those of modules below to it.
     pub references: fn() -> Vec<&'static dyn AnyReference>,
     /// See [`Record::UNBOUND`].
@@ -219,7 +219,7 @@ impl TableInfo {
             name: R::TABLE,
             indexes: || R::INDEXES.iter().map(|index| index.info()).collect(),
             entry: stored_entry::<R>,
-            owner_len: if R::OWNED { 16 } else { 0 },
+            org_prefix_len: if R::OWNED { 16 } else { 0 },
             references: || [R::REFERENCES, R::REFERRED_BY].concat(),
             unbound: R::UNBOUND,
             check: check::table::<R>,

@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 
-use super::engine::{Order, Reader, Span, Step};
+use super::engine::{KeyRange, Order, Reader, Step};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, TableInfo};
 use super::tx::Tx;
@@ -282,7 +282,7 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
             let from = [super::record::owner::<T>(owner).as_slice(), &target].concat();
             let mut found = false;
             let to = after_prefix(&from);
-            let span = Span { from: &from, to: to.as_deref() };
+            let span = KeyRange { from: &from, to: to.as_deref() };
             reader.scan(T::TABLE, span, Order::Ascending, &mut |_, _| {
                 found = true;
                 Ok(Step::Enough)

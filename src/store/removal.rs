@@ -8,7 +8,7 @@
 use bincode::{Decode, Encode};
 
 use super::codec;
-use super::engine::{Order, Reader, Span, Step};
+use super::engine::{KeyRange, Order, Reader, Step};
 use super::key::after_prefix;
 use super::record::{Org, Record, owner};
 use super::reference::{Action, AnyReference, Referrers};
@@ -163,11 +163,11 @@ impl Tx<'_> {
             }
         }
         self.removal.changes = self.changes().saturating_sub(self.removal.before);
-        self.put_off()
+        self.reschedule()
     }
 
     /// Notes what is left to do, where anything is.
-    fn put_off(&mut self) -> Result<()> {
+    fn reschedule(&mut self) -> Result<()> {
         // The sweep begins with the oldest row, and the last of the list is next.
         for Unfinished { reference, of, pending } in
             std::mem::take(&mut self.removal.unfinished).into_iter().rev()
@@ -210,7 +210,7 @@ pub(super) fn is_pending(
     let from = owner::<PendingRemoval>(org);
     let to = after_prefix(&from);
     let mut found = false;
-    let span = Span { from: &from, to: to.as_deref() };
+    let span = KeyRange { from: &from, to: to.as_deref() };
     reader.scan(PendingRemoval::TABLE, span, Order::Ascending, &mut |key, value| {
         let row: PendingRemoval = codec::decode(key, value)?;
         found = row.reference == reference.name() && row.target.starts_with(target);

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_listens_to_a_topic_hears_what_comes_later_and_nothing_else() {
+    fn a_subscription_is_notified_of_later_signals_of_its_topic_only() {
         let signals = Signals::default();
         let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
         signals.fire(&[one]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_left_are_forgotten() {
+    fn dropped_subscriptions_are_removed() {
         let signals = Signals::default();
         let staying = signals.listen(Uuid::from_u128(0));
         for topic in 1..10_000 {

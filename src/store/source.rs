@@ -25,10 +25,10 @@ pub struct Moment {
 
 /// How far the times of ids may run ahead of the stored watermark. After a restart ids begin that
 /// much later, so it is short; but each update costs a commit one more row, so not too short.
-const AHEAD_MILLIS: i64 = 10_000;
+const MAX_WATERMARK_LAG_MILLIS: i64 = 10_000;
 
 /// The time of the newest id when this was stored. It is written with another commit once the
-/// stored one is [`AHEAD_MILLIS`] old, so no stored id is later than the sum of both.
+/// stored one is [`MAX_WATERMARK_LAG_MILLIS`] old, so no stored id is later than the sum of both.
 #[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
 pub(super) struct IdWatermark {
     newest_millis: i64,
@@ -127,7 +127,7 @@ impl Moment {
     pub(super) fn due(&self) -> Option<IdWatermark> {
         let newest_millis = self.ids.lock().expect("nobody panics holding it").last.millis;
         let kept = self.kept_millis.load(Ordering::SeqCst);
-        (newest_millis - kept >= AHEAD_MILLIS).then_some(IdWatermark { newest_millis })
+        (newest_millis - kept >= MAX_WATERMARK_LAG_MILLIS).then_some(IdWatermark { newest_millis })
     }
 
     /// Notes that this watermark is durable.
@@ -136,11 +136,11 @@ impl Moment {
     }
 
     /// Continues after all ids that can have been stored under this watermark.
-    pub(super) fn go_on_after(&self, clock: IdWatermark) {
+    pub(super) fn resume_after(&self, clock: IdWatermark) {
         let mut ids = self.ids.lock().expect("nobody panics holding it");
         let random = ids.random();
         let last = &mut ids.last;
-        *last = (*last).max(Last::new(clock.newest_millis + AHEAD_MILLIS, random));
+        *last = (*last).max(Last::new(clock.newest_millis + MAX_WATERMARK_LAG_MILLIS, random));
         self.kept(clock);
     }
 

@@ -9,7 +9,7 @@
 ///
 /// ```text
 /// stored_enum!(TaskStatus { Open = 0, InProgress = 1 });
-/// stored_enum!(DraftEnd { Published(at: Time) = 0, Deleted(at: Time) = 1 });
+/// stored_enum!(DraftEnd { VersionRecord(at: Time) = 0, Deleted(at: Time) = 1 });
 /// ```
 ///
 /// Implements bincode's `Encode` and `Decode`, and [`Key`](super::Key) where no variant has a

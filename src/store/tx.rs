@@ -242,7 +242,7 @@ impl<'a> Tx<'a> {
     /// the transaction.
     fn change<R: Record>(&mut self, key: Vec<u8>, old: Option<&R>, new: Option<&R>) -> Result<()> {
         let mut changes = Vec::with_capacity(1 + 2 * R::INDEXES.len());
-        let owner_len = owner::<R>(self.org).len();
+        let org_prefix_len = owner::<R>(self.org).len();
         for index in R::INDEXES {
             let before = old.and_then(|record| index.key_of(record));
             let after = new.and_then(|record| index.key_of(record));
@@ -250,7 +250,7 @@ impl<'a> Tx<'a> {
                 continue;
             }
             if let Some(after) = after {
-                let (key, value) = entry(*index, &after, &key, owner_len);
+                let (key, value) = entry(*index, &after, &key, org_prefix_len);
                 if let Some((code, message)) = index.taken()
                     && !self.layer().is_free(index.name(), &key)?
                 {
@@ -259,7 +259,11 @@ impl<'a> Tx<'a> {
                 changes.push((index.name(), key, Op::Insert(value)));
             }
             if let Some(before) = before {
-                changes.push((index.name(), entry(*index, &before, &key, owner_len).0, Op::Delete));
+                changes.push((
+                    index.name(),
+                    entry(*index, &before, &key, org_prefix_len).0,
+                    Op::Delete,
+                ));
             }
         }
         let op = match new {
@@ -271,8 +275,8 @@ impl<'a> Tx<'a> {
         };
         changes.push((R::TABLE, key, op));
         self.write(changes)?;
-        if R::DECIDES_ACCESS {
-            self.writes.decide_access = true;
+        if R::AFFECTS_ACCESS {
+            self.writes.changes_access = true;
             self.signal(ACCESS);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Reading records, in a snapshot or in a transaction.
 
 use super::codec;
-use super::engine::{Each, Layer, Order, Reader, Span, Step, Writes};
+use super::engine::{Each, KeyRange, Layer, Order, Reader, Step, Writes};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, owner};
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
@@ -32,7 +32,7 @@ impl<R: Record> Source<R> {
     }
 
     /// Whether these bytes have the form of a position: of a key as a whole.
-    fn can_be_position(&self, bytes: &[u8]) -> bool {
+    fn is_position(&self, bytes: &[u8]) -> bool {
         let is_key = |mut rest: &[u8]| R::Key::read(&mut rest).is_some() && rest.is_empty();
         match self.0 {
             None => is_key(bytes),
@@ -57,10 +57,10 @@ const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// A page ends when so many records were looked at, whether they are in it or left out by a filter:
 /// a request that finds little shall not read a whole table. Looking at them takes some 50 ms.
-const MAX_LOOKED_AT: usize = 20_000;
+const MAX_SCANNED_ROWS: usize = 20_000;
 
 /// The same in bytes as they are stored: 20,000 large records are gigabytes.
-const MAX_LOOKED_AT_BYTES: usize = 64 * 1024 * 1024;
+const MAX_SCANNED_BYTES: usize = 64 * 1024 * 1024;
 
 /// Part of a list: some records and where the next part begins, if there is one.
 #[derive(Clone, Debug)]
@@ -135,11 +135,11 @@ impl<'a> View<'a> {
         View { org, ..*self }
     }
 
-    /// See [`Reader::access_stamp`].
-    pub fn access_stamp(&self) -> Option<u64> {
+    /// See [`Reader::access_version`].
+    pub fn access_version(&self) -> Option<u64> {
         match self.own {
-            Some(own) if own.decide_access => None,
-            _ => self.base.access_stamp(),
+            Some(own) if own.changes_access => None,
+            _ => self.base.access_version(),
         }
     }
 
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
         key: &K,
     ) -> Result<Option<R>> {
         let own = key.to_bytes();
-        let Some(record_key) = self.taken_by(index, &own)? else { return Ok(None) };
+        let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
         let record_key = [owner::<R>(self.org).as_slice(), &record_key].concat();
         Ok(Some(self.indexed(index, &own, &record_key)?.1))
     }
@@ -177,14 +177,14 @@ impl<'a> View<'a> {
         key: &K,
     ) -> Result<Option<R::Key>> {
         let own = key.to_bytes();
-        let Some(record_key) = self.taken_by(index, &own)? else { return Ok(None) };
+        let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
         R::Key::read(&mut record_key.as_slice())
             .map(Some)
             .ok_or_else(|| dangling(index.name(), &own))
     }
 
     /// What a unique index has under this key.
-    fn taken_by<R: Record, K: Key>(
+    fn existing_key<R: Record, K: Key>(
         &self,
         index: &'static Index<R, K>,
         own: &[u8],
@@ -226,7 +226,7 @@ impl<'a> View<'a> {
             let is_kept = keep(&record);
             let is_full = items.len() == part.limit
                 || (!items.is_empty() && items_bytes + bytes > MAX_PAGE_BYTES);
-            let is_long = looked_at == MAX_LOOKED_AT || looked_at_bytes >= MAX_LOOKED_AT_BYTES;
+            let is_long = looked_at == MAX_SCANNED_ROWS || looked_at_bytes >= MAX_SCANNED_BYTES;
             if is_long || (is_kept && is_full) {
                 next = Some(std::mem::take(&mut last));
                 return Ok(Step::Enough);
@@ -324,7 +324,7 @@ impl<'a> View<'a> {
         }
         self.scan(
             index.map_or(R::TABLE, |index| index.name()),
-            Span { from: &from, to: to.as_deref() },
+            KeyRange { from: &from, to: to.as_deref() },
             Order::Ascending,
             &mut |_, _| {
                 count += 1;
@@ -350,7 +350,7 @@ impl<'a> View<'a> {
             return Ok(());
         }
         let owner = owner::<R>(self.org).len();
-        let span = Span { from: &from, to: Some(&to) };
+        let span = KeyRange { from: &from, to: Some(&to) };
         self.scan(index.name(), span, order, &mut |key, value| {
             let mut rest = &key[owner..];
             let own = K::read(&mut rest);
@@ -376,7 +376,7 @@ impl<'a> View<'a> {
             return Ok(());
         }
         let owner = owner::<R>(self.org).len();
-        let span = Span { from: &from, to: Some(&to) };
+        let span = KeyRange { from: &from, to: Some(&to) };
         self.scan(R::TABLE, span, order, &mut |key, _| match R::Key::read(&mut &key[owner..]) {
             Some(key) => each(key),
             None => Err(dangling(R::TABLE, key)),
@@ -406,7 +406,7 @@ impl<'a> View<'a> {
         if let Some(after) = after {
             let mut position = [owner.as_slice(), after].concat();
             // A position that no record of this list can have was made up, or is of another list.
-            if !position.starts_with(&from) || !source.can_be_position(after) {
+            if !position.starts_with(&from) || !source.is_position(after) {
                 return Err(Error::invalid_at("cursor", "is not a cursor of this list"));
             }
             match order {
@@ -417,7 +417,7 @@ impl<'a> View<'a> {
                 }
             }
         }
-        let span = Span { from: &from, to: to.as_deref() };
+        let span = KeyRange { from: &from, to: to.as_deref() };
         let Source(Some(index)) = source else {
             return self.scan(R::TABLE, span, order, &mut |key, value| {
                 each(&key[owner.len()..], value.len(), codec::decode(key, value)?)
@@ -480,7 +480,7 @@ impl<'a> View<'a> {
     fn scan(
         &self,
         table: &'static str,
-        span: Span<'_>,
+        span: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {

@@ -325,7 +325,7 @@ fn before_setup_a_public_listener_serves_only_setup_and_health() {
     let token = running
         .store
         .write_now(roadstead::base::Id::NOTHING, |tx| {
-            roadstead::resources::organizations::new_setup_token(tx)
+            roadstead::resources::organizations::issue_setup_token(tx)
         })
         .unwrap()
         .unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use roadstead::app::{Config, DataDir, Server};
 use roadstead::auth::{Membership, Role, Session, Tokens, User};
 use roadstead::base::{Email, Id, Name, Slug};
-use roadstead::resources::organizations::{self, Founding};
+use roadstead::resources::organizations::{self, NewFoundation};
 use roadstead::store::{Org, Store};
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -81,7 +81,7 @@ impl Running {
     pub fn world(&self) -> World {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let slug = format!("org-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let founding = Founding {
+        let founding = NewFoundation {
             slug: Slug::parse(&*slug).unwrap(),
             name: Name::parse("An organization").unwrap(),
             email: Email::parse(format!("ada@{slug}.test")).unwrap(),

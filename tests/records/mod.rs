@@ -51,7 +51,7 @@ pub static ACCOUNTS_BY_ADMIN: Index<Account, bool> =
 impl Record for Account {
     const TABLE: &'static str = "accounts";
     const OWNED: bool = false;
-    const DECIDES_ACCESS: bool = true;
+    const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&ACCOUNTS_BY_EMAIL, &ACCOUNTS_BY_ADMIN];
     type Key = String;

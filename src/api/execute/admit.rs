@@ -8,7 +8,8 @@ use crate::api::request::Who;
 use crate::api::route::Route;
 use crate::api::scope::{Locate, OrgHint, Scope};
 use crate::auth::{
-    Gatekeeper, Identity, RawCredential, RequiredCredential, org_of_key, organizations_of,
+    Authenticator, Identity, RawCredential, RequiredCredential, key_organization,
+    user_organizations,
 };
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{Org, Tx, View};
@@ -43,7 +44,7 @@ impl Admission {
 /// Who calls, as far as the route wants to know: 401. On a route for sessions alone every other
 /// credential, valid or not, gets the same answer.
 pub fn identify(
-    gatekeeper: &Gatekeeper,
+    gatekeeper: &Authenticator,
     route: &Route,
     view: &View,
     credential: &RawCredential,
@@ -68,7 +69,7 @@ pub fn identify(
 /// Who calls, in the organization that the request is about, and what they may see of it: 401, 404
 /// of the organization, 403 of the role.
 pub fn admit<'v>(
-    gatekeeper: &Gatekeeper,
+    gatekeeper: &Authenticator,
     route: &Route,
     credential: &RawCredential,
     view: &View<'v>,
@@ -89,7 +90,7 @@ pub fn admit<'v>(
 
 /// Turns a credential and a route into a caller and an organization: 401, 404 of the organization.
 pub fn resolve<'v>(
-    gatekeeper: &Gatekeeper,
+    gatekeeper: &Authenticator,
     route: &Route,
     credential: &RawCredential,
     view: &View<'v>,
@@ -108,7 +109,7 @@ pub fn resolve<'v>(
         }
         Scope::InferFromPath(is_there) if hint.org_slug.is_none() => {
             let org = org_with(view, &*identify()?, is_there, &hint.params)?;
-            gatekeeper.admit_to(view, credential, org.ok_or_else(Error::not_found)?)?
+            gatekeeper.authorize_in(view, credential, org.ok_or_else(Error::not_found)?)?
         }
         Scope::Organization | Scope::InferFromPath(_) => {
             gatekeeper.admit(view, credential, hint.org_slug.as_deref().unwrap_or_default())?
@@ -121,7 +122,7 @@ pub fn resolve<'v>(
 /// The same where something that the request names leads to the organization. What is public there
 /// is open to anybody; everybody else hears what they would hear if there were no such thing.
 fn resolve_named<'v>(
-    gatekeeper: &Gatekeeper,
+    gatekeeper: &Authenticator,
     route: &Route,
     locate: &Locate,
     credential: &RawCredential,
@@ -137,8 +138,8 @@ fn resolve_named<'v>(
             _ => identify().map(|who| (Who::Identity(who), *view)),
         };
     }
-    let place = (locate.place)(view, hint, org_of_key(&*identify()?))?;
-    match gatekeeper.admit_to(view, credential, place.org) {
+    let place = (locate.place)(view, hint, key_organization(&*identify()?))?;
+    match gatekeeper.authorize_in(view, credential, place.org) {
         Ok(caller) => {
             let view = view.of(caller.org);
             Ok((Who::Caller(caller), view))
@@ -161,9 +162,9 @@ fn org_with(
     is_there: fn(&View, &[String]) -> Result<bool>,
     params: &[String],
 ) -> Result<Option<Id<Org>>> {
-    let organizations = match org_of_key(identity) {
+    let organizations = match key_organization(identity) {
         Some(org) => vec![org],
-        None => organizations_of(view, identity.user)?,
+        None => user_organizations(view, identity.user)?,
     };
     for org in organizations {
         if is_there(&view.of(org), params)? {

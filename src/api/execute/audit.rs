@@ -5,7 +5,7 @@ use super::context::RequestContext;
 use crate::api::ledger::{self, Audited, Outcome};
 use crate::api::request::Who;
 use crate::api::scope::{OrgHint, Scope};
-use crate::auth::{org_of_key, organizations_of};
+use crate::auth::{key_organization, user_organizations};
 use crate::base::{Id, Result};
 use crate::store::Tx;
 
@@ -17,9 +17,9 @@ pub fn audit(tx: &mut Tx, who: &Who, audited: Audited) -> Result<()> {
         Who::Caller(caller) => return ledger::audit(tx, &caller.identity, audited),
         Who::Identity(identity) => identity,
     };
-    let organizations = match org_of_key(identity) {
+    let organizations = match key_organization(identity) {
         Some(org) => vec![org],
-        None => organizations_of(&tx.view(), identity.user)?,
+        None => user_organizations(&tx.view(), identity.user)?,
     };
     for org in organizations {
         tx.enter(org);

@@ -21,7 +21,7 @@ pub const MAX_ROUNDS: usize = 16;
 
 /// When the server stops, calls under way get so long: less than requests in flight do, so that
 /// whoever waits for them still hears that they were given up.
-const AFTER_STOP: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// What was heard so far, and until when there is time to hear more.
 pub struct CallRound<'a> {
@@ -65,7 +65,7 @@ impl<'a> CallRound<'a> {
             let mut stopping = self.executor.stopping.clone();
             let stopped = async {
                 let _ = stopping.wait_for(|stopping| *stopping).await;
-                sleep(AFTER_STOP).await;
+                sleep(SHUTDOWN_GRACE).await;
             };
             let heard = tokio::select! {
                 heard = self.executor.outside.send_all(calls, AT_ONCE, deadline) => heard,

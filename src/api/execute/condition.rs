@@ -54,7 +54,7 @@ impl Expected {
     }
 
     /// 412 unless the thing is as one of the tags says, if it can be read.
-    pub fn must_hold(&self, tx: &Tx, who: &Who) -> Result<()> {
+    pub fn check_preconditions(&self, tx: &Tx, who: &Who) -> Result<()> {
         let Some(reading) = &self.reading else { return Ok(()) };
         let tag = Etag::of(&reading(&tx.view(), who, &mut Calls::default())?.body);
         if self.tags.iter().any(|tags| tag.is_in(tags, false)) {

@@ -1,7 +1,7 @@
 //! Answers that never change: made once and held in memory once, however many read them or wait
 //! for them, and told apart by their tags without being made at all.
 //!
-//! They are kept by their marks ([`crate::api::Watched`]). Whether somebody may have one is not
+//! They are kept by their marks ([`crate::api::ContentVersion`]). Whether somebody may have one is not
 //! decided here: they are looked up for those alone who may read the thing at that moment.
 
 use std::collections::{HashMap, VecDeque};

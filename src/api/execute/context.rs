@@ -9,7 +9,7 @@ use super::executor::Executor;
 use super::request::Request;
 use crate::api::read::Mode;
 use crate::api::request::{Raw, Who};
-use crate::api::scope::{OrgHint, OrgSlug};
+use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::auth::Identity;
 use crate::base::{Id, Result};
 use crate::store::View;
@@ -65,7 +65,7 @@ impl RequestContext<'_> {
             params: self.request.params.clone(),
             arguments,
             mode,
-            org: OrgSlug::Ignored,
+            org: OrgSlugMode::Ignored,
             reference: None,
             content: bytes::Bytes::new(),
             address: self.request.address,

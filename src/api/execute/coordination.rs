@@ -3,7 +3,7 @@
 //!
 //! What was concluded about credentials needs none of this: it is kept under the number of the last
 //! change of access, which comes with each snapshot
-//! ([`Reader::access_stamp`](crate::store::engine::Reader::access_stamp)).
+//! ([`Reader::access_version`](crate::store::engine::Reader::access_version)).
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -37,7 +37,7 @@ pub trait Coordination: Send + Sync {
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard>;
 
     /// Forgets what idle clients left.
-    fn forget_idle(&self);
+    fn evict_idle(&self);
 }
 
 /// The place of one request among those in flight. Dropping it ends that.
@@ -79,8 +79,8 @@ impl Coordination for LocalCoordination {
         Ok(InFlightGuard { _end: Box::new(end) })
     }
 
-    fn forget_idle(&self) {
-        self.rate_limits.forget_idle();
+    fn evict_idle(&self) {
+        self.rate_limits.evict_idle();
     }
 }
 

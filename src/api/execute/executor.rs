@@ -7,10 +7,10 @@ use tokio::sync::watch;
 
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
-use super::key_uses::KeyUses;
+use super::key_uses::KeyUsage;
 use super::searches::Searches;
 use crate::auth::passwords::Passwords;
-use crate::auth::{Gatekeeper, Tokens};
+use crate::auth::{Authenticator, Tokens};
 use crate::base::{Error, Result};
 use crate::outside::Outside;
 use crate::store::Store;
@@ -20,9 +20,9 @@ pub struct Executor {
     /// The store.
     pub store: Store,
     /// Works out who calls.
-    pub gatekeeper: Gatekeeper,
+    pub gatekeeper: Authenticator,
     /// When keys were used.
-    pub key_uses: KeyUses,
+    pub key_uses: KeyUsage,
     /// What this process has in common with others that serve the same store.
     pub coordination: Arc<dyn Coordination>,
     /// Where passwords are hashed.
@@ -57,9 +57,9 @@ impl Executor {
     pub fn new(config: Config) -> Self {
         let Config { store, outside, coordination, setup_required, stopping } = config;
         Executor {
-            gatekeeper: Gatekeeper::new(Tokens::new(store.keys())),
+            gatekeeper: Authenticator::new(Tokens::new(store.keys())),
             store,
-            key_uses: KeyUses::default(),
+            key_uses: KeyUsage::default(),
             coordination,
             passwords: Passwords::default(),
             outside,

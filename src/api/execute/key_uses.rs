@@ -18,14 +18,14 @@ const FORGET_AFTER_SECS: i64 = 600;
 
 /// The last use of each key.
 #[derive(Default)]
-pub struct KeyUses(Mutex<HashMap<Id<ApiKey>, Use>>);
+pub struct KeyUsage(Mutex<HashMap<Id<ApiKey>, Use>>);
 
 struct Use {
     last: Time,
     written: Option<Time>,
 }
 
-impl KeyUses {
+impl KeyUsage {
     /// Notes a use.
     pub fn note(&self, key: Id<ApiKey>, now: Time) {
         let mut uses = self.0.lock().expect("nobody panics holding it");
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_first_use_is_written_at_once_and_later_ones_within_the_minute() {
-        let (uses, key) = (KeyUses::default(), Id::parse("01890a5d-ac96-774b-bcce-b302099a8057"));
+        let (uses, key) = (KeyUsage::default(), Id::parse("01890a5d-ac96-774b-bcce-b302099a8057"));
         let start = Time::from_millis(0);
         uses.note(key, start);
         assert_eq!(uses.due(), [(key, start)]);
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_use_that_could_not_be_written_is_due_again_and_idle_keys_are_forgotten() {
-        let (uses, key) = (KeyUses::default(), Id::parse("01890a5d-ac96-774b-bcce-b302099a8057"));
+        let (uses, key) = (KeyUsage::default(), Id::parse("01890a5d-ac96-774b-bcce-b302099a8057"));
         let start = Time::from_millis(0);
         uses.note(key, start);
         uses.unwritten(&uses.due());

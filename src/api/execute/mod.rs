@@ -35,7 +35,7 @@ pub use coordination::{Coordination, LocalCoordination};
 pub use download::DownloadStream;
 pub use etag::Etag;
 pub use executor::{Config, Executor};
-pub use key_uses::{FLUSH_EVERY_SECS, KeyUses};
+pub use key_uses::{FLUSH_EVERY_SECS, KeyUsage};
 pub use rate_limits::RateLimits;
 pub use request::{Arguments, Authenticated, Preconditions, Request};
 pub use response::{Body, Response};

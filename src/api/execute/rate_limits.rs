@@ -96,7 +96,7 @@ impl RateLimits {
     }
 
     /// Forgets buckets that are full again, so that memory does not grow with every address.
-    pub fn forget_idle(&self) {
+    pub fn evict_idle(&self) {
         if let Some(credentials) = &self.credentials {
             credentials.retain_recent();
         }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_cannot_lock_out_somebody_who_has_signed_in_from_there() {
+    fn guessing_does_not_lock_out_known_addresses() {
         let limits = RateLimits::new(0);
         let tried = (0..20).filter(|_| limits.sign_in("ada@acme.test", false, THERE).is_ok());
         assert_eq!(tried.count(), 10);

@@ -21,7 +21,7 @@ pub async fn read(
     for _ in 0..MAX_ROUNDS {
         let mut calls = round.as_ref().map_or_else(Calls::default, CallRound::calls);
         let answer = context.read(hint, |view, who| operation(view, who, &mut calls)).await;
-        let asked = calls.into_asked();
+        let asked = calls.into_pending();
         if asked.is_empty() {
             return answer;
         }

@@ -10,7 +10,7 @@ use crate::api::calls::Search;
 use crate::base::{Error, Result};
 
 /// Requests that search at a time: on a small machine more would starve everybody else.
-const SEARCHING_AT_ONCE: usize = 2;
+const MAX_CONCURRENT_SEARCHES: usize = 2;
 
 /// Who waits longer for a place to search gets 503.
 const SEARCH_WAIT: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ pub struct Searches(Arc<Semaphore>);
 
 impl Default for Searches {
     fn default() -> Self {
-        Searches(Arc::new(Semaphore::new(SEARCHING_AT_ONCE)))
+        Searches(Arc::new(Semaphore::new(MAX_CONCURRENT_SEARCHES)))
     }
 }
 
@@ -60,14 +60,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_hangs_up_makes_no_room_for_another_search_before_theirs_ends() {
+    async fn a_dropped_request_holds_its_slot_until_its_search_ends() {
         let searches = Searches::default();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let search: Search = Box::new(move || Ok(ended.recv().is_err()));
         let made = Box::pin(searches.make(vec![search]));
         assert!(timeout(Duration::ZERO, made).await.is_err());
-        assert_eq!(searches.0.available_permits(), SEARCHING_AT_ONCE - 1);
+        assert_eq!(searches.0.available_permits(), MAX_CONCURRENT_SEARCHES - 1);
         drop(end);
-        assert!(searches.0.acquire_many(SEARCHING_AT_ONCE as u32).await.is_ok());
+        assert!(searches.0.acquire_many(MAX_CONCURRENT_SEARCHES as u32).await.is_ok());
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::admit::Admission;
 use super::context::RequestContext;
-use crate::api::action::{Look, Taken, TakenPart, WaitAction};
+use crate::api::action::{Look, Taken, TakenPage, WaitAction};
 use crate::api::scope::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::{ACCESS, View};
@@ -24,7 +24,7 @@ pub async fn wait(
 ) -> Result<Vec<u8>> {
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
     let waiting = Waiting { admission: context.admission(hint), operation };
-    let TakenPart { items, next_cursor } = waiting.take_until(until, &mut Vec::new()).await?;
+    let TakenPage { items, next_cursor } = waiting.take_until(until, &mut Vec::new()).await?;
     let items: Vec<_> = items.into_iter().map(|taken| taken.json).collect();
     Ok(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes())
 }
@@ -80,7 +80,7 @@ impl Waiting {
         store.read(Id::NOTHING, look).await
     }
 
-    async fn take(&self) -> Result<TakenPart> {
+    async fn take(&self) -> Result<TakenPage> {
         let (admission, operation) = (self.admission.clone(), self.operation.clone());
         let taken = self.admission.executor.store.write(Id::NOTHING, move |tx| {
             let who = admission.enter(tx)?;
@@ -92,7 +92,7 @@ impl Waiting {
     /// Takes what there is, waiting for it until `until` or until the process stops. What was
     /// `shown` the last time, and is the same still, is there to be looked at (`peek`): who waits
     /// gets it once.
-    async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPart> {
+    async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPage> {
         let executor = &self.admission.executor;
         let mut stopping = executor.stopping.clone();
         // Listening begins before looking, so that nothing is missed between the two.
@@ -102,14 +102,14 @@ impl Waiting {
             let look = self.look().await?;
             if look.ready {
                 let mut taken = self.take().await?;
-                leave_out(&mut taken.items, shown);
+                exclude(&mut taken.items, shown);
                 if !taken.items.is_empty() {
                     return Ok(taken);
                 }
             }
             let now = Instant::now();
             if now >= until || *stopping.borrow() {
-                return Ok(TakenPart { items: Vec::new(), next_cursor: None });
+                return Ok(TakenPage { items: Vec::new(), next_cursor: None });
             }
             let mut next = until.min(now + LOOK_EVERY);
             if let Some(again_at) = look.again_at {
@@ -128,7 +128,7 @@ impl Waiting {
 }
 
 /// Leaves out what was `shown` the last time and is the same still; `shown` is then what there is.
-fn leave_out(taken: &mut Vec<Taken>, shown: &mut Vec<Value>) {
+fn exclude(taken: &mut Vec<Taken>, shown: &mut Vec<Value>) {
     let there = taken.iter().map(|taken| taken.json.clone()).collect();
     taken.retain(|taken| !shown.contains(&taken.json));
     *shown = there;
@@ -147,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_there_is_shown_once_and_what_comes_back_again() {
+    fn a_pending_wake_is_streamed_once_and_a_returned_one_again() {
         let mut shown = Vec::new();
         let mut looks = |things: &[(&str, u32)]| -> Vec<String> {
             let mut taken = there(things);
-            leave_out(&mut taken, &mut shown);
+            exclude(&mut taken, &mut shown);
             taken.into_iter().map(|taken| taken.id).collect()
         };
         assert_eq!(looks(&[("a", 0), ("b", 0)]), ["a", "b"]);

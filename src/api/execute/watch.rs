@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::context::RequestContext;
 use super::response::Response;
-use crate::api::action::{WatchAction, Watched};
+use crate::api::action::{ConditionalWaitAction, ContentVersion};
 use crate::api::scope::OrgHint;
 use crate::base::Result;
 use crate::store::ACCESS;
@@ -22,13 +22,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// waits: thousands may wait for a long text.
 pub async fn watch(
     context: &RequestContext<'_>,
-    operation: &dyn WatchAction,
+    operation: &dyn ConditionalWaitAction,
     hint: &OrgHint,
 ) -> Result<Response> {
     let (executor, preconditions) = (context.executor, &context.request.preconditions);
     let look = || {
         context.read(hint, |view, who| {
-            let Watched { topic, mark } = operation.look(view, who)?;
+            let ContentVersion { topic, mark } = operation.look(view, who)?;
             let make = || operation.read(view, who).map(|answer| answer.body);
             let (tag, other) =
                 executor.contents.answer(mark, |tag| preconditions.has(tag), make)?;

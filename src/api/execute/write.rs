@@ -83,7 +83,7 @@ async fn write_calling(
                     let mut operation = operation.lock().map_err(|_| endless())?;
                     let outcome = operation(tx, who, &mut calls);
                     let mut asked = asked.lock().map_err(|_| endless())?;
-                    *asked = calls.into_asked();
+                    *asked = calls.into_pending();
                     // What was asked is not known yet: nothing of this attempt may stay.
                     if asked.is_empty() { outcome } else { Err(endless()) }
                 })
@@ -116,7 +116,7 @@ impl Transaction {
             return Ok(Written::Before(kept));
         }
         if let Some(expected) = &self.expected {
-            expected.must_hold(tx, &who)?;
+            expected.check_preconditions(tx, &who)?;
         }
         let answer = match operation(tx, &who)? {
             Outcome::Done(answer) => answer,

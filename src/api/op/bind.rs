@@ -10,7 +10,7 @@ use crate::api::extra::{
 };
 use crate::api::read::{Input, read_input};
 use crate::api::request::{At, Parts, Raw, path_names};
-use crate::api::scope::{OrgHint, OrgSlug};
+use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::base::{Error, Int, Issue, Keys, Result, canonical};
 use crate::store::Part;
 
@@ -70,9 +70,9 @@ fn noted<I: Input>(raw: &Raw, issues: &mut Vec<Issue>) -> Option<I> {
 
 fn read_org_slug(raw: &Raw, issues: &mut Vec<Issue>) -> Option<String> {
     match raw.org {
-        OrgSlug::Ignored => None,
-        OrgSlug::Optional => noted::<OrgOptional>(raw, issues)?.org_slug,
-        OrgSlug::Required => Some(noted::<OrgRequired>(raw, issues)?.org_slug),
+        OrgSlugMode::Ignored => None,
+        OrgSlugMode::Optional => noted::<OrgOptional>(raw, issues)?.org_slug,
+        OrgSlugMode::Required => Some(noted::<OrgRequired>(raw, issues)?.org_slug),
     }
 }
 

@@ -8,13 +8,13 @@ use crate::api::output::{Answer, Output};
 use crate::api::read::Input;
 use crate::api::request::{At, Parts, Req, Who};
 use crate::auth::User;
-use crate::auth::passwords::Hashed;
+use crate::auth::passwords::HashResult;
 use crate::base::{Id, Result};
 use crate::store::{Tx, View};
 
 type LookFn<P, I> = fn(&View, &Req<P, I>) -> Result<Work>;
 /// Writes, knowing what came of the hashing; says whose doing it was.
-pub type Settle<P, I, O> = fn(&mut Tx, &Req<P, I>, &Hashed) -> Result<(O, Id<User>)>;
+pub type Settle<P, I, O> = fn(&mut Tx, &Req<P, I>, &HashResult) -> Result<(O, Id<User>)>;
 
 /// Looks what is to be hashed, has it hashed outside of any transaction, and writes. For routes
 /// about no organization.
@@ -39,7 +39,12 @@ impl<P: At, I: Input, O: Output> HashAction for Hash<P, I, O> {
         (self.look)(view, &Req::new(&self.parts, who))
     }
 
-    fn settle(&mut self, tx: &mut Tx, who: &Who, hashed: &Hashed) -> Result<(Answer, Id<User>)> {
+    fn settle(
+        &mut self,
+        tx: &mut Tx,
+        who: &Who,
+        hashed: &HashResult,
+    ) -> Result<(Answer, Id<User>)> {
         let (out, user) = (self.settle)(tx, &Req::new(&self.parts, who), hashed)?;
         Ok((Answer::written(&out)?, user))
     }

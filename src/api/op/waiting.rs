@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 
 use super::{CommonParams, Operation, Shape};
-use crate::api::action::{Action, Look, Taken, TakenPart, WaitAction, WatchAction, Watched};
+use crate::api::action::{
+    Action, ConditionalWaitAction, ContentVersion, Look, Taken, TakenPage, WaitAction,
+};
 use crate::api::extra::cursor;
 use crate::api::output::{Answer, Output};
 use crate::api::read::Input;
@@ -41,7 +43,7 @@ impl<P: At, I: Input, O: Output> WaitAction for Take<P, I, O> {
         (self.look)(view, &Req::new(&self.parts, who))
     }
 
-    fn take(&self, tx: &mut Tx, who: &Who) -> Result<TakenPart> {
+    fn take(&self, tx: &mut Tx, who: &Who) -> Result<TakenPage> {
         let page = (self.take)(tx, &Req::new(&self.parts, who))?;
         let taken = page.items.iter().map(|thing| {
             let json = serde_json::to_value(thing)
@@ -50,7 +52,7 @@ impl<P: At, I: Input, O: Output> WaitAction for Take<P, I, O> {
             Ok(Taken { id, json })
         });
         let next_cursor = page.next.map(|position| cursor(&self.list, &position));
-        Ok(TakenPart { items: taken.collect::<Result<_>>()?, next_cursor })
+        Ok(TakenPage { items: taken.collect::<Result<_>>()?, next_cursor })
     }
 
     fn wait_secs(&self) -> u64 {
@@ -62,7 +64,7 @@ impl<P: At, I: Input, O: Output> WaitAction for Take<P, I, O> {
 /// have; `look` says which thing that is.
 pub fn watch<P: At, I: Input + JsonSchema, O: Output>(
     read: fn(&View, &Req<P, I>) -> Result<O>,
-    look: fn(&View, &Req<P, I>) -> Result<Watched>,
+    look: fn(&View, &Req<P, I>) -> Result<ContentVersion>,
 ) -> Operation {
     let bind = move |parts: Parts<P, I>, common: &mut CommonParams| {
         Action::Watch(Box::new(Watch { parts, wait_secs: common.wait_secs, read, look }))
@@ -74,15 +76,15 @@ struct Watch<P, I, O> {
     parts: Parts<P, I>,
     wait_secs: u64,
     read: LookFn<P, I, O>,
-    look: LookFn<P, I, Watched>,
+    look: LookFn<P, I, ContentVersion>,
 }
 
-impl<P: At, I: Input, O: Output> WatchAction for Watch<P, I, O> {
+impl<P: At, I: Input, O: Output> ConditionalWaitAction for Watch<P, I, O> {
     fn read(&self, view: &View, who: &Who) -> Result<Answer> {
         Answer::read(&(self.read)(view, &Req::new(&self.parts, who))?)
     }
 
-    fn look(&self, view: &View, who: &Who) -> Result<Watched> {
+    fn look(&self, view: &View, who: &Who) -> Result<ContentVersion> {
         (self.look)(view, &Req::new(&self.parts, who))
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
-use crate::api::{Calls, Empty, Input, OrgSlug, Output, Raw, Removed, Req, Route, Scope, op};
+use crate::api::{Calls, Empty, Input, OrgSlugMode, Output, Raw, Removed, Req, Route, Scope, op};
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Field, Id, Int, Json, Keys, Result, Text, Time, Title};
 use crate::outbox::Target;
@@ -81,7 +81,7 @@ struct BoatPatch {
 impl Input for BoatPatch {}
 
 #[derive(Deserialize, JsonSchema)]
-struct Span {
+struct KeyRange {
     start: Option<Time>,
 }
 
@@ -90,7 +90,7 @@ struct Span {
 struct BoatQuery {
     /// Only those that have come so far.
     state: Option<State>,
-    launched: Option<Span>,
+    launched: Option<KeyRange>,
     tags: Option<Vec<Text<1, 64>>>,
     harbour: String,
 }
@@ -341,7 +341,7 @@ fn an_input_may_have_a_limit_of_its_own() {
 }
 
 #[test]
-fn what_the_document_lets_in_is_what_the_route_reads() {
+fn the_document_and_the_route_accept_the_same_inputs() {
     let document = made();
     let routes = routes();
     let route = routes.iter().find(|route| route.name == "boat.create").unwrap();
@@ -356,7 +356,7 @@ fn what_the_document_lets_in_is_what_the_route_reads() {
         (json!({"orgSlug": "acme", "name": "Ark", "decks": 5}), false),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": {}}), false),
     ] {
-        let raw = Raw::body(&["0"], &sent, OrgSlug::Required, &keys);
+        let raw = Raw::body(&["0"], &sent, OrgSlugMode::Required, &keys);
         assert_eq!(route.bind(raw).is_ok(), good, "{sent}");
         assert_eq!(satisfies(&document, body(&document, "boatCreate"), &sent), good, "{sent}");
     }
@@ -470,7 +470,7 @@ fn a_route_lists_the_answers_of_its_kind() {
 }
 
 #[test]
-fn who_calls_outside_may_fail_there() {
+fn routes_with_calls_document_their_failures() {
     let hail = |_: &View, _: &Req, _: &mut Calls| -> Result<Empty> { Err(Error::not_found()) };
     let route = Route::post("/hail", MEMBER, "hail.send", op::read_calling(1, hail));
     let document = document(&[route], "1.2.3");
@@ -514,7 +514,7 @@ fn each_route_says_who_may_call_it_and_with_what() {
 }
 
 #[test]
-fn mistakes_of_routes_are_told() {
+fn mistakes_of_routes_are_reported() {
     assert_eq!(problems(&routes()), Vec::<String>::new());
     let told = |routes: &[Route], part: &str| {
         let problems = problems(routes);
@@ -536,7 +536,7 @@ fn mistakes_of_routes_are_told() {
 }
 
 #[test]
-fn two_types_of_one_name_are_told() {
+fn two_types_of_one_name_are_reported() {
     mod elsewhere {
         use super::*;
         #[derive(Serialize, JsonSchema)]

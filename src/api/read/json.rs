@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_strict_json_is_refused() {
+    fn non_strict_json_is_refused() {
         let table: &[(&[u8], &str)] = &[
             (b"[]", "the body must be a JSON object"),
             (b"null", "the body must be a JSON object"),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_allows_is_kept_as_it_came() {
+    fn json_values_are_kept_as_sent() {
         assert_eq!(parse_body(b"").unwrap(), serde_json::json!({}));
         let text = "{\"z\":null,\"a\":[1,-2,2.5,18446744073709551615,true,\"\\u0000\\ud83d\\ude00\"],\"\":{}}";
         let value = parse_body(text.as_bytes()).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_duplicate_key_is_listed_where_it_stands() {
+    fn every_duplicate_key_is_reported_at_its_path() {
         let text = br#"{"a":1,"b":[{},{"c":1,"d":{"e":1,"\u0065":2},"c":1}],"a":{"x":1}}"#;
         let error = parse_body(text).unwrap_err();
         let paths: Vec<_> = error.issues().iter().map(|issue| issue.path.as_str()).collect();

@@ -18,9 +18,9 @@ use super::failure::Failure;
 use super::serve::{Shutdown, listen_at, run};
 use super::{output, values};
 use crate::app::{Config, DataDir, Server};
-use crate::auth::passwords::{self, Hashing};
+use crate::auth::passwords::{self, HashRequest};
 use crate::base::{Email, Id, Name, Slug};
-use crate::resources::organizations::{self, Founding};
+use crate::resources::organizations::{self, NewFoundation};
 use crate::store::{Moment, Store, codec};
 use client::Client;
 use sample::Sample;
@@ -131,8 +131,8 @@ const OWNER: &str = "ada@acme.test";
 
 /// Creates the organization and its owner; returns an API key.
 async fn create_organization(store: &Store, password: &str) -> Result<String, Failure> {
-    let hashing = Hashing { verify: None, make: Some(password.into()) };
-    let founding = Founding {
+    let hashing = HashRequest { verify: None, make: Some(password.into()) };
+    let founding = NewFoundation {
         slug: Slug::parse("acme").expect("it is a slug"),
         name: Name::parse("Acme").expect("it is a name"),
         email: Email::parse(OWNER).expect("it is an address"),

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::{JoinHandle, yield_now};
 
 use super::*;
-use crate::api::{Output, Watched, op};
-use crate::auth::KnownAddress;
+use crate::api::{ContentVersion, Output, op};
+use crate::auth::KnownSignInAddress;
 use crate::base::{Email, Id, Time};
 
 /// How often the thing was read, and looked at.
@@ -29,13 +29,13 @@ impl Output for Number {}
 
 fn read(view: &View, _: &Req) -> Result<Number> {
     READ.fetch_add(1, Ordering::SeqCst);
-    view.fetch::<KnownAddress>(&place()).map(|thing| Number(thing.at.millis()))
+    view.fetch::<KnownSignInAddress>(&place()).map(|thing| Number(thing.at.millis()))
 }
 
-fn look(view: &View, _: &Req) -> Result<Watched> {
+fn look(view: &View, _: &Req) -> Result<ContentVersion> {
     LOOKED.fetch_add(1, Ordering::SeqCst);
-    let mark = view.fetch::<KnownAddress>(&place())?.at.millis();
-    Ok(Watched { topic: TOPIC, mark: uuid::Uuid::from_u128(mark as u128) })
+    let mark = view.fetch::<KnownSignInAddress>(&place())?.at.millis();
+    Ok(ContentVersion { topic: TOPIC, mark: uuid::Uuid::from_u128(mark as u128) })
 }
 
 pub(super) fn route() -> Route {
@@ -47,7 +47,7 @@ async fn put(store: &Store, thing: i64) {
     let put = store.write(Id::NOTHING, move |tx| {
         let (email, address) = place();
         tx.signal(TOPIC);
-        tx.put(&KnownAddress { email, address, at: Time::from_millis(thing) })
+        tx.put(&KnownSignInAddress { email, address, at: Time::from_millis(thing) })
     });
     put.await.unwrap();
 }

@@ -118,7 +118,7 @@ async fn jobs_with_an_exhausted_key_let_the_others_go_first() {
     let first = |keys: &[_]| {
         let task = || tokio::spawn(async {}).id();
         let in_flight = keys.iter().map(|key| (task(), *key)).collect();
-        let due = runner.store.read_now(Id::NOTHING, |view| first_due(view, &in_flight)).unwrap();
+        let due = runner.store.read_now(Id::NOTHING, |view| next_due(view, &in_flight)).unwrap();
         jobs(&runner).iter().position(|job| Some(job.id) == due)
     };
     assert_eq!(first(&[]), Some(0));
@@ -136,7 +136,7 @@ async fn a_sweep_that_fails_in_one_organization_goes_on_to_the_next() {
             if tx.org() == org(1) {
                 return Err(Error::internal("it cannot be swept"));
             }
-            leave_event(tx).map(|()| Swept::Clean)
+            leave_event(tx).map(|()| SweepProgress::Clean)
         },
         installation: false,
     };

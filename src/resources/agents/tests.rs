@@ -192,7 +192,7 @@ fn versions_made_at_once_get_distinct_numbers_without_gaps() {
 }
 
 #[test]
-fn a_difference_is_told_where_it_stands() {
+fn a_difference_is_reported_at_its_path() {
     let world = world_with_agent();
     let draft = json!({"model": "m", "variables": {"A": "1", "B": "2"}, "providerConfig": {"x": {"y": 1, "z": 2}}});
     patch(&world, json!({"draft": draft})).unwrap();

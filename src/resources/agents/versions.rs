@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Agent, AgentConfig, AgentInfo, fetch, info, save};
-use crate::api::{Input, Output, PathPart, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
 use crate::store::{

@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactId, ArtifactType, readable, versions};
+use super::{ArtifactId, ArtifactType, require_readable, versions};
 use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
@@ -84,7 +84,7 @@ pub fn published(tx: &mut Tx, id: &ArtifactId, version: &Version) -> Result<()> 
 }
 
 /// Notes that `id` has lost a version: it goes with its last one.
-pub fn unpublished(tx: &mut Tx, id: &ArtifactId) -> Result<()> {
+pub fn version_removed(tx: &mut Tx, id: &ArtifactId) -> Result<()> {
     let old: Artifact = tx.fetch(id)?;
     tx.signal(id.topic());
     let Some(latest_version) = versions::highest(&tx.view(), id)? else {
@@ -95,7 +95,11 @@ pub fn unpublished(tx: &mut Tx, id: &ArtifactId) -> Result<()> {
 }
 
 /// Puts other labels on `old`, and tells whoever waits for what they stand on.
-pub fn relabel(tx: &mut Tx, old: &Artifact, labels: BTreeMap<Label, Version>) -> Result<Artifact> {
+pub fn set_labels(
+    tx: &mut Tx,
+    old: &Artifact,
+    labels: BTreeMap<Label, Version>,
+) -> Result<Artifact> {
     let new = Artifact { labels, ..changed(tx, old) };
     tx.signal(old.id.topic());
     tx.replace(old, &new)?;
@@ -150,7 +154,7 @@ impl From<Artifact> for ArtifactInfo {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<ArtifactInfo>> {
-    let registry = readable(view, req, &req.input.registry_ref)?.id;
+    let registry = require_readable(view, req, &req.input.registry_ref)?.id;
     let page = match req.input.artifact_type {
         None => view.page(&BY_CHANGE, &registry, Order::Descending, &req.part, |_| true),
         Some(kind) => {

@@ -6,8 +6,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactId, ArtifactType, Model, Published, meant, readable, text, versions};
-use crate::api::{Input, Output, Req, Resource, Route, Scope, Watched, op};
+use super::{
+    ArtifactId, ArtifactType, Model, VersionRecord, meant, require_readable, text, versions,
+};
+use crate::api::{ContentVersion, Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Version};
 use crate::resources::registries::{self, Registry};
@@ -60,9 +62,9 @@ pub struct Content {
 impl Output for Content {}
 
 /// The version that is meant, and its registry.
-fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, Published)> {
+fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, VersionRecord)> {
     let query = &req.input;
-    let registry = readable(view, req, &query.registry_ref)?;
+    let registry = require_readable(view, req, &query.registry_ref)?;
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
     let selector = versions::selector(query.version.as_deref());
     let row = meant(view, &id, &selector, query.model.as_deref())?.ok_or_else(Error::not_found)?;
@@ -87,9 +89,9 @@ pub(super) fn show(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> 
 
 /// A version never changes, and neither do the slugs of its registry and organization: the answer
 /// is the same as long as the same version is meant.
-pub(super) fn look(view: &View, req: &Req<(), ContentQuery>) -> Result<Watched> {
+pub(super) fn look(view: &View, req: &Req<(), ContentQuery>) -> Result<ContentVersion> {
     let (_, row) = find(view, req)?;
-    Ok(Watched { topic: row.of.topic(), mark: row.id.uuid() })
+    Ok(ContentVersion { topic: row.of.topic(), mark: row.id.uuid() })
 }
 
 pub(super) fn routes() -> Vec<Route> {

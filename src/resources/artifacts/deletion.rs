@@ -40,7 +40,7 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Removed
     let version = rows[0].version.clone();
     refuse_labelled(&tx.view(), &id, &version)?;
     rows.iter().try_for_each(|row| tx.remove(row))?;
-    artifact::unpublished(tx, &id)?;
+    artifact::version_removed(tx, &id)?;
     let payload = json!({
         "registryId": registry.id, "registryRef": registry.reference,
         "artifactType": id.kind, "name": id.name, "version": version,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::artifact::Artifact;
 use super::versions::{Numbers, numbers};
-use super::{ArtifactId, ArtifactType, ArtifactVersion, Published, readable, versions};
+use super::{ArtifactId, ArtifactType, ArtifactVersion, VersionRecord, require_readable, versions};
 use crate::api::{Input, Req, Resource, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Error, Id, Range, Result, Selector, Version};
@@ -19,11 +19,11 @@ use crate::store::{
 };
 
 pub(super) const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<ImportEdge>()], ..Resource::EMPTY };
+    Resource { routes, tables: &[TableInfo::of::<ImportReference>()], ..Resource::EMPTY };
 
 /// That a published text imports a version of a promptlet.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct ImportEdge {
+pub struct ImportReference {
     /// The promptlet.
     promptlet: ArtifactId,
     /// The version that was found.
@@ -38,29 +38,29 @@ pub struct ImportEdge {
     by: Id<ArtifactVersion>,
 }
 
-static BY_RESOLVED: Index<ImportEdge, (ArtifactId, Numbers)> =
+static BY_RESOLVED: Index<ImportReference, (ArtifactId, Numbers)> =
     Index::many("artifact_imports.by_version", |edge| {
         Some((edge.promptlet.clone(), numbers(&edge.resolved)))
     });
 
 /// What imports a version must go before it, unless both go with their registry.
-static IMPORTED: Reference<ImportEdge, Published> = Reference::restrict(
+static IMPORTED: Reference<ImportReference, VersionRecord> = Reference::restrict(
     &["promptlet.registry"],
     "version_imported",
     "this version is imported by another artifact; see its dependents",
-    |row: &Published| (row.of.clone(), numbers(&row.version)).to_bytes(),
-    |edge: &ImportEdge, _| vec![(edge.promptlet.clone(), numbers(&edge.resolved)).to_bytes()],
+    |row: &VersionRecord| (row.of.clone(), numbers(&row.version)).to_bytes(),
+    |edge: &ImportReference, _| vec![(edge.promptlet.clone(), numbers(&edge.resolved)).to_bytes()],
 )
 .by(&BY_RESOLVED);
 
-static REGISTRY: Reference<ImportEdge, Restricted<Registry>> = Reference::cascade(
+static REGISTRY: Reference<ImportReference, Restricted<Registry>> = Reference::cascade(
     &["promptlet.registry"],
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |edge: &ImportEdge, _| vec![edge.promptlet.registry.to_bytes()],
+    |edge: &ImportReference, _| vec![edge.promptlet.registry.to_bytes()],
 )
 .deferred();
 
-impl Record for ImportEdge {
+impl Record for ImportReference {
     const TABLE: &'static str = "artifact_imports";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_RESOLVED];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&IMPORTED, &REGISTRY];
@@ -73,7 +73,7 @@ impl Record for ImportEdge {
 }
 
 #[cfg(test)]
-impl ImportEdge {
+impl ImportReference {
     /// What has what in it.
     pub fn to_text(&self) -> String {
         let (kind, name) = (self.kind, self.name.clone());
@@ -84,11 +84,11 @@ impl ImportEdge {
 
 /// The edges from `row`, each promptlet's version once: of two ranges that lead to it the first
 /// counts.
-fn edges(row: &Published) -> BTreeMap<(ArtifactName, Numbers), ImportEdge> {
+fn edges(row: &VersionRecord) -> BTreeMap<(ArtifactName, Numbers), ImportReference> {
     let mut edges = BTreeMap::new();
     for import in &row.imports {
         let (kind, name) = (ArtifactType::Promptlet, import.name.clone());
-        edges.entry((name.clone(), numbers(&import.version))).or_insert_with(|| ImportEdge {
+        edges.entry((name.clone(), numbers(&import.version))).or_insert_with(|| ImportReference {
             promptlet: ArtifactId { registry: row.of.registry, kind, name },
             resolved: import.version.clone(),
             range: import.range.clone(),
@@ -103,9 +103,9 @@ fn edges(row: &Published) -> BTreeMap<(ArtifactName, Numbers), ImportEdge> {
 
 /// Notes what `row`, which is being published, imports; what another model's text of the same
 /// version imports is noted already.
-pub fn add(tx: &mut Tx, row: &Published) -> Result<()> {
+pub fn add(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
     let mut new = edges(row);
-    for other in versions::of_version(&tx.view(), &row.of, &row.version)? {
+    for other in versions::versions_at(&tx.view(), &row.of, &row.version)? {
         if other.id != row.id {
             for known in edges(&other).keys() {
                 new.remove(known);
@@ -116,9 +116,9 @@ pub fn add(tx: &mut Tx, row: &Published) -> Result<()> {
 }
 
 /// Takes away what is noted of `row`, which is being deleted with all of its version.
-pub fn forget(tx: &mut Tx, row: &Published) -> Result<()> {
+pub fn forget(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
     for edge in edges(row).values() {
-        if let Some(edge) = tx.get::<ImportEdge>(&edge.key())? {
+        if let Some(edge) = tx.get::<ImportReference>(&edge.key())? {
             tx.remove(&edge)?;
         }
     }
@@ -165,22 +165,22 @@ pub struct Dependent {
 
 pub(super) fn list(view: &View, req: &Req<(), DependentFilter>) -> Result<Page<Dependent>> {
     let query = &req.input;
-    let registry = readable(view, req, &query.registry_ref)?;
+    let registry = require_readable(view, req, &query.registry_ref)?;
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
     let artifact: Artifact = view.fetch(&id)?;
     let page = match versions::selector(query.version.as_deref()) {
         Selector::Nothing => return Err(Error::not_found()),
         Selector::Newest => {
-            view.page(Source::<ImportEdge>::TABLE, &id, Order::Descending, &req.part, |_| true)
+            view.page(Source::<ImportReference>::TABLE, &id, Order::Descending, &req.part, |_| true)
         }
         Selector::Label(label) => {
             let version = artifact.labels.get(&label).ok_or_else(Error::not_found)?;
-            of_version(view, req, &id, version)
+            versions_at(view, req, &id, version)
         }
         Selector::Range(range) => match query.version.as_deref().map(Version::parse) {
             Some(Ok(version)) => {
                 versions::named(view, &id, &version)?;
-                of_version(view, req, &id, &version)
+                versions_at(view, req, &id, &version)
             }
             _ => within(view, req, &id, range),
         },
@@ -196,12 +196,12 @@ pub(super) fn list(view: &View, req: &Req<(), DependentFilter>) -> Result<Page<D
     }))
 }
 
-fn of_version(
+fn versions_at(
     view: &View,
     req: &Req<(), DependentFilter>,
     id: &ArtifactId,
     version: &Version,
-) -> Result<Page<ImportEdge>> {
+) -> Result<Page<ImportReference>> {
     let prefix = (id.clone(), numbers(version));
     view.page(&BY_RESOLVED, &prefix, Order::Descending, &req.part, |_| true)
 }
@@ -211,8 +211,8 @@ fn within(
     req: &Req<(), DependentFilter>,
     id: &ArtifactId,
     range: Range,
-) -> Result<Page<ImportEdge>> {
-    let is_in = |edge: &ImportEdge| range.contains(edge.resolved.numbers());
+) -> Result<Page<ImportReference>> {
+    let is_in = |edge: &ImportReference| range.contains(edge.resolved.numbers());
     view.page(Source::TABLE, id, Order::Descending, &req.part, is_in)
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::{Algorithm, DiffOp, DiffTag, TextDiff};
 
-use super::{ArtifactId, ArtifactType, Published, meant, readable, text};
+use super::{ArtifactId, ArtifactType, VersionRecord, meant, require_readable, text};
 use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{Error, Result, Selector, Version};
@@ -70,9 +70,9 @@ pub struct VariableDiff {
 
 pub(super) fn show(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Diff> {
     let query = &req.input;
-    let registry = readable(view, req, &query.registry_ref)?;
+    let registry = require_readable(view, req, &query.registry_ref)?;
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
-    let version = |named: &str| -> Result<(Published, String)> {
+    let version = |named: &str| -> Result<(VersionRecord, String)> {
         let found = meant(view, &id, &Selector::parse(named), query.model.as_deref())?;
         let row = found.ok_or_else(Error::not_found)?;
         let source = text(view, &row)?.source.into_string();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_to_compare_is_shown_as_replaced() {
+    fn a_diff_over_the_limit_is_a_replacement() {
         let lines = |range: Range<usize>, sign: &str| -> String {
             range.map(|n| format!("{sign}{n}\n")).collect()
         };

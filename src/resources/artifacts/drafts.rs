@@ -55,11 +55,11 @@ pub struct Draft {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It was published.
-    Published(Time),
+    VersionRecord(Time),
     /// It was deleted.
     Deleted(Time),
 }
-crate::store::stored_enum!(End { Published(at: Time) = 0, Deleted(at: Time) = 1 });
+crate::store::stored_enum!(End { VersionRecord(at: Time) = 0, Deleted(at: Time) = 1 });
 
 static OUTSTANDING: Index<Draft, ArtifactId> =
     Index::many("drafts.outstanding", |draft| draft.end.is_none().then(|| draft.of.clone()));
@@ -206,7 +206,7 @@ pub(super) fn save(tx: &mut Tx, req: &Req<ArtifactName, NewDraft>) -> Result<Dra
     let new = &req.input;
     let registry = registries::named(&tx.view(), req.caller(), &new.registry_ref)?;
     let of = ArtifactId { registry: registry.id, kind: new.artifact_type, name: req.at.clone() };
-    if !versions::of_version(&tx.view(), &of, &new.draft_version)?.is_empty() {
+    if !versions::versions_at(&tx.view(), &of, &new.draft_version)?.is_empty() {
         return Err(Error::conflict(
             "version_published",
             "this version is published already; give the draft a higher draftVersion",
@@ -288,7 +288,7 @@ pub(super) fn publish_draft(
     };
     let published = publish(tx, req.caller().user(), &registry, publication, calls)?;
     if let Outcome::Done(_) = &published {
-        let end = End::Published(tx.now());
+        let end = End::VersionRecord(tx.now());
         end_with(tx, &draft, end)?;
     }
     Ok(published)

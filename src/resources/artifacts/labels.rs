@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::artifact::{Artifact, ArtifactInfo, relabel};
+use super::artifact::{Artifact, ArtifactInfo, set_labels};
 use super::{ArtifactId, ArtifactType, versions};
 use crate::api::{Input, Removed, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
@@ -23,7 +23,7 @@ const MAX_LABELS: usize = 1000;
 /// A label and the version that it shall stand on.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LabelMove {
+pub struct SetLabel {
     /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
     registry_ref: String,
     /// The artifact's name.
@@ -36,7 +36,7 @@ pub struct LabelMove {
     version: String,
 }
 
-impl Input for LabelMove {}
+impl Input for SetLabel {}
 
 /// A label to take off.
 #[derive(Deserialize, JsonSchema)]
@@ -56,8 +56,8 @@ impl Input for LabelQuery {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-pub(super) fn put(tx: &mut Tx, req: &Req<(), LabelMove>) -> Result<ArtifactInfo> {
-    let LabelMove { registry_ref, prompt_name, artifact_type, label, version } = &req.input;
+pub(super) fn put(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> {
+    let SetLabel { registry_ref, prompt_name, artifact_type, label, version } = &req.input;
     let registry = registries::named(&tx.view(), req.caller(), registry_ref)?;
     let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
     let old: Artifact = tx.fetch(&id)?;
@@ -74,7 +74,7 @@ pub(super) fn put(tx: &mut Tx, req: &Req<(), LabelMove>) -> Result<ArtifactInfo>
             "an artifact has at most 1,000 labels; take one off that is not needed",
         ));
     }
-    relabel(tx, &old, labels).map(ArtifactInfo::from)
+    set_labels(tx, &old, labels).map(ArtifactInfo::from)
 }
 
 pub(super) fn remove(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Removed> {
@@ -85,7 +85,7 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Removed> 
     let label = Label::parse(label.as_str()).map_err(|_| Error::not_found())?;
     let mut labels = old.labels.clone();
     labels.remove(&label).ok_or_else(Error::not_found)?;
-    relabel(tx, &old, labels)?;
+    set_labels(tx, &old, labels)?;
     Ok(Removed::new(label))
 }
 

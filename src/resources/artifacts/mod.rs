@@ -29,11 +29,11 @@ use crate::base::{ArtifactName, Error, Id, Name, Result};
 use crate::store::{Key, TableInfo, Topic, View};
 
 pub use publishing::{ArtifactVersion, Publication, publish};
-pub use versions::{Published, VersionText, meant, text};
+pub use versions::{VersionRecord, VersionText, meant, text};
 
 /// Artifacts with their versions and labels, drafts, and what is known of who uses what.
 pub const RESOURCE: Resource = Resource {
-    tables: &[TableInfo::of::<variables::VariableUse>()],
+    tables: &[TableInfo::of::<variables::VariableReference>()],
     checks: &[soundness::check],
     children: &[
         &artifact::RESOURCE,
@@ -109,8 +109,8 @@ impl ArtifactId {
 }
 
 /// The registry that a read names: a public one is open to anybody.
-fn readable<P, I>(view: &View, req: &Req<P, I>, reference: &str) -> Result<Registry> {
-    registries::readable(view, req.caller_if_any(), reference)
+fn require_readable<P, I>(view: &View, req: &Req<P, I>, reference: &str) -> Result<Registry> {
+    registries::require_readable(view, req.caller_if_any(), reference)
 }
 
 #[cfg(test)]

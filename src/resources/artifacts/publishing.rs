@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::versions::{ArtifactVersionRow, Imported};
 use super::{
-    ArtifactId, ArtifactType, Model, Published, VersionText, artifact, dependents, generic,
+    ArtifactId, ArtifactType, Model, VersionRecord, VersionText, artifact, dependents, generic,
     variables, versions,
 };
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op};
@@ -168,7 +168,7 @@ pub fn compile(view: &View, id: &ArtifactId, model: &Model, source: &str) -> Res
 
 /// A version that only its registry's policies could still keep from being published.
 struct Ready {
-    row: Published,
+    row: VersionRecord,
     texts: VersionText,
     path: &'static str,
 }
@@ -221,7 +221,7 @@ pub fn publish_all(
     }
     let mut verdicts = Vec::with_capacity(all.len());
     for ready in &all {
-        verdicts.push(governance::examine(tx, registry.id, &ready.subject(), calls)?);
+        verdicts.push(governance::evaluate(tx, registry.id, &ready.subject(), calls)?);
     }
     if let Some(error) = refusal(&all, &verdicts) {
         for (ready, verdict) in all.iter().zip(&verdicts) {
@@ -264,7 +264,7 @@ fn prepare(tx: &Tx, by: Id<User>, registry: &Registry, new: Publication) -> Resu
         range: import.range,
         version: import.version,
     });
-    let row = Published {
+    let row = VersionRecord {
         hash: hash(&of, &version, &model, &source, &metadata),
         of,
         version,
@@ -278,16 +278,16 @@ fn prepare(tx: &Tx, by: Id<User>, registry: &Registry, new: Publication) -> Resu
         published_by: by,
         published_at: tx.now(),
     };
-    versions::must_be_new(&tx.view(), &row.of, &row.version, &row.model)?;
-    must_fit(&tx.view(), &row)?;
+    versions::require_new(&tx.view(), &row.of, &row.version, &row.model)?;
+    check_limits(&tx.view(), &row)?;
     let texts = VersionText::new(&row, source, compilation.text);
     Ok(Ready { row, texts, path })
 }
 
 /// # Errors
 /// 409 for one model more than a version can have.
-fn must_fit(view: &View, row: &Published) -> Result<()> {
-    let there = versions::of_version(view, &row.of, &row.version)?;
+fn check_limits(view: &View, row: &VersionRecord) -> Result<()> {
+    let there = versions::versions_at(view, &row.of, &row.version)?;
     let all = || there.iter().chain([row]);
     let imports: usize = all().map(|row| row.imports.len()).sum();
     let variables: usize = all().map(|row| row.variables.len()).sum();
@@ -333,7 +333,7 @@ fn keep(tx: &mut Tx, registry: &Registry, ready: &Ready) -> Result<()> {
 }
 
 /// A version as it is answered.
-pub fn version(registry_ref: String, row: Published, texts: VersionText) -> ArtifactVersion {
+pub fn version(registry_ref: String, row: VersionRecord, texts: VersionText) -> ArtifactVersion {
     let compiled = texts.compiled().to_string();
     let row = ArtifactVersionRow::new(registry_ref, row);
     ArtifactVersion { row, source: texts.source, compiled }

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use super::artifact::Artifact;
-use super::variables::VariableUse;
-use super::{ArtifactId, ArtifactType, Published, VersionText, versions};
+use super::variables::VariableReference;
+use super::{ArtifactId, ArtifactType, VersionRecord, VersionText, versions};
 use crate::auth::Restricted;
 use crate::base::{Id, Result};
 use crate::resources::registries::Registry;
@@ -21,14 +21,14 @@ use crate::store::{Order, Record, Source, Step, View};
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
     let there = view.all::<Restricted<Registry>>(Source::TABLE, &())?;
     let there: BTreeSet<_> = there.iter().map(Record::key).collect();
-    each(view, &there, |row: &Published| row.of.registry, |row| version(view, row, findings))?;
+    each(view, &there, |row: &VersionRecord| row.of.registry, |row| version(view, row, findings))?;
     each(view, &there, |of: &Artifact| of.id.registry, |of| artifact(view, of, findings))?;
     each(
         view,
         &there,
-        |used: &VariableUse| used.of.registry,
+        |used: &VariableReference| used.of.registry,
         |used| {
-            let there = versions::of_version(view, &used.of, &used.version)?;
+            let there = versions::versions_at(view, &used.of, &used.version)?;
             if !there.iter().any(|row| row.variables.iter().any(|v| *v == *used.variable)) {
                 let version = &used.version;
                 let variable = &used.variable;
@@ -53,8 +53,8 @@ fn each<R: Record>(
     })
 }
 
-fn version(view: &View, row: &Published, findings: &mut Findings) -> Result<()> {
-    let Published { of, version, model, .. } = row;
+fn version(view: &View, row: &VersionRecord, findings: &mut Findings) -> Result<()> {
+    let VersionRecord { of, version, model, .. } = row;
     if !view.has::<VersionText>(&row.key())? {
         note(findings, of, &format!("{version} for {model} has no text"));
     }
@@ -64,13 +64,13 @@ fn version(view: &View, row: &Published, findings: &mut Findings) -> Result<()> 
     for import in &row.imports {
         let (registry, kind) = (of.registry, ArtifactType::Promptlet);
         let promptlet = ArtifactId { registry, kind, name: import.name.clone() };
-        if versions::of_version(view, &promptlet, &import.version)?.is_empty() {
+        if versions::versions_at(view, &promptlet, &import.version)?.is_empty() {
             let (name, found) = (&import.name, &import.version);
             note(findings, of, &format!("{version} imports {name} {found}, which is not there"));
         }
     }
     for used in super::variables::uses(row) {
-        if !view.has::<VariableUse>(&used.key())? {
+        if !view.has::<VariableReference>(&used.key())? {
             note(findings, of, &format!("{version} is not known to mention {}", used.variable));
         }
     }
@@ -84,7 +84,7 @@ fn artifact(view: &View, artifact: &Artifact, findings: &mut Findings) -> Result
         note(findings, id, &format!("{latest_version} is not its highest version"));
     }
     for (label, version) in labels {
-        if versions::of_version(view, id, version)?.is_empty() {
+        if versions::versions_at(view, id, version)?.is_empty() {
             note(
                 findings,
                 id,

@@ -7,13 +7,13 @@ use bincode::{Decode, Encode};
 
 use super::artifact::Artifact;
 use super::versions::{Numbers, numbers};
-use super::{ArtifactId, Published};
+use super::{ArtifactId, VersionRecord};
 use crate::base::{Result, VariableName, Version};
 use crate::store::{Order, Record, Source, Step, Tx, View};
 
 /// That a version mentions a variable, in the text for some model.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct VariableUse {
+pub struct VariableReference {
     /// The variable.
     pub variable: VariableName,
     /// The artifact.
@@ -22,7 +22,7 @@ pub struct VariableUse {
     pub version: Version,
 }
 
-impl Record for VariableUse {
+impl Record for VariableReference {
     const TABLE: &'static str = "artifact_variables";
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("of.registry", "derived from the version's text: written and removed with it")];
@@ -33,8 +33,8 @@ impl Record for VariableUse {
 }
 
 /// What `row` mentions.
-pub(super) fn uses(row: &Published) -> impl Iterator<Item = VariableUse> {
-    row.variables.iter().map(|variable| VariableUse {
+pub(super) fn uses(row: &VersionRecord) -> impl Iterator<Item = VariableReference> {
+    row.variables.iter().map(|variable| VariableReference {
         // Compiling refuses what can be no variable's name.
         variable: VariableName::stored(variable.clone()),
         of: row.of.clone(),
@@ -43,14 +43,14 @@ pub(super) fn uses(row: &Published) -> impl Iterator<Item = VariableUse> {
 }
 
 /// Notes what `row`, which is being published, mentions.
-pub(super) fn add(tx: &mut Tx, row: &Published) -> Result<()> {
+pub(super) fn add(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
     uses(row).try_for_each(|used| tx.put(&used))
 }
 
 /// Takes away what is noted of `row`, which is being deleted with all of its version.
-pub(super) fn forget(tx: &mut Tx, row: &Published) -> Result<()> {
+pub(super) fn forget(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
     for used in uses(row) {
-        if let Some(used) = tx.get::<VariableUse>(&used.key())? {
+        if let Some(used) = tx.get::<VariableReference>(&used.key())? {
             tx.remove(&used)?;
         }
     }
@@ -65,16 +65,16 @@ pub(super) fn forget(tx: &mut Tx, row: &Published) -> Result<()> {
 pub fn each_use(
     view: &View,
     variable: &VariableName,
-    each: impl FnMut(VariableUse) -> Result<Step>,
+    each: impl FnMut(VariableReference) -> Result<Step>,
 ) -> Result<()> {
-    view.each(Source::<VariableUse>::TABLE, variable, Order::Descending, each)
+    view.each(Source::<VariableReference>::TABLE, variable, Order::Descending, each)
 }
 
 /// Whether a version is its artifact's newest.
 ///
 /// # Errors
 /// If the store fails.
-pub fn is_latest(view: &View, used: &VariableUse) -> Result<bool> {
+pub fn is_latest(view: &View, used: &VariableReference) -> Result<bool> {
     let artifact = view.get::<Artifact>(&used.of)?;
     Ok(artifact.is_some_and(|artifact| artifact.latest_version.numbers() == used.version.numbers()))
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::artifact::Artifact;
 use super::publishing::ArtifactVersion;
-use super::{ArtifactId, ArtifactType, GENERIC, Model, dependents, readable, variables};
+use super::{ArtifactId, ArtifactType, GENERIC, Model, dependents, require_readable, variables};
 use crate::api::{Input, Req, Resource, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted, User};
 use crate::base::{
@@ -24,7 +24,7 @@ use crate::store::{
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Published>(), TableInfo::of::<VersionText>()],
+    tables: &[TableInfo::of::<VersionRecord>(), TableInfo::of::<VersionText>()],
     ..Resource::EMPTY
 };
 
@@ -32,7 +32,7 @@ pub(super) const RESOURCE: Resource = Resource {
 
 /// A version for a model: all but its texts.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct Published {
+pub struct VersionRecord {
     /// Of which artifact.
     pub of: ArtifactId,
     /// The version.
@@ -80,7 +80,7 @@ pub fn numbers(version: &Version) -> Numbers {
 
 /// Versions by model. Unique only because a key of it is a key of the table in another order: what
 /// is there already is refused before.
-static BY_MODEL: Index<Published, ((ArtifactId, Model), Numbers)> =
+static BY_MODEL: Index<VersionRecord, ((ArtifactId, Model), Numbers)> =
     Index::unique("artifact_versions.by_model", "version_exists", VERSION_EXISTS, |row| {
         Some(((row.of.clone(), row.model.clone()), numbers(&row.version)))
     });
@@ -88,14 +88,14 @@ static BY_MODEL: Index<Published, ((ArtifactId, Model), Numbers)> =
 const VERSION_EXISTS: &str =
     "this version is published already; published versions do not change, so choose a higher one";
 
-static REGISTRY: Reference<Published, Restricted<Registry>> = Reference::cascade(
+static REGISTRY: Reference<VersionRecord, Restricted<Registry>> = Reference::cascade(
     &["of.registry"],
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |row: &Published, _| vec![row.of.registry.to_bytes()],
+    |row: &VersionRecord, _| vec![row.of.registry.to_bytes()],
 )
 .deferred();
 
-impl Record for Published {
+impl Record for VersionRecord {
     const TABLE: &'static str = "artifact_versions";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_MODEL];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
@@ -125,9 +125,9 @@ pub struct VersionText {
 
 impl VersionText {
     /// The texts of `row`.
-    pub fn new(row: &Published, source: Prompt, compiled: String) -> Self {
+    pub fn new(row: &VersionRecord, source: Prompt, compiled: String) -> Self {
         let compiled = (compiled != source.as_str()).then_some(compiled);
-        let Published { of, version, model, .. } = row.clone();
+        let VersionRecord { of, version, model, .. } = row.clone();
         VersionText { of, version, model, source, compiled }
     }
 
@@ -142,9 +142,9 @@ impl VersionText {
     }
 }
 
-static VERSION: Reference<VersionText, Published> = Reference::cascade(
+static VERSION: Reference<VersionText, VersionRecord> = Reference::cascade(
     &["of.registry"],
-    |row: &Published| row.key().to_bytes(),
+    |row: &VersionRecord| row.key().to_bytes(),
     |text: &VersionText, _| vec![text.key().to_bytes()],
 );
 
@@ -174,7 +174,7 @@ pub fn meant(
     id: &ArtifactId,
     selector: &Selector,
     model: Option<&str>,
-) -> Result<Option<Published>> {
+) -> Result<Option<VersionRecord>> {
     let range = match selector {
         Selector::Nothing => return Ok(None),
         Selector::Newest => Range::ANY,
@@ -198,7 +198,7 @@ pub fn highest_for(
     id: &ArtifactId,
     range: Range,
     model: Option<&str>,
-) -> Result<Option<Published>> {
+) -> Result<Option<VersionRecord>> {
     let generic = highest_of(view, id, range, GENERIC)?;
     let own = match model.filter(|model| *model != GENERIC) {
         Some(model) => highest_of(view, id, range, model)?,
@@ -219,7 +219,7 @@ fn highest_of(
     id: &ArtifactId,
     range: Range,
     model: &str,
-) -> Result<Option<<Published as Record>::Key>> {
+) -> Result<Option<<VersionRecord as Record>::Key>> {
     let Ok(model) = Model::parse(model) else { return Ok(None) };
     let of_model = (id.clone(), model);
     let from = (of_model.clone(), Numbers::from(range.from()));
@@ -246,7 +246,7 @@ fn highest_of(
 ///
 /// # Errors
 /// If the store fails.
-pub fn text(view: &View, row: &Published) -> Result<VersionText> {
+pub fn text(view: &View, row: &VersionRecord) -> Result<VersionText> {
     view.get(&row.key())?.ok_or_else(|| Error::internal("a version has no text"))
 }
 
@@ -254,7 +254,7 @@ pub fn text(view: &View, row: &Published) -> Result<VersionText> {
 ///
 /// # Errors
 /// If the store fails.
-pub fn of_version(view: &View, id: &ArtifactId, version: &Version) -> Result<Vec<Published>> {
+pub fn versions_at(view: &View, id: &ArtifactId, version: &Version) -> Result<Vec<VersionRecord>> {
     view.all(Source::TABLE, &(id.clone(), numbers(version)))
 }
 
@@ -262,9 +262,9 @@ pub fn of_version(view: &View, id: &ArtifactId, version: &Version) -> Result<Vec
 ///
 /// # Errors
 /// 404 if there is none.
-pub fn named(view: &View, id: &ArtifactId, version: &str) -> Result<Vec<Published>> {
+pub fn named(view: &View, id: &ArtifactId, version: &str) -> Result<Vec<VersionRecord>> {
     let version = Version::parse(version).map_err(|_| Error::not_found())?;
-    match of_version(view, id, &version)? {
+    match versions_at(view, id, &version)? {
         rows if rows.is_empty() => Err(Error::not_found()),
         rows => Ok(rows),
     }
@@ -275,7 +275,7 @@ pub fn named(view: &View, id: &ArtifactId, version: &str) -> Result<Vec<Publishe
 /// # Errors
 /// If the store fails.
 pub fn highest(view: &View, id: &ArtifactId) -> Result<Option<Version>> {
-    let first = view.first(Source::<Published>::TABLE, id, Order::Descending)?;
+    let first = view.first(Source::<VersionRecord>::TABLE, id, Order::Descending)?;
     Ok(first.map(|row| row.version))
 }
 
@@ -283,8 +283,8 @@ pub fn highest(view: &View, id: &ArtifactId) -> Result<Option<Version>> {
 ///
 /// # Errors
 /// 409.
-pub fn must_be_new(view: &View, id: &ArtifactId, version: &Version, model: &Model) -> Result<()> {
-    match view.has::<Published>(&(id.clone(), numbers(version), model.clone()))? {
+pub fn require_new(view: &View, id: &ArtifactId, version: &Version, model: &Model) -> Result<()> {
+    match view.has::<VersionRecord>(&(id.clone(), numbers(version), model.clone()))? {
         false => Ok(()),
         true => Err(Error::conflict("version_exists", VERSION_EXISTS)),
     }
@@ -339,7 +339,7 @@ pub struct ArtifactVersionRow {
 
 impl ArtifactVersionRow {
     /// `row` of the registry with this reference.
-    pub fn new(registry_ref: String, row: Published) -> Self {
+    pub fn new(registry_ref: String, row: VersionRecord) -> Self {
         ArtifactVersionRow {
             id: row.id,
             registry_ref,
@@ -369,7 +369,7 @@ pub fn imports(imports: &[Imported]) -> StringMap {
 
 pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<ArtifactVersionRow>> {
     let VersionFilter { registry_ref, prompt_name, artifact_type } = &req.input;
-    let registry = readable(view, req, registry_ref)?;
+    let registry = require_readable(view, req, registry_ref)?;
     let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
     view.fetch::<Artifact>(&id)?;
     let reference = registry.reference.clone();

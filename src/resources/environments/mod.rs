@@ -25,7 +25,7 @@ use crate::store::{
 
 use approvals::{Approvals, NewApprovals};
 
-pub use references::{BY_TOOL, ToolInUse, use_tool};
+pub use references::{BY_TOOL, ToolReference, add_tool_reference};
 #[cfg(test)]
 pub use variables::tests as variable_tests;
 pub use variables::variables;
@@ -33,7 +33,7 @@ pub use variables::variables;
 /// Environments, their variables and their references to tools.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Restricted<Environment>>(), TableInfo::of::<ToolInUse>()],
+    tables: &[TableInfo::of::<Restricted<Environment>>(), TableInfo::of::<ToolReference>()],
     children: &[&variables::RESOURCE],
     ..Resource::EMPTY
 };

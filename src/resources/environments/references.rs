@@ -14,32 +14,32 @@ use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Source
 const MAX_REFERENCES: usize = 1000;
 
 /// What `tools::Tool` is to an environment.
-pub enum AnyTool {}
+pub enum ToolId {}
 
 /// That a tool is used in an environment.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct ToolInUse {
+pub struct ToolReference {
     environment: Id<Environment>,
     /// The tool.
-    pub tool: Id<AnyTool>,
+    pub tool: Id<ToolId>,
     version: Version,
 }
 
 /// References by tool.
-pub static BY_TOOL: Index<ToolInUse, Id<AnyTool>> =
+pub static BY_TOOL: Index<ToolReference, Id<ToolId>> =
     Index::many("environment_tools.by_tool", |reference| Some(reference.tool));
 
-static ENVIRONMENT: Reference<ToolInUse, Restricted<Environment>> = Reference::cascade(
+static ENVIRONMENT: Reference<ToolReference, Restricted<Environment>> = Reference::cascade(
     &["environment"],
     |environment: &Restricted<Environment>| environment.id().to_bytes(),
-    |in_use: &ToolInUse, _| vec![in_use.environment.to_bytes()],
+    |in_use: &ToolReference, _| vec![in_use.environment.to_bytes()],
 );
 
-impl Record for ToolInUse {
+impl Record for ToolReference {
     const TABLE: &'static str = "environment_tools";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOOL];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
-    type Key = (Id<Environment>, Id<AnyTool>);
+    type Key = (Id<Environment>, Id<ToolId>);
     fn key(&self) -> Self::Key {
         (self.environment, self.tool)
     }
@@ -54,8 +54,9 @@ impl Record for ToolInUse {
 
 /// The references of an environment, by the tool's id.
 pub(super) fn tool_versions(view: &View, environment: Id<Environment>) -> Result<StringMap> {
-    let references = view.all(Source::<ToolInUse>::TABLE, &environment)?;
-    let pair = |reference: ToolInUse| (reference.tool.to_string(), reference.version.into_string());
+    let references = view.all(Source::<ToolReference>::TABLE, &environment)?;
+    let pair =
+        |reference: ToolReference| (reference.tool.to_string(), reference.version.into_string());
     Ok(references.into_iter().map(pair).collect())
 }
 
@@ -63,23 +64,23 @@ pub(super) fn tool_versions(view: &View, environment: Id<Environment>) -> Result
 ///
 /// # Errors
 /// 409 if it uses as many tools as it can.
-pub fn use_tool(
+pub fn add_tool_reference(
     tx: &mut Tx,
     environment: Id<Environment>,
-    tool: Id<AnyTool>,
+    tool: Id<ToolId>,
     version: &Version,
 ) -> Result<()> {
-    match tx.get::<ToolInUse>(&(environment, tool))? {
+    match tx.get::<ToolReference>(&(environment, tool))? {
         Some(reference) if reference.version == *version => return Ok(()),
         Some(_) => {}
-        None => refuse_too_many(&tx.view(), environment)?,
+        None => check_count_limit(&tx.view(), environment)?,
     }
-    tx.put(&ToolInUse { environment, tool, version: version.clone() })?;
+    tx.put(&ToolReference { environment, tool, version: version.clone() })?;
     touch(tx, environment)
 }
 
-fn refuse_too_many(view: &View, environment: Id<Environment>) -> Result<()> {
-    let all = view.count(Source::<ToolInUse>::TABLE, &environment, MAX_REFERENCES)?;
+fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
+    let all = view.count(Source::<ToolReference>::TABLE, &environment, MAX_REFERENCES)?;
     match all < MAX_REFERENCES {
         true => Ok(()),
         false => Err(Error::conflict(

@@ -128,7 +128,7 @@ fn deleting_one_takes_everything_below_it_along() {
     let world = World::new();
     let id = make(&world, json!({"slug": "a", "name": "A"})).unwrap().id;
     let fill = move |tx: &mut Tx| {
-        use_tool(tx, id, tx.new_id(), &crate::base::Version::stored("1.0.0".into()))
+        add_tool_reference(tx, id, tx.new_id(), &crate::base::Version::stored("1.0.0".into()))
     };
     world.store.write_now(world.org, fill).unwrap();
     variables::tests::put(&world, id, "A", "1").unwrap();

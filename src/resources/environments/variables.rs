@@ -112,12 +112,12 @@ fn set(tx: &mut Tx, req: &Req<(Id<Environment>, VariableName), Value>) -> Result
         updated_at: tx.now(),
     };
     tx.put(&new)?;
-    refuse_too_many(&tx.view(), *environment)?;
+    check_count_limit(&tx.view(), *environment)?;
     touch(tx, *environment)?;
     Ok(new)
 }
 
-fn refuse_too_many(view: &View, environment: Id<Environment>) -> Result<()> {
+fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
     let all = view.all(Source::<Variable>::TABLE, &environment)?;
     let bytes: usize = all.iter().map(|variable| variable.value.len()).sum();
     match () {
@@ -165,7 +165,7 @@ pub mod tests {
 
     use super::super::tests::{make, shown};
     use super::*;
-    use crate::api::{Method, OrgSlug, Raw};
+    use crate::api::{Method, OrgSlugMode, Raw};
     use crate::base::Kind;
     use crate::resources::testing::World;
 
@@ -213,7 +213,7 @@ pub mod tests {
         let route = routes().into_iter().find(|route| route.method == Method::Put).unwrap();
         let keys = crate::base::Keys::new([7; 32]);
         let bind = |name: &str, body: serde_json::Value| {
-            let raw = Raw::body(&["nothing", name], &body, OrgSlug::Ignored, &keys);
+            let raw = Raw::body(&["nothing", name], &body, OrgSlugMode::Ignored, &keys);
             route.bind(raw).map(|_| ())
         };
         let paths = |error: Error| -> Vec<String> {

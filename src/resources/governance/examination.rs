@@ -51,7 +51,7 @@ pub struct Verdict {
     /// Whether no rule is broken.
     passed: bool,
     /// The rules that are.
-    issues: Vec<BrokenRule>,
+    issues: Vec<RuleViolation>,
     /// The policies that were asked.
     #[serde(skip)]
     policies: Vec<Id<Policy>>,
@@ -62,7 +62,7 @@ impl Output for Verdict {}
 /// A rule that a text breaks.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct BrokenRule {
+pub struct RuleViolation {
     policy_id: Id<Policy>,
     rule: RuleType,
     severity: Severity,
@@ -72,7 +72,7 @@ pub struct BrokenRule {
 
 impl Verdict {
     /// Why the text is not published, if it is not.
-    pub fn refusals(&self) -> impl Iterator<Item = &BrokenRule> {
+    pub fn refusals(&self) -> impl Iterator<Item = &RuleViolation> {
         self.issues.iter().filter(|issue| issue.severity == Severity::Error)
     }
 }
@@ -84,7 +84,7 @@ impl Verdict {
 ///
 /// # Errors
 /// 502 when a judge cannot be asked.
-pub fn examine(
+pub fn evaluate(
     tx: &Tx,
     registry: Id<Registry>,
     subject: &Subject,
@@ -92,7 +92,7 @@ pub fn examine(
 ) -> Result<Verdict> {
     let policies = assignments::policies_of(&tx.view(), registry)?;
     let Subject { text, variables, metadata, model, .. } = *subject;
-    by_policies(&tx.view(), &policies, &Content { text, variables, metadata, model }, calls)
+    evaluate_policies(&tx.view(), &policies, &Content { text, variables, metadata, model }, calls)
 }
 
 /// Writes what follows for what is published: the event, and a flag for each broken rule.
@@ -177,7 +177,7 @@ fn tell(
 /// What these policies say of a content; anything as long as not all is known that it follows from.
 /// Judges are asked last, and only about what nothing else refuses: a text that must not be
 /// published need not be shown to a provider.
-fn by_policies(
+fn evaluate_policies(
     view: &View,
     policies: &[Policy],
     content: &Content,
@@ -209,9 +209,9 @@ fn by_policies(
     Ok(Verdict { passed: issues.is_empty(), issues, policies })
 }
 
-fn broken(policy: &Policy, rule: RuleType, message: String) -> BrokenRule {
+fn broken(policy: &Policy, rule: RuleType, message: String) -> RuleViolation {
     let message = format!("{message} (policy \"{}\")", policy.name);
-    BrokenRule { policy_id: policy.id, rule, severity: policy.severity, message }
+    RuleViolation { policy_id: policy.id, rule, severity: policy.severity, message }
 }
 
 // ── Asking ───────────────────────────────────────────────────────────────────
@@ -219,13 +219,13 @@ fn broken(policy: &Policy, rule: RuleType, message: String) -> BrokenRule {
 /// The longest text that compiling gives.
 const MAX_CHARS: usize = templates::MAX_TEXT_BYTES;
 
-/// A text to examine: as it would be published, imports and all.
+/// A text to evaluate: as it would be published, imports and all.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GovernanceCheck {
     /// The text, as compiling leaves it: its variables stand in it as `{{NAME}}`.
     text: Text<0, MAX_CHARS>,
-    /// The policies to examine it by.
+    /// The policies to evaluate it by.
     policy_ids: Option<List<Id<Policy>, 1, 20>>,
     /// A registry, whose policies it is to be examined by too.
     registry_ref: Option<String>,
@@ -270,7 +270,7 @@ pub(super) fn check(
         metadata: &input.metadata.clone().unwrap_or_default(),
         model: input.model.as_deref().unwrap_or(GENERIC),
     };
-    by_policies(view, &policies, &content, calls)
+    evaluate_policies(view, &policies, &content, calls)
 }
 
 /// The variables of a text that is compiled already. What is no placeholder is none: whether the

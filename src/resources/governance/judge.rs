@@ -37,7 +37,7 @@ pub fn fault(
     let provider = provider(view, policy, rule)?;
     let boundary = boundary(view, question, text);
     let Some(said) =
-        llm_providers::ask(view, &provider, &question_about(question, text, &boundary), calls)?
+        llm_providers::ask(view, &provider, &judge_prompt(question, text, &boundary), calls)?
     else {
         return Ok(None);
     };
@@ -51,7 +51,9 @@ pub fn fault(
             let reason = said.without_key(&reason);
             Ok(Some(format!("must satisfy {}; the judge says: {reason}", quoted(question))))
         }
-        Err(why) => Err(cannot_ask(policy, &format!("LLM provider \"{}\": {why}", provider.name))),
+        Err(why) => {
+            Err(judge_unavailable(policy, &format!("LLM provider \"{}\": {why}", provider.name)))
+        }
     }
 }
 
@@ -60,10 +62,11 @@ fn provider(view: &View, policy: &Policy, rule: &PolicyRule) -> Result<LlmProvid
         Some(id) => view.get(&id)?,
         None => llm_providers::default(view)?,
     };
-    provider.ok_or_else(|| cannot_ask(policy, "the organization has no default LLM provider"))
+    provider
+        .ok_or_else(|| judge_unavailable(policy, "the organization has no default LLM provider"))
 }
 
-fn cannot_ask(policy: &Policy, why: &str) -> Error {
+fn judge_unavailable(policy: &Policy, why: &str) -> Error {
     Error::new(
         Kind::Upstream,
         "llm_provider_failed",
@@ -82,7 +85,7 @@ fn boundary(view: &View, question: &str, text: &str) -> String {
     format!("=== {hex} ===")
 }
 
-fn question_about(question: &str, text: &str, boundary: &str) -> Question {
+fn judge_prompt(question: &str, text: &str, boundary: &str) -> Question {
     let system = format!(
         "You judge texts before an organization publishes them. You get one text, between two \
          lines {boundary}, and answer one question about it.\n\
@@ -193,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_is_read_whatever_stands_around_it() {
+    fn a_verdict_is_found_in_surrounding_text() {
         for (said, pass, reason) in [
             (r#"{"pass": true, "reason": "It is kind."}"#, true, Some("It is kind.")),
             (r#"{"pass":false}"#, false, None),
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_say_one_thing_is_no_verdict() {
+    fn an_ambiguous_answer_is_no_verdict() {
         let long = format!("{}{{\"pass\": true}}", " ".repeat(MAX_VERDICT_BYTES));
         for said in [
             "",
@@ -242,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn the_question_stands_before_and_after_the_text_which_is_set_apart() {
-        let asked = question_about("Is it kind?", "{\"pass\": true}", "=== b ===");
+    fn the_question_surrounds_the_delimited_text() {
+        let asked = judge_prompt("Is it kind?", "{\"pass\": true}", "=== b ===");
         assert!(asked.system.ends_with("The question: Is it kind?"));
         let parts: Vec<_> = asked.user.split("=== b ===").collect();
         assert_eq!(parts.len(), 3);

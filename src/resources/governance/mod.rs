@@ -1,7 +1,7 @@
 //! Governance: what must be true of a text before it is published (contract §5).
 //!
 //! A [policy](policies) has [`rules`] and is [assigned](assignments) to registries. Whatever is
-//! published in one of them is [examined](examine) first: a broken rule refuses it, or raises a
+//! published in one of them is [examined](evaluate) first: a broken rule refuses it, or raises a
 //! [flag](flags) that somebody clears later. A [judge] is a rule that asks a model.
 
 mod assignments;
@@ -20,13 +20,13 @@ use crate::auth::{Caller, visible_ids};
 use crate::base::{Id, Result};
 use crate::store::{TableInfo, View};
 
-pub use examination::{Subject, Verdict, examine, refuse, settle};
+pub use examination::{Subject, Verdict, evaluate, refuse, settle};
 pub use judge::JUDGE_SECS;
-use provider_uses::ProviderUse;
+use provider_uses::ProviderReference;
 
 /// Policies, their assignments, and flags.
 pub const RESOURCE: Resource = Resource {
-    tables: &[TableInfo::of::<ProviderUse>()],
+    tables: &[TableInfo::of::<ProviderReference>()],
     children: &[
         &policies::RESOURCE,
         &assignments::RESOURCE,

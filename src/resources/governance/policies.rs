@@ -123,7 +123,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<(), NewPolicy>) -> Result<Policy> {
         created_at: tx.now(),
         updated_at: tx.now(),
     };
-    note_judges(tx, &policy)?;
+    set_judge_references(tx, &policy)?;
     tx.insert(&policy)?;
     Ok(policy)
 }
@@ -140,7 +140,7 @@ pub(super) fn change(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<
         return Ok(old);
     }
     if new.rules != old.rules {
-        note_judges(tx, &new)?;
+        set_judge_references(tx, &new)?;
     }
     new.updated_at = tx.now();
     tx.replace(&old, &new)?;
@@ -151,7 +151,7 @@ pub(super) fn change(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<
 ///
 /// # Errors
 /// 404 for a provider that is not there; 400 where none is named and there is no default one.
-fn note_judges(tx: &mut Tx, policy: &Policy) -> Result<()> {
+fn set_judge_references(tx: &mut Tx, policy: &Policy) -> Result<()> {
     let judges = policy.rules.iter().enumerate().filter(|(_, rule)| rule.kind == RuleType::Judge);
     let judges: Vec<(usize, Option<Id<LlmProvider>>)> =
         judges.map(|(n, rule)| (n, rule.llm_provider_id)).collect();

@@ -11,41 +11,41 @@ use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx};
 
 /// That a judge of a policy asks a provider.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct ProviderUse {
+pub struct ProviderReference {
     /// The provider; none stands for whichever is the default.
     provider: Option<Id<LlmProvider>>,
     policy: Id<Policy>,
 }
 
-static BY_POLICY: Index<ProviderUse, Id<Policy>> =
+static BY_POLICY: Index<ProviderReference, Id<Policy>> =
     Index::many("llm_provider_uses.by_policy", |one| Some(one.policy));
 
-static PROVIDER: Reference<ProviderUse, LlmProvider> = Reference::restrict(
+static PROVIDER: Reference<ProviderReference, LlmProvider> = Reference::restrict(
     &["provider"],
     "llm_provider_in_use",
     "the judge of a policy asks this provider; change or delete that policy first",
     |provider: &LlmProvider| Some(provider.id).to_bytes(),
-    |one: &ProviderUse, _| one.provider.iter().map(Key::to_bytes).collect(),
+    |one: &ProviderReference, _| one.provider.iter().map(Key::to_bytes).collect(),
 );
 
 /// Whichever is the default: the beginning of every key.
-static DEFAULT: Reference<ProviderUse, LlmProvider> = Reference::restrict(
+static DEFAULT: Reference<ProviderReference, LlmProvider> = Reference::restrict(
     &["provider"],
     "llm_provider_in_use",
     "the judge of a policy asks this provider; change or delete that policy first",
     |_: &LlmProvider| None::<Id<LlmProvider>>.to_bytes(),
-    |one: &ProviderUse, _| if one.provider.is_none() { vec![vec![]] } else { vec![] },
+    |one: &ProviderReference, _| if one.provider.is_none() { vec![vec![]] } else { vec![] },
 )
 .when(|provider| provider.is_default);
 
-static POLICY: Reference<ProviderUse, Policy> = Reference::cascade(
+static POLICY: Reference<ProviderReference, Policy> = Reference::cascade(
     &["policy"],
     |policy: &Policy| policy.id.to_bytes(),
-    |one: &ProviderUse, _| vec![one.policy.to_bytes()],
+    |one: &ProviderReference, _| vec![one.policy.to_bytes()],
 )
 .by(&BY_POLICY);
 
-impl Record for ProviderUse {
+impl Record for ProviderReference {
     const TABLE: &'static str = "llm_provider_uses";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_POLICY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&PROVIDER, &DEFAULT, &POLICY];
@@ -69,7 +69,7 @@ pub fn note(tx: &mut Tx, policy: Id<Policy>, providers: &[Option<Id<LlmProvider>
         {
             return Err(Error::not_found());
         }
-        tx.put(&ProviderUse { provider, policy })?;
+        tx.put(&ProviderReference { provider, policy })?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Patterns are those of the `regex` crate: they take time in proportion to the text, whatever is
 //! in it. How much for each character is bounded by the size of the compiled pattern, and still may
-//! be much: so they are looked for outside of transactions (see [`Calls::find_out`]).
+//! be much: so they are looked for outside of transactions (see [`Calls::search_result`]).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -270,7 +270,7 @@ pub fn occurring<'a>(
             let pattern = pattern.to_string();
             Box::new(move || occurs(&pattern, &text))
         };
-        match calls.find_out(*tag.as_bytes(), search) {
+        match calls.search_result(*tag.as_bytes(), search) {
             None => all_known = false,
             Some(true) => {
                 occurring.insert(pattern);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_the_wrong_kind_is_told_at_its_place() {
+    fn a_value_of_the_wrong_type_is_reported_at_its_path() {
         let wrong = issues(json!([
             {"type": "forbidPattern", "value": "ok"},
             {"type": "forbidPattern", "value": 7},

@@ -61,9 +61,9 @@ fn publish_with(
             model: "generic",
         };
         let mut calls = Calls::default();
-        let mut verdict = examine(tx, registry.id, &subject, &mut calls)?;
+        let mut verdict = evaluate(tx, registry.id, &subject, &mut calls)?;
         if calls.search() {
-            verdict = examine(tx, registry.id, &subject, &mut calls)?;
+            verdict = evaluate(tx, registry.id, &subject, &mut calls)?;
         }
         let refusals: Vec<_> = verdict.refusals().map(|issue| issue.message.clone()).collect();
         match refusals.is_empty() && !with_refused {
@@ -258,7 +258,7 @@ fn a_registry_has_twenty_policies_at_most() {
 // ── Publishing ───────────────────────────────────────────────────────────────
 
 #[test]
-fn without_policies_nothing_is_told() {
+fn without_policies_there_is_no_event() {
     let world = World::new();
     let main = registry(&world, "main");
     let rules = json!([{"type": "maxLength", "value": 1}]);
@@ -268,7 +268,7 @@ fn without_policies_nothing_is_told() {
 }
 
 #[test]
-fn what_keeps_every_rule_has_passed() {
+fn a_text_without_violations_passes() {
     let world = World::new();
     let main = registry(&world, "main");
     let policy = assigned(&world, "error", json!([{"type": "maxLength", "value": 5}]), &main);
@@ -318,7 +318,7 @@ fn a_warning_publishes_and_raises_a_flag_for_each_broken_rule() {
 }
 
 #[test]
-fn an_error_refuses_and_is_told_but_raises_no_flag() {
+fn an_error_refuses_and_is_an_event_without_a_flag() {
     let world = World::new();
     let main = registry(&world, "main");
     let two = json!([{"type": "maxLength", "value": 1}, {"type": "forbidPattern", "value": "x"}]);
@@ -334,7 +334,7 @@ fn an_error_refuses_and_is_told_but_raises_no_flag() {
 }
 
 #[test]
-fn what_is_refused_with_others_is_told_where_it_breaks_a_rule_and_raises_no_flag() {
+fn a_refused_batch_reports_each_violation_and_creates_no_flag() {
     let world = World::new();
     let main = registry(&world, "main");
     assigned(&world, "warning", json!([{"type": "forbidPattern", "value": "x"}]), &main);
@@ -382,7 +382,7 @@ fn a_flag_is_cleared_once_and_listed_where_it_belongs() {
 }
 
 #[test]
-fn flags_and_assignments_of_a_restricted_registry_are_not_for_everybody() {
+fn flags_and_assignments_of_a_restricted_registry_need_access() {
     let world = World::new();
     registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
     let main = world.store.read_now(world.org, |view| registries::find(view, "main"));
@@ -421,7 +421,7 @@ fn a_registry_that_goes_takes_assignments_and_flags_along() {
 }
 
 #[test]
-fn flags_of_a_registry_that_is_gone_are_shown_to_nobody_though_they_are_still_there() {
+fn flags_of_a_deleted_registry_are_hidden() {
     let world = World::new();
     registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
     let main = world.store.read_now(world.org, |view| registries::find(view, "main"));
@@ -536,7 +536,7 @@ fn a_key_that_is_a_word_of_every_verdict_does_not_make_it_unreadable() {
 }
 
 #[test]
-fn a_judge_that_cannot_be_asked_is_told_with_its_provider() {
+fn an_unavailable_judge_is_reported_with_its_provider() {
     let world = World::new();
     let body = json!({"text": "Hello", "policyIds": with_judge(&world, "warning")});
     let refused = Failure::Connect { host: "a.test".into(), reason: "refused".into() };

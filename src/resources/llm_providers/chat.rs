@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_of_a_model_is_told_with_what_to_do() {
+    fn an_invalid_answer_is_reported_with_what_to_do() {
         let strange = ["", "<html>", "{}", "[]", "null", r#"{"choices":[]}"#, r#"{"choices":1}"#];
         for body in strange {
             let said = text_of(Provider::Custom, &answer(200, body), true).unwrap_err();

@@ -230,7 +230,7 @@ impl Input for LlmProviderPatch {
 /// What came of a test.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LlmTest {
+pub struct LlmTestResult {
     /// Whether the model answered.
     ok: bool,
     /// How long that took, or how long it took to find out that it does not.
@@ -239,7 +239,7 @@ pub struct LlmTest {
     message: String,
 }
 
-impl Output for LlmTest {}
+impl Output for LlmTestResult {}
 
 // ── For other resources ──────────────────────────────────────────────────────
 
@@ -329,7 +329,7 @@ const TEST_SECS: u64 = 15;
 
 /// Asks the provider's model for a word: what answers has the right address, key and model, which
 /// no cheaper call would prove (some list their models to anybody).
-fn test(view: &View, req: &Req<Id<LlmProvider>>, calls: &mut Calls) -> Result<LlmTest> {
+fn test(view: &View, req: &Req<Id<LlmProvider>>, calls: &mut Calls) -> Result<LlmTestResult> {
     let provider: LlmProvider = view.fetch(&req.at)?;
     let question = Question {
         system: "Somebody tests whether you can be reached.".into(),
@@ -337,12 +337,12 @@ fn test(view: &View, req: &Req<Id<LlmProvider>>, calls: &mut Calls) -> Result<Ll
         total_secs: TEST_SECS,
     };
     let Some(said) = ask(view, &provider, &question, calls)? else {
-        return Ok(LlmTest { ok: false, latency_ms: 0, message: String::new() });
+        return Ok(LlmTestResult { ok: false, latency_ms: 0, message: String::new() });
     };
     let latency_ms = u64::try_from(said.took.as_millis()).unwrap_or(u64::MAX);
     Ok(match said.text {
-        Ok(_) => LlmTest { ok: true, latency_ms, message: answered(&provider) },
-        Err(why) => LlmTest { ok: false, latency_ms, message: why },
+        Ok(_) => LlmTestResult { ok: true, latency_ms, message: answered(&provider) },
+        Err(why) => LlmTestResult { ok: false, latency_ms, message: why },
     })
 }
 

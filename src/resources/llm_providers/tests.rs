@@ -36,7 +36,11 @@ fn custom(name: &str) -> Value {
 }
 
 /// What the test of a provider asks, and what it says once that was heard.
-fn tested(world: &World, id: Id<LlmProvider>, heard: Result<Answer, Failure>) -> (Call, LlmTest) {
+fn tested(
+    world: &World,
+    id: Id<LlmProvider>,
+    heard: Result<Answer, Failure>,
+) -> (Call, LlmTestResult) {
     let (parts, who) = (parts(id, ()), world.owner.clone());
     let run = |calls: &mut Calls| {
         world.store.read_now(world.org, |view| test(view, &Req::new(&parts, &who), calls)).unwrap()
@@ -71,7 +75,7 @@ fn a_provider_shows_everything_but_its_key() {
 }
 
 #[test]
-fn what_is_wrong_with_a_provider_is_told_at_its_place() {
+fn problems_of_a_provider_are_reported_at_their_paths() {
     let world = World::new();
     let paths = |body: Value| {
         let error = make(&world, body).unwrap_err();
@@ -190,7 +194,7 @@ fn each_provider_is_asked_in_its_own_words() {
 }
 
 #[test]
-fn a_test_tells_what_came_of_it_and_never_the_key() {
+fn a_test_returns_its_result_and_never_the_key() {
     let world = World::new();
     let id = make(&world, custom("a")).unwrap().id;
     let test = |heard| json!(tested(&world, id, heard).1);

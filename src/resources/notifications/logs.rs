@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Input, Output, Req};
 use crate::base::{Id, Int, Issue, Result, Time};
 use crate::outbox::{
-    Channel, DeliveryStatus, EventType, LogEntry, LogQuery, Settings, Sweep, Swept, read_log,
-    remove_old_entries, walk_log,
+    Channel, DeliveryStatus, EventType, LogEntry, LogQuery, Settings, Sweep, SweepProgress,
+    read_log, remove_old_entries, walk_log,
 };
 use crate::store::{Step, Tx, View};
 
@@ -143,7 +143,7 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
 pub const FORGET: Sweep =
     Sweep { name: "forget old notifications", every_secs: 600, run: forget, installation: false };
 
-fn forget(tx: &mut Tx, settings: &Settings) -> Result<Swept> {
+fn forget(tx: &mut Tx, settings: &Settings) -> Result<SweepProgress> {
     let end = tx.now().minus_secs(settings.log_retention_secs);
     remove_old_entries(tx, end)
 }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_its_path() {
+    fn invalid_filters_are_refused_with_their_path() {
         for (query, path) in [
             (
                 "dateRange.start=2026-01-02T00:00:00Z&dateRange.end=2026-01-01T00:00:00Z",
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other_and_nothing_stands_beyond_the_last() {
+    fn pages_are_contiguous_and_end() {
         let world = World::new();
         fill(&world, 4);
         let all: Vec<_> = log(&world, "pagination.limit=200").items.iter().map(|e| e.id).collect();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_stops_at_ten_thousand_but_older_entries_can_be_reached() {
+    fn the_count_stops_at_ten_thousand() {
         let world = World::new();
         let add = |count: usize| {
             let write = move |tx: &mut Tx| (0..count).try_for_each(|_| publish(tx, TYPES[0]));
@@ -345,11 +345,11 @@ mod tests {
             let settings = settings.clone();
             world.store.write_now(world.org, move |tx| forget(tx, &settings)).unwrap()
         };
-        assert_eq!(sweep(), Swept::More);
+        assert_eq!(sweep(), SweepProgress::More);
         assert_eq!(log(&world, "").pagination.total, 30 * 18 - SWEEP_ROWS);
-        assert_eq!(sweep(), Swept::Clean);
+        assert_eq!(sweep(), SweepProgress::Clean);
         assert_eq!(log(&world, "").pagination.total, 18);
-        assert_eq!(sweep(), Swept::Clean);
+        assert_eq!(sweep(), SweepProgress::Clean);
         world.assert_sound();
     }
 

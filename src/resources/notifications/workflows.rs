@@ -160,7 +160,7 @@ mod tests {
     use crate::store::Part;
 
     #[test]
-    fn each_of_the_six_is_told_under_its_own_name() {
+    fn each_of_the_six_workflows_has_its_key() {
         let world = World::new();
         let page = world.read(list, (), ()).unwrap();
         let told = serde_json::to_value(&page.items).unwrap();

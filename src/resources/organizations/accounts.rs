@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::sessions::{UserInfo, attempt, session_of, still_fits};
+use super::sessions::{UserInfo, attempt, is_unchanged, require_session};
 use crate::api::{Empty, Input, Req, Resource, Route, Work, op};
-use crate::auth::passwords::{Hashed, Hashing, Password};
+use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};
 use crate::base::{Error, Field, HttpUrl, Id, Issue, Name, Result};
 use crate::store::{Tx, View};
@@ -62,7 +62,7 @@ fn look(view: &View, req: &Req<(), NewPassword>) -> Result<Work> {
     let verify = Some((req.input.current_password.clone(), user.password));
     let make = Some(req.input.new_password.to_string());
     let attempt = attempt(view, user.email, req.address)?;
-    Ok(Work { hashing: Hashing { verify, make }, attempt: Some(attempt) })
+    Ok(Work { hashing: HashRequest { verify, make }, attempt: Some(attempt) })
 }
 
 /// Ends the user's other sessions with the old password; their keys stay, having names and an end
@@ -70,14 +70,14 @@ fn look(view: &View, req: &Req<(), NewPassword>) -> Result<Work> {
 fn change_password(
     tx: &mut Tx,
     req: &Req<(), NewPassword>,
-    hashed: &Hashed,
+    hashed: &HashResult,
 ) -> Result<(Empty, Id<User>)> {
     let old: User = tx.fetch(&req.identity().user)?;
-    if !still_fits(&old, hashed) {
+    if !is_unchanged(&old, hashed) {
         return Err(Error::forbidden("wrong_password", "the current password is wrong"));
     }
     tx.replace(&old, &User { password: hashed.made.clone(), ..old.clone() })?;
-    let own = session_of(req.identity());
+    let own = require_session(req.identity());
     for session in tx.all(&SESSIONS_BY_USER, &old.id)? {
         let session: Session = session;
         if session.id != own {

@@ -11,7 +11,7 @@ use super::own::{self, NewOrganization};
 use super::sessions::{self, SessionInfo};
 use super::{TokenHash, hash_of, keys, new_token};
 use crate::api::{Input, Req, Resource, Route, Work, op};
-use crate::auth::passwords::{Hashed, Hashing, Password};
+use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, ApiKey, Organization, User};
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
 use crate::store::{Record, Source, TableInfo, Tx, View};
@@ -40,8 +40,8 @@ impl Record for SetupToken {
 
 /// Makes the token of a setup link, good once and for 30 minutes; the one before it is good no
 /// more. `None` once there is a user.
-pub fn new_setup_token(tx: &mut Tx) -> Result<Option<String>> {
-    if any_user(&tx.view())? {
+pub fn issue_setup_token(tx: &mut Tx) -> Result<Option<String>> {
+    if has_any_user(&tx.view())? {
         return Ok(None);
     }
     let token = new_token(tx);
@@ -51,14 +51,14 @@ pub fn new_setup_token(tx: &mut Tx) -> Result<Option<String>> {
 }
 
 /// Whether the installation has a user, and so is set up.
-pub fn any_user(view: &View) -> Result<bool> {
+pub fn has_any_user(view: &View) -> Result<bool> {
     Ok(view.count::<User>(Source::TABLE, &(), 1)? > 0)
 }
 
-// ── Founding ─────────────────────────────────────────────────────────────────
+// ── NewFoundation ─────────────────────────────────────────────────────────────────
 
 /// What a first organization is made of.
-pub struct Founding {
+pub struct NewFoundation {
     /// The organization's slug.
     pub slug: Slug,
     /// Its name.
@@ -74,7 +74,7 @@ pub struct Founding {
 }
 
 /// What was made of it.
-pub struct Founded {
+pub struct Bootstrapped {
     /// The organization.
     pub organization: Organization,
     /// Its owner.
@@ -88,7 +88,7 @@ pub struct Founded {
 ///
 /// # Errors
 /// 409 if the slug or the e-mail address is taken.
-pub fn found(tx: &mut Tx, founding: &Founding) -> Result<Founded> {
+pub fn found(tx: &mut Tx, founding: &NewFoundation) -> Result<Bootstrapped> {
     let user = User {
         id: tx.new_id(),
         email: founding.email.clone(),
@@ -100,13 +100,13 @@ pub fn found(tx: &mut Tx, founding: &Founding) -> Result<Founded> {
     tx.insert(&user)?;
     let organization = own::found(tx, &founding.slug, &founding.name, user.id)?;
     let key = match &founding.api_key {
-        Some(name) => Some(keys::mint(tx, organization.id, user.id, name, true, None)?),
+        Some(name) => Some(keys::create_key(tx, organization.id, user.id, name, true, None)?),
         None => None,
     };
     if let Some(token) = tx.get::<SetupToken>(&())? {
         tx.remove(&token)?;
     }
-    Ok(Founded { organization, user, key })
+    Ok(Bootstrapped { organization, user, key })
 }
 
 // ── POST /setup ──────────────────────────────────────────────────────────────
@@ -128,15 +128,19 @@ struct NewOwner {
 }
 
 fn look(view: &View, req: &Req<(), SetUp>) -> Result<Work> {
-    must_be_invited(view, &req.input.token)?;
+    require_invitation(view, &req.input.token)?;
     let make = Some(req.input.user.password.to_string());
-    Ok(Work { hashing: Hashing { verify: None, make }, attempt: None })
+    Ok(Work { hashing: HashRequest { verify: None, make }, attempt: None })
 }
 
-fn set_up(tx: &mut Tx, req: &Req<(), SetUp>, hashed: &Hashed) -> Result<(SessionInfo, Id<User>)> {
-    must_be_invited(&tx.view(), &req.input.token)?;
+fn set_up(
+    tx: &mut Tx,
+    req: &Req<(), SetUp>,
+    hashed: &HashResult,
+) -> Result<(SessionInfo, Id<User>)> {
+    require_invitation(&tx.view(), &req.input.token)?;
     let SetUp { organization, user, .. } = &req.input;
-    let founding = Founding {
+    let founding = NewFoundation {
         slug: organization.slug.clone(),
         name: organization.name.clone(),
         email: user.email.clone(),
@@ -148,8 +152,8 @@ fn set_up(tx: &mut Tx, req: &Req<(), SetUp>, hashed: &Hashed) -> Result<(Session
     Ok((sessions::begin(tx, &user, req.address)?, user.id))
 }
 
-fn must_be_invited(view: &View, token: &str) -> Result<()> {
-    if any_user(view)? {
+fn require_invitation(view: &View, token: &str) -> Result<()> {
+    if has_any_user(view)? {
         return Err(Error::not_found());
     }
     let good = view.get::<SetupToken>(&())?.is_some_and(|kept| {
@@ -189,7 +193,7 @@ mod tests {
     }
 
     fn link(store: &Store) -> Option<String> {
-        store.write_now(Id::NOTHING, new_setup_token).unwrap()
+        store.write_now(Id::NOTHING, issue_setup_token).unwrap()
     }
 
     fn body(token: &str) -> SetUp {
@@ -250,10 +254,10 @@ mod tests {
         assert!(work.is_ok());
         link(&store);
         let settled = store.write_now(Id::NOTHING, move |tx| {
-            set_up(tx, &Req::new(&parts, &Who::Anyone), &Hashed::default()).map(|_| ())
+            set_up(tx, &Req::new(&parts, &Who::Anyone), &HashResult::default()).map(|_| ())
         });
         assert_eq!(settled.err().unwrap().kind(), Kind::Unauthenticated);
-        assert!(!store.read_now(Id::NOTHING, any_user).unwrap());
+        assert!(!store.read_now(Id::NOTHING, has_any_user).unwrap());
     }
 
     #[test]
@@ -261,7 +265,7 @@ mod tests {
         let store = empty();
         link(&store);
         let founded = store.write_now(Id::NOTHING, |tx| {
-            let founding = Founding {
+            let founding = NewFoundation {
                 slug: Slug::parse("acme").unwrap(),
                 name: Name::parse("Acme").unwrap(),
                 email: Email::parse("ada@acme.test").unwrap(),

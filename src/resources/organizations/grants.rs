@@ -49,7 +49,7 @@ impl Input for NewGrants {}
 
 /// What came of a bulk.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-struct GrantsMade {
+struct GrantsCreated {
     /// The new grants, in the order asked for.
     created: Vec<Grant>,
     /// How many were there already, or twice in the list.
@@ -62,7 +62,7 @@ impl Output for Grant {
     }
 }
 
-impl Output for GrantsMade {}
+impl Output for GrantsCreated {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -92,8 +92,8 @@ fn create(tx: &mut Tx, req: &Req<(), NewGrant>) -> Result<Grant> {
     }
 }
 
-fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsMade> {
-    let mut made = GrantsMade { created: Vec::new(), skipped: 0 };
+fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsCreated> {
+    let mut made = GrantsCreated { created: Vec::new(), skipped: 0 };
     for (n, new) in req.input.grants.iter().enumerate() {
         if let Some(what) = missing(&tx.view(), new)? {
             let message = format!("grants[{n}].{what}; nothing was created");

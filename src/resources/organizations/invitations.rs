@@ -8,11 +8,11 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::members::must_manage;
+use super::members::require_manager;
 use super::sessions::{self, SessionInfo};
 use super::{TokenHash, hash_of, new_token};
 use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, Work, op};
-use crate::auth::passwords::{Hashed, Hashing, Password};
+use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, Membership, Organization, Role, SESSION_ADMIN, Session,
     User,
@@ -94,7 +94,7 @@ struct InvitationInfo {
 /// An invitation with its token, which is shown now and never again.
 #[derive(Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct InvitationMade {
+struct InvitationCreated {
     id: Id<Invitation>,
     email: Email,
     role: Role,
@@ -104,7 +104,7 @@ struct InvitationMade {
     expires_at: Time,
 }
 
-impl Output for InvitationMade {
+impl Output for InvitationCreated {
     const MAY_SHOW_SECRET: bool = true;
 
     fn resource(&self) -> Option<ResourceRef> {
@@ -131,9 +131,9 @@ impl Input for Accept {}
 
 // ── Inviting ─────────────────────────────────────────────────────────────────
 
-fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationMade> {
+fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
     let NewMember { email, role } = &req.input;
-    must_manage(req.caller(), &[*role])?;
+    require_manager(req.caller(), &[*role])?;
     let user = tx.find(&BY_EMAIL, email)?;
     if let Some(user) = user
         && tx.get::<Membership>(&(user.id, tx.org()))?.is_some()
@@ -155,7 +155,7 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationMade> {
     tx.insert(&invitation)?;
     let Invitation { id, email, role, expires_at, .. } = invitation;
     let invitation_url = format!("{}/invitations#{token}", req.link_base);
-    Ok(InvitationMade { id, email, role, token, invitation_url, expires_at })
+    Ok(InvitationCreated { id, email, role, token, invitation_url, expires_at })
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
@@ -188,7 +188,7 @@ fn open(view: &View, token: &str) -> Result<Invitation> {
 
 /// The session of `user` that the request came in, which an account asks for: a token that went
 /// astray must not make anybody else a member under its name.
-fn session_of(identity: Option<&Identity>, user: Id<User>) -> Result<Id<Session>> {
+fn require_session(identity: Option<&Identity>, user: Id<User>) -> Result<Id<Session>> {
     match identity {
         Some(Identity { user: own, credential: Credential::Session(id), .. }) if *own == user => {
             Ok(*id)
@@ -214,19 +214,23 @@ fn look(view: &View, req: &Req<(), Accept>) -> Result<Work> {
     let invitation = open(view, &req.input.token)?;
     let make = match view.find(&BY_EMAIL, &invitation.email)? {
         Some(user) => {
-            session_of(req.identity_if_any(), user.id)?;
+            require_session(req.identity_if_any(), user.id)?;
             None
         }
         None => Some(chosen(&req.input)?.1.to_string()),
     };
-    Ok(Work { hashing: Hashing { verify: None, make }, attempt: None })
+    Ok(Work { hashing: HashRequest { verify: None, make }, attempt: None })
 }
 
-fn accept(tx: &mut Tx, req: &Req<(), Accept>, hashed: &Hashed) -> Result<(SessionInfo, Id<User>)> {
+fn accept(
+    tx: &mut Tx,
+    req: &Req<(), Accept>,
+    hashed: &HashResult,
+) -> Result<(SessionInfo, Id<User>)> {
     let invitation = open(&tx.view(), &req.input.token)?;
     let (session, user) = match tx.find(&BY_EMAIL, &invitation.email)? {
         Some(user) => {
-            let session: Session = tx.fetch(&session_of(req.identity_if_any(), user.id)?)?;
+            let session: Session = tx.fetch(&require_session(req.identity_if_any(), user.id)?)?;
             (sessions::shown(&tx.view(), &session, &user)?, user.id)
         }
         None => {
@@ -284,7 +288,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::forget_ended;
+    use super::super::delete_expired;
     use super::super::tests::{hashing, identity_of, session, signed_in, with_password};
     use super::*;
     use crate::api::Who;
@@ -293,11 +297,11 @@ mod tests {
     use crate::resources::testing::World;
     use serde_json::json;
 
-    fn invite_as(world: &World, who: &Who, email: &str, role: Role) -> Result<InvitationMade> {
+    fn invite_as(world: &World, who: &Who, email: &str, role: Role) -> Result<InvitationCreated> {
         world.write_as(who, invite, (), NewMember { email: Email::parse(email).unwrap(), role })
     }
 
-    fn invited(world: &World, email: &str) -> InvitationMade {
+    fn invited(world: &World, email: &str) -> InvitationCreated {
         invite_as(world, &world.owner, email, Role::Member).unwrap()
     }
 
@@ -396,7 +400,7 @@ mod tests {
         let gone = world.write_as(&world.owner, withdraw, first.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
         let settings = crate::outbox::Settings { memory_retention_secs: 0, log_retention_secs: 0 };
-        let sweep = move |tx: &mut Tx| forget_ended(tx, &settings);
+        let sweep = move |tx: &mut Tx| delete_expired(tx, &settings);
         world.store.write_now(Id::NOTHING, sweep).unwrap();
         let left = |view: &View| view.count::<Invitation>(Source::TABLE, &(), 9);
         assert_eq!(world.store.read_now(Id::NOTHING, left).unwrap(), 1);

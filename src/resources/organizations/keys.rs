@@ -9,11 +9,11 @@ use serde_json::json;
 
 use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    ApiKey, KEYS_BY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, SESSION_MEMBER, User, key_hash,
-    key_text,
+    ApiKey, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, SESSION_MEMBER, User,
+    key_hash, key_text,
 };
 use crate::base::{Error, Id, Int, Name, Result, Time};
-use crate::outbox::{About, EventType, Settings, Sweep, Swept, due, publish};
+use crate::outbox::{About, EventType, Settings, Sweep, SweepProgress, due, publish};
 use crate::store::{Order, Org, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -58,13 +58,13 @@ struct ApiKeyInfo {
 
 /// An API key with its text, which is shown now and never again.
 #[derive(Clone, Serialize, JsonSchema)]
-struct ApiKeyMade {
+struct ApiKeyCreated {
     #[serde(flatten)]
     about: ApiKeyInfo,
     key: String,
 }
 
-impl Output for ApiKeyMade {
+impl Output for ApiKeyCreated {
     const MAY_SHOW_SECRET: bool = true;
 
     fn resource(&self) -> Option<ResourceRef> {
@@ -107,7 +107,7 @@ fn is_active(view: &View, key: &ApiKey) -> bool {
 // ── For the rest of the house ────────────────────────────────────────────────
 
 /// Makes a key of `user` for `org`, and gives its text.
-pub(super) fn mint(
+pub(super) fn create_key(
     tx: &mut Tx,
     org: Id<Org>,
     user: Id<User>,
@@ -154,7 +154,7 @@ fn list(view: &View, req: &Req) -> Result<Page<ApiKeyInfo>> {
     page.try_map(|key| shown(view, key))
 }
 
-fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyMade> {
+fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
     let (caller, input) = (req.caller(), &req.input);
     let approve_as = input.allow_approve_as.unwrap_or(false);
     if approve_as && !caller.is_admin() {
@@ -172,11 +172,11 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyMade> {
         ));
     }
     let expires_at = input.expires_in_days.map(|days| tx.now().plus_secs(days.get() * 24 * 3600));
-    let (key, text) = mint(tx, tx.org(), caller.user(), &input.name, approve_as, expires_at)?;
+    let (key, text) = create_key(tx, tx.org(), caller.user(), &input.name, approve_as, expires_at)?;
     if key.next_notice_at.is_some_and(|notice| notice <= tx.now()) {
         announce(tx, &key)?;
     }
-    Ok(ApiKeyMade { about: shown(&tx.view(), key)?, key: text })
+    Ok(ApiKeyCreated { about: shown(&tx.view(), key)?, key: text })
 }
 
 fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Removed> {
@@ -195,20 +195,20 @@ fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Removed> {
 pub(super) const ANNOUNCE_ENDS: Sweep = Sweep {
     name: "announce the ends of API keys",
     every_secs: 60,
-    run: announce_ends,
+    run: notify_expiring,
     installation: true,
 };
 
-fn announce_ends(tx: &mut Tx, _: &Settings) -> Result<Swept> {
+fn notify_expiring(tx: &mut Tx, _: &Settings) -> Result<SweepProgress> {
     let now = tx.now();
-    let keys = due(&tx.view(), &KEYS_BY_NOTICE, |key: &ApiKey| {
+    let keys = due(&tx.view(), &KEYS_BY_EXPIRY_NOTICE, |key: &ApiKey| {
         key.next_notice_at.is_some_and(|notice| notice <= now)
     })?;
     for key in &keys {
         tx.enter(key.org);
         announce(tx, key)?;
     }
-    Ok(Swept::after(keys.len()))
+    Ok(SweepProgress::after(keys.len()))
 }
 
 /// Publishes what is due about a key's end, in its organization. One that ended goes.
@@ -244,19 +244,19 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::api::Who;
-    use crate::auth::{Gatekeeper, RawCredential, Tokens};
+    use crate::auth::{Authenticator, RawCredential, Tokens};
     use crate::base::Kind;
     use crate::outbox::Event;
     use crate::resources::testing::World;
     use crate::store::{ACCESS, Source};
     use serde_json::Value;
 
-    fn make(world: &World, who: &Who, body: Value) -> Result<ApiKeyMade> {
+    fn make(world: &World, who: &Who, body: Value) -> Result<ApiKeyCreated> {
         world.write_as(who, create, (), World::input(body).unwrap())
     }
 
-    fn works(world: &World, key: &ApiKeyMade) -> bool {
-        let gatekeeper = Gatekeeper::new(Tokens::new(world.store.keys()));
+    fn works(world: &World, key: &ApiKeyCreated) -> bool {
+        let gatekeeper = Authenticator::new(Tokens::new(world.store.keys()));
         let presented =
             RawCredential::from_headers([key.key.as_bytes()].into_iter(), [].into_iter());
         world.store.read_now(Id::NOTHING, |view| gatekeeper.identify(view, &presented)).is_ok()
@@ -269,7 +269,7 @@ mod tests {
 
     fn sweep(world: &World) -> Vec<EventType> {
         let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
-        world.store.write_now(Id::NOTHING, move |tx| announce_ends(tx, &settings)).unwrap();
+        world.store.write_now(Id::NOTHING, move |tx| notify_expiring(tx, &settings)).unwrap();
         let log = |view: &View| view.all::<Event>(Source::TABLE, &());
         let entries = world.store.read_now(world.org, log).unwrap();
         entries.into_iter().map(|entry| entry.event_type).collect()
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_hears_at_once_that_a_key_was_revoked() {
+    fn a_waiting_request_ends_when_its_key_is_revoked() {
         let world = World::new();
         let made = make(&world, &world.member, json!({"name": "ci"})).unwrap();
         let mut waiting = world.store.signals().listen(ACCESS);
@@ -366,7 +366,7 @@ mod tests {
             .write_now(world.org, move |tx| {
                 let name = Name::parse("more").unwrap();
                 for _ in 1..MAX_KEYS {
-                    mint(tx, tx.org(), user, &name, false, None)?;
+                    create_key(tx, tx.org(), user, &name, false, None)?;
                 }
                 Ok(())
             })

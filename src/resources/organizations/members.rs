@@ -55,7 +55,7 @@ fn shown(view: &View, membership: Membership) -> Result<Member> {
 // ── Rules ────────────────────────────────────────────────────────────────────
 
 /// Owners are the business of owners: whatever makes or unmakes one of these roles takes an owner.
-pub(super) fn must_manage(caller: &Caller, roles: &[Role]) -> Result<()> {
+pub(super) fn require_manager(caller: &Caller, roles: &[Role]) -> Result<()> {
     match roles.contains(&Role::Owner) && caller.role != Role::Owner {
         true => Err(Error::forbidden(
             "owner_required",
@@ -66,7 +66,7 @@ pub(super) fn must_manage(caller: &Caller, roles: &[Role]) -> Result<()> {
 }
 
 /// Refuses to let `leaving` stop being an owner when there is no other.
-fn must_leave_an_owner(view: &View, leaving: &Membership) -> Result<()> {
+fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
     if leaving.role != Role::Owner {
         return Ok(());
     }
@@ -97,8 +97,8 @@ fn change(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
     if let Some(role) = req.input.role
         && role != old.role
     {
-        must_manage(req.caller(), &[old.role, role])?;
-        must_leave_an_owner(&tx.view(), &old)?;
+        require_manager(req.caller(), &[old.role, role])?;
+        require_remaining_owner(&tx.view(), &old)?;
         new.role = role;
     }
     if let Some(verified) = req.input.email_verified {
@@ -120,8 +120,8 @@ fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Removed> {
         ));
     }
     let membership: Membership = tx.fetch(&(req.at, tx.org()))?;
-    must_manage(caller, &[membership.role])?;
-    must_leave_an_owner(&tx.view(), &membership)?;
+    require_manager(caller, &[membership.role])?;
+    require_remaining_owner(&tx.view(), &membership)?;
     tx.remove(&membership)?;
     Ok(Removed::new(req.at))
 }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_member_is_not_found() {
+    fn a_member_of_another_organization_is_not_found() {
         let world = World::new();
         let (_, eve) = world.other_org("globex");
         assert_eq!(refusal(make(&world, &world.owner, &eve, Role::Admin)).0, Kind::NotFound);
@@ -260,7 +260,7 @@ mod tests {
         let give = move |tx: &mut Tx, who: Id<User>| {
             let environment = if tx.org() == other { there } else { here };
             let name = Name::parse("key").unwrap();
-            keys::mint(tx, tx.org(), who, &name, false, None)?;
+            keys::create_key(tx, tx.org(), who, &name, false, None)?;
             tx.insert(&Grant {
                 id: tx.new_id(),
                 user_id: who,

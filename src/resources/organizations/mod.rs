@@ -18,14 +18,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 
 pub use domains::{BY_DOMAIN, Domain, DomainState};
-pub use founding::{Founded, Founding, any_user, found, new_setup_token};
+pub use founding::{Bootstrapped, NewFoundation, found, has_any_user, issue_setup_token};
 pub use keys::note_uses;
 pub use own::all;
 
 use crate::api::Resource;
-use crate::auth::{KNOWN_BY_TIME, KNOWN_SECS, KnownAddress, SESSIONS_BY_END, Session};
+use crate::auth::{
+    KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME, KnownSignInAddress, SESSIONS_BY_EXPIRY, Session,
+};
 use crate::base::Result;
-use crate::outbox::{Settings, Sweep, Swept, remove_due};
+use crate::outbox::{Settings, Sweep, SweepProgress, delete_due};
 use crate::store::Tx;
 
 use invitations::Invitation;
@@ -68,19 +70,23 @@ fn hash_of(token: &str) -> TokenHash {
 const FORGET_ENDED: Sweep = Sweep {
     name: "forget ended sessions and invitations, and addresses not signed in from",
     every_secs: 600,
-    run: forget_ended,
+    run: delete_expired,
     installation: true,
 };
 
-fn forget_ended(tx: &mut Tx, _: &Settings) -> Result<Swept> {
+fn delete_expired(tx: &mut Tx, _: &Settings) -> Result<SweepProgress> {
     let now = tx.now();
-    let unknown = now.minus_secs(KNOWN_SECS);
+    let unknown = now.minus_secs(KNOWN_ADDRESS_SECS);
     let swept = [
-        remove_due(tx, &SESSIONS_BY_END, |s: &Session| s.expires_at <= now)?,
-        remove_due(tx, &invitations::BY_END, |i: &Invitation| i.expires_at <= now)?,
-        remove_due(tx, &KNOWN_BY_TIME, |k: &KnownAddress| k.at <= unknown)?,
+        delete_due(tx, &SESSIONS_BY_EXPIRY, |s: &Session| s.expires_at <= now)?,
+        delete_due(tx, &invitations::BY_END, |i: &Invitation| i.expires_at <= now)?,
+        delete_due(tx, &KNOWN_ADDRESSES_BY_TIME, |k: &KnownSignInAddress| k.at <= unknown)?,
     ];
-    Ok(if swept.contains(&Swept::More) { Swept::More } else { Swept::Clean })
+    Ok(if swept.contains(&SweepProgress::More) {
+        SweepProgress::More
+    } else {
+        SweepProgress::Clean
+    })
 }
 
 #[cfg(test)]
@@ -92,8 +98,8 @@ mod tests {
 
     use super::sessions;
     use crate::api::{Req, Who, Work};
-    use crate::auth::passwords::{self, Hashed, Hashing};
-    use crate::auth::{Gatekeeper, Identity, RawCredential, Tokens, User};
+    use crate::auth::passwords::{self, HashRequest, HashResult};
+    use crate::auth::{Authenticator, Identity, RawCredential, Tokens, User};
     use crate::base::{Id, Result};
     use crate::resources::testing::{World, parts};
     use crate::store::{Store, Tx, View};
@@ -104,7 +110,7 @@ mod tests {
     /// Gives somebody of the world a password.
     pub fn with_password(world: &World, who: &Who) -> User {
         let Who::Caller(caller) = who else { panic!("somebody in an organization") };
-        let hashing = Hashing { verify: None, make: Some(PASSWORD.into()) };
+        let hashing = HashRequest { verify: None, make: Some(PASSWORD.into()) };
         let (id, made) = (caller.user(), passwords::work(&hashing).unwrap().made);
         let give = move |tx: &mut Tx| {
             let old: User = tx.fetch(&id)?;
@@ -115,7 +121,7 @@ mod tests {
         world.store.write_now(Id::NOTHING, give).unwrap()
     }
 
-    type Settle<I, O> = fn(&mut Tx, &Req<(), I>, &Hashed) -> Result<(O, Id<User>)>;
+    type Settle<I, O> = fn(&mut Tx, &Req<(), I>, &HashResult) -> Result<(O, Id<User>)>;
 
     /// Does an operation with a password as the pipeline does it.
     pub fn hashing<I: Send + 'static, O: Send + 'static>(
@@ -142,7 +148,7 @@ mod tests {
 
     /// Whose token this is, as the pipeline finds out.
     pub fn identity_of(store: &Store, token: &str) -> Result<Arc<Identity>> {
-        let gatekeeper = Gatekeeper::new(Tokens::new(store.keys()));
+        let gatekeeper = Authenticator::new(Tokens::new(store.keys()));
         let presented = RawCredential::Token(token.into());
         store.read_now(Id::NOTHING, |view| gatekeeper.identify(view, &presented))
     }

@@ -21,7 +21,7 @@ const MAX_OWNED: usize = 100;
 /// An organization, and what the caller is in it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct OrganizationOfMine {
+struct OwnOrganization {
     id: Id<Org>,
     slug: Slug,
     name: Name,
@@ -30,16 +30,16 @@ struct OrganizationOfMine {
     role: Role,
 }
 
-impl Output for OrganizationOfMine {
+impl Output for OwnOrganization {
     fn resource(&self) -> Option<ResourceRef> {
         ResourceRef::id(self.id)
     }
 }
 
-impl OrganizationOfMine {
+impl OwnOrganization {
     fn of(organization: Organization, role: Role) -> Self {
         let Organization { id, slug, name, created_at, updated_at } = organization;
-        OrganizationOfMine { id, slug, name, created_at, updated_at, role }
+        OwnOrganization { id, slug, name, created_at, updated_at, role }
     }
 }
 
@@ -93,23 +93,23 @@ pub fn all(view: &View) -> Result<Vec<Id<Org>>> {
     Ok(organizations.into_iter().map(|organization| organization.id).collect())
 }
 
-fn list(view: &View, req: &Req) -> Result<Page<OrganizationOfMine>> {
+fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {
     let user = req.identity().user;
     let page = view.page(Source::TABLE, &user, Order::Descending, &req.part, |_| true)?;
     page.try_map(|membership: Membership| {
-        Ok(OrganizationOfMine::of(view.fetch(&membership.org)?, membership.role))
+        Ok(OwnOrganization::of(view.fetch(&membership.org)?, membership.role))
     })
 }
 
-fn create(tx: &mut Tx, req: &Req<(), NewOrganization>) -> Result<OrganizationOfMine> {
+fn create(tx: &mut Tx, req: &Req<(), NewOrganization>) -> Result<OwnOrganization> {
     let NewOrganization { slug, name } = &req.input;
     let user = req.identity().user;
-    refuse_too_many(&tx.view(), user)?;
+    check_count_limit(&tx.view(), user)?;
     let organization = found(tx, slug, name, user)?;
-    Ok(OrganizationOfMine::of(organization, Role::Owner))
+    Ok(OwnOrganization::of(organization, Role::Owner))
 }
 
-fn refuse_too_many(view: &View, user: Id<User>) -> Result<()> {
+fn check_count_limit(view: &View, user: Id<User>) -> Result<()> {
     let mut owned = 0;
     view.each(Source::TABLE, &user, Order::Ascending, |membership: Membership| {
         owned += usize::from(membership.role == Role::Owner);
@@ -124,7 +124,7 @@ fn refuse_too_many(view: &View, user: Id<User>) -> Result<()> {
     ))
 }
 
-fn rename(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OrganizationOfMine> {
+fn rename(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OwnOrganization> {
     let mut organization: Organization = tx.fetch(&tx.org())?;
     if let Some(name) = &req.input.name {
         let old = organization.clone();
@@ -132,7 +132,7 @@ fn rename(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OrganizationO
         organization.updated_at = tx.now();
         tx.replace(&old, &organization)?;
     }
-    Ok(OrganizationOfMine::of(organization, req.caller().role))
+    Ok(OwnOrganization::of(organization, req.caller().role))
 }
 
 pub(super) fn routes() -> Vec<Route> {
@@ -156,7 +156,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn whoever_makes_an_organization_owns_it_and_its_slug_is_taken() {
+    fn the_creator_owns_the_organization_and_its_slug_is_taken() {
         let world = World::new();
         let body = || World::input(json!({"slug": "globex", "name": "Globex"})).unwrap();
         let made = world.write(create, (), body()).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_owns_a_hundred_organizations_makes_no_more_and_others_do() {
+    fn a_user_owns_at_most_a_hundred_organizations() {
         let world = World::new();
         let make = |who: &Who, slug: String| {
             let body = World::input(json!({"slug": slug, "name": "Globex"})).unwrap();

@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Empty, Input, Output, Req, Resource, ResourceRef, Route, Work, op};
-use crate::auth::passwords::{Hashed, Hashing};
+use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{
-    ANYONE, BY_EMAIL, Credential, Identity, KNOWN_SECS, KnownAddress, Membership, Organization,
-    Role, SESSION, SESSION_SECS, Session, Tokens, User,
+    ANYONE, BY_EMAIL, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership,
+    Organization, Role, SESSION, SESSION_SECS, Session, Tokens, User,
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
 use crate::store::{Source, Tx, View};
@@ -107,7 +107,11 @@ pub(super) fn begin(tx: &mut Tx, user: &User, address: IpAddr) -> Result<Session
         expires_at: now.plus_secs(SESSION_SECS),
     };
     tx.insert(&session)?;
-    tx.put(&KnownAddress { email: user.email.clone(), address: address.to_string(), at: now })?;
+    tx.put(&KnownSignInAddress {
+        email: user.email.clone(),
+        address: address.to_string(),
+        at: now,
+    })?;
     shown(&tx.view(), &session, user)
 }
 
@@ -119,7 +123,7 @@ pub(super) fn shown(view: &View, session: &Session, user: &User) -> Result<Sessi
 }
 
 /// The session that somebody acts in; on routes that take no key.
-pub(super) fn session_of(identity: &Identity) -> Id<Session> {
+pub(super) fn require_session(identity: &Identity) -> Id<Session> {
     match identity.credential {
         Credential::Session(id) => id,
         Credential::Key { .. } => unreachable!("a key is refused before"),
@@ -130,13 +134,13 @@ pub(super) fn session_of(identity: &Identity) -> Id<Session> {
 /// (contract §1, "Rate limit").
 pub(super) fn attempt(view: &View, email: Email, address: IpAddr) -> Result<(Email, bool)> {
     let known = view
-        .get::<KnownAddress>(&(email.clone(), address.to_string()))?
-        .is_some_and(|known| known.at > view.now().minus_secs(KNOWN_SECS));
+        .get::<KnownSignInAddress>(&(email.clone(), address.to_string()))?
+        .is_some_and(|known| known.at > view.now().minus_secs(KNOWN_ADDRESS_SECS));
     Ok((email, known))
 }
 
 /// Whether what was found to fit is still the user's password.
-pub(super) fn still_fits(user: &User, hashed: &Hashed) -> bool {
+pub(super) fn is_unchanged(user: &User, hashed: &HashResult) -> bool {
     hashed.fits.is_some() && hashed.fits == user.password
 }
 
@@ -146,13 +150,17 @@ fn look(view: &View, req: &Req<(), SignIn>) -> Result<Work> {
     let SignIn { email, password } = &req.input;
     let hash = view.find(&BY_EMAIL, email)?.and_then(|user| user.password);
     Ok(Work {
-        hashing: Hashing { verify: Some((password.clone(), hash)), make: None },
+        hashing: HashRequest { verify: Some((password.clone(), hash)), make: None },
         attempt: Some(attempt(view, email.clone(), req.address)?),
     })
 }
 
-fn sign_in(tx: &mut Tx, req: &Req<(), SignIn>, hashed: &Hashed) -> Result<(SessionInfo, Id<User>)> {
-    let user = tx.find(&BY_EMAIL, &req.input.email)?.filter(|user| still_fits(user, hashed));
+fn sign_in(
+    tx: &mut Tx,
+    req: &Req<(), SignIn>,
+    hashed: &HashResult,
+) -> Result<(SessionInfo, Id<User>)> {
+    let user = tx.find(&BY_EMAIL, &req.input.email)?.filter(|user| is_unchanged(user, hashed));
     let Some(user) = user else {
         return Err(Error::unauthenticated("the e-mail address or the password is wrong"));
     };
@@ -160,13 +168,13 @@ fn sign_in(tx: &mut Tx, req: &Req<(), SignIn>, hashed: &Hashed) -> Result<(Sessi
 }
 
 fn sign_out(tx: &mut Tx, req: &Req) -> Result<Empty> {
-    let session: Session = tx.fetch(&session_of(req.identity()))?;
+    let session: Session = tx.fetch(&require_session(req.identity()))?;
     tx.remove(&session)?;
     Ok(Empty {})
 }
 
 fn show(view: &View, req: &Req) -> Result<CurrentSession> {
-    let session: Session = view.fetch(&session_of(req.identity()))?;
+    let session: Session = view.fetch(&require_session(req.identity()))?;
     let user: User = view.fetch(&session.user)?;
     let memberships = view.all(Source::TABLE, &user.id)?.into_iter().map(|m: Membership| {
         let organization: Organization = view.fetch(&m.org)?;
@@ -239,7 +247,7 @@ mod tests {
         assert_eq!(known(&world), (ada.email.clone(), false));
         try_password(&world, &ada.email, PASSWORD).unwrap();
         assert!(known(&world).1);
-        world.pass_secs(KNOWN_SECS);
+        world.pass_secs(KNOWN_ADDRESS_SECS);
         assert!(!known(&world).1);
     }
 
@@ -302,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_is_forgotten_and_nothing_else() {
+    fn only_expired_sessions_are_deleted() {
         let world = World::new();
         let ada = with_password(&world, &world.owner);
         let old = try_password(&world, &ada.email, PASSWORD).unwrap();
@@ -314,18 +322,18 @@ mod tests {
                 crate::outbox::Settings { memory_retention_secs: 0, log_retention_secs: 0 };
             world
                 .store
-                .write_now(Id::NOTHING, move |tx| super::super::forget_ended(tx, &settings))
+                .write_now(Id::NOTHING, move |tx| super::super::delete_expired(tx, &settings))
                 .unwrap();
             let count = |view: &View| {
                 let sessions = view.all(&SESSIONS_BY_USER, &ada.id)?;
-                Ok((sessions.len(), view.count::<KnownAddress>(Source::TABLE, &(), 9)?))
+                Ok((sessions.len(), view.count::<KnownSignInAddress>(Source::TABLE, &(), 9)?))
             };
             world.store.read_now(Id::NOTHING, count).unwrap()
         };
         assert_eq!(sweep(&world), (1, 1));
         assert!(identity_of(&world.store, &old.token).is_err());
         assert!(identity_of(&world.store, &new.token).is_ok());
-        world.pass_secs(KNOWN_SECS);
+        world.pass_secs(KNOWN_ADDRESS_SECS);
         assert_eq!(sweep(&world), (0, 0));
         world.assert_sound();
     }

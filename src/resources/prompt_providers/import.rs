@@ -135,7 +135,7 @@ fn import_one(
         Err(message) => return Ok(Err(message)),
     };
     let (name, version) = (publication.name.clone(), publication.version.clone());
-    let there = source_there(&tx.view(), registry, &publication)?;
+    let there = fetch_source(&tx.view(), registry, &publication)?;
     if let Some(there) = there {
         return Ok(match there == publication.source {
             true => Ok((name, version)),
@@ -184,7 +184,7 @@ fn prepared(
     Ok(Publication {
         kind: ArtifactType::Prompt,
         name,
-        version: version_here(&found.version),
+        version: local_version(&found.version),
         model: artifacts::generic(),
         source,
         metadata: origin(provider, found),
@@ -194,7 +194,7 @@ fn prepared(
 
 /// The version of an artifact for one there: a plain number n is `n.0.0`, three numbers stay, what
 /// else they may be is `1.0.0` (contract §8).
-fn version_here(version: &str) -> Version {
+fn local_version(version: &str) -> Version {
     Version::parse(version)
         .or_else(|_| Version::parse(format!("{version}.0.0")))
         .unwrap_or_else(|_| Version::stored("1.0.0".into()))
@@ -210,7 +210,7 @@ fn origin(provider: &PromptProvider, found: Found) -> JsonMap {
 }
 
 /// The text of the version that is there already.
-fn source_there(view: &View, registry: &Registry, new: &Publication) -> Result<Option<Prompt>> {
+fn fetch_source(view: &View, registry: &Registry, new: &Publication) -> Result<Option<Prompt>> {
     let id = ArtifactId { registry: registry.id, kind: new.kind, name: new.name.clone() };
     match artifacts::meant(view, &id, &Selector::parse(&new.version), Some(&new.model))? {
         None => Ok(None),

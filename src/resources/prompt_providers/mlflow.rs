@@ -118,7 +118,7 @@ pub fn find(server: &mut Server, name: &str, version: Option<&str>) -> Result<Lo
     match version {
         Reply::Pending => Ok(Lookup::Pending),
         Reply::Missing => Ok(Lookup::Missing),
-        Reply::There(version) => Ok(Lookup::Found(as_found(server, name, version)?)),
+        Reply::There(version) => Ok(Lookup::Found(into_found(server, name, version)?)),
     }
 }
 
@@ -131,7 +131,7 @@ fn newest(server: &mut Server, name: &str) -> Result<Reply<Version>> {
     Ok(list.and_then(|list| list.model_versions.into_iter().max_by_key(number)))
 }
 
-fn as_found(server: &Server, name: &str, version: Version) -> Result<Found> {
+fn into_found(server: &Server, name: &str, version: Version) -> Result<Found> {
     let text = version.tag(TEXT).ok_or_else(|| server.malformed())?;
     let template = match version.tag(TYPE) {
         Some("chat") => {

@@ -80,7 +80,7 @@ pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
             Reply::There(tags) => tags.data.into_iter().map(|tag| tag.name).collect(),
             Reply::Pending | Reply::Missing => Vec::new(),
         };
-        found.push(Found { labels, ..as_found(&name, version) });
+        found.push(Found { labels, ..into_found(&name, version) });
     }
     Ok(found)
 }
@@ -103,7 +103,7 @@ pub fn find(server: &mut Server, name: &str, version: Option<&str>) -> Result<Lo
     Ok(match reply {
         Reply::Pending => Lookup::Pending,
         Reply::Missing => Lookup::Missing,
-        Reply::There(version) => Lookup::Found(as_found(name, version)),
+        Reply::There(version) => Lookup::Found(into_found(name, version)),
     })
 }
 
@@ -132,7 +132,7 @@ fn named(server: &mut Server, name: &str, id: &str) -> Result<Reply<Version>> {
     Ok(Reply::Missing)
 }
 
-fn as_found(name: &str, version: Version) -> Found {
+fn into_found(name: &str, version: Version) -> Found {
     let syntax = match version.template_format {
         Format::Mustache => Syntax::Mustache,
         Format::FString => Syntax::FString,

@@ -68,7 +68,7 @@ pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
         found.push(Found {
             labels: labels.map(|(label, _)| label).collect(),
             updated_at: Some(artifact.updated_at),
-            ..as_found(&artifact.name, content)
+            ..into_found(&artifact.name, content)
         });
     }
     Ok(found)
@@ -93,7 +93,7 @@ pub fn find(server: &mut Server, name: &str, version: Option<&str>) -> Result<Lo
     Ok(match found.len() {
         _ if is_pending => Lookup::Pending,
         0 => Lookup::Missing,
-        1 => Lookup::Found(as_found(name, found.remove(0))),
+        1 => Lookup::Found(into_found(name, found.remove(0))),
         _ => Lookup::Several,
     })
 }
@@ -141,7 +141,7 @@ fn content(
     server.one("/registries/artifact-versions/content", &query)
 }
 
-fn as_found(name: &str, content: Content) -> Found {
+fn into_found(name: &str, content: Content) -> Found {
     Found {
         name: name.into(),
         version: content.version,

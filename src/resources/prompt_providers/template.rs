@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ours_cannot_express_is_refused_with_the_place() {
+    fn untranslatable_templates_are_refused_with_the_position() {
         let cases = [
             (Syntax::Mustache, "{{#users}}x{{/users}}", "{{#users}}"),
             (Syntax::Mustache, "{{{raw}}}", "{{{raw}}"),
@@ -293,7 +293,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_translated_is_filled_as_it_was_there(
+        fn a_translated_template_renders_like_the_original(
             pieces in prop::collection::vec(prop_oneof!["[a{}\\\\ ]{0,3}", Just("\u{0}".into())], 0..8)
         ) {
             // A zero byte stands for the variable x.

@@ -191,7 +191,7 @@ fn told(kind: ProviderKind, answer: Result<Answer, Failure>) -> String {
 }
 
 #[test]
-fn each_failure_is_told_apart_and_says_what_to_do() {
+fn each_failure_has_its_own_message() {
     let host = || "there.test".to_string();
     let bytes = 4;
     let mut all = std::collections::BTreeSet::new();

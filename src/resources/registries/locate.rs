@@ -10,21 +10,21 @@ use crate::store::{AnyReference, Key, Org, Record, Reference, View};
 
 /// Which organization a registry belongs to: its id alone names it in requests.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct RegistryPlace {
+pub struct RegistryLocation {
     /// The registry.
     pub id: Id<Registry>,
     /// Its organization.
     pub org: Id<Org>,
 }
 
-static REGISTRY: Reference<RegistryPlace, Restricted<Registry>> = Reference::cascade(
+static REGISTRY: Reference<RegistryLocation, Restricted<Registry>> = Reference::cascade(
     &["id", "org"],
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |place: &RegistryPlace, _| vec![place.id.to_bytes()],
+    |place: &RegistryLocation, _| vec![place.id.to_bytes()],
 )
 .in_org(|place| place.org);
 
-impl Record for RegistryPlace {
+impl Record for RegistryLocation {
     const TABLE: &'static str = "registries.places";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const OWNED: bool = false;
@@ -78,7 +78,7 @@ fn place(view: &View, reference: &str, hint: &OrgHint, key: Option<Id<Org>>) -> 
         if let Some(org) = said {
             return Ok(Place { org, unknown });
         }
-        let found = view.get::<RegistryPlace>(&id)?.ok_or_else(Error::not_found)?;
+        let found = view.get::<RegistryLocation>(&id)?.ok_or_else(Error::not_found)?;
         return Ok(Place { org: found.org, unknown: Error::not_found });
     }
     let org = match reference.split_once('/') {

@@ -28,13 +28,13 @@ use crate::store::{
 };
 
 pub use kind::ArtifactType;
-use locate::RegistryPlace;
+use locate::RegistryLocation;
 pub use locate::{BY_PATH, BY_REFERENCE};
 
 /// Registries, and which organization one belongs to.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Restricted<Registry>>(), TableInfo::of::<RegistryPlace>()],
+    tables: &[TableInfo::of::<Restricted<Registry>>(), TableInfo::of::<RegistryLocation>()],
     events: &[EventType::RegistryDeleted],
     ..Resource::EMPTY
 };
@@ -236,7 +236,7 @@ pub fn named(view: &View, caller: &Caller, reference: &str) -> Result<Registry> 
 ///
 /// # Errors
 /// As [`named`]; 404 for whoever is not of its organization.
-pub fn readable(view: &View, caller: Option<&Caller>, reference: &str) -> Result<Registry> {
+pub fn require_readable(view: &View, caller: Option<&Caller>, reference: &str) -> Result<Registry> {
     find(view, reference)?.ok_or_else(Error::not_found)?.open_to_read(view, caller)
 }
 
@@ -266,7 +266,7 @@ fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>
 }
 
 fn show(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
-    readable(view, req.caller_if_any(), &req.at).map(info)
+    require_readable(view, req.caller_if_any(), &req.at).map(info)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
@@ -289,7 +289,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
         updated_at: tx.now(),
     };
     tx.insert(&Restricted::new(registry.clone()))?;
-    tx.insert(&RegistryPlace { id: registry.id, org: tx.org() })?;
+    tx.insert(&RegistryLocation { id: registry.id, org: tx.org() })?;
     Ok(info(registry))
 }
 

@@ -82,9 +82,9 @@ fn only_what_is_public_is_open() {
     assert!(!locate_in(&world, None, "acme/closed").unwrap().1);
     assert!(!locate_in(&world, None, "acme/never").unwrap().1);
     let read = |reference: &str| {
-        world
-            .store
-            .read_now(world.org, |view| readable(view, None, reference).map(|found| found.slug))
+        world.store.read_now(world.org, |view| {
+            require_readable(view, None, reference).map(|found| found.slug)
+        })
     };
     assert_eq!(read("acme/open").unwrap().as_str(), "open");
     assert_eq!(read("acme/closed").unwrap_err().kind(), Kind::NotFound);
@@ -120,7 +120,7 @@ fn slugs_are_unique_and_two_of_them_are_reserved() {
 }
 
 #[test]
-fn what_a_patch_leaves_out_stays() {
+fn a_patch_keeps_absent_fields() {
     let world = World::new();
     let made = make(&world, "main", json!({"description": "Ours"})).unwrap();
     world.pass_secs(60);

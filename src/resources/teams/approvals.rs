@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::member::{self, Member, fetch_member};
 use super::task::{Task, fetch_task};
-use super::team::{Team, fetch_team, must_exist};
+use super::team::{Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, SESSION_MEMBER, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
@@ -130,7 +130,7 @@ impl Input for TeamApprovalFilter {}
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub struct TeamDecision {
     /// The answer.
-    decision: YesOrNo,
+    decision: ApprovalAnswer,
     /// Why.
     comment: Option<Description>,
 }
@@ -140,7 +140,7 @@ impl Input for TeamDecision {}
 /// An answer.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum YesOrNo {
+pub enum ApprovalAnswer {
     /// Yes.
     Approved,
     /// No.
@@ -151,7 +151,7 @@ pub enum YesOrNo {
 
 /// A team's approvals, newest first.
 fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<TeamApproval>> {
-    let team = must_exist(view, req.at)?;
+    let team = require_team(view, req.at)?;
     let (order, part) = (Order::Descending, &req.part);
     match req.input.decision {
         None => view.page(Source::TABLE, &team, order, part, |_| true),
@@ -201,8 +201,8 @@ fn decide(
     }
     let decided = TeamApproval {
         decision: match req.input.decision {
-            YesOrNo::Approved => TeamApprovalState::Approved,
-            YesOrNo::Denied => TeamApprovalState::Denied,
+            ApprovalAnswer::Approved => TeamApprovalState::Approved,
+            ApprovalAnswer::Denied => TeamApprovalState::Denied,
         },
         comment: req.input.comment.clone(),
         decided_by: Some(req.caller().user()),

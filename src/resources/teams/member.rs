@@ -122,7 +122,7 @@ pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
 pub const WAKE_SECRET: &str = "wake_secret";
 
 /// The member that a request names, if it names one.
-pub fn fetch_if_named(
+pub fn fetch_optional(
     view: &View,
     team: Id<Team>,
     id: Option<Id<Member>>,

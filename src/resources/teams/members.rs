@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, name};
-use super::team::{Team, fetch_team, must_exist};
+use super::team::{Team, fetch_team, require_team};
 use super::wakes;
 use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
@@ -76,13 +76,13 @@ impl Output for TeamAgent {
 /// The same with the secret its wakes are signed with, where that was just made.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TeamAgentMade {
+pub struct TeamAgentCreated {
     #[serde(flatten)]
     agent: TeamAgent,
     wake_secret: Option<String>,
 }
 
-impl Output for TeamAgentMade {
+impl Output for TeamAgentCreated {
     const MAY_SHOW_SECRET: bool = true;
 
     fn resource(&self) -> Option<ResourceRef> {
@@ -110,13 +110,13 @@ fn info(view: &View, member: Member) -> Result<TeamAgent> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
-    must_exist(view, req.at)?;
+    require_team(view, req.at)?;
     view.page(Source::TABLE, &req.at, Order::Descending, &req.part, |_| true)?
         .try_map(|member| info(view, member))
 }
 
 /// Takes an agent into a team.
-pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentMade> {
+pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentCreated> {
     let team = fetch_team(&tx.view(), req.at)?;
     let new = &req.input;
     let agent = agents::by_stable_key(&tx.view(), &new.stable_key)?.ok_or_else(Error::not_found)?;
@@ -131,15 +131,15 @@ pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentM
         wake_secret: None,
         hired_at: tx.now(),
     };
-    let wake_secret = secret_if_first(tx, &mut member);
+    let wake_secret = secret_on_first_url(tx, &mut member);
     tx.insert(&member)?;
     tell(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
-    Ok(TeamAgentMade { agent: info(&tx.view(), member)?, wake_secret })
+    Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })
 }
 
 fn show(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
     let (team, id) = req.at;
-    must_exist(view, team)?;
+    require_team(view, team)?;
     info(view, fetch_member(view, team, id)?)
 }
 
@@ -147,7 +147,7 @@ fn show(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
 pub fn change(
     tx: &mut Tx,
     req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>,
-) -> Result<TeamAgentMade> {
+) -> Result<TeamAgentCreated> {
     let (team, id) = req.at;
     let team = fetch_team(&tx.view(), team)?;
     let old = fetch_member(&tx.view(), team.id, id)?;
@@ -160,7 +160,7 @@ pub fn change(
         member.skills = skills.to_vec();
     }
     patch.wake_url.clone().apply(&mut member.wake_url);
-    let wake_secret = secret_if_first(tx, &mut member);
+    let wake_secret = secret_on_first_url(tx, &mut member);
     tx.replace(&old, &member)?;
 
     let is_new = |skill: &&Skill| !old.skills.contains(*skill);
@@ -169,9 +169,9 @@ pub fn change(
         tell(tx, EventType::TeamAgentSkillsGranted, &team, &member, &granted)?;
     }
     if member.wake_url.is_some() && member.wake_url != old.wake_url {
-        wakes::post_pending(tx, &member)?;
+        wakes::enqueue_pending_posts(tx, &member)?;
     }
-    Ok(TeamAgentMade { agent: info(&tx.view(), member)?, wake_secret })
+    Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })
 }
 
 /// Takes an agent out of its team.
@@ -185,7 +185,7 @@ pub fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Removed>
 }
 
 /// Makes and seals the secret of a member that has a `wakeUrl` for the first time; returns it.
-fn secret_if_first(tx: &Tx, member: &mut Member) -> Option<String> {
+fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Option<String> {
     if member.wake_url.is_none() || member.wake_secret.is_some() {
         return None;
     }

@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::member::{Member, fetch_member};
-use super::team::{Team, must_exist};
+use super::team::{Team, require_team};
 use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, List, Result, Skill, Time};
-use crate::outbox::{Settings, Sweep, Swept, remove_due};
+use crate::outbox::{Settings, Sweep, SweepProgress, delete_due};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
@@ -115,18 +115,18 @@ impl Input for Recall {}
 /// Recalls live memories, newest first.
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<Memory>> {
     let (team, agent) = req.at;
-    must_exist(view, team)?;
+    require_team(view, team)?;
     fetch_member(view, team, agent)?;
     let q = req.input.q.as_deref().unwrap_or_default().to_lowercase();
     let words: Vec<&str> = q.split_whitespace().collect();
     view.page(&LIVE, &req.at, Order::Descending, &req.part, |memory| {
         let has_tag = |tag: &String| memory.tags.iter().any(|own| own.as_str() == tag);
-        req.input.tag.as_ref().is_none_or(has_tag) && has_words(&memory.content, &words)
+        req.input.tag.as_ref().is_none_or(has_tag) && matches_words(&memory.content, &words)
     })
 }
 
 /// Whether every one of these lower-case words occurs in a text.
-fn has_words(text: &str, words: &[&str]) -> bool {
+fn matches_words(text: &str, words: &[&str]) -> bool {
     if words.is_empty() {
         return true;
     }
@@ -137,7 +137,7 @@ fn has_words(text: &str, words: &[&str]) -> bool {
 /// Remembers something, in the place of what it supersedes.
 fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<Memory> {
     let (team, agent) = req.at;
-    must_exist(&tx.view(), team)?;
+    require_team(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
     if let Some(older) = req.input.supersedes {
         retire(tx, (team, agent, older))?;
@@ -160,7 +160,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<M
 /// (interface §3).
 fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Removed> {
     let (team, agent, memory) = req.at;
-    must_exist(&tx.view(), team)?;
+    require_team(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
     retire(tx, req.at)?;
     Ok(Removed::new(memory))
@@ -180,9 +180,9 @@ fn retire(tx: &mut Tx, key: (Id<Team>, Id<Member>, Id<Memory>)) -> Result<()> {
 const FORGET: Sweep =
     Sweep { name: "forget retired memories", every_secs: 60, run: forget, installation: false };
 
-fn forget(tx: &mut Tx, settings: &Settings) -> Result<Swept> {
+fn forget(tx: &mut Tx, settings: &Settings) -> Result<SweepProgress> {
     let end = tx.now().minus_secs(settings.memory_retention_secs);
-    remove_due(tx, &RETIRED, |memory: &Memory| memory.retired_at.is_some_and(|at| at <= end))
+    delete_due(tx, &RETIRED, |memory: &Memory| memory.retired_at.is_some_and(|at| at <= end))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_or_superseded_is_out_of_recall_at_once_and_for_good() {
+    fn deleted_and_superseded_memories_are_never_recalled() {
         let world = World::new();
         let ann = agent(&world);
         let one = remember(&world, ann, json!({"content": "one"})).unwrap();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_memory_has_these_fields_and_no_others() {
+    fn the_events_of_a_memory_have_exactly_these_fields() {
         let world = World::new();
         let ann = agent(&world);
         let memory = remember(&world, ann, json!({"content": "x", "tags": ["t"]})).unwrap();

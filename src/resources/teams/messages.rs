@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::lists::merged;
-use super::member::{self, Member, fetch_if_named, fetch_member};
+use super::member::{self, Member, fetch_member, fetch_optional};
 use super::message::{Audience, BY_BOX, BY_TASK, Message, Sender, SenderType};
 use super::task::{self, Task, fetch_task};
 use super::tasks::Claim;
-use super::team::{Team, fetch_team, must_exist};
+use super::team::{Team, fetch_team, require_team};
 use super::wakes::{self, Cause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::MEMBER;
@@ -68,7 +68,7 @@ impl Input for MessageFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>> {
-    let team = must_exist(view, req.at)?;
+    let team = require_team(view, req.at)?;
     let MessageFilter { audience, agent_id, task_id, unread } = &req.input;
     let keep = |message: &Message| {
         audience.is_none_or(|audience| message.audience == audience)
@@ -97,8 +97,8 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
 pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     let new = &req.input;
     let view = tx.view();
-    let team = must_exist(&view, req.at)?;
-    let to = fetch_if_named(&view, team, new.to_agent_id)?;
+    let team = require_team(&view, req.at)?;
+    let to = fetch_optional(&view, team, new.to_agent_id)?;
     let task = new.task_id.map(|id| fetch_task(&view, team, id)).transpose()?;
     let from = match new.from_agent_id {
         Some(id) => agent(&view, &fetch_member(&view, team, id)?)?,
@@ -171,14 +171,14 @@ fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) -> Result<M
 }
 
 fn show(view: &View, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
-    must_exist(view, req.at.0)?;
+    require_team(view, req.at.0)?;
     view.fetch(&req.at)
 }
 
 /// Marks human mail read, when a human opens it; agents read theirs by [`consume`] (interface
 /// §1.8).
 fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
-    must_exist(&tx.view(), req.at.0)?;
+    require_team(&tx.view(), req.at.0)?;
     let message: Message = tx.fetch(&req.at)?;
     match message.audience {
         Audience::Human => mark_read(tx, message),
@@ -189,7 +189,7 @@ fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
 /// An agent's own reading of its mail and of the notes that are its business.
 pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), Claim>) -> Result<Message> {
     let view = tx.view();
-    let team = must_exist(&view, req.at.0)?;
+    let team = require_team(&view, req.at.0)?;
     let agent = fetch_member(&view, team, req.input.agent_id)?.id;
     let message: Message = view.fetch(&req.at)?;
     let reader = match (message.audience, message.to_agent_id, message.task_id) {

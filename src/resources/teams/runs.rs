@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::member::{self, Member, fetch_member};
 use super::task::{Task, fetch_task};
-use super::team::{Spending, Team, fetch_team, must_exist};
+use super::team::{Spending, Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Description, Id, Result, Time, Usd};
@@ -111,7 +111,7 @@ impl Input for NewRun {}
 /// An agent's runs, newest first.
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
     let (team, agent) = req.at;
-    must_exist(view, team)?;
+    require_team(view, team)?;
     fetch_member(view, team, agent)?;
     view.page(Source::TABLE, &req.at, Order::Descending, &req.part, |_| true)
 }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn passing_the_budget_is_told_once_a_month_and_reaching_it_is_not() {
+    fn exceeding_the_budget_is_one_event_per_month() {
         let world = World::new();
         let ann = agent(&world, Some(0.3));
         let exhausted = || told(&world, EventType::TeamBudgetExhausted).len();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_budget_spending_is_counted_but_never_told() {
+    fn without_a_budget_spending_publishes_no_event() {
         let world = World::new();
         let ann = agent(&world, None);
         run(&world, ann, json!({"status": "failed", "costUsd": 1e9})).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_run_is_told_and_no_other() {
+    fn only_a_failed_run_is_an_event() {
         let world = World::new();
         let ann = agent(&world, None);
         for status in ["succeeded", "cancelled", "failed"] {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_nobody_or_of_another_teams_task_is_404_and_costs_nothing() {
+    fn a_run_of_an_unknown_agent_or_task_is_404_without_cost() {
         let world = World::new();
         let ann = agent(&world, Some(1.0));
         let other_team = team(&world, "other", None);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_run_has_these_fields_and_no_others() {
+    fn the_events_of_a_run_have_exactly_these_fields() {
         let world = World::new();
         let ann = agent(&world, None);
         let task = task(&world, ann.0, json!({"title": "Count"})).id;

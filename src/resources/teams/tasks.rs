@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::lists::merged;
-use super::member::{Member, fetch_if_named, fetch_member};
+use super::member::{Member, fetch_member, fetch_optional};
 use super::task::{
     BY_ASSIGNEE, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus, fetch_task, next_number,
     place, still_there,
 };
-use super::team::{Team, must_exist};
+use super::team::{Team, require_team};
 use super::wakes::{self, Cause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, User};
@@ -86,7 +86,7 @@ impl Input for TaskFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
-    let team = must_exist(view, req.at)?;
+    let team = require_team(view, req.at)?;
     let TaskFilter { status, assignee_agent_id, unassigned } = &req.input;
     let assignee = match (assignee_agent_id, unassigned) {
         (Some(_), Some(true)) => return Ok(Page::whole(vec![])),
@@ -123,9 +123,9 @@ pub fn make(
     new: &NewTask,
     created_by: Option<Id<User>>,
 ) -> Result<Task> {
-    let team = must_exist(&tx.view(), team)?;
-    let assignee = fetch_if_named(&tx.view(), team, new.assignee_agent_id)?;
-    let acting = fetch_if_named(&tx.view(), team, new.from_agent_id)?;
+    let team = require_team(&tx.view(), team)?;
+    let assignee = fetch_optional(&tx.view(), team, new.assignee_agent_id)?;
+    let acting = fetch_optional(&tx.view(), team, new.from_agent_id)?;
     let task = Task {
         id: tx.new_id(),
         team_id: team,
@@ -147,18 +147,18 @@ pub fn make(
 
 fn show(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
     let (team, id) = req.at;
-    must_exist(view, team)?;
+    require_team(view, team)?;
     fetch_task(view, team, id)
 }
 
 /// Changes a task.
 pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
     let (team, id) = req.at;
-    must_exist(&tx.view(), team)?;
+    require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
     let patch = &req.input;
-    let assignee = fetch_if_named(&tx.view(), team, patch.assignee_agent_id.value().copied())?;
-    let acting = fetch_if_named(&tx.view(), team, patch.from_agent_id)?;
+    let assignee = fetch_optional(&tx.view(), team, patch.assignee_agent_id.value().copied())?;
+    let acting = fetch_optional(&tx.view(), team, patch.from_agent_id)?;
 
     let mut task = old.clone();
     if let Some(title) = &patch.title {
@@ -189,7 +189,7 @@ pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
 /// Takes a task for an agent.
 pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task> {
     let (team, id) = req.at;
-    must_exist(&tx.view(), team)?;
+    require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
     let agent = fetch_member(&tx.view(), team, req.input.agent_id)?.id;
     if old.is_closed() {

@@ -94,7 +94,7 @@ pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
 }
 
 /// The id of the team with this id, or 404.
-pub fn must_exist(view: &View, id: Id<Team>) -> Result<Id<Team>> {
+pub fn require_team(view: &View, id: Id<Team>) -> Result<Id<Team>> {
     match view.has::<Team>(&id)? {
         true => Ok(id),
         false => Err(Error::not_found()),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spent_counts_from_the_start_of_the_month() {
+    fn spending_counts_from_the_start_of_the_month() {
         let world = World::new();
         let body = json!({"slug": "crew", "name": "Crew", "budget": {"monthlyUsd": 10}});
         let team = make(&world, body).unwrap().id;

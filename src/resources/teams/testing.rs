@@ -57,17 +57,17 @@ pub fn agent(world: &World, stable_key: &'static str) -> Id<Agent> {
 /// A member of a team, its agent being made for it.
 pub fn hire(world: &World, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
     agent(world, stable_key);
-    hire_with(world, team, json!({"stableKey": stable_key, "role": "member"}))
+    add_agent_with(world, team, json!({"stableKey": stable_key, "role": "member"}))
 }
 
 /// The team's Scrum Master, its agent being made for it.
-pub fn hire_scrum_master(world: &World, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
+pub fn add_scrum_master(world: &World, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
     agent(world, stable_key);
-    hire_with(world, team, json!({"stableKey": stable_key, "role": "scrum_master"}))
+    add_agent_with(world, team, json!({"stableKey": stable_key, "role": "scrum_master"}))
 }
 
 /// A member hired with this body.
-pub fn hire_with(world: &World, team: Id<Team>, body: Value) -> Id<Member> {
+pub fn add_agent_with(world: &World, team: Id<Team>, body: Value) -> Id<Member> {
     let made = world.write(members::hire, team, World::input(body).unwrap()).unwrap();
     let made = serde_json::to_value(made).unwrap();
     Id::parse(made["id"].as_str().unwrap())

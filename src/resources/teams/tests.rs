@@ -93,7 +93,7 @@ fn an_agent_stays_until_it_has_left_all_teams() {
 }
 
 #[test]
-fn what_a_removed_agent_leaves_goes_though_it_be_much() {
+fn all_rows_of_a_removed_agent_are_deleted_however_many() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{self, Member, fetch_member};
-use super::team::{Team, fetch_team, must_exist};
+use super::team::{Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Id, Result, Text, Time, Title};
@@ -150,7 +150,7 @@ impl Input for TimelineFilter {}
 
 /// A team's timeline, newest first.
 fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<TimelineEntry>> {
-    let team = must_exist(view, req.at)?;
+    let team = require_team(view, req.at)?;
     let (order, part) = (Order::Descending, &req.part);
     match req.input.kind {
         None => view.page(Source::TABLE, &team, order, part, |_| true),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_told_as_its_own_event_and_listed_by_its_name() {
+    fn each_kind_publishes_its_own_event() {
         let world = World::new();
         let crew = team(&world, "crew", None);
         let other = team(&world, "other", None);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_of_another_team_tells_nothing() {
+    fn an_agent_of_another_team_is_refused() {
         let world = World::new();
         let crew = team(&world, "crew", None);
         let other = team(&world, "other", None);

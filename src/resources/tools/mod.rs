@@ -14,7 +14,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::environments::{self, Environment, ToolInUse};
+use super::environments::{self, Environment, ToolReference};
 use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{Caller, MEMBER, User};
 use crate::base::{
@@ -76,10 +76,10 @@ static BY_KIND: Index<Tool, ToolKind> =
     Index::many("tools.by_type", |tool| Some(tool.kind.clone()));
 
 /// Of which the environments know no more than the id. There are at most as many as environments.
-static IN_USE: Reference<ToolInUse, Tool> = Reference::cascade(
+static IN_USE: Reference<ToolReference, Tool> = Reference::cascade(
     &["tool"],
     |tool: &Tool| tool.id.to_bytes(),
-    |in_use: &ToolInUse, _| vec![in_use.tool.to_bytes()],
+    |in_use: &ToolReference, _| vec![in_use.tool.to_bytes()],
 )
 .by(&environments::BY_TOOL);
 
@@ -149,7 +149,7 @@ pub struct ToolPatch {
     /// Its new version, not before the one it has.
     version: Option<Version>,
     /// Which number of its version rises; not together with `version`.
-    bump_version: Option<Bump>,
+    bump_version: Option<VersionBump>,
     /// Environments, by id or slug, that shall use the resulting version.
     update_environment_versions: Option<Vec<String>>,
 }
@@ -173,7 +173,7 @@ impl Input for ToolPatch {
 /// Which number of a version rises; those after it become 0.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Bump {
+pub enum VersionBump {
     /// The first.
     Major,
     /// The second.
@@ -228,9 +228,9 @@ fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
 fn change(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
     let old: Tool = tx.fetch(&req.at)?;
     let named = req.input.update_environment_versions.as_deref().unwrap_or_default();
-    let environments = usable_environments(&tx.view(), req.caller(), named)?;
+    let environments = visible_environments(&tx.view(), req.caller(), named)?;
     let mut new = changed(&old, &req.input)?;
-    refuse_approvals(&environments)?;
+    check_approvals(&environments)?;
     if new != old {
         new.updated_at = tx.now();
         tx.replace(&old, &new)?;
@@ -238,7 +238,7 @@ fn change(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
         versions::keep(tx, &new, req.caller().user())?;
     }
     for id in environments.into_keys() {
-        environments::use_tool(tx, id, new.id.cast(), &new.version)?;
+        environments::add_tool_reference(tx, id, new.id.cast(), &new.version)?;
     }
     Ok(new)
 }
@@ -268,16 +268,16 @@ fn changed(old: &Tool, patch: &ToolPatch) -> Result<Tool> {
     Ok(new)
 }
 
-fn bumped(version: &Version, bump: Bump) -> Result<Version> {
+fn bumped(version: &Version, bump: VersionBump) -> Result<Version> {
     let [major, minor, patch] = version.numbers();
     let up = |number: u64| {
         let full = || Error::conflict("tool_version_full", "this number cannot rise any further");
         number.checked_add(1).ok_or_else(full)
     };
     let [major, minor, patch] = match bump {
-        Bump::Major => [up(major)?, 0, 0],
-        Bump::Minor => [major, up(minor)?, 0],
-        Bump::Patch => [major, minor, up(patch)?],
+        VersionBump::Major => [up(major)?, 0, 0],
+        VersionBump::Minor => [major, up(minor)?, 0],
+        VersionBump::Patch => [major, minor, up(patch)?],
     };
     Ok(Version::stored(format!("{major}.{minor}.{patch}")))
 }
@@ -286,7 +286,7 @@ fn bumped(version: &Version, bump: Bump) -> Result<Version> {
 ///
 /// # Errors
 /// 404 if one of them is not there, then 403 if one of them may not be used.
-fn usable_environments(
+fn visible_environments(
     view: &View,
     caller: &Caller,
     named: &[String],
@@ -301,7 +301,7 @@ fn usable_environments(
 
 /// # Errors
 /// 409 if one of them has approvals: what is used there is decided by a deployment.
-fn refuse_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Result<()> {
+fn check_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Result<()> {
     match environments.values().find(|environment| environment.approvals.is_some()) {
         None => Ok(()),
         Some(environment) => Err(Error::conflict(
@@ -332,7 +332,7 @@ fn routes() -> Vec<Route> {
             .about("List the types of tools that are known"),
         Route::get("/tools/{toolId}", MEMBER, "tool.show", op::read(show)).about("Show a tool"),
         Route::patch("/tools/{toolId}", MEMBER, "tool.update", op::write(change))
-            .scope(Scope::InferFromPath(is_here))
+            .scope(Scope::InferFromPath(is_in_organization))
             .about("Change a tool, and the environments that shall use the resulting version"),
         Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(remove))
             .about("Delete a tool with its versions and the references to it"),
@@ -347,7 +347,7 @@ fn routes() -> Vec<Route> {
 }
 
 /// Without `orgSlug`, the tool decides the organization (contract §4).
-fn is_here(view: &View, params: &[String]) -> Result<bool> {
+fn is_in_organization(view: &View, params: &[String]) -> Result<bool> {
     let id = params.first().map_or(Id::NOTHING, |param| Id::parse(param));
     Ok(view.get::<Tool>(&id)?.is_some())
 }

@@ -185,7 +185,9 @@ fn a_tool_is_found_in_its_own_organization_alone() {
     let world = World::new();
     let (other, eve) = world.other_org("other");
     let made = make(&world, json!({"name": "T", "type": "http"})).unwrap();
-    let here = |org, id: String| world.store.read_now(org, |view| is_here(view, &[id])).unwrap();
+    let here = |org, id: String| {
+        world.store.read_now(org, |view| is_in_organization(view, &[id])).unwrap()
+    };
     assert!(here(world.org, made.id.to_string()));
     assert!(!here(other, made.id.to_string()));
     assert!(!here(world.org, "no id".into()));

@@ -63,7 +63,7 @@ pub(super) fn note(tx: &mut Tx, tool: Id<Tool>, old: &JsonMap, new: &JsonMap) ->
 ///
 /// # Errors
 /// If the store fails.
-pub fn that_mention(view: &View, variable: &VariableName, at_most: usize) -> Result<Vec<Tool>> {
+pub fn tools_using(view: &View, variable: &VariableName, at_most: usize) -> Result<Vec<Tool>> {
     let mut tools = Vec::new();
     view.each(Source::TABLE, variable, Order::Descending, |row: ToolVariable| {
         if tools.len() == at_most {

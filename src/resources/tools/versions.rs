@@ -78,7 +78,7 @@ pub fn keep(tx: &mut Tx, tool: &Tool, by: Id<User>) -> Result<()> {
     let (created_by, created_at) = match known {
         Some(known) => (known.created_by, known.created_at),
         None => {
-            refuse_too_many(&tx.view(), tool.id)?;
+            check_count_limit(&tx.view(), tool.id)?;
             (by, tx.now())
         }
     };
@@ -95,7 +95,7 @@ pub fn keep(tx: &mut Tx, tool: &Tool, by: Id<User>) -> Result<()> {
     })
 }
 
-fn refuse_too_many(view: &View, tool: Id<Tool>) -> Result<()> {
+fn check_count_limit(view: &View, tool: Id<Tool>) -> Result<()> {
     let all = view.count(Source::<ToolVersion>::TABLE, &tool, MAX_VERSIONS)?;
     match all < MAX_VERSIONS {
         true => Ok(()),

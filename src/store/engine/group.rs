@@ -35,10 +35,10 @@ pub(super) const MAX_GROUP: usize = 512;
 const MAX_GROUP_BYTES: usize = 8 * 1024 * 1024;
 
 /// How often to check whether the storage must be, or can be, reopened.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
+const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A group that conflicts runs at most eight times; then its callers get a 503 and may retry.
-const MAX_RUNS: usize = 8;
+const MAX_RETRIES: usize = 8;
 
 /// A [`Disk`] with its queue and its writer thread.
 pub struct Group {
@@ -243,7 +243,7 @@ struct Member {
 impl<D: Disk> Writer<D> {
     fn run(&mut self, queue: &Queue) {
         loop {
-            match queue.wait(LOOK_AFTER) {
+            match queue.wait(RECOVERY_INTERVAL) {
                 Next::Prepared(first) => self.serve(first, &mut || queue.pop()),
                 Next::Nothing => {
                     if let Err(error) = self.recover() {
@@ -279,7 +279,7 @@ impl<D: Disk> Writer<D> {
             let full = group.len() >= self.disk.max_group() || bytes >= MAX_GROUP_BYTES;
             next = if full { None } else { waiting() };
         }
-        let end = self.commit_or_run_again(&mut group, &mut writes);
+        let end = self.commit_or_rerun(&mut group, &mut writes);
         // The storage refused the writes of one of them: each is committed alone. Where it accepts
         // nothing at all (busy), trying again for each would only take time.
         if group.len() > 1 && end.as_ref().is_err_and(|error| error.kind() == Kind::Internal) {
@@ -300,7 +300,7 @@ impl<D: Disk> Writer<D> {
         writes: &mut Writes,
     ) -> Option<Member> {
         let Prepared { mut attempt, ran, terms } = prepared;
-        let rehearses = self.disk.rehearsals() > 0;
+        let rehearses = self.disk.run_count() > 0;
         let failed = ran.is_none();
         if let Some(ran) = ran
             && !rehearses
@@ -329,7 +329,7 @@ impl<D: Disk> Writer<D> {
 
     /// Whether what an attempt read is as it was, below the changes of its group and among them.
     fn stands(&self, ran: &Ran, base: &dyn Reader, writes: &Writes) -> bool {
-        let access = if writes.decide_access { None } else { base.access_stamp() };
+        let access = if writes.changes_access { None } else { base.access_version() };
         self.history.stands(ran.base, &ran.reads)
             && ran.reads.access_is(access)
             && !ran.reads.conflicts_with(writes)
@@ -344,7 +344,7 @@ impl<D: Disk> Writer<D> {
         let base = self.newest.get().reader;
         rerun(&mut member, &*base, &mut writes);
         let mut group = vec![member];
-        let end = self.commit_or_run_again(&mut group, &mut writes);
+        let end = self.commit_or_rerun(&mut group, &mut writes);
         self.answer(group, writes, &end);
     }
 
@@ -362,8 +362,8 @@ impl<D: Disk> Writer<D> {
     }
 
     /// Commits what the group wrote. After a conflict its attempts run again on the current state.
-    fn commit_or_run_again(&mut self, group: &mut [Member], writes: &mut Writes) -> Result<()> {
-        for _ in 0..MAX_RUNS {
+    fn commit_or_rerun(&mut self, group: &mut [Member], writes: &mut Writes) -> Result<()> {
+        for _ in 0..MAX_RETRIES {
             if writes.is_empty() {
                 return Ok(());
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::{Each, Op, Order, Reader, Span, Step, Writes};
+use super::{Each, KeyRange, Op, Order, Reader, Step, Writes};
 use crate::base::Result;
 
 /// Reads as if `writes` had been applied to `base`.
@@ -30,7 +30,7 @@ impl Reader for Layer<'_> {
     fn scan(
         &self,
         table: &'static str,
-        span: Span<'_>,
+        span: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
@@ -47,8 +47,8 @@ impl Reader for Layer<'_> {
         }
     }
 
-    fn access_stamp(&self) -> Option<u64> {
-        if self.writes.decide_access { None } else { self.base.access_stamp() }
+    fn access_version(&self) -> Option<u64> {
+        if self.writes.changes_access { None } else { self.base.access_version() }
     }
 
     fn charge_write(&self, bytes: usize) -> Result<()> {
@@ -61,7 +61,7 @@ fn merged(
     base: &dyn Reader,
     changes: &BTreeMap<Vec<u8>, Op>,
     table: &'static str,
-    span: Span<'_>,
+    span: KeyRange<'_>,
     order: Order,
     each: &mut Each<'_>,
 ) -> Result<()> {
@@ -133,7 +133,7 @@ mod tests {
 
     fn scanned(
         reader: &dyn Reader,
-        span: Span<'_>,
+        span: KeyRange<'_>,
         order: Order,
         most: usize,
     ) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -194,7 +194,7 @@ mod tests {
             let upper = Layer { base: &lower, writes: &two };
 
             let order = if descending { Order::Descending } else { Order::Ascending };
-            let span = Span { from: &from, to: to.as_deref() };
+            let span = KeyRange { from: &from, to: to.as_deref() };
             let within = |key: &Vec<u8>| *key >= from && to.as_ref().is_none_or(|to| key < to);
             let mut want: Vec<_> = rows.clone().into_iter().filter(|(key, _)| within(key)).collect();
             if descending {
@@ -222,7 +222,7 @@ mod tests {
                 }
             }
             memory.commit(&one);
-            prop_assert_eq!(scanned(&*memory.snapshot().unwrap(), Span { from: &[], to: None }, Order::Ascending, 999), rows.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(scanned(&*memory.snapshot().unwrap(), KeyRange { from: &[], to: None }, Order::Ascending, 999), rows.into_iter().collect::<Vec<_>>());
         }
     }
 }

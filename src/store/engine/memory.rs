@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Commit, Disk, Each, Order, Reader, Span, Step, Writes};
+use super::{Commit, Disk, Each, KeyRange, Order, Reader, Step, Writes};
 use crate::base::Result;
 
 /// Shared with the snapshots taken; a commit copies only the tables it changes.
@@ -21,13 +21,13 @@ pub struct Memory {
 struct State {
     tables: Tables,
     commits: u64,
-    access_stamp: u64,
+    access_version: u64,
 }
 
 impl Memory {
     /// Storage for which about half of all attempts run twice, to prove that they may. The same
     /// seed makes the same choices.
-    pub fn rehearsing(seed: u64) -> Self {
+    pub fn running_twice(seed: u64) -> Self {
         Memory { now: State::default(), rehearse: Some(seed | 1) }
     }
 }
@@ -39,8 +39,8 @@ impl Disk for Memory {
 
     fn commit(&mut self, writes: &Writes) -> Commit {
         self.now.commits += 1;
-        if writes.decide_access {
-            self.now.access_stamp = self.now.commits;
+        if writes.changes_access {
+            self.now.access_version = self.now.commits;
         }
         for (table, changes) in &writes.tables {
             let table = Arc::make_mut(self.now.tables.entry(table).or_default());
@@ -58,7 +58,7 @@ impl Disk for Memory {
         self.snapshot()
     }
 
-    fn rehearsals(&mut self) -> usize {
+    fn run_count(&mut self) -> usize {
         let Some(state) = &mut self.rehearse else { return 0 };
         // xorshift: enough to be irregular.
         *state ^= *state << 13;
@@ -84,7 +84,7 @@ impl Reader for State {
     fn scan(
         &self,
         table: &'static str,
-        span: Span<'_>,
+        span: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
@@ -105,7 +105,7 @@ impl Reader for State {
         Ok(())
     }
 
-    fn access_stamp(&self) -> Option<u64> {
-        Some(self.access_stamp)
+    fn access_version(&self) -> Option<u64> {
+        Some(self.access_version)
     }
 }

@@ -49,7 +49,7 @@ pub enum Order {
 
 /// A range of keys: from the first, included, to the second, excluded; `None` is the table's end.
 #[derive(Clone, Copy, Debug)]
-pub struct Span<'a> {
+pub struct KeyRange<'a> {
     /// The smallest key.
     pub from: &'a [u8],
     /// The first key too large.
@@ -73,7 +73,7 @@ pub trait Reader: Send + Sync {
     fn scan(
         &self,
         table: &'static str,
-        span: Span<'_>,
+        span: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()>;
@@ -87,7 +87,7 @@ pub trait Reader: Send + Sync {
     /// The number of the last commit that changed a record which decides access. What was
     /// concluded under one stamp holds under the same stamp. `None`: the records may have changed
     /// in this transaction, so nothing concluded before holds.
-    fn access_stamp(&self) -> Option<u64>;
+    fn access_version(&self) -> Option<u64>;
 
     /// Counts bytes that the transaction over this reader is about to write.
     ///
@@ -127,7 +127,7 @@ pub struct Writes {
     /// Topics to signal once this is durable.
     pub topics: Vec<Topic>,
     /// Whether a record that decides access is among them.
-    pub decide_access: bool,
+    pub changes_access: bool,
 }
 
 impl Writes {
@@ -179,7 +179,7 @@ impl Writes {
             }
         }
         self.topics.extend(later.topics);
-        self.decide_access |= later.decide_access;
+        self.changes_access |= later.changes_access;
     }
 }
 
@@ -261,7 +261,7 @@ pub trait Disk: Send + 'static {
     /// # Errors
     /// If that is not possible yet; it is retried.
     fn reopen(&mut self) -> Result<Arc<dyn Reader>>;
-    /// Makes a table readable that was not named when this was opened: that of an index that is no
+    /// Makes a table require_readable that was not named when this was opened: that of an index that is no
     /// longer defined. Earlier snapshots cannot read it.
     fn add_table(&mut self, _name: &'static str) {}
     /// How many attempts share a commit at most.
@@ -270,7 +270,7 @@ pub trait Disk: Send + 'static {
     }
     /// How often an attempt runs before the run that counts: 0, except in tests, which prove that
     /// attempts may run repeatedly.
-    fn rehearsals(&mut self) -> usize {
+    fn run_count(&mut self) -> usize {
         0
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Each, Order, Reader, Span, Step, Writes};
+use super::{Each, KeyRange, Order, Reader, Step, Writes};
 use crate::base::{Error, Kind, Result};
 
 /// What one attempt may cost.
@@ -97,7 +97,13 @@ impl ReadSet {
     }
 
     /// Notes a range as far as it was read: to the key at which the reading stopped, if it did.
-    fn range(&mut self, table: &'static str, span: Span<'_>, order: Order, last: Option<Vec<u8>>) {
+    fn range(
+        &mut self,
+        table: &'static str,
+        span: KeyRange<'_>,
+        order: Order,
+        last: Option<Vec<u8>>,
+    ) {
         let end = || span.to.map_or(Bound::Unbounded, |to| Bound::Excluded(to.to_vec()));
         let (from, to) = match (order, last) {
             (_, None) => (span.from.to_vec(), end()),
@@ -220,7 +226,7 @@ impl Reader for Recorder<'_> {
     fn scan(
         &self,
         table: &'static str,
-        span: Span<'_>,
+        span: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
@@ -241,8 +247,8 @@ impl Reader for Recorder<'_> {
         end
     }
 
-    fn access_stamp(&self) -> Option<u64> {
-        let stamp = self.base.access_stamp();
+    fn access_version(&self) -> Option<u64> {
+        let stamp = self.base.access_version();
         self.notes().reads.access = Some(stamp);
         stamp
     }

@@ -18,7 +18,7 @@ use redb::{
     TableDefinition, TableError, WriteTransaction,
 };
 
-use super::{Commit, Disk, Each, Op, Order, Reader, Span, Step, Writes};
+use super::{Commit, Disk, Each, KeyRange, Op, Order, Reader, Step, Writes};
 use crate::base::{Error, Kind, Result};
 use crate::store::codec;
 
@@ -27,7 +27,7 @@ const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
 /// How much free space a disk that was full must have before it is written to again: more than a
 /// commit of ordinary requests takes, so that it does not fail at once.
-const ROOM_BYTES: usize = 1024 * 1024;
+const MIN_FREE_BYTES: usize = 1024 * 1024;
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
@@ -185,7 +185,7 @@ impl Redb {
         }
         transaction.commit().map_err(|error| Commit::Unknown(failed(error)))?;
         self.stamps.commits += 1;
-        if writes.decide_access {
+        if writes.changes_access {
             self.stamps.access = self.stamps.commits;
         }
         self.reader().map_err(Commit::Unknown)
@@ -231,7 +231,7 @@ impl Disk for Redb {
     fn commit(&mut self, writes: &Writes) -> Commit {
         if self.suspect
             && let Some(path) = &self.path
-            && let Err(error) = try_room(&path.with_extension("room"))
+            && let Err(error) = check_free_space(&path.with_extension("room"))
         {
             let busy = Error::busy("read_only", "writes are not possible now", 1);
             return Commit::Refused(busy.detail(error));
@@ -273,9 +273,9 @@ impl Disk for Redb {
 }
 
 /// Whether the disk has some free space again.
-fn try_room(file: &Path) -> std::io::Result<()> {
+fn check_free_space(file: &Path) -> std::io::Result<()> {
     let mut room = File::create(file)?;
-    let tried = room.write_all(&[0; ROOM_BYTES]).and_then(|()| room.sync_all());
+    let tried = room.write_all(&[0; MIN_FREE_BYTES]).and_then(|()| room.sync_all());
     std::fs::remove_file(file)?;
     tried
 }
@@ -331,7 +331,7 @@ impl Reader for Snapshot {
     fn scan(
         &self,
         table: &'static str,
-        span: Span<'_>,
+        span: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
@@ -356,7 +356,7 @@ impl Reader for Snapshot {
         Ok(())
     }
 
-    fn access_stamp(&self) -> Option<u64> {
+    fn access_version(&self) -> Option<u64> {
         Some(self.stamps.access)
     }
 }

@@ -127,7 +127,7 @@ fn a_record_without_a_key_is_in_no_index() {
 }
 
 #[test]
-fn what_no_transaction_may_do_is_refused() {
+fn invalid_writes_are_refused() {
     let store = store();
     let refused = store.write_now(Id::NOTHING, |tx| tx.insert(&note(1, "", "")));
     assert_eq!(refused.unwrap_err().kind(), Kind::Internal, "an owned record without an owner");

@@ -105,8 +105,8 @@ fn in_parts<R: Record<Key = u32>>(
 #[test]
 fn a_part_ends_at_so_many_records_looked_at_and_the_next_goes_on_after_the_last_of_them() {
     let store = store();
-    let notes: Vec<_> = (0..MAX_LOOKED_AT as u32 + 5).map(|id| note(id, "", "tag")).collect();
-    let (first, more) = notes.split_at(MAX_LOOKED_AT);
+    let notes: Vec<_> = (0..MAX_SCANNED_ROWS as u32 + 5).map(|id| note(id, "", "tag")).collect();
+    let (first, more) = notes.split_at(MAX_SCANNED_ROWS);
     first.chunks(5000).for_each(|some| keep(&store, some));
     let none = in_parts(&store, || Source::<Note>::TABLE, Order::Ascending, 9, |_| false);
     assert_eq!(none, [[0; 0]], "nothing follows the last record");
@@ -145,7 +145,7 @@ impl Record for Large {
 fn a_part_ends_before_it_has_too_many_bytes_and_when_too_many_were_looked_at() {
     const BYTES: usize = 2_000_000;
     let store = store();
-    let count = (MAX_LOOKED_AT_BYTES / BYTES) as u32 + 2;
+    let count = (MAX_SCANNED_BYTES / BYTES) as u32 + 2;
     for id in 0..count {
         let large = Large { id, text: "x".repeat(BYTES) };
         store.write_now(org(1), move |tx| tx.insert(&large)).unwrap();
@@ -223,7 +223,7 @@ fn a_list_goes_on_where_the_record_it_stopped_at_was_removed() {
 }
 
 #[test]
-fn each_stops_when_told_and_first_is_the_first_in_its_order() {
+fn for_each_stops_on_break_and_first_follows_the_order() {
     let store = store();
     keep(&store, &ten());
     store

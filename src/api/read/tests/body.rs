@@ -208,7 +208,7 @@ fn rules_between_fields_are_checked_on_what_could_be_read() {
 }
 
 #[test]
-fn a_list_with_bounds_tells_the_problems_of_its_items_where_they_are() {
+fn a_bounded_list_reports_problems_of_items_at_their_paths() {
     #[derive(Debug, Deserialize)]
     struct Bounded {
         #[expect(dead_code, reason = "only what is wrong with it is looked at")]

@@ -43,7 +43,7 @@ fn scalars_and_lists_are_read_from_text() {
 }
 
 #[test]
-fn what_a_query_gets_wrong_is_told_by_the_dotted_path() {
+fn problems_of_a_query_are_reported_by_dotted_path() {
     let table = [
         ("limit=", "limit must be a whole number"),
         ("limit", "limit must be a whole number"),
@@ -125,7 +125,7 @@ fn what_a_query_gets_wrong_is_told_by_the_dotted_path() {
 }
 
 #[test]
-fn parameters_that_nobody_reads_do_no_harm() {
+fn unknown_parameters_are_ignored() {
     let nothing = search("");
     for query in ["x=%ff&y=1&y[z]=2", "x={\"a\":", "%ff=1&%=2", "limit[=1", "limi[t]=1&[limit]=2"] {
         assert_eq!(search(query), nothing, "{query}");

@@ -30,7 +30,7 @@ fn publish_it(world: &World, id: Id<super::super::drafts::Draft>, more: Value) -
 }
 
 #[test]
-fn a_draft_is_saved_anew_under_its_version() {
+fn saving_a_draft_again_replaces_it() {
     let world = World::new();
     registry(&world, "main");
     let made = draft(&world, "p", "1.0.0", "{{ broken", json!({"metadata": {"a": 1}})).unwrap();

@@ -122,7 +122,7 @@ fn versions_are_listed_highest_first_without_their_texts() {
 }
 
 #[test]
-fn a_label_stands_on_one_version_until_it_is_moved_or_taken_off() {
+fn a_label_points_to_one_version_until_moved_or_removed() {
     let world = World::new();
     registry(&world, "main");
     for number in ["1.0.0", "1.1.0", "01.2.0"] {
@@ -172,7 +172,7 @@ fn an_artifact_has_at_most_1000_labels() {
     let fill = move |tx: &mut Tx| {
         let old: artifact::Artifact = tx.fetch(&id)?;
         let label = |n| (Label::parse(format!("l{n}")).unwrap(), old.latest_version.clone());
-        artifact::relabel(tx, &old, (0..1000).map(label).collect()).map(drop)
+        artifact::set_labels(tx, &old, (0..1000).map(label).collect()).map(drop)
     };
     world.store.write_now(world.org, fill).unwrap();
     assert_eq!(label(&world, "p", "more", "1.0.0").unwrap_err().code(), "labels_full");
@@ -180,7 +180,7 @@ fn an_artifact_has_at_most_1000_labels() {
 }
 
 #[test]
-fn what_changed_last_is_listed_first() {
+fn artifacts_are_listed_by_last_change() {
     let world = World::new();
     registry(&world, "main");
     prompt(&world, "a", "1.0.0", "x");

@@ -59,7 +59,7 @@ fn remove(world: &World, slug: &str) -> Result<crate::api::Removed> {
 }
 
 #[test]
-fn a_registry_takes_along_what_lies_in_it_and_leaves_others_alone() {
+fn deleting_a_registry_deletes_its_contents_only() {
     let world = World::new();
     let main = registry(&world, "main");
     registry(&world, "other");

@@ -130,10 +130,10 @@ pub fn rows(world: &World) -> [usize; 6] {
     let count = |view: &View| -> Result<[usize; 6]> {
         Ok([
             view.count(Source::<artifact::Artifact>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<Published>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<VersionRecord>::TABLE, &(), usize::MAX)?,
             view.count(Source::<VersionText>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<dependents::ImportEdge>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<variables::VariableUse>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<dependents::ImportReference>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<variables::VariableReference>::TABLE, &(), usize::MAX)?,
             view.count(Source::<super::drafts::Draft>::TABLE, &(), usize::MAX)?,
         ])
     };

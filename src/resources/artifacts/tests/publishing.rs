@@ -103,7 +103,7 @@ fn an_import_is_the_highest_match_for_the_importing_text_and_frozen_with_it() {
 }
 
 #[test]
-fn every_problem_is_told_with_its_place() {
+fn every_problem_is_reported_with_its_position() {
     let world = World::new();
     registry(&world, "main");
     with_access(&world, "other", Access::Organization);
@@ -157,7 +157,7 @@ fn a_chain_of_16_imports_is_the_longest() {
 }
 
 #[test]
-fn what_was_published_is_told() {
+fn a_publication_is_an_event() {
     let world = World::new();
     registry(&world, "main");
     prompt(&world, "p", "1.0.0", "x");
@@ -225,7 +225,7 @@ fn a_compiled_text_compiles_to_itself() {
 }
 
 #[test]
-fn what_reads_too_much_to_be_compiled_is_refused_although_it_would_be_short() {
+fn a_compilation_that_reads_too_much_is_refused() {
     let world = World::new();
     registry(&world, "main");
     promptlet(&world, "x", "1.0.0", "x");

@@ -2,7 +2,7 @@
 
 use super::super::artifact::Artifact;
 use super::super::soundness::check;
-use super::super::variables::VariableUse;
+use super::super::variables::VariableReference;
 use super::*;
 use crate::store::check::Findings;
 use crate::store::{Order, Record};
@@ -34,7 +34,7 @@ fn lose<R: Record>(world: &World) {
 }
 
 #[test]
-fn what_was_published_labelled_and_deleted_is_sound() {
+fn publishing_labelling_and_deleting_keep_the_records_consistent() {
     let world = filled();
     assert_eq!(findings(&world), [] as [&str; 0]);
     delete(&world, "prompt", "p", "1.1.0").unwrap();
@@ -42,12 +42,15 @@ fn what_was_published_labelled_and_deleted_is_sound() {
 }
 
 #[test]
-fn what_is_lost_is_found() {
+fn missing_records_are_found() {
     for (lose, told) in [
         (lose::<VersionText> as fn(&World), vec!["prompt p", "1.0.0 for generic has no text"]),
         (lose::<Artifact>, vec!["prompt p", "1.0.0 is a version of nothing"]),
-        (lose::<VariableUse>, vec!["prompt p", "1.0.0 is not known to mention mood"]),
-        (lose::<Published>, vec!["the label live stands on 1.0.0", "1.0.0 does not mention mood"]),
+        (lose::<VariableReference>, vec!["prompt p", "1.0.0 is not known to mention mood"]),
+        (
+            lose::<VersionRecord>,
+            vec!["the label live stands on 1.0.0", "1.0.0 does not mention mood"],
+        ),
     ] {
         let world = filled();
         lose(&world);
@@ -57,7 +60,7 @@ fn what_is_lost_is_found() {
     // A promptlet that something imports.
     let world = filled();
     let gone = |tx: &mut Tx| {
-        let rows: Vec<Published> = tx.all(Source::TABLE, &())?;
+        let rows: Vec<VersionRecord> = tx.all(Source::TABLE, &())?;
         tx.lose(rows.iter().find(|row| row.of.name.as_str() == "tone").unwrap())
     };
     world.store.write_now(world.org, gone).unwrap();

@@ -8,7 +8,7 @@ use crate::resources::environments;
 use crate::store::Step;
 
 #[test]
-fn what_imports_a_promptlet_is_known_by_its_version() {
+fn dependents_are_known_per_version() {
     let world = World::new();
     registry(&world, "main");
     promptlet(&world, "tone", "1.0.0", "old");
@@ -66,7 +66,7 @@ fn uses(world: &World, variable: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_a_promptlet_mentions_counts_for_it_and_for_whatever_imports_it() {
+fn variables_of_a_promptlet_count_for_its_dependents_too() {
     let world = World::new();
     registry(&world, "main");
     promptlet(&world, "tone", "1.0.0", "{{A}}");
@@ -147,7 +147,7 @@ fn a_version_is_filled_from_the_request_and_then_from_the_environment() {
 }
 
 #[test]
-fn a_source_is_compiled_without_being_published_and_its_problems_are_told() {
+fn a_source_is_compiled_without_publishing() {
     let world = World::new();
     registry(&world, "main");
     promptlet(&world, "tone", "1.0.0", "calm {{mood}}");
@@ -217,9 +217,9 @@ fn a_clone_takes_all_models_along_and_is_compiled_where_it_goes() {
 /// Every edge and every use, as the tables have them and as all versions together say.
 fn known_and_true(world: &World) -> [Vec<String>; 2] {
     let read = |view: &View| {
-        let rows = view.all(Source::<Published>::TABLE, &())?;
-        let edges = view.all(Source::<dependents::ImportEdge>::TABLE, &())?;
-        let uses = view.all(Source::<variables::VariableUse>::TABLE, &())?;
+        let rows = view.all(Source::<VersionRecord>::TABLE, &())?;
+        let edges = view.all(Source::<dependents::ImportReference>::TABLE, &())?;
+        let uses = view.all(Source::<variables::VariableReference>::TABLE, &())?;
         let mut known: Vec<String> = edges.iter().map(|edge| edge.to_text()).collect();
         known.extend(
             uses.iter().map(|used| format!("{} in {:?} {}", used.variable, used.of, used.version)),
@@ -242,7 +242,7 @@ fn known_and_true(world: &World) -> [Vec<String>; 2] {
 }
 
 #[test]
-fn what_is_kept_of_uses_is_what_going_through_all_versions_would_find() {
+fn stored_references_equal_those_of_a_full_scan() {
     let world = World::new();
     registry(&world, "main");
     // Any sequence will do; this one is always the same.

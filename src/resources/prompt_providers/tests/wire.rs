@@ -372,7 +372,7 @@ fn the_query_of_a_base_url_goes_along_and_so_do_the_credentials() {
 }
 
 #[test]
-fn a_list_that_never_ends_is_not_read_for_ever() {
+fn an_endless_list_is_bounded() {
     for kind in [Langfuse, Phoenix, Mlflow, Roadstead] {
         let answer = |_: &str| {
             answered(

@@ -8,11 +8,16 @@ use crate::resources::teams::member::wake_key;
 use crate::resources::teams::testing::{agent, code, events, hire, team, told};
 use crate::resources::testing::World;
 
-fn try_hire(world: &World, team: Id<Team>, body: Value) -> Result<TeamAgentMade> {
+fn try_hire(world: &World, team: Id<Team>, body: Value) -> Result<TeamAgentCreated> {
     world.write(super::hire, team, World::input(body)?)
 }
 
-fn patch(world: &World, team: Id<Team>, member: Id<Member>, body: Value) -> Result<TeamAgentMade> {
+fn patch(
+    world: &World,
+    team: Id<Team>,
+    member: Id<Member>,
+    body: Value,
+) -> Result<TeamAgentCreated> {
     world.write(change, (team, member), World::input(body)?)
 }
 
@@ -78,7 +83,7 @@ fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
 }
 
 #[test]
-fn skills_that_are_new_are_told_and_others_are_not() {
+fn only_new_skills_are_an_event() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let ann = hire(&world, crew, "ann");
@@ -112,7 +117,7 @@ fn an_agent_is_shown_with_every_field_and_no_secret() {
 }
 
 #[test]
-fn what_is_not_in_the_team_is_not_found() {
+fn ids_outside_of_the_team_are_not_found() {
     let world = World::new();
     let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
     let ann = hire(&world, crew, "ann");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::resources::teams::testing::{
-    code, events, hire, hire_scrum_master, message, take, task, team, told,
+    add_scrum_master, code, events, hire, message, take, task, team, told,
 };
 use crate::resources::teams::wakes::WakeReason;
 use crate::resources::testing::World;
@@ -59,13 +59,13 @@ fn direct_mail_has_every_field_and_wakes_its_recipient_alone() {
 }
 
 #[test]
-fn a_note_wakes_the_assignee_or_else_the_scrum_master_or_else_nobody() {
+fn a_note_wakes_the_assignee_or_the_scrum_master() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let ann = hire(&world, crew, "ann");
     let free = task(&world, crew, json!({"title": "free"}));
     message(&world, crew, json!({"body": "nobody hears", "taskId": free.id}));
-    let sam = hire_scrum_master(&world, crew, "sam");
+    let sam = add_scrum_master(&world, crew, "sam");
     let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
     take(&world, crew, ann);
 
@@ -80,7 +80,7 @@ fn an_agents_own_message_never_wakes_it() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let ann = hire(&world, crew, "ann");
-    let sam = hire_scrum_master(&world, crew, "sam");
+    let sam = add_scrum_master(&world, crew, "sam");
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
     let anns = task(&world, crew, own);
     let free = task(&world, crew, json!({"title": "free"}));
@@ -97,14 +97,14 @@ fn an_agents_own_message_never_wakes_it() {
 }
 
 #[test]
-fn a_message_to_nobody_about_nothing_is_refused() {
+fn a_message_needs_a_recipient_or_a_task() {
     let error = World::input::<NewMessage>(json!({"body": "x", "subject": "s"})).err().unwrap();
     assert_eq!(error.issues()[0].path, "taskId");
     assert!(World::input::<NewMessage>(json!({"body": "", "taskId": "x"})).is_err());
 }
 
 #[test]
-fn what_a_message_names_must_be_in_the_team_and_else_nothing_is_sent() {
+fn a_message_refers_to_its_own_team_only() {
     let world = World::new();
     let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
     let (ann, eve) = (hire(&world, crew, "ann"), hire(&world, other, "eve"));
@@ -129,7 +129,7 @@ fn what_a_message_names_must_be_in_the_team_and_else_nothing_is_sent() {
 }
 
 #[test]
-fn mail_to_the_humans_is_told_and_wakes_nobody() {
+fn mail_to_the_humans_is_an_event_and_wakes_no_agent() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
@@ -166,7 +166,7 @@ fn a_human_reads_human_mail_once_and_agents_mail_stays_as_it_is() {
 }
 
 #[test]
-fn an_agent_consumes_its_mail_once_and_nobody_elses() {
+fn an_agent_consumes_only_its_own_mail_once() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
@@ -188,7 +188,7 @@ fn notes_are_consumed_by_whose_business_their_task_is() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
-    let sam = hire_scrum_master(&world, crew, "sam");
+    let sam = add_scrum_master(&world, crew, "sam");
     let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
     let free = task(&world, crew, json!({"title": "free"}));
     let on_anns = message(&world, crew, json!({"body": "x", "taskId": anns.id}));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::resources::teams::members;
 use crate::resources::teams::task::responsible;
-use crate::resources::teams::testing::{code, hire, hire_scrum_master, take, task, team};
+use crate::resources::teams::testing::{add_scrum_master, code, hire, take, task, team};
 use crate::resources::teams::wakes::WakeReason;
 use crate::resources::testing::World;
 
@@ -91,7 +91,7 @@ fn only_one_of_many_claimers_gets_the_task() {
 }
 
 #[test]
-fn the_assignee_begins_a_task_by_claiming_it_and_nobody_else_can() {
+fn only_the_assignee_can_claim_an_assigned_task() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
@@ -239,7 +239,7 @@ fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let ann = hire(&world, crew, "ann");
-    let master = hire_scrum_master(&world, crew, "sam");
+    let master = add_scrum_master(&world, crew, "sam");
     let tasks: Vec<Task> = TaskStatus::ALL
         .iter()
         .map(|status| {

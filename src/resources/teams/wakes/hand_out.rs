@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Dropped, Wake, WakeReason, about_the_same, join};
+use super::{Dropped, Wake, WakeReason, join, same_subject};
 use crate::api::{Input, Look, Output, Req};
 use crate::base::{Id, List, Result};
 use crate::resources::teams::member::{Member, fetch_member};
 use crate::resources::teams::message;
 use crate::resources::teams::task::{self, Task};
-use crate::resources::teams::team::{Team, must_exist};
+use crate::resources::teams::team::{Team, require_team};
 use crate::store::{Key, Order, Page, Part, Record, Source, Step, Tx, View};
 
 /// How long a wake is in the hands of whoever took it (contract §6).
@@ -34,19 +34,19 @@ impl Input for WakeFilter {}
 /// The wakes that were dealt with; unknown ids are passed over.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Ack {
+pub struct AckWakes {
     wake_ids: List<Id<Wake>, 0, MAX_ACKED>,
 }
-impl Input for Ack {}
+impl Input for AckWakes {}
 
 /// How many wakes were acknowledged.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Acked {
+pub struct AckedWakes {
     acknowledged: usize,
 }
 
-impl Output for Acked {}
+impl Output for AckedWakes {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -103,7 +103,7 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 }
 
 /// Removes wakes that were attended to; unknown ids are passed over.
-pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), Ack>) -> Result<Acked> {
+pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> Result<AckedWakes> {
     let agent = fetch_agent(&tx.view(), req.at)?;
     let mut acknowledged = 0;
     for id in req.input.wake_ids.iter() {
@@ -112,11 +112,11 @@ pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), Ack>) -> Resul
             acknowledged += 1;
         }
     }
-    Ok(Acked { acknowledged })
+    Ok(AckedWakes { acknowledged })
 }
 
 fn fetch_agent(view: &View, (team, agent): (Id<Team>, Id<Member>)) -> Result<Id<Member>> {
-    must_exist(view, team)?;
+    require_team(view, team)?;
     Ok(fetch_member(view, team, agent)?.id)
 }
 
@@ -128,7 +128,7 @@ fn fetch_agent(view: &View, (team, agent): (Id<Team>, Id<Member>)) -> Result<Id<
 pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
     let now = tx.now();
     let mut rows = match wake.subject() {
-        Some(_) => about_the_same(&tx.view(), wake)?,
+        Some(_) => same_subject(&tx.view(), wake)?,
         None => vec![wake.clone()],
     };
     rows.retain(|row| !row.is_leased(now));

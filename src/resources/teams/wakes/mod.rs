@@ -23,7 +23,7 @@ use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, TableI
 
 #[cfg(test)]
 pub use hand_out::take;
-pub use posts::post_pending;
+pub use posts::enqueue_pending_posts;
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -189,13 +189,13 @@ pub fn wake(tx: &mut Tx, agent: &Member, cause: &Cause) -> Result<()> {
     let wake = new(tx, agent, cause);
     // One that was handed out is not joined, though its lease may be over: an acknowledgement that
     // comes late would take away what it does not know of. The two join when they are handed out.
-    let newest = about_the_same(&tx.view(), &wake)?.pop();
+    let newest = same_subject(&tx.view(), &wake)?.pop();
     if let Some(old) = newest.filter(|newest| newest.attempts == 0) {
         return tx.replace(&old, &join(&old, &wake));
     }
     tx.signal(agent.id.uuid());
     match agent.wake_url {
-        Some(_) => posts::insert_and_post(tx, wake),
+        Some(_) => posts::insert_and_enqueue(tx, wake),
         None => tx.insert(&wake),
     }
 }
@@ -251,7 +251,7 @@ fn join(older: &Wake, newer: &Wake) -> Wake {
 }
 
 /// The wakes of the same agent, reason and subject, oldest first; none for what has no subject.
-fn about_the_same(view: &View, wake: &Wake) -> Result<Vec<Wake>> {
+fn same_subject(view: &View, wake: &Wake) -> Result<Vec<Wake>> {
     match wake.subject() {
         Some(subject) => view.all(&BY_SUBJECT, &(subject, wake.agent)),
         None => Ok(vec![]),

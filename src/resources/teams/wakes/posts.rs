@@ -35,14 +35,14 @@ const POST_PENDING: JobHandler = JobHandler {
 };
 
 /// Adds a wake of an agent that has a `wakeUrl`.
-pub fn insert_and_post(tx: &mut Tx, wake: Wake) -> Result<()> {
+pub fn insert_and_enqueue(tx: &mut Tx, wake: Wake) -> Result<()> {
     let wake = Wake { posting: true, ..wake };
     tx.insert(&wake)?;
     enqueue_post(tx, &wake)
 }
 
 /// Posts what is pending for an agent that just got its `wakeUrl`.
-pub fn post_pending(tx: &mut Tx, member: &Member) -> Result<()> {
+pub fn enqueue_pending_posts(tx: &mut Tx, member: &Member) -> Result<()> {
     let now = tx.now();
     enqueue(tx, &POST_PENDING, member.id.cast(), Some(member.team.cast()), now).map(|_| ())
 }
@@ -58,12 +58,12 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let page =
         tx.page(Source::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| !wake.posting)?;
     for wake in &page.items {
-        begin_to_post(tx, wake)?;
+        start_posting(tx, wake)?;
     }
     Ok(if page.next.is_some() { Prepared::RetryAt(tx.now()) } else { Prepared::Done })
 }
 
-fn begin_to_post(tx: &mut Tx, wake: &Wake) -> Result<()> {
+fn start_posting(tx: &mut Tx, wake: &Wake) -> Result<()> {
     tx.replace(wake, &Wake { posting: true, ..wake.clone() })?;
     enqueue_post(tx, wake)
 }
@@ -88,7 +88,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     };
     let Some(wake) = offer(tx, &wake, true)? else {
-        return not_offered(tx, &key);
+        return is_leased_elsewhere(tx, &key);
     };
     let data = serde_json::to_value(&wake)
         .map_err(|e| Error::internal(format!("a wake cannot be written: {e}")))?;
@@ -104,12 +104,12 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 
 /// What becomes of the post of a wake that was not handed out: it was dropped, or it joins an older
 /// one once that is handed out, which somebody must do.
-fn not_offered(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<Prepared> {
+fn is_leased_elsewhere(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<Prepared> {
     let Some(wake) = tx.get::<Wake>(key)? else { return Ok(Prepared::Done) };
     let now = tx.now();
-    let older = super::about_the_same(&tx.view(), &wake)?.into_iter().find(|w| !w.is_leased(now));
+    let older = super::same_subject(&tx.view(), &wake)?.into_iter().find(|w| !w.is_leased(now));
     if let Some(older) = older.filter(|older| !older.posting) {
-        begin_to_post(tx, &older)?;
+        start_posting(tx, &older)?;
     }
     Ok(Prepared::RetryAt(now.plus_secs(LOOK_AGAIN_SECS)))
 }

@@ -6,7 +6,7 @@ use super::hand_out::{acknowledge, look};
 use super::*;
 use crate::api::{Look, Req};
 use crate::resources::teams::testing::{
-    code, hire, hire_scrum_master, message, repeat, take, task, team,
+    add_scrum_master, code, hire, message, repeat, take, task, team,
 };
 use crate::resources::teams::{member, members, messages, tasks};
 use crate::resources::testing::{NOON, World, parts};
@@ -116,7 +116,7 @@ fn an_acknowledged_wake_does_not_come_back_and_unknown_ids_are_passed_over() {
 }
 
 #[test]
-fn who_waits_is_told_whether_there_is_a_wake_or_when_a_lease_ends() {
+fn polling_returns_whether_there_is_a_wake_or_when_a_lease_ends() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let nothing = looks(&world, (crew, ann));
@@ -318,7 +318,7 @@ fn an_outside_request_joins_by_its_peer_and_notifications_never_join() {
 // ── Dropping ─────────────────────────────────────────────────────────────────
 
 #[test]
-fn mail_that_was_consumed_wakes_nobody_any_more() {
+fn consumed_mail_wakes_no_agent() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let read = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
@@ -414,10 +414,10 @@ fn notes_wake_until_the_last_of_them_is_consumed() {
 }
 
 #[test]
-fn the_scrum_master_is_not_woken_for_notes_on_a_task_that_somebody_took() {
+fn notes_on_a_claimed_task_do_not_wake_the_scrum_master() {
     let world = World::new();
     let (crew, ann) = crew(&world);
-    let sam = hire_scrum_master(&world, crew, "sam");
+    let sam = add_scrum_master(&world, crew, "sam");
     let free = task(&world, crew, json!({"title": "x"}));
     note(&world, &free);
     assert_eq!(peek(&world, (crew, sam)).len(), 1);

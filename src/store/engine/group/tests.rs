@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Sender, channel};
 
-use super::super::{Each, Lane, Memory, Op, Order, Span, Step};
+use super::super::{Each, KeyRange, Lane, Memory, Op, Order, Step};
 use super::*;
 use crate::base::Kind;
 
@@ -150,7 +150,7 @@ fn keys(reader: &dyn Reader) -> Vec<String> {
         keys.push(String::from_utf8(key.to_vec()).unwrap());
         Ok(Step::More)
     };
-    reader.scan("t", Span { from: &[], to: None }, Order::Ascending, each).unwrap();
+    reader.scan("t", KeyRange { from: &[], to: None }, Order::Ascending, each).unwrap();
     keys
 }
 
@@ -208,7 +208,7 @@ const REFUSE_BECAUSE_OF_A: (&str, Run) = ("refused", |reader| match keys(reader)
 });
 
 #[test]
-fn a_group_shares_a_commit_and_nobody_is_answered_before_it() {
+fn a_group_shares_a_commit_and_results_follow_it() {
     let (group, log) = told(&[], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A, WRITE_B]);
     assert_eq!(codes(ends), ["ok", "a_is_there", "ok"]);
@@ -217,7 +217,7 @@ fn a_group_shares_a_commit_and_nobody_is_answered_before_it() {
 }
 
 #[test]
-fn who_was_refused_because_of_a_change_that_did_not_last_is_not_told_so() {
+fn a_refusal_based_on_a_failed_commit_is_not_returned() {
     let (group, log) = told(&[Go::UnknownAndLost], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A]);
     assert_eq!(codes(ends), ["outcome_unknown", "outcome_unknown"]);
@@ -225,12 +225,12 @@ fn who_was_refused_because_of_a_change_that_did_not_last_is_not_told_so() {
 }
 
 #[test]
-fn after_a_conflict_the_attempts_are_run_again_until_they_fit_or_are_told_to_come_back() {
+fn after_a_conflict_attempts_are_retried_and_then_refused() {
     let (group, log) = told(&[Go::Conflict, Go::Conflict], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A]);
     assert_eq!(codes(ends), ["ok", "a_is_there"]);
     assert_eq!(keys(&*group.snapshot()), ["a"]);
-    let (group, log) = told(&[Go::Conflict; MAX_RUNS], &[]);
+    let (group, log) = told(&[Go::Conflict; MAX_RETRIES], &[]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A])), ["overloaded"]);
     assert_eq!(keys(&*group.snapshot()), [""; 0]);
 }
@@ -246,7 +246,7 @@ fn a_panic_in_an_attempt_is_its_own_500_and_keeps_nothing_of_it() {
 }
 
 #[test]
-fn after_an_unknown_outcome_the_disk_is_opened_again_before_anybody_is_told() {
+fn after_an_unknown_outcome_storage_is_reopened_before_results_are_sent() {
     for how in [Go::UnknownButKept, Go::UnknownAndLost, Go::Panics] {
         let (group, log) = told(&[how], &[]);
         let ends = together(&group, &log, &[WRITE_A]);
@@ -277,7 +277,7 @@ fn while_the_disk_cannot_be_opened_writes_are_refused_and_reads_go_on() {
 }
 
 #[test]
-fn the_disk_is_opened_again_without_anybody_asking() {
+fn storage_is_reopened_without_a_request() {
     let (group, log) = told(&[Go::UnknownButKept], &[false, true]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A])), ["outcome_unknown"]);
     log.wait_for("opened again: true");
@@ -295,7 +295,7 @@ fn a_refused_commit_is_the_answer_to_all_who_share_it_and_the_next_goes_on() {
 }
 
 #[test]
-fn a_write_with_which_the_disk_finds_fault_fails_nobody_else() {
+fn a_write_refused_by_storage_fails_alone() {
     use Go::{FindsFault, Kept};
     let (group, log) = told(&[FindsFault, Kept, FindsFault], &[]);
     let ends = together(&group, &log, &[WRITE_A, WRITE_B, REFUSE, ("c", |_| Ok(one("c")))]);
@@ -310,7 +310,7 @@ fn a_write_with_which_the_disk_finds_fault_fails_nobody_else() {
 }
 
 #[test]
-fn what_is_too_much_for_one_commit_goes_into_the_next() {
+fn a_group_over_the_limit_continues_in_the_next_commit() {
     const LARGE: (&str, Run) = ("large", |_| {
         let mut writes = one("large");
         writes.add("t", b"large".to_vec(), Op::Put(vec![0; MAX_GROUP_BYTES]));

@@ -40,7 +40,7 @@ fn a_file_is_made_once_and_opened_ever_after() {
 }
 
 #[test]
-fn what_is_no_database_is_refused_and_left_as_it_is() {
+fn a_file_that_is_no_database_is_refused_and_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     drop(Redb::create(&path, vec!["t"]).unwrap());
@@ -107,8 +107,8 @@ fn a_database_is_not_given_up_for_a_file_that_cannot_be_opened() {
     assert!(redb.reopen().is_err());
     assert!(there(&mut redb, "a"));
     std::fs::rename(dir.path().join("away"), &path).unwrap();
-    let stamp = redb.snapshot().unwrap().access_stamp();
+    let stamp = redb.snapshot().unwrap().access_version();
     let reader = redb.reopen().unwrap();
-    assert!(reader.access_stamp() > stamp, "nothing concluded before holds");
+    assert!(reader.access_version() > stamp, "nothing concluded before holds");
     assert!(there(&mut redb, "a"));
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::outside::{Answer, Call};
 use crate::resources::teams::members::change;
 use crate::resources::teams::testing::{
-    agent, events, hire, hire_with, message, repeat, take, task, team,
+    add_agent_with, agent, events, hire, message, repeat, take, task, team,
 };
 use crate::resources::teams::wakes::hand_out::acknowledge;
 use crate::resources::teams::{members, messages};
@@ -19,7 +19,7 @@ fn crew(world: &World) -> (Id<Team>, Id<Member>) {
     let crew = team(world, "crew", None);
     agent(world, "ann");
     let body = json!({"stableKey": "ann", "role": "member", "wakeUrl": URL});
-    (crew, hire_with(world, crew, body))
+    (crew, add_agent_with(world, crew, body))
 }
 
 fn mail(world: &World, (team, agent): (Id<Team>, Id<Member>)) {
@@ -131,7 +131,7 @@ fn a_wake_is_posted_signed_and_a_2xx_acknowledges_it() {
 }
 
 #[test]
-fn a_failed_post_leaves_the_wake_to_whoever_asks_and_is_tried_again() {
+fn after_a_failed_post_the_wake_can_be_fetched_and_is_retried() {
     let world = World::new();
     let ann = crew(&world);
     mail(&world, ann);
@@ -153,7 +153,7 @@ fn a_failed_post_leaves_the_wake_to_whoever_asks_and_is_tried_again() {
 }
 
 #[test]
-fn a_post_that_fails_for_a_day_is_told_and_the_wake_stays() {
+fn a_post_that_fails_for_a_day_is_an_event_and_the_wake_stays() {
     let world = World::new();
     let ann = crew(&world);
     mail(&world, ann);
@@ -239,7 +239,7 @@ fn a_cause_after_a_wake_was_given_up_is_posted_with_it() {
 }
 
 #[test]
-fn what_was_pending_is_taken_up_in_steps_once_there_is_a_wake_url() {
+fn pending_wakes_are_enqueued_in_steps_once_there_is_a_wake_url() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let ann = (crew, hire(&world, crew, "ann"));
@@ -258,7 +258,7 @@ fn what_was_pending_is_taken_up_in_steps_once_there_is_a_wake_url() {
 }
 
 #[test]
-fn what_was_pending_is_posted() {
+fn pending_wakes_are_posted() {
     let world = World::new();
     let crew = team(&world, "crew", None);
     let ann = (crew, hire(&world, crew, "ann"));
