@@ -3,6 +3,7 @@
 
 mod records;
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ use proptest::test_runner::TestRunner;
 use records::*;
 use roadstead::base::Result;
 use roadstead::store::check::Findings;
-use roadstead::store::engine::{Commit, Disk, KeyRange, Memory, Op, Order, Reader, Step, Writes};
+use roadstead::store::engine::{Commit, KeyRange, LocalStorage, Memory, Op, Order, Reader, Writes};
 use roadstead::store::{Key, Record, codec};
 
 type Row = (Vec<u8>, Vec<u8>);
@@ -21,7 +22,7 @@ type Damage = Vec<(&'static str, Vec<u8>, Op)>;
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Memory>>);
 
-impl Disk for Shared {
+impl LocalStorage for Shared {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.0.lock().unwrap().snapshot()
     }
@@ -72,7 +73,7 @@ fn rows(runner: &mut TestRunner) -> Vec<(&'static str, Vec<Row>)> {
             reader
                 .scan(table, all, Order::Ascending, &mut |key, value| {
                     rows.push((key.to_vec(), value.to_vec()));
-                    Ok(Step::More)
+                    Ok(ControlFlow::Continue(()))
                 })
                 .unwrap();
             (table, rows)

@@ -5,12 +5,13 @@
 mod records;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use records::*;
 use roadstead::base::Result;
 use roadstead::store::engine::Redb;
-use roadstead::store::{Order, Part, Record, Source, Step, Store, Tx, View};
+use roadstead::store::{Order, Part, Record, Source, Store, Tx, View};
 
 /// One thing to do in a transaction. Keys and values come from small ranges, so that they meet.
 #[derive(Clone, Debug)]
@@ -348,7 +349,7 @@ fn same(store: &Store, model: &Model) {
                 let mut seen = Vec::new();
                 view.each::<Account>(Source::TABLE, &(), Order::Ascending, |account| {
                     seen.push(account);
-                    Ok(Step::More)
+                    Ok(ControlFlow::Continue(()))
                 })?;
                 assert_eq!(seen, model.accounts.values().cloned().collect::<Vec<_>>());
                 Ok(())

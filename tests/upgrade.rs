@@ -9,7 +9,7 @@ use bincode::{Decode, Encode};
 use roadstead::base::{Id, Keys, Result, Time};
 use roadstead::store::engine::Redb;
 use roadstead::store::{
-    AnyIndex, Index, Moment, Order, Org, Part, Record, Store, TableInfo, build_indexes, codec,
+    AnyIndex, Clock, Index, Order, Org, Part, Record, Store, TableInfo, build_indexes, codec,
     no_upgrade, table_names,
 };
 
@@ -77,7 +77,7 @@ fn open(path: &Path, tables: &[TableInfo], progress: &dyn Fn(&str)) -> Store {
         false => Redb::create(path, names).unwrap(),
     };
     build_indexes(&mut redb, tables, progress).unwrap();
-    let moment = Moment::at(Time::from_millis(1_800_000_000_000));
+    let moment = Clock::at(Time::from_millis(1_800_000_000_000));
     Store::start(redb, moment, Keys::new([7; 32]), tables).unwrap()
 }
 

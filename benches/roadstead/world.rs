@@ -10,8 +10,8 @@ use roadstead::app::{Config, Server};
 use roadstead::auth::{Caller, Credential, Identity, Role};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
-use roadstead::store::engine::{Commit, Disk, Reader, Redb, Writes};
-use roadstead::store::{Moment, Store, Tx, build_indexes, table_names};
+use roadstead::store::engine::{Commit, LocalStorage, Reader, Redb, Writes};
+use roadstead::store::{Clock, Store, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -62,7 +62,7 @@ impl World {
         let mut redb = Redb::create(&file, table_names(&tables)).expect("a new file");
         build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
         let disk = ContentVersion { redb, commits, batches: batches.clone() };
-        let store = Store::start(disk, Moment::system(), Keys::new([7; 32]), &tables)
+        let store = Store::start(disk, Clock::system(), Keys::new([7; 32]), &tables)
             .expect("the disk is good");
         let founded = found(&store);
         let runtime = server_runtime("roadstead");
@@ -209,7 +209,7 @@ impl World {
         let identity = Identity {
             user: founded.user.id,
             name: founded.user.name.to_string(),
-            credential: Credential::Session(Id::NOTHING),
+            credential: Credential::Session(Id::NIL),
             expires_at: None,
         };
         Who::Caller(Arc::new(Caller {
@@ -263,7 +263,7 @@ fn found(store: &Store) -> Bootstrapped {
         api_key: Some(name("bench")),
     };
     store
-        .write_now(Id::NOTHING, move |tx| organizations::found(tx, &founding))
+        .write_now(Id::NIL, move |tx| organizations::found(tx, &founding))
         .expect("the store is empty")
 }
 
@@ -274,7 +274,7 @@ struct ContentVersion {
     batches: Batches,
 }
 
-impl Disk for ContentVersion {
+impl LocalStorage for ContentVersion {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.redb.snapshot()
     }

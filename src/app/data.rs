@@ -14,7 +14,7 @@ use super::data_dir_error::DataDirError;
 use super::secret_key::{self, KEY, KeySource, write_private};
 use crate::base::Keys;
 use crate::store::engine::Redb;
-use crate::store::{Moment, Store, build_indexes, codec, table_names};
+use crate::store::{Clock, Store, build_indexes, codec, table_names};
 
 /// The format of the directory. A newer Roadstead writes a larger number.
 const FORMAT: u32 = 1;
@@ -102,7 +102,7 @@ impl DataDir {
     /// As of [`DataDir::open`].
     pub fn open_to_check(&self) -> Result<Store, DataDirError> {
         let (disk, keys) = self.open_database()?;
-        Store::start(disk, Moment::system(), keys, &crate::resources::tables()).map_err(told)
+        Store::start(disk, Clock::system(), keys, &crate::resources::tables()).map_err(told)
     }
 
     fn open_database(&self) -> Result<(Redb, Keys), DataDirError> {
@@ -151,7 +151,7 @@ impl DataDir {
     fn start(&self, mut disk: Redb, keys: Keys) -> Result<Store, DataDirError> {
         let tables = crate::resources::tables();
         build_indexes(&mut disk, &tables, &self.progress).map_err(told)?;
-        Store::start(disk, Moment::system(), keys, &tables).map_err(told)
+        Store::start(disk, Clock::system(), keys, &tables).map_err(told)
     }
 
     /// Creates the directory with an empty database, and a new key unless one is given.
@@ -179,10 +179,10 @@ impl DataDir {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let moment = Moment::system();
+        let clock = Clock::system();
         let leftover = self.database();
         if leftover.exists() {
-            let now = moment.now().millis();
+            let now = clock.now().millis();
             let aside = self.path.join(format!("{DATABASE}.unfinished-{now}"));
             tracing::warn!(moved_to = %aside.display(), "an incomplete database was moved aside");
             fs::rename(leftover, aside).map_err(failed)?;
@@ -190,7 +190,7 @@ impl DataDir {
         let keys = match given {
             Some((keys, _)) => keys,
             None => {
-                let key = moment.random();
+                let key = clock.random();
                 secret_key::write(&self.path, &key).map_err(failed)?;
                 Keys::new(key)
             }

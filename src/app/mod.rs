@@ -83,7 +83,7 @@ impl Server {
             .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
         let (stop, stopping) = watch::channel(false);
         let routes = resources::routes();
-        let anybody = store.read_now(Id::NOTHING, organizations::has_any_user)?;
+        let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;
         let outside = Outside::new(outside::Config {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
@@ -154,7 +154,7 @@ fn document() -> Bytes {
 }
 
 fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {
-    store.read_now(Id::NOTHING, organizations::all)
+    store.read_now(Id::NIL, organizations::all)
 }
 
 /// Writes down now and then when keys were used, and forgets idle buckets.
@@ -171,8 +171,7 @@ async fn keep_uses(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>)
             continue;
         }
         let uses = due.clone();
-        let written =
-            executor.store.write(Id::NOTHING, move |tx| organizations::note_uses(tx, &uses));
+        let written = executor.store.write(Id::NIL, move |tx| organizations::note_uses(tx, &uses));
         if let Err(error) = written.await {
             executor.key_uses.unwritten(&due);
             tracing::warn!(%error, "when keys were used could not be written down");

@@ -1,6 +1,7 @@
 //! Who calls, and in which organization with which role.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use super::records::{
@@ -9,7 +10,7 @@ use super::records::{
 };
 use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
-use crate::store::{Key, Order, Org, Source, Step, Tx, View};
+use crate::store::{Key, Order, Org, Source, Tx, View};
 
 /// The credential of a request, not yet verified; of several that were sent, `X-API-Key` wins. There
 /// is no `Debug`: a session token stays out of logs.
@@ -176,7 +177,7 @@ impl Caller {
         let mut granted = BTreeSet::new();
         view.each(&GRANT, &(self.user(), kind), Order::Ascending, |grant: Grant| {
             granted.insert(grant.resource_id);
-            Ok(Step::More)
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok(granted)
     }
@@ -370,7 +371,7 @@ impl Authenticator {
         identity: &Identity,
         organization: Option<Organization>,
     ) -> Result<Caller> {
-        let id = organization.as_ref().map_or(Id::NOTHING, |organization| organization.id);
+        let id = organization.as_ref().map_or(Id::NIL, |organization| organization.id);
         // Looked up even for no organization: both roads take the same work.
         let membership = view.get::<Membership>(&(identity.user, id))?;
         let for_it = match &identity.credential {
@@ -425,7 +426,7 @@ pub fn user_organizations(view: &View, user: Id<User>) -> Result<Vec<Id<Org>>> {
 /// A user as whoever has just signed in: who the audit log says did it.
 pub fn in_session(tx: &Tx, user: Id<User>) -> Result<Arc<Identity>> {
     let name = tx.fetch::<User>(&user)?.name.into_string();
-    let credential = Credential::Session(Id::NOTHING);
+    let credential = Credential::Session(Id::NIL);
     Ok(Arc::new(Identity { user, name, credential, expires_at: None }))
 }
 

@@ -16,30 +16,30 @@ use uuid::Uuid;
 
 /// The id of a `T`.
 ///
-/// Text that is no UUID reads as [`Id::NOTHING`], which names no record: a malformed id and one
+/// Text that is no UUID reads as [`Id::NIL`], which names no record: a malformed id and one
 /// that never existed then take the same path and get the same 404 (contract §1).
 pub struct Id<T: ?Sized>(Uuid, PhantomData<fn() -> Box<T>>);
 
 impl<T: ?Sized> Id<T> {
     /// The nil id, which names no record.
-    pub const NOTHING: Self = Id(Uuid::nil(), PhantomData);
+    pub const NIL: Self = Id(Uuid::nil(), PhantomData);
 
     /// Wraps a UUID.
     pub const fn new(uuid: Uuid) -> Self {
         Id(uuid, PhantomData)
     }
 
-    /// Reads the hyphenated form; anything else is [`Id::NOTHING`].
+    /// Reads the hyphenated form; anything else is [`Id::NIL`].
     pub fn parse(text: &str) -> Self {
         // 36 characters: the parser would also take braces, URNs and no hyphens.
         if text.len() != 36 {
-            return Self::NOTHING;
+            return Self::NIL;
         }
-        Uuid::try_parse(text).map_or(Self::NOTHING, Id::new)
+        Uuid::try_parse(text).map_or(Self::NIL, Id::new)
     }
 
     /// Whether it is the nil id.
-    pub fn is_nothing(self) -> bool {
+    pub fn is_nil(self) -> bool {
         self.0.is_nil()
     }
 
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn text_that_is_no_uuid_names_nothing() {
         for text in ["", "nope", "{01890a5d-ac96-774b-bcce-b302099a8057}", "0189"] {
-            assert!(Id::<()>::parse(text).is_nothing(), "{text}");
+            assert!(Id::<()>::parse(text).is_nil(), "{text}");
         }
         let text = "01890a5d-ac96-774b-bcce-b302099a8057";
         assert_eq!(Id::<()>::parse(text).to_string(), text);

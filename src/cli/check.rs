@@ -124,7 +124,7 @@ fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
 
 /// Checks the consistency between the records of each organization.
 fn check_consistency(data: &Store, findings: &mut Findings) -> crate::base::Result<()> {
-    let organizations = data.read_now(Id::NOTHING, organizations::all)?;
+    let organizations = data.read_now(Id::NIL, organizations::all)?;
     for org in organizations {
         data.read_now(org, |view| resources::check(view, findings))?;
     }
@@ -135,8 +135,8 @@ fn check_consistency(data: &Store, findings: &mut Findings) -> crate::base::Resu
 mod tests {
     use super::*;
     use crate::base::{Keys, Result};
-    use crate::store::Moment;
-    use crate::store::engine::{Commit, Disk, Each, KeyRange, Order, Reader, Writes};
+    use crate::store::Clock;
+    use crate::store::engine::{Commit, Each, KeyRange, LocalStorage, Order, Reader, Writes};
     use std::sync::Arc;
 
     /// Panics as the database library does on a damaged page.
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    impl Disk for Damaged {
+    impl LocalStorage for Damaged {
         fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
             Ok(Arc::new(Damaged))
         }
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_table_that_makes_the_library_panic_is_a_finding_and_the_others_are_read() {
-        let store = Store::start(Damaged, Moment::system(), Keys::new([0; 32]), &[]).unwrap();
+        let store = Store::start(Damaged, Clock::system(), Keys::new([0; 32]), &[]).unwrap();
         let mut findings = Findings::default();
         assert!(read_all(&store, &mut findings).is_ok());
         let tables = resources::tables().len() + store::TABLES.len();

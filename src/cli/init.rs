@@ -51,7 +51,7 @@ impl Init {
         let password_hash = if self.password_stdin { Some(hash(&first_line()?)?) } else { None };
         let dir = self.common.data_dir();
         let store = dir.open_or_create()?;
-        if store.read_now(Id::NOTHING, organizations::has_any_user)? {
+        if store.read_now(Id::NIL, organizations::has_any_user)? {
             return Err(Failure::Failed(format!(
                 "{} has been set up already; nothing was changed",
                 self.common.data
@@ -65,8 +65,7 @@ impl Init {
             password_hash,
             api_key: Some(Name::parse("init").expect("it is a name")),
         };
-        let founded =
-            store.write_now(Id::NOTHING, move |tx| organizations::found(tx, &founding))?;
+        let founded = store.write_now(Id::NIL, move |tx| organizations::found(tx, &founding))?;
         let (organization, user) = (&founded.organization, &founded.user);
         let (key, secret) = founded.key.as_ref().expect("a key was asked for");
         let value = json!({

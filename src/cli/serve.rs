@@ -164,7 +164,7 @@ async fn setup_link(
     dir: &DataDir,
     link_base: &str,
 ) -> Result<Option<String>, Failure> {
-    let token = store.write(Id::NOTHING, organizations::issue_setup_token).await?;
+    let token = store.write(Id::NIL, organizations::issue_setup_token).await?;
     let Some(token) = token else {
         dir.remove_setup_link()?;
         return Ok(None);
@@ -183,7 +183,7 @@ async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
     let mut created = tokio::time::Instant::now();
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        if store.read_now(Id::NOTHING, organizations::has_any_user).unwrap_or(false) {
+        if store.read_now(Id::NIL, organizations::has_any_user).unwrap_or(false) {
             if let Err(error) = dir.remove_setup_link() {
                 tracing::warn!(%error, "the used setup link could not be removed");
             }

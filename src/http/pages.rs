@@ -69,7 +69,7 @@ pub(super) async fn page(
 /// Ready is who can read what it acknowledged.
 async fn must_be_ready(context: &Context) -> Result<()> {
     let count = |view: &View| view.count::<Organization>(Source::TABLE, &(), 1);
-    let counted = context.executor.store.read(Id::NOTHING, count).await;
+    let counted = context.executor.store.read(Id::NIL, count).await;
     counted.map_err(|error| {
         Error::busy("not_ready", "the database cannot be read", 5).detail(error)
     })?;
@@ -129,7 +129,7 @@ async fn require_admin_key(context: &Context, headers: &HeaderMap) -> Result<()>
     let gatekeeper = &context.executor.gatekeeper;
     let check = |view: &View| {
         let identity = gatekeeper.identify(view, &credential)?;
-        let org = key_organization(&identity).unwrap_or(Id::NOTHING);
+        let org = key_organization(&identity).unwrap_or(Id::NIL);
         match gatekeeper.authorize_in(view, &credential, org) {
             Ok(caller) if caller.is_admin() => Ok(()),
             _ => Err(Error::forbidden(
@@ -138,5 +138,5 @@ async fn require_admin_key(context: &Context, headers: &HeaderMap) -> Result<()>
             )),
         }
     };
-    context.executor.store.read(Id::NOTHING, check).await
+    context.executor.store.read(Id::NIL, check).await
 }

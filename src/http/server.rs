@@ -206,7 +206,7 @@ fn request_id(headers: &HeaderMap, context: &Context) -> String {
     match sent.and_then(|id| std::str::from_utf8(id).ok()) {
         Some(id) => id.into(),
         None => {
-            let id = context.executor.store.moment().new_id();
+            let id = context.executor.store.clock().new_id();
             id.as_hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_string()
         }
     }

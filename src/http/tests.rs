@@ -23,7 +23,7 @@ use crate::api::{Calls, Empty, Input, Outcome, Req, Route, op};
 use crate::auth::ANYONE;
 use crate::base::Result;
 use crate::outside::{self, AnswerBody, Call, Outside};
-use crate::store::{Moment, Page, Store, Tx, View};
+use crate::store::{Clock, Page, Store, Tx, View};
 
 const PAGES: &[super::Page] = &[
     super::Page { path: "/", html: "here", open_before_setup: false },
@@ -111,7 +111,7 @@ struct Server {
 }
 
 async fn start(setup_required: bool) -> Server {
-    let store = Store::in_memory(Moment::system(), &[]);
+    let store = Store::in_memory(Clock::system(), &[]);
     let route = |path| Route::post(path, ANYONE, "nothing.do", op::write(nothing));
     let fetch = Route::post("/fetch", ANYONE, "page.fetch", op::write_calling(10, fetch));
     let list = Route::get("/parts", ANYONE, "part.list", op::list(parts));

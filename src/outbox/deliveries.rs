@@ -6,13 +6,14 @@
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 use super::channels::{Channel, in_app};
 use super::events::{Event, EventType, find_event};
 use super::jobs::Job;
 use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
-use crate::store::{AnyIndex, Index, Order, Org, Record, Source, Step, View};
+use crate::store::{AnyIndex, Index, Order, Org, Record, Source, View};
 
 /// How far a log entry has come (interface §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -194,6 +195,6 @@ pub fn check_deliveries(view: &View, findings: &mut Findings) -> Result<()> {
         {
             findings.note(format!("delivery {id}: its job {job} is missing"));
         }
-        Ok(Step::More)
+        Ok(ControlFlow::Continue(()))
     })
 }

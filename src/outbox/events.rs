@@ -264,7 +264,7 @@ mod tests {
 
     use super::*;
     use crate::outbox::publish;
-    use crate::store::{Moment, Org, Source, Store, Tx};
+    use crate::store::{Clock, Org, Source, Store, Tx};
 
     #[test]
     fn the_list_of_event_types_is_whole() {
@@ -275,13 +275,13 @@ mod tests {
 
     #[test]
     fn an_event_is_found_by_its_id_though_the_clock_was_set_back() {
-        let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[]);
+        let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
         let org: Id<Org> = Id::new(Uuid::from_u128(1));
         let publish = |tx: &mut Tx| {
             publish(tx, EventType::AgentError, About::resource("agent", tx.org()), json!({}))
         };
         for secs in [0, 5, -3600, 1, 7200] {
-            store.moment().advance_secs(secs);
+            store.clock().advance_secs(secs);
             store.write_now(org, publish).unwrap();
         }
         let read = |view: &View| {

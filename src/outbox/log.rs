@@ -4,6 +4,7 @@
 //! built-in channel, and deliveries through other channels. Both are walked by key alone and merged.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
 use super::channels::{Channel, in_app};
 use super::deliveries::{
@@ -13,7 +14,7 @@ use super::delivering::schedule;
 use super::events::{EVENTS_BY_TYPE, Event, EventType, find_event};
 use super::sweeps::{SWEEP_ROWS, SweepProgress, due};
 use crate::base::{Error, Id, Result, Time};
-use crate::store::{Index, Key, Order, Org, Source, Step, Tx, View};
+use crate::store::{Index, Key, Order, Org, Source, Tx, View};
 
 // ── Reading ──────────────────────────────────────────────────────────────────
 
@@ -65,7 +66,7 @@ pub struct LogPosition {
 pub fn walk_log(
     view: &View,
     query: &LogQuery,
-    mut each: impl FnMut(LogPosition) -> Step,
+    mut each: impl FnMut(LogPosition) -> ControlFlow<()>,
 ) -> Result<()> {
     let org = view.org();
     let events = |end| events_before(view, query, end);
@@ -80,7 +81,7 @@ pub fn walk_log(
             }
             _ => deliveries.take(),
         };
-        if newer.is_some_and(|newer| each(newer) == Step::Enough) {
+        if newer.is_some_and(|newer| each(newer) == ControlFlow::Break(())) {
             return Ok(());
         }
     }
@@ -122,7 +123,7 @@ impl<'a> Chunks<'a> {
         end: Time,
         read: &'a dyn Fn(Before) -> Result<VecDeque<LogPosition>>,
     ) -> Self {
-        Chunks { chunk: VecDeque::new(), before: wanted.then_some((end, Id::NOTHING)), read }
+        Chunks { chunk: VecDeque::new(), before: wanted.then_some((end, Id::NIL)), read }
     }
 
     fn peek(&mut self) -> Result<Option<LogPosition>> {
@@ -140,9 +141,14 @@ impl<'a> Chunks<'a> {
 }
 
 /// Collects places until a chunk is full.
-fn push(chunk: &mut VecDeque<LogPosition>, at: Time, id: Id<LogEntry>, is_event: bool) -> Step {
+fn push(
+    chunk: &mut VecDeque<LogPosition>,
+    at: Time,
+    id: Id<LogEntry>,
+    is_event: bool,
+) -> ControlFlow<()> {
     chunk.push_back(LogPosition { at, id, is_event });
-    if chunk.len() == CHUNK { Step::Enough } else { Step::More }
+    if chunk.len() == CHUNK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 fn events_before(view: &View, query: &LogQuery, before: Before) -> Result<VecDeque<LogPosition>> {
@@ -187,7 +193,7 @@ fn indexed_before<K: Key + Copy>(
     let (from, to) = ((of, query.start), (of, before));
     view.entries(index, &from, &to, Order::Descending, |(_, facts), id| {
         let kept = query.keeps(&facts);
-        Ok(if kept { push(&mut chunk, facts.0, id, false) } else { Step::More })
+        Ok(if kept { push(&mut chunk, facts.0, id, false) } else { ControlFlow::Continue(()) })
     })?;
     Ok(chunk)
 }

@@ -1,6 +1,7 @@
 //! The runner: leases due jobs, carries out their effects, settles them; runs the sweeps.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::sweeps::{Settings, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, Result, Time};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
-use crate::store::{Order, Org, Step, Store, Tx, View};
+use crate::store::{Order, Org, Store, Tx, View};
 
 /// A lease lasts a minute: longer than the longest effect, short enough to come back soon after a
 /// crash.
@@ -90,14 +91,14 @@ impl Runner {
 
     /// Leases the job that has been due longest among those whose key allows it.
     async fn lease(&self, in_flight: &InFlight) -> Option<Job> {
-        let due = match self.store.read(Id::NOTHING, |view| next_due(view, in_flight)).await {
+        let due = match self.store.read(Id::NIL, |view| next_due(view, in_flight)).await {
             Ok(due) => due?,
             Err(error) => {
                 tracing::error!(%error, "due jobs cannot be read");
                 return None;
             }
         };
-        let leased = self.store.write(Id::NOTHING, move |tx| {
+        let leased = self.store.write(Id::NIL, move |tx| {
             let now = tx.now();
             let Some(old) = tx.get::<Job>(&due)?.filter(|job| job.due_at <= now) else {
                 return Ok(None);
@@ -116,7 +117,7 @@ impl Runner {
     async fn carry_out(&self, job: Job) {
         let Err(error) = self.try_job(&job).await else { return };
         tracing::error!(%error, kind = job.kind, job = %job.id, "a job failed");
-        let postponed = self.store.write(Id::NOTHING, move |tx| postpone(tx, &job));
+        let postponed = self.store.write(Id::NIL, move |tx| postpone(tx, &job));
         if let Err(error) = postponed.await {
             // It becomes due again when its lease ends.
             tracing::error!(%error, "a failed job cannot be postponed");
@@ -217,7 +218,7 @@ impl Runner {
 
     async fn sweep_once(&self, sweep: &'static Sweep, stop: &watch::Receiver<bool>) -> Result<()> {
         let organizations =
-            if sweep.installation { vec![Id::NOTHING] } else { (self.organizations)(&self.store)? };
+            if sweep.installation { vec![Id::NIL] } else { (self.organizations)(&self.store)? };
         for org in organizations {
             // A failure in one organization must not keep the others from their turn.
             if let Err(error) = self.sweep_one(sweep, org, stop).await {
@@ -263,10 +264,10 @@ fn next_due(view: &View, in_flight: &InFlight) -> Result<Option<Id<Job>>> {
     let mut first = None;
     view.entries(&BY_DUE, &start, &end, Order::Ascending, |(_, key), job| {
         if key.is_some_and(is_exhausted) {
-            return Ok(Step::More);
+            return Ok(ControlFlow::Continue(()));
         }
         first = Some(job);
-        Ok(Step::Enough)
+        Ok(ControlFlow::Break(()))
     })?;
     Ok(first)
 }

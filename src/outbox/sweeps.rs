@@ -2,7 +2,8 @@
 //! remove what was kept long enough.
 
 use crate::base::Result;
-use crate::store::{Order, Record, Source, Step, Tx, View};
+use crate::store::{Order, Record, Source, Tx, View};
+use std::ops::ControlFlow;
 
 /// Periodic work.
 pub struct Sweep {
@@ -10,7 +11,7 @@ pub struct Sweep {
     pub name: &'static str,
     /// The pause between two rounds.
     pub every_secs: u64,
-    /// One step, in a transaction of one organization ([`Id::NOTHING`] when `installation`).
+    /// One step, in a transaction of one organization ([`Id::NIL`] when `installation`).
     pub run: fn(&mut Tx, &Settings) -> Result<SweepProgress>,
     /// Whether it runs once for the installation instead of once for each organization.
     pub installation: bool,
@@ -53,10 +54,10 @@ pub fn due<R: Record>(
     let mut due = Vec::new();
     view.each(by_time, &(), Order::Ascending, |record| {
         if due.len() == SWEEP_ROWS || !is_due(&record) {
-            return Ok(Step::Enough);
+            return Ok(ControlFlow::Break(()));
         }
         due.push(record);
-        Ok(Step::More)
+        Ok(ControlFlow::Continue(()))
     })?;
     Ok(due)
 }

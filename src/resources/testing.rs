@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::api::{Parts, Req, Who};
 use crate::auth::{Caller, Credential, Identity, Membership, Organization, Role, User};
 use crate::base::{Email, Id, Name, Result, Slug, Time};
-use crate::store::{Moment, Org, Part, Store, Tx, View};
+use crate::store::{Clock, Org, Part, Store, Tx, View};
 
 /// The world.
 #[derive(Clone)]
@@ -28,8 +28,8 @@ pub const NOON: Time = Time::from_millis(1_768_478_400_000);
 impl World {
     /// A world with the organization `acme`, its owner Ada and its member Ben.
     pub fn new() -> Self {
-        let store = Store::in_memory(Moment::at(NOON), &crate::resources::tables());
-        let org = store.write_now(Id::NOTHING, |tx| organization(tx, "acme")).unwrap();
+        let store = Store::in_memory(Clock::at(NOON), &crate::resources::tables());
+        let org = store.write_now(Id::NIL, |tx| organization(tx, "acme")).unwrap();
         let owner = person(&store, org, "ada", Role::Owner);
         let member = person(&store, org, "ben", Role::Member);
         World { store, org, owner, member }
@@ -37,7 +37,7 @@ impl World {
 
     /// Another organization in the same store, with its owner.
     pub fn other_org(&self, slug: &'static str) -> (Id<Org>, Who) {
-        let org = self.store.write_now(Id::NOTHING, move |tx| organization(tx, slug)).unwrap();
+        let org = self.store.write_now(Id::NIL, move |tx| organization(tx, slug)).unwrap();
         (org, person(&self.store, org, "eve", Role::Owner))
     }
 
@@ -104,7 +104,7 @@ impl World {
 
     /// Lets time pass.
     pub fn pass_secs(&self, secs: i64) {
-        self.store.moment().advance_secs(secs);
+        self.store.clock().advance_secs(secs);
     }
 
     /// Completes what was left to do when something was removed; how many steps that took.
@@ -132,7 +132,7 @@ pub fn parts<P, I>(at: P, input: I) -> Parts<P, I> {
 fn org_of(who: &Who) -> Id<Org> {
     match who {
         Who::Caller(caller) => caller.org,
-        _ => Id::NOTHING,
+        _ => Id::NIL,
     }
 }
 
@@ -149,7 +149,7 @@ fn organization(tx: &mut Tx, slug: &str) -> Result<Id<Org>> {
 }
 
 fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Who {
-    let caller = store.write_now(Id::NOTHING, move |tx| {
+    let caller = store.write_now(Id::NIL, move |tx| {
         let organization: Organization = tx.fetch(&org)?;
         let user = User {
             id: tx.new_id(),

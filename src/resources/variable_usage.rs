@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +14,7 @@ use super::tools::{self, Tool};
 use crate::api::{Output, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Id, Name, Result, VariableName, Version};
-use crate::store::{Step, View};
+use crate::store::View;
 
 /// The route alone; the indexes belong to what is written.
 pub const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -95,7 +96,7 @@ fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
         };
         match shown {
             // It counts for nothing, or what is used would seem unused until all is cleared away.
-            Shown::Gone => return Ok(Step::More),
+            Shown::Gone => return Ok(ControlFlow::Continue(())),
             Shown::Hidden => usage.used = true,
             Shown::As(reference) => {
                 usage.used = true;
@@ -110,7 +111,7 @@ fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
         }
         looked_at += 1;
         let is_enough = usage.prompts.len() == MAX_SHOWN || looked_at == MAX_SCANNED_ROWS;
-        Ok(if is_enough { Step::Enough } else { Step::More })
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(usage)
 }

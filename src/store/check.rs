@@ -2,12 +2,13 @@
 //! every record its entries.
 
 use super::codec;
-use super::engine::{KeyRange, Order, Reader, Step};
+use super::engine::{KeyRange, Order, Reader};
 use super::key::Key as _;
 use super::record::{AnyIndex, Record, entry};
 use super::reference::{Action, References};
 use super::removal::is_pending;
 use crate::base::{Id, Result};
+use std::ops::ControlFlow;
 
 /// At most 1,000 findings are kept: enough to see what kind of damage it is.
 const MAX_MESSAGES: usize = 1000;
@@ -79,7 +80,7 @@ pub(super) fn table<R: Record>(
             }
             Err(error) => findings.note(error.log_detail().unwrap_or(error.message()).into()),
         }
-        Ok(Step::More)
+        Ok(ControlFlow::Continue(()))
     })?;
     for index in &indexes {
         reader.scan(index.name(), EVERYTHING, Order::Ascending, &mut |key, value| {
@@ -88,7 +89,7 @@ pub(super) fn table<R: Record>(
                 let key = codec::hex(key);
                 findings.note(format!("{} {key}: has no record that belongs there", index.name()));
             }
-            Ok(Step::More)
+            Ok(ControlFlow::Continue(()))
         })?;
     }
     Ok(())
@@ -131,7 +132,7 @@ fn has_targets<R: Record>(
     findings: &mut Findings,
 ) -> Result<()> {
     let owner = Id::read(&mut key.get(..org_prefix_len::<R>()).unwrap_or_default());
-    let org = owner.unwrap_or(Id::NOTHING);
+    let org = owner.unwrap_or(Id::NIL);
     let mut wrong = Vec::new();
     for &reference in references.from(R::TABLE) {
         let Some(target) = reference.dangling(reader, org, record)? else { continue };

@@ -9,13 +9,15 @@
 //! Building works in bounded steps, each of them one commit that also stores how far the index is
 //! built. A crash loses one step at most.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
 use super::codec;
 use super::engine::{
-    Attempt, Commit, Disk, Each, Engine, KeyRange, Layer, Op, Order, Reader, Step, Terms, Writes,
+    Attempt, Commit, Each, Engine, KeyRange, LocalStorage, Op, Order, Overlay, Reader, Terms,
+    Writes,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
 use super::record::{IndexInfo, Record, TableInfo};
@@ -148,7 +150,11 @@ pub(super) fn incomplete_names(
 /// # Errors
 /// If two records have the same key in a unique index, naming both; if a record does not read; if
 /// the storage fails.
-pub fn build(storage: &mut impl Disk, tables: &[TableInfo], progress: &dyn Fn(&str)) -> Result<()> {
+pub fn build(
+    storage: &mut impl LocalStorage,
+    tables: &[TableInfo],
+    progress: &dyn Fn(&str),
+) -> Result<()> {
     let reader = storage.snapshot()?;
     let mut builder = Builder { storage, reader, progress };
     for state in builder.undefined(tables)? {
@@ -202,7 +208,7 @@ struct Builder<'a, S> {
     progress: &'a dyn Fn(&str),
 }
 
-impl<S: Disk> Builder<'_, S> {
+impl<S: LocalStorage> Builder<'_, S> {
     fn commit(&mut self, writes: &Writes) -> Result<()> {
         if writes.is_empty() {
             return Ok(());
@@ -221,7 +227,7 @@ impl<S: Disk> Builder<'_, S> {
         let mut is_empty = true;
         self.reader.scan(table, ALL, Order::Ascending, &mut |_, _| {
             is_empty = false;
-            Ok(Step::Enough)
+            Ok(ControlFlow::Break(()))
         })?;
         Ok(is_empty)
     }
@@ -235,7 +241,7 @@ impl<S: Disk> Builder<'_, S> {
             if !names.contains(&state.name.as_str()) {
                 found.push(state);
             }
-            Ok(Step::More)
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok(found)
     }
@@ -279,7 +285,7 @@ impl<S: Disk> Builder<'_, S> {
                 writes.add(name, key.to_vec(), Op::Delete);
                 bytes += key.len();
                 let is_full = writes.len() == MAX_STEP_RECORDS || bytes >= MAX_STEP_BYTES;
-                Ok(if is_full { Step::Enough } else { Step::More })
+                Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
             if writes.is_empty() {
                 return Ok(());
@@ -300,12 +306,12 @@ impl<S: Disk> Builder<'_, S> {
         self.reader.scan(index.table.name, span, Order::Ascending, &mut |key, value| {
             if step.is_full() {
                 next.stage = Stage::Building;
-                return Ok(Step::Enough);
+                return Ok(ControlFlow::Break(()));
             }
             step.add(key, value)?;
             last.clear();
             last.extend_from_slice(key);
-            Ok(Step::More)
+            Ok(ControlFlow::Continue(()))
         })?;
         if next.stage == Stage::Building {
             next.built_to = last;
@@ -366,7 +372,7 @@ impl<'a> BuildStep<'a> {
 
     fn must_be_free(&self, entry: &[u8], key: &[u8]) -> Result<()> {
         let mut other = None;
-        let layer = Layer { base: self.reader, writes: &self.writes };
+        let layer = Overlay { base: self.reader, writes: &self.writes };
         layer.get(self.index.info.name, entry, &mut |content| {
             other = Some(content.to_vec());
             Ok(())

@@ -26,21 +26,23 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-pub use engine::{Order, Step};
+pub use engine::Order;
 pub use indexes::build as build_indexes;
 pub use key::Key;
 pub use record::{AnyIndex, Index, IndexInfo, Org, Record, TableInfo, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use signals::{ACCESS, Listener, Signals, Topic};
+pub use source::Clock;
 use source::IdWatermark;
-pub use source::Moment;
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{Page, Part, Source, View};
 
 use crate::base::{Error, Id, Keys, Result};
-use engine::{Attempt, Budget, Disk, Engine, GivenBack, Group, Lane, Reader, Terms, Writes};
+use engine::{
+    Attempt, Budget, Engine, GivenBack, Group, Lane, LocalStorage, Reader, Terms, Writes,
+};
 use turns::Turns;
 
 /// The store: an engine, with what transactions need beside it.
@@ -54,7 +56,7 @@ pub struct Store {
 }
 
 struct Shared {
-    moment: Moment,
+    clock: Clock,
     keys: Keys,
     references: References,
 }
@@ -65,8 +67,8 @@ impl Store {
     /// Call [`build_indexes`] first. If an index is not whole ([`Store::unbuilt`]), reading it fails,
     /// as do all writes.
     pub fn start(
-        mut disk: impl Disk,
-        moment: Moment,
+        mut disk: impl LocalStorage,
+        clock: Clock,
         keys: Keys,
         tables: &[TableInfo],
     ) -> Result<Self> {
@@ -79,27 +81,27 @@ impl Store {
         let references = References::of(tables);
         let store = Store {
             engine,
-            shared: Arc::new(Shared { moment, keys, references }),
+            shared: Arc::new(Shared { clock, keys, references }),
             signals,
             unbuilt,
             heavy: Arc::new(Turns::new(heavy_at_once())),
         };
-        if let Some(clock) = store.read_now(Id::NOTHING, |view| view.get::<IdWatermark>(&()))? {
-            store.moment().resume_after(clock);
+        if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {
+            store.clock().resume_after(watermark);
         }
         Ok(store)
     }
 
     /// A store in memory that runs about half of all attempts twice, for tests.
-    pub fn in_memory(moment: Moment, tables: &[TableInfo]) -> Self {
-        let mut disk = engine::Memory::running_twice(moment.now().millis() as u64);
+    pub fn in_memory(clock: Clock, tables: &[TableInfo]) -> Self {
+        let mut disk = engine::Memory::running_twice(clock.now().millis() as u64);
         build_indexes(&mut disk, tables, &|_| {}).expect("memory does not fail");
-        Self::start(disk, moment, Keys::new([7; 32]), tables).expect("memory does not fail")
+        Self::start(disk, clock, Keys::new([7; 32]), tables).expect("memory does not fail")
     }
 
     /// Time, ids and randomness.
-    pub fn moment(&self) -> &Moment {
-        &self.shared.moment
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
     }
 
     /// The installation's keys.
@@ -112,7 +114,7 @@ impl Store {
         &self.signals
     }
 
-    /// Reads at the newest durable state, seeing the records of `org` ([`Id::NOTHING`]: of none).
+    /// Reads at the newest durable state, seeing the records of `org` ([`Id::NIL`]: of none).
     /// An engine in this process answers at once; others are waited for.
     ///
     /// # Errors
@@ -129,7 +131,7 @@ impl Store {
     }
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
-        let (now, keys) = (self.shared.moment.now(), &self.shared.keys);
+        let (now, keys) = (self.shared.clock.now(), &self.shared.keys);
         View { base: reader, own: None, org, now, keys }
     }
 
@@ -198,7 +200,7 @@ impl Store {
 
     fn pending<T, F>(&self, org: Id<Org>, write: F) -> Pending<T, F> {
         let lane = *org.bytes();
-        Pending { shared: self.shared.clone(), org, lane, write, out: None, clock: None }
+        Pending { shared: self.shared.clone(), org, lane, write, out: None, watermark: None }
     }
 
     /// The indexes that must be built before they can be read.
@@ -263,8 +265,8 @@ struct Pending<T, F> {
     lane: Lane,
     write: F,
     out: Option<T>,
-    /// What was written of the clock.
-    clock: Option<IdWatermark>,
+    /// What was written of the watermark.
+    watermark: Option<IdWatermark>,
 }
 
 /// An operation on its way to the writer thread, and its answer's way back.
@@ -287,15 +289,15 @@ where
     F: FnMut(&mut Tx) -> Result<T> + Send,
 {
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
-        let Pending { shared, org, lane, write, out, clock } = &mut self.pending;
-        let mut tx = Tx::new(reader, &shared.moment, &shared.keys, &shared.references);
+        let Pending { shared, org, lane, write, out, watermark } = &mut self.pending;
+        let mut tx = Tx::new(reader, &shared.clock, &shared.keys, &shared.references);
         tx.enter(*org);
         let end = write(&mut tx);
         *lane = *tx.org().bytes();
         *out = Some(end?);
-        *clock = if tx.has_changes() { shared.moment.due() } else { None };
-        if let Some(clock) = clock {
-            tx.put(clock)?;
+        *watermark = if tx.has_changes() { shared.clock.due() } else { None };
+        if let Some(watermark) = watermark {
+            tx.put(watermark)?;
         }
         Ok(tx.into_writes())
     }
@@ -305,9 +307,9 @@ where
     }
 
     fn settle(self: Box<Self>, end: Result<()>) {
-        let Attempted { pending: Pending { shared, out, clock, .. }, reply } = *self;
-        if let (Ok(()), Some(clock)) = (&end, clock) {
-            shared.moment.kept(clock);
+        let Attempted { pending: Pending { shared, out, watermark, .. }, reply } = *self;
+        if let (Ok(()), Some(watermark)) = (&end, watermark) {
+            shared.clock.kept(watermark);
         }
         let answer = end.and_then(|()| {
             out.ok_or_else(|| Error::internal("an attempt was settled but never run"))

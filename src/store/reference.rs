@@ -6,8 +6,9 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
-use super::engine::{KeyRange, Order, Reader, Step};
+use super::engine::{KeyRange, Order, Reader};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, TableInfo};
 use super::tx::Tx;
@@ -142,15 +143,15 @@ impl<R: Record, T: Record> Reference<R, T> {
         let (mut rows, mut bytes, mut more) = (Vec::new(), 0, false);
         view.each_sized(self.source(), &of.prefix, |size, record| {
             if !self.refers(&record, view.org(), &of.target) {
-                return Ok(Step::More);
+                return Ok(ControlFlow::Continue(()));
             }
             more = rows.len() == BATCH_ROWS || bytes >= BATCH_BYTES;
             if more {
-                return Ok(Step::Enough);
+                return Ok(ControlFlow::Break(()));
             }
             bytes += size;
             rows.push(record);
-            Ok(Step::More)
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok((rows, more))
     }
@@ -245,7 +246,7 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
             if self.refers(&record, tx.org(), &of.target) && !tx.is_orphan(&record)? {
                 return Err(Error::conflict(code, message));
             }
-            Ok(Step::More)
+            Ok(ControlFlow::Continue(()))
         })
     }
 
@@ -285,7 +286,7 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
             let span = KeyRange { from: &from, to: to.as_deref() };
             reader.scan(T::TABLE, span, Order::Ascending, &mut |_, _| {
                 found = true;
-                Ok(Step::Enough)
+                Ok(ControlFlow::Break(()))
             })?;
             if !found {
                 return Ok(Some(target));

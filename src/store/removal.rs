@@ -6,9 +6,10 @@
 //! to the rest any more.
 
 use bincode::{Decode, Encode};
+use std::ops::ControlFlow;
 
 use super::codec;
-use super::engine::{KeyRange, Order, Reader, Step};
+use super::engine::{KeyRange, Order, Reader};
 use super::key::after_prefix;
 use super::record::{Org, Record, owner};
 use super::reference::{Action, AnyReference, Referrers};
@@ -102,7 +103,11 @@ impl Tx<'_> {
             if let Some(reference) = self.references.deferred(&row.reference) {
                 pending.push((reference, row));
             }
-            Ok(if pending.len() < MAX_RESUMED { Step::More } else { Step::Enough })
+            Ok(if pending.len() < MAX_RESUMED {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            })
         })?;
         let is_any = !pending.is_empty();
         self.removal.unfinished =
@@ -214,7 +219,7 @@ pub(super) fn is_pending(
     reader.scan(PendingRemoval::TABLE, span, Order::Ascending, &mut |key, value| {
         let row: PendingRemoval = codec::decode(key, value)?;
         found = row.reference == reference.name() && row.target.starts_with(target);
-        Ok(if found { Step::Enough } else { Step::More })
+        Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(found)
 }

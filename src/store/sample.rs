@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 
-use super::{AnyIndex, Index, Moment, Org, Record, Store, TableInfo};
+use super::{AnyIndex, Clock, Index, Org, Record, Store, TableInfo};
 use crate::base::{Id, Time};
 
 /// Something with a name of its own and a tag that it shares.
@@ -38,7 +38,7 @@ pub fn org(number: u128) -> Id<Org> {
 }
 
 pub fn store() -> Store {
-    Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[])
+    Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[])
 }
 
 /// Stores notes of organization 1.

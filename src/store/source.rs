@@ -15,7 +15,7 @@ use super::record::Record;
 use crate::base::Time;
 
 /// Time, ids and randomness.
-pub struct Moment {
+pub struct Clock {
     /// The time in tests, in milliseconds; otherwise the system's clock is used.
     fixed: Option<AtomicI64>,
     ids: Mutex<Ids>,
@@ -75,18 +75,18 @@ impl Last {
 /// An id's bits below its time: 12 of `rand_a` and 62 of `rand_b`.
 const COUNTER_BITS: u32 = 74;
 
-impl Moment {
+impl Clock {
     /// The system's clock.
     pub fn system() -> Self {
-        Moment { fixed: None, ids: Mutex::default(), kept_millis: AtomicI64::new(0) }
+        Clock { fixed: None, ids: Mutex::default(), kept_millis: AtomicI64::new(0) }
     }
 
     /// A clock that only moves when told to, for tests.
     pub fn at(time: Time) -> Self {
-        Moment { fixed: Some(AtomicI64::new(time.millis())), ..Moment::system() }
+        Clock { fixed: Some(AtomicI64::new(time.millis())), ..Clock::system() }
     }
 
-    /// Moves a clock made by [`Moment::at`].
+    /// Moves a clock made by [`Clock::at`].
     pub fn advance_secs(&self, secs: i64) {
         if let Some(fixed) = &self.fixed {
             fixed.fetch_add(secs * 1000, Ordering::SeqCst);
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn ids_are_uuid_v7_and_grow_even_when_the_clock_goes_back() {
-        let moment = Moment::at(Time::from_millis(1_700_000_000_000));
-        let mut last = moment.new_id();
+        let clock = Clock::at(Time::from_millis(1_700_000_000_000));
+        let mut last = clock.new_id();
         assert_eq!(last.get_version_num(), 7);
         assert_eq!(last.get_variant(), uuid::Variant::RFC4122);
         for step in [0, 0, -3600, 0, 7200, 0] {
-            moment.advance_secs(step);
+            clock.advance_secs(step);
             for _ in 0..1000 {
-                let next = moment.new_id();
+                let next = clock.new_id();
                 assert!(next > last);
                 last = next;
             }
@@ -187,11 +187,11 @@ mod tests {
         drop(Redb::create(&path, table_names(TABLES)).unwrap());
         let start = |millis| {
             let disk = Redb::open(&path, table_names(TABLES)).unwrap();
-            let moment = Moment::at(Time::from_millis(millis));
-            Store::start(disk, moment, Keys::new([7; 32]), &[]).unwrap()
+            let clock = Clock::at(Time::from_millis(millis));
+            Store::start(disk, clock, Keys::new([7; 32]), &[]).unwrap()
         };
         let noon = 1_800_000_000_000;
-        let mut newest = Id::NOTHING;
+        let mut newest = Id::NIL;
         // The clock goes back an hour at each restart, and on while the store runs.
         for hour in 0..5 {
             let store = start(noon - hour * 3_600_000);
@@ -202,12 +202,12 @@ mod tests {
                 });
                 assert!(id.as_ref().unwrap() > &newest, "hour {hour}, {number}");
                 newest = id.unwrap();
-                store.moment().advance_secs(3);
+                store.clock().advance_secs(3);
             }
         }
         // Once the clock is right again, ids follow it.
         let store = start(noon + 600_000);
-        let (secs, _) = store.moment().new_id().get_timestamp().unwrap().to_unix();
+        let (secs, _) = store.clock().new_id().get_timestamp().unwrap().to_unix();
         assert_eq!(secs, 1_800_000_600);
         let findings = store.check(TABLES).unwrap();
         assert_eq!((findings.wrong, findings.records), (0, 20), "the clock is not counted");
@@ -215,8 +215,8 @@ mod tests {
 
     #[test]
     fn the_clock_is_stored_now_and_then_and_only_with_something_else() {
-        let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[]);
-        let stored = || store.read_now(Id::NOTHING, |view| view.get::<IdWatermark>(&())).unwrap();
+        let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
+        let stored = || store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&())).unwrap();
         let clock =
             |secs: i64| Some(IdWatermark { newest_millis: 1_800_000_000_000 + secs * 1000 });
         let write = |id| {
@@ -229,10 +229,10 @@ mod tests {
         assert_eq!(stored(), None, "nothing was stored that it would be newer than");
         write(1).unwrap();
         assert_eq!(stored(), clock(0));
-        store.moment().advance_secs(9);
+        store.clock().advance_secs(9);
         write(2).unwrap();
         assert_eq!(stored(), clock(0));
-        store.moment().advance_secs(1);
+        store.clock().advance_secs(1);
         write(1).unwrap_err();
         assert_eq!(stored(), clock(0), "what was refused is not stored");
         write(3).unwrap();
@@ -244,7 +244,7 @@ mod tests {
         use crate::base::Error;
         use crate::store::Attempted;
         use crate::store::engine::Attempt as _;
-        let store = Store::in_memory(Moment::at(Time::from_millis(1_800_000_000_000)), &[]);
+        let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
         for kept in [false, true] {
             let write = |tx: &mut crate::store::Tx| {
                 tx.new_id::<()>();
@@ -255,7 +255,7 @@ mod tests {
             let writes = attempt.run(&*store.engine.snapshot()).unwrap();
             assert!(writes.tables.contains_key("id_watermark"));
             attempt.settle(if kept { Ok(()) } else { Err(Error::internal("not kept")) });
-            assert_eq!(store.moment().due().is_none(), kept);
+            assert_eq!(store.clock().due().is_none(), kept);
         }
     }
 

@@ -1,13 +1,13 @@
 //! Changing records: a transaction keeps its changes in memory until all of it is done.
 
 use super::codec;
-use super::engine::{Layer, Op, Order, Reader, Writes};
+use super::engine::{Op, Order, Overlay, Reader, Writes};
 use super::key::{Key, MAX_KEY_BYTES};
 use super::record::{Index, Org, Record, entry, owner};
 use super::reference::References;
 use super::removal::Removal;
 use super::signals::{ACCESS, Topic};
-use super::source::Moment;
+use super::source::Clock;
 use super::view::{Page, Part, Source, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
 
@@ -23,7 +23,7 @@ pub struct Tx<'a> {
     base: &'a dyn Reader,
     writes: Writes,
     org: Id<Org>,
-    moment: &'a Moment,
+    clock: &'a Clock,
     now: Time,
     keys: &'a Keys,
     pub(super) references: &'a References,
@@ -33,13 +33,13 @@ pub struct Tx<'a> {
 impl<'a> Tx<'a> {
     pub(super) fn new(
         base: &'a dyn Reader,
-        moment: &'a Moment,
+        clock: &'a Clock,
         keys: &'a Keys,
         references: &'a References,
     ) -> Self {
-        let now = moment.now();
-        let (writes, org, removal) = (Writes::default(), Id::NOTHING, Removal::default());
-        Tx { base, writes, org, moment, now, keys, references, removal }
+        let now = clock.now();
+        let (writes, org, removal) = (Writes::default(), Id::NIL, Removal::default());
+        Tx { base, writes, org, clock, now, keys, references, removal }
     }
 
     /// How many keys change so far.
@@ -89,12 +89,12 @@ impl<'a> Tx<'a> {
 
     /// A new id, larger than all before it.
     pub fn new_id<T: ?Sized>(&self) -> Id<T> {
-        Id::new(self.moment.new_id())
+        Id::new(self.clock.new_id())
     }
 
     /// Random bytes that nobody can guess.
     pub fn random<const N: usize>(&self) -> [u8; N] {
-        self.moment.random()
+        self.clock.random()
     }
 
     /// Seals a secret that the record of this key will keep in `field`; [`View::unseal`] opens it.
@@ -205,12 +205,12 @@ impl<'a> Tx<'a> {
         Ok(bytes)
     }
 
-    pub(super) fn layer(&self) -> Layer<'_> {
-        Layer { base: self.base, writes: &self.writes }
+    pub(super) fn layer(&self) -> Overlay<'_> {
+        Overlay { base: self.base, writes: &self.writes }
     }
 
     fn key_of<R: Record>(&self, record: &R) -> Result<Vec<u8>> {
-        if R::OWNED && self.org.is_nothing() {
+        if R::OWNED && self.org.is_nil() {
             return Err(Error::internal(format!("{} written outside an organization", R::TABLE)));
         }
         let mut key = owner::<R>(self.org);

@@ -1,10 +1,11 @@
 //! Reading records, in a snapshot or in a transaction.
 
 use super::codec;
-use super::engine::{Each, KeyRange, Layer, Order, Reader, Step, Writes};
+use super::engine::{Each, KeyRange, Order, Overlay, Reader, Writes};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, owner};
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
+use std::ops::ControlFlow;
 
 /// The records as one organization's request may see them, at one moment.
 ///
@@ -229,7 +230,7 @@ impl<'a> View<'a> {
             let is_long = looked_at == MAX_SCANNED_ROWS || looked_at_bytes >= MAX_SCANNED_BYTES;
             if is_long || (is_kept && is_full) {
                 next = Some(std::mem::take(&mut last));
-                return Ok(Step::Enough);
+                return Ok(ControlFlow::Break(()));
             }
             looked_at += 1;
             looked_at_bytes += bytes;
@@ -239,7 +240,7 @@ impl<'a> View<'a> {
                 items_bytes += bytes;
                 items.push(record);
             }
-            Ok(Step::More)
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok(Page { items, next })
     }
@@ -250,7 +251,7 @@ impl<'a> View<'a> {
         source: impl Into<Source<R>>,
         prefix: &impl Key,
         order: Order,
-        mut each: impl FnMut(R) -> Result<Step>,
+        mut each: impl FnMut(R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         self.walk(source.into(), prefix, order, None, &mut |_, _, record| each(record))
     }
@@ -261,7 +262,7 @@ impl<'a> View<'a> {
         &self,
         source: Source<R>,
         prefix: &[u8],
-        mut each: impl FnMut(usize, R) -> Result<Step>,
+        mut each: impl FnMut(usize, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let prefix = Prefix(prefix.to_vec());
         self.walk(source, &prefix, Order::Ascending, None, &mut |_, size, record| {
@@ -288,7 +289,7 @@ impl<'a> View<'a> {
         let mut all = Vec::new();
         self.each(source, prefix, Order::Ascending, |record| {
             all.push(record);
-            Ok(Step::More)
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok(all)
     }
@@ -303,7 +304,7 @@ impl<'a> View<'a> {
         let mut first = None;
         self.each(source, prefix, order, |record| {
             first = Some(record);
-            Ok(Step::Enough)
+            Ok(ControlFlow::Break(()))
         })?;
         Ok(first)
     }
@@ -328,7 +329,11 @@ impl<'a> View<'a> {
             Order::Ascending,
             &mut |_, _| {
                 count += 1;
-                Ok(if count == at_most { Step::Enough } else { Step::More })
+                Ok(if count == at_most {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                })
             },
         )?;
         Ok(count)
@@ -343,7 +348,7 @@ impl<'a> View<'a> {
         from: &impl Key,
         to: &impl Key,
         order: Order,
-        mut each: impl FnMut(K, R::Key) -> Result<Step>,
+        mut each: impl FnMut(K, R::Key) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let (from, to) = (self.prefixed::<R>(from), self.prefixed::<R>(to));
         if from >= to {
@@ -369,7 +374,7 @@ impl<'a> View<'a> {
         from: &impl Key,
         to: &impl Key,
         order: Order,
-        mut each: impl FnMut(R::Key) -> Result<Step>,
+        mut each: impl FnMut(R::Key) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let (from, to) = (self.prefixed::<R>(from), self.prefixed::<R>(to));
         if from >= to {
@@ -473,7 +478,7 @@ impl<'a> View<'a> {
     ) -> Result<bool> {
         match self.own {
             None => self.base.get(table, key, see),
-            Some(writes) => Layer { base: self.base, writes }.get(table, key, see),
+            Some(writes) => Overlay { base: self.base, writes }.get(table, key, see),
         }
     }
 
@@ -486,7 +491,7 @@ impl<'a> View<'a> {
     ) -> Result<()> {
         match self.own {
             None => self.base.scan(table, span, order, each),
-            Some(writes) => Layer { base: self.base, writes }.scan(table, span, order, each),
+            Some(writes) => Overlay { base: self.base, writes }.scan(table, span, order, each),
         }
     }
 }
@@ -504,7 +509,7 @@ impl Key for Prefix {
 }
 
 /// What a walk calls for each record: its position, its bytes as it is stored, and itself.
-type EachRecord<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<Step> + 'a;
+type EachRecord<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<ControlFlow<()>> + 'a;
 
 fn dangling(index: &str, key: &[u8]) -> Error {
     let key = codec::hex(key);

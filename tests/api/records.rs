@@ -79,7 +79,7 @@ fn write_missing() {
     let place = tempfile::tempdir().unwrap();
     let (fresh, used) = (place.path().join("fresh"), place.path().join("used"));
     let store = DataDir::at(&fresh).create().unwrap();
-    store.write_now(Id::NOTHING, organizations::issue_setup_token).unwrap();
+    store.write_now(Id::NIL, organizations::issue_setup_token).unwrap();
     store.write_now(Id::new(uuid::Uuid::from_u128(1)), channel_with_delivery).unwrap();
     drop(store);
     fill(&used, true);
@@ -144,7 +144,7 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
 /// once, and leaves a row until it is gone.
 pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).create().unwrap();
-    let token = store.write_now(Id::NOTHING, organizations::issue_setup_token).unwrap();
+    let token = store.write_now(Id::NIL, organizations::issue_setup_token).unwrap();
     let running = Running::serve(store, "127.0.0.1:0", config());
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
     let user = json!({"name": "Eve", "email": sign_in["email"], "password": sign_in["password"]});

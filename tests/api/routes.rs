@@ -229,7 +229,7 @@ fn forged(acme: &World, token: &str) -> Vec<(&'static str, String)> {
     let none = header(r#"{"alg":"none","typ":"JWT"}"#);
     let hs = header(r#"{"alg":"HS256","typ":"JWT"}"#);
     let elsewhere = Tokens::new(&Keys::new([1; 32]));
-    let now = acme.store.moment().now();
+    let now = acme.store.clock().now();
     let session = roadstead::auth::Session {
         id: Id::parse(&unknown_id()),
         user: Id::parse(&acme.owner_id),

@@ -242,7 +242,7 @@ fn serve(data: &DataDir) {
     nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
     let (organizations, members) = running
         .store
-        .read_now(Id::NOTHING, |view| {
+        .read_now(Id::NIL, |view| {
             let organizations: Vec<Organization> = view.all(Source::TABLE, &())?;
             let members: Vec<Membership> = view.all(Source::TABLE, &())?;
             Ok((organizations, members))

@@ -324,7 +324,7 @@ fn before_setup_a_public_listener_serves_only_setup_and_health() {
 
     let token = running
         .store
-        .write_now(roadstead::base::Id::NOTHING, |tx| {
+        .write_now(roadstead::base::Id::NIL, |tx| {
             roadstead::resources::organizations::issue_setup_token(tx)
         })
         .unwrap()

@@ -89,8 +89,7 @@ impl Running {
             password_hash: None,
             api_key: Some(Name::parse("first").unwrap()),
         };
-        let founding =
-            self.store.write_now(Id::NOTHING, move |tx| organizations::found(tx, &founding));
+        let founding = self.store.write_now(Id::NIL, move |tx| organizations::found(tx, &founding));
         let founded = founding.unwrap();
         let mut nobody = Caller::nobody(self.address, &slug);
         nobody.check = schema::check;
@@ -120,7 +119,7 @@ impl Running {
         let org = world.org;
         let email = Email::parse(format!("{name}@{}.test", world.slug)).unwrap();
         let name = Name::parse(name).unwrap();
-        let user = self.store.write_now(Id::NOTHING, move |tx| {
+        let user = self.store.write_now(Id::NIL, move |tx| {
             let user = User {
                 id: tx.new_id(),
                 email: email.clone(),
@@ -145,7 +144,7 @@ impl Running {
 
     /// The token of a session that expires after `secs` seconds.
     pub fn session_for(&self, user: Id<User>, secs: i64) -> String {
-        let session = self.store.write_now(Id::NOTHING, move |tx| {
+        let session = self.store.write_now(Id::NIL, move |tx| {
             let (id, created_at) = (tx.new_id(), tx.now());
             let expires_at = created_at.plus_secs(secs);
             let session = Session { id, user, created_at, expires_at };
@@ -185,7 +184,7 @@ impl World {
     /// Adds a user to the organization as a member.
     pub fn admit(&self, user: Id<User>) {
         let org = self.org;
-        let joined = self.store.write_now(Id::NOTHING, move |tx| {
+        let joined = self.store.write_now(Id::NIL, move |tx| {
             let joined_at = tx.now();
             let role = Role::Member;
             tx.insert(&Membership { user, org, role, email_verified: false, joined_at })

@@ -3,9 +3,9 @@
 
 use bincode::{Decode, Encode};
 use roadstead::base::{Id, Keys, Time};
-use roadstead::store::engine::Disk;
+use roadstead::store::engine::LocalStorage;
 use roadstead::store::{
-    AnyIndex, Index, Moment, Org, Record, Store, TableInfo, build_indexes, table_names,
+    AnyIndex, Clock, Index, Org, Record, Store, TableInfo, build_indexes, table_names,
 };
 
 /// An organization's.
@@ -70,11 +70,11 @@ pub fn org(number: u8) -> Id<Org> {
     Id::new(uuid::Uuid::from_u128(u128::from(number) + 1))
 }
 
-pub fn moment() -> Moment {
-    Moment::at(Time::from_millis(1_800_000_000_000))
+pub fn moment() -> Clock {
+    Clock::at(Time::from_millis(1_800_000_000_000))
 }
 
-pub fn start(mut disk: impl Disk) -> Store {
+pub fn start(mut disk: impl LocalStorage) -> Store {
     build_indexes(&mut disk, TABLES, &|_| {}).expect("the disk can be written");
     Store::start(disk, moment(), Keys::new([7; 32]), TABLES).expect("the disk can be read")
 }

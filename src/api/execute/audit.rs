@@ -33,7 +33,7 @@ pub fn audit(tx: &mut Tx, who: &Who, audited: Audited) -> Result<()> {
 pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
     let admission = context.admission(hint);
     let request_id = context.request.request_id.to_string();
-    let written = context.executor.store.write(Id::NOTHING, move |tx| {
+    let written = context.executor.store.write(Id::NIL, move |tx| {
         let (route, gatekeeper) = (&admission.route, &admission.executor.gatekeeper);
         let (credential, hint) = (&admission.credential, &admission.hint);
         let (who, org) = {

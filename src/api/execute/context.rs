@@ -35,7 +35,7 @@ impl RequestContext<'_> {
             let (who, view) = admit(gatekeeper, route, credential, view, hint)?;
             read(&view, &who)
         };
-        self.executor.store.read(Id::NOTHING, read).await
+        self.executor.store.read(Id::NIL, read).await
     }
 
     /// What admits the caller again, later and elsewhere.

@@ -58,7 +58,7 @@ impl DownloadStream {
             let (who, view) = self.admission.admit(view)?;
             self.operation.piece(&view, &who, offset)
         };
-        let Piece { bytes, next } = self.admission.executor.store.read(Id::NOTHING, read).await?;
+        let Piece { bytes, next } = self.admission.executor.store.read(Id::NIL, read).await?;
         self.next = next;
         Ok(Some(bytes))
     }

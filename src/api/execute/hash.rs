@@ -20,7 +20,7 @@ pub async fn hash(
         Some(identity) => Who::Identity(identity.clone()),
         None => Who::Anyone,
     };
-    let work = executor.store.read(Id::NOTHING, |view| operation.look(view, &who)).await?;
+    let work = executor.store.read(Id::NIL, |view| operation.look(view, &who)).await?;
     if let Some((email, known)) = &work.attempt {
         executor.coordination.take_sign_in(email, *known, request.address)?;
     }
@@ -29,7 +29,7 @@ pub async fn hash(
     let credential = request.credential.clone();
     let action = request.route.name;
     let request_id = request.request_id.to_string();
-    let written = executor.store.write(Id::NOTHING, move |tx| {
+    let written = executor.store.write(Id::NIL, move |tx| {
         // Whoever signed out meanwhile may no longer do this.
         let who = match credential {
             RawCredential::Absent => Who::Anyone,

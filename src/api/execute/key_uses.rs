@@ -85,7 +85,7 @@ mod tests {
         uses.note(key, start);
         uses.unwritten(&uses.due());
         assert_eq!(uses.due(), [(key, start)]);
-        uses.note(Id::NOTHING, start.plus_secs(601));
+        uses.note(Id::NIL, start.plus_secs(601));
         assert_eq!(uses.due().len(), 1);
         assert_eq!(uses.0.lock().unwrap().len(), 1);
     }

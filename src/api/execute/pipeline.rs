@@ -60,11 +60,11 @@ impl Executor {
     async fn identify(&self, request: &Request<'_>) -> Result<Option<Arc<Identity>>> {
         let identify =
             |view: &View| identify(&self.gatekeeper, request.route, view, &request.credential);
-        let identity = self.store.read(Id::NOTHING, identify).await?;
+        let identity = self.store.read(Id::NIL, identify).await?;
         if let Some(identity) = &identity
             && let Credential::Key { id, .. } = identity.credential
         {
-            self.key_uses.note(id, self.store.moment().now());
+            self.key_uses.note(id, self.store.clock().now());
         }
         Ok(identity)
     }
@@ -78,7 +78,7 @@ impl Executor {
         let is_admitted = |view: &View| {
             admit(&self.gatekeeper, route, &RawCredential::Absent, view, &hint).map(drop)
         };
-        self.store.read(Id::NOTHING, is_admitted).await
+        self.store.read(Id::NIL, is_admitted).await
     }
 
     /// The other steps: what is wrong with the arguments (400), and what the operation's kind says.

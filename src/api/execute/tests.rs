@@ -23,7 +23,7 @@ use crate::auth::{
 };
 use crate::base::{Email, Error, Id, Kind, Name, Result, Slug, Time};
 use crate::outside::{self, Outside};
-use crate::store::{Moment, Order, Org, Page, Record, Source, Store, Tx, View};
+use crate::store::{Clock, Order, Org, Page, Record, Source, Store, Tx, View};
 
 // ── A resource ───────────────────────────────────────────────────────────────
 
@@ -132,7 +132,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let store = Store::in_memory(Moment::system(), &[]);
+        let store = Store::in_memory(Clock::system(), &[]);
         let (_, stopping) = watch::channel(false);
         let config = outside::Config { allow_private: vec![], extra_roots_pem: None };
         let executor = Arc::new(Executor::new(Config {
@@ -142,7 +142,7 @@ impl World {
             setup_required: false,
             stopping,
         }));
-        let session = store.write(Id::NOTHING, |tx| member_of(tx, "open")).await.unwrap();
+        let session = store.write(Id::NIL, |tx| member_of(tx, "open")).await.unwrap();
         let token = executor.gatekeeper.tokens.issue(&session.1).unwrap();
         World { executor, routes: routes(), org: session.0, member: RawCredential::Token(token) }
     }
@@ -328,7 +328,7 @@ async fn a_stream_gives_what_comes_until_the_right_to_it_is_gone() {
         assert_eq!(taken[0].id, note["id"]);
     }
     let org = world.org;
-    let leave = world.executor.store.write(Id::NOTHING, move |tx| {
+    let leave = world.executor.store.write(Id::NIL, move |tx| {
         let all: Vec<Membership> = tx.view().all(Source::TABLE, &())?;
         all.iter().filter(|membership| membership.org == org).try_for_each(|one| tx.remove(one))
     });
@@ -341,7 +341,7 @@ async fn a_stream_gives_what_comes_until_the_right_to_it_is_gone() {
 async fn what_is_public_is_read_without_a_credential_and_nothing_else_is() {
     let world = World::new().await;
     let note = world.create("a").await;
-    world.executor.store.write(Id::NOTHING, closed).await.unwrap();
+    world.executor.store.write(Id::NIL, closed).await.unwrap();
     let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
     let shelf = |slug: &str| world.call("shelf.list", &[], json!({"shelf": slug}), nobody);
     assert_eq!(json_of(shelf("open").await.unwrap())["items"], json!([note]));

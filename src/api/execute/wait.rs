@@ -77,12 +77,12 @@ impl Waiting {
             let (who, view) = self.admission.admit(view)?;
             self.operation.look(&view, &who)
         };
-        store.read(Id::NOTHING, look).await
+        store.read(Id::NIL, look).await
     }
 
     async fn take(&self) -> Result<TakenPage> {
         let (admission, operation) = (self.admission.clone(), self.operation.clone());
-        let taken = self.admission.executor.store.write(Id::NOTHING, move |tx| {
+        let taken = self.admission.executor.store.write(Id::NIL, move |tx| {
             let who = admission.enter(tx)?;
             operation.take(tx, &who)
         });
@@ -113,7 +113,7 @@ impl Waiting {
             }
             let mut next = until.min(now + LOOK_EVERY);
             if let Some(again_at) = look.again_at {
-                let wait = again_at.millis() - executor.store.moment().now().millis();
+                let wait = again_at.millis() - executor.store.clock().now().millis();
                 // A millisecond more: the lease has ended then, not almost.
                 next = next.min(now + Duration::from_millis(wait.max(0) as u64 + 1));
             }

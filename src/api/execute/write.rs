@@ -57,7 +57,7 @@ pub async fn write(
     }
     let attempt =
         move |tx: &mut Tx| transaction.run(tx, |tx, who| operation(tx, who, &mut Calls::default()));
-    context.executor.store.write(Id::NOTHING, attempt).await
+    context.executor.store.write(Id::NIL, attempt).await
 }
 
 /// Runs it until it asks for nothing that it does not know: that run is committed.
@@ -89,7 +89,7 @@ async fn write_calling(
                 })
             }
         };
-        let written = context.executor.store.write(Id::NOTHING, attempt).await;
+        let written = context.executor.store.write(Id::NIL, attempt).await;
         let asked = std::mem::take(&mut *asked.lock().map_err(|_| endless())?);
         if asked.is_empty() {
             return written;

@@ -366,7 +366,7 @@ fn the_document_and_the_route_accept_the_same_inputs() {
 fn every_field_of_an_answer_is_always_there() {
     let document = made();
     let boat = json!({
-        "id": Id::<()>::NOTHING.to_string(), "name": "Ark", "state": "afloat",
+        "id": Id::<()>::NIL.to_string(), "name": "Ark", "state": "afloat",
         "crew": {"captain": "Noah", "mate": null}, "watches": [], "masts": 2, "papers": [1], "launchedAt": null
     });
     let schema = answer(&document, "boatShow");

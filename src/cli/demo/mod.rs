@@ -21,7 +21,7 @@ use crate::app::{Config, DataDir, Server};
 use crate::auth::passwords::{self, HashRequest};
 use crate::base::{Email, Id, Name, Slug};
 use crate::resources::organizations::{self, NewFoundation};
-use crate::store::{Moment, Store, codec};
+use crate::store::{Clock, Store, codec};
 use client::Client;
 use sample::Sample;
 
@@ -66,7 +66,7 @@ impl Demo {
         // First, so that a port in use leaves no new directory behind.
         let listener = listen_at(&self.listen).await?;
         let store = dir.create()?;
-        let password = codec::hex(&Moment::system().random::<8>());
+        let password = codec::hex(&Clock::system().random::<8>());
         let key = create_organization(&store, &password).await?;
         let server = Server::start(store, listener, Config::default())?;
         let client = Client::new(server.address, key.clone())?;
@@ -140,7 +140,7 @@ async fn create_organization(store: &Store, password: &str) -> Result<String, Fa
         password_hash: passwords::work(&hashing)?.made,
         api_key: Some(Name::parse("demo").expect("it is a name")),
     };
-    let founded = store.write(Id::NOTHING, move |tx| organizations::found(tx, &founding)).await?;
+    let founded = store.write(Id::NIL, move |tx| organizations::found(tx, &founding)).await?;
     founded.key.map(|(_, key)| key).ok_or_else(|| Failure::Failed("no API key was created".into()))
 }
 
@@ -152,7 +152,7 @@ struct DemoDir {
 
 impl DemoDir {
     fn temporary() -> Result<Self, Failure> {
-        let name = format!("roadstead-demo-{}", codec::hex(&Moment::system().random::<8>()));
+        let name = format!("roadstead-demo-{}", codec::hex(&Clock::system().random::<8>()));
         let path = std::env::temp_dir().join(name);
         // It will hold a key, which other users of this machine must not read.
         std::fs::DirBuilder::new().mode(0o700).create(Path::new(&path))?;

@@ -44,7 +44,7 @@ pub(super) fn route() -> Route {
 
 /// Makes the thing this, and says that it may have changed.
 async fn put(store: &Store, thing: i64) {
-    let put = store.write(Id::NOTHING, move |tx| {
+    let put = store.write(Id::NIL, move |tx| {
         let (email, address) = place();
         tx.signal(TOPIC);
         tx.put(&KnownSignInAddress { email, address, at: Time::from_millis(thing) })

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::outbox::{About, Event, EventType, TABLES, enqueue, publish};
 use crate::outside::{self, mail};
-use crate::store::{Moment, Source};
+use crate::store::{Clock, Source};
 
 const NOON: Time = Time::from_millis(1_800_000_000_000);
 
@@ -36,7 +36,7 @@ fn org(number: u128) -> Id<Org> {
 
 fn runner() -> Runner {
     Runner {
-        store: Store::in_memory(Moment::at(NOON), &[]),
+        store: Store::in_memory(Clock::at(NOON), &[]),
         outside: outside::Outside::new(outside::Config::default()).unwrap(),
         mail: Arc::new(mail::NotConfigured),
         jobs: vec![&DONE, &BROKEN],
@@ -56,14 +56,14 @@ async fn write_job_with_key(
     handler: &'static JobHandler,
     key: Option<Id<Target>>,
 ) {
-    let now = runner.store.moment().now();
-    let write = move |tx: &mut Tx| enqueue(tx, handler, Id::NOTHING, key, now);
+    let now = runner.store.clock().now();
+    let write = move |tx: &mut Tx| enqueue(tx, handler, Id::NIL, key, now);
     runner.store.write(org(1), write).await.unwrap();
 }
 
 fn jobs(runner: &Runner) -> Vec<Job> {
     assert_eq!(runner.store.check(TABLES).unwrap().messages, Vec::<String>::new());
-    runner.store.read_now(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
+    runner.store.read_now(Id::NIL, |view| view.all(Source::TABLE, &())).unwrap()
 }
 
 fn events(runner: &Runner, org: Id<Org>) -> usize {
@@ -78,9 +78,9 @@ async fn a_job_that_cannot_be_done_is_tried_ever_more_seldom_and_then_dead() {
         let mut waited = vec![];
         while let Some(job) = runner.lease(&InFlight::new()).await {
             runner.carry_out(job).await;
-            let secs = jobs(&runner)[0].due_at.secs() - runner.store.moment().now().secs();
+            let secs = jobs(&runner)[0].due_at.secs() - runner.store.clock().now().secs();
             waited.push(secs);
-            runner.store.moment().advance_secs(secs);
+            runner.store.clock().advance_secs(secs);
         }
         let delays = [5, 300, 1800, 7200, 18_000, 18_000, 18_000, 18_000];
         assert_eq!(waited[..delays.len()], delays);
@@ -99,7 +99,7 @@ async fn an_attempt_that_comes_back_late_changes_nothing() {
     write_job(&runner, &DONE).await;
     let late = runner.lease(&InFlight::new()).await.unwrap();
     assert!(runner.lease(&InFlight::new()).await.is_none());
-    runner.store.moment().advance_secs(LEASE_SECS);
+    runner.store.clock().advance_secs(LEASE_SECS);
     let own = runner.lease(&InFlight::new()).await.unwrap();
     runner.carry_out(late).await;
     assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (0, 1));
@@ -113,12 +113,12 @@ async fn jobs_with_an_exhausted_key_let_the_others_go_first() {
     let [busy, other] = [1, 2].map(|n| Some(Id::new(uuid::Uuid::from_u128(n))));
     for key in [busy, busy, other, None] {
         write_job_with_key(&runner, &DONE, key).await;
-        runner.store.moment().advance_secs(1);
+        runner.store.clock().advance_secs(1);
     }
     let first = |keys: &[_]| {
         let task = || tokio::spawn(async {}).id();
         let in_flight = keys.iter().map(|key| (task(), *key)).collect();
-        let due = runner.store.read_now(Id::NOTHING, |view| next_due(view, &in_flight)).unwrap();
+        let due = runner.store.read_now(Id::NIL, |view| next_due(view, &in_flight)).unwrap();
         jobs(&runner).iter().position(|job| Some(job.id) == due)
     };
     assert_eq!(first(&[]), Some(0));

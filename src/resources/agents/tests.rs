@@ -105,7 +105,7 @@ fn a_draft_names_tools_and_versions_that_are_there() {
     assert_eq!(draft["toolRefs"], expected);
     for unknown in [
         json!({"toolId": "none"}),
-        json!({"toolId": Id::<()>::NOTHING}),
+        json!({"toolId": Id::<()>::NIL}),
         json!({"toolId": known, "version": "3.0.0"}),
     ] {
         assert_eq!(refs(json!([unknown])).unwrap_err().kind(), Kind::NotFound);

@@ -3,6 +3,7 @@
 //! the versions say. `roadstead check` looks at it.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use super::artifact::Artifact;
 use super::variables::VariableReference;
@@ -11,7 +12,7 @@ use crate::auth::Restricted;
 use crate::base::{Id, Result};
 use crate::resources::registries::Registry;
 use crate::store::check::Findings;
-use crate::store::{Order, Record, Source, Step, View};
+use crate::store::{Order, Record, Source, View};
 
 /// Notes what is wrong in the view's organization. Rows of a registry that is gone do not count:
 /// they are to be removed, or their own table's check tells of them.
@@ -49,7 +50,7 @@ fn each<R: Record>(
         if there.contains(&registry(&record)) {
             look(&record)?;
         }
-        Ok(Step::More)
+        Ok(ControlFlow::Continue(()))
     })
 }
 

@@ -4,12 +4,13 @@
 //! promptlet and for whatever imports it (contract §3).
 
 use bincode::{Decode, Encode};
+use std::ops::ControlFlow;
 
 use super::artifact::Artifact;
 use super::versions::{Numbers, numbers};
 use super::{ArtifactId, VersionRecord};
 use crate::base::{Result, VariableName, Version};
-use crate::store::{Order, Record, Source, Step, Tx, View};
+use crate::store::{Order, Record, Source, Tx, View};
 
 /// That a version mentions a variable, in the text for some model.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -65,7 +66,7 @@ pub(super) fn forget(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
 pub fn each_use(
     view: &View,
     variable: &VariableName,
-    each: impl FnMut(VariableReference) -> Result<Step>,
+    each: impl FnMut(VariableReference) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     view.each(Source::<VariableReference>::TABLE, variable, Order::Descending, each)
 }

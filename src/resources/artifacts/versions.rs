@@ -7,6 +7,7 @@
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 use super::artifact::Artifact;
 use super::publishing::ArtifactVersion;
@@ -18,8 +19,7 @@ use crate::base::{
 };
 use crate::resources::registries::{self, Registry};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, TableInfo,
-    Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -226,7 +226,7 @@ fn highest_of(
     let mut found = None;
     let take = |_, key| {
         found = Some(key);
-        Ok(Step::Enough)
+        Ok(ControlFlow::Break(()))
     };
     match range.to() {
         Some(to) => {

@@ -54,7 +54,7 @@ impl NewApprovals {
         let mut seen = BTreeSet::new();
         for (index, id) in self.approver_ids.iter().enumerate() {
             // Texts that are no id all read as the one that names nothing: they are 404.
-            if !id.is_nothing() && !seen.insert(id) {
+            if !id.is_nil() && !seen.insert(id) {
                 let path = format!("approvals.approverIds[{index}]");
                 issues.push(Issue::new(path, "must be given once"));
             }

@@ -201,7 +201,7 @@ fn info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
 /// The environment with this id or slug.
 pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Environment>>> {
     match (Id::parse(reference), Slug::parse(reference)) {
-        (id, _) if !id.is_nothing() => view.get(&id),
+        (id, _) if !id.is_nil() => view.get(&id),
         (_, Ok(slug)) => view.find(&BY_SLUG, &slug),
         (_, Err(_)) => Ok(None),
     }

@@ -73,7 +73,7 @@ fn a_slug_is_unique_in_its_organization_alone_and_finds_its_environment() {
     assert_eq!(found(world.org, "a"), Some(made.id));
     assert_eq!(found(world.org, &made.id.to_string()), Some(made.id));
     assert_eq!(found(org, &made.id.to_string()), None);
-    for unknown in ["b", "", "A", "no slug", &Id::<()>::NOTHING.to_string()] {
+    for unknown in ["b", "", "A", "no slug", &Id::<()>::NIL.to_string()] {
         assert_eq!(found(world.org, unknown), None);
     }
     assert!(world.store.read_now(world.org, |view| exists(view, made.id)).unwrap());

@@ -6,14 +6,14 @@
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 use super::{Environment, fetch, touch};
 use crate::api::{Input, Output, Removed, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, Step, TableInfo,
-    Tx, View,
+    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -88,7 +88,7 @@ pub fn variables(view: &View, environment: Id<Environment>) -> Result<StringMap>
     let mut variables = StringMap::new();
     view.each(Source::TABLE, &environment, Order::Ascending, |variable: Variable| {
         variables.insert(variable.name.into_string(), variable.value.into_string());
-        Ok(Step::More)
+        Ok(ControlFlow::Continue(()))
     })?;
     Ok(variables)
 }

@@ -102,7 +102,7 @@ mod tests {
         uses(vec![Some(a), Some(a), None]).unwrap();
         assert_eq!(delete(a).unwrap_err().code(), "llm_provider_in_use");
         assert_eq!(delete(b).unwrap_err().code(), "llm_provider_in_use");
-        assert_eq!(uses(vec![Some(Id::NOTHING)]).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(uses(vec![Some(Id::NIL)]).unwrap_err().kind(), Kind::NotFound);
         uses(vec![None]).unwrap();
         delete(a).unwrap();
         assert_eq!(delete(a).unwrap_err().kind(), Kind::NotFound);

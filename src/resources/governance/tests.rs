@@ -171,7 +171,7 @@ fn a_judge_needs_a_provider_that_is_there_and_keeps_it() {
     };
     let error = policy(&world, "error", judge(json!(null))).unwrap_err();
     assert_eq!(error.issues()[0].path, "rules[0].llmProviderId");
-    let error = policy(&world, "error", judge(json!(Id::<()>::NOTHING))).unwrap_err();
+    let error = policy(&world, "error", judge(json!(Id::<()>::NIL))).unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
 
     let provider = judge_at(&world, "http://a.test");

@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 use crate::api::{Input, Output, Req};
 use crate::base::{Id, Int, Issue, Result, Time};
@@ -10,7 +11,7 @@ use crate::outbox::{
     Channel, DeliveryStatus, EventType, LogEntry, LogQuery, Settings, Sweep, SweepProgress,
     read_log, remove_old_entries, walk_log,
 };
-use crate::store::{Step, Tx, View};
+use crate::store::{Tx, View};
 
 /// Totals are counted up to here: nobody pages through more, and counting a year's log would cost
 /// more than the page itself (contract §1, "A list").
@@ -125,7 +126,7 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
             positions.push(position);
         }
         found += 1;
-        if found == enough { Step::Enough } else { Step::More }
+        if found == enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
 
     let items =

@@ -185,15 +185,15 @@ mod tests {
     use crate::auth::{BY_EMAIL, Membership, Role};
     use crate::base::Kind;
     use crate::resources::testing::{NOON, World};
-    use crate::store::{Moment, Store};
+    use crate::store::{Clock, Store};
     use serde_json::json;
 
     fn empty() -> Store {
-        Store::in_memory(Moment::at(NOON), &crate::resources::tables())
+        Store::in_memory(Clock::at(NOON), &crate::resources::tables())
     }
 
     fn link(store: &Store) -> Option<String> {
-        store.write_now(Id::NOTHING, issue_setup_token).unwrap()
+        store.write_now(Id::NIL, issue_setup_token).unwrap()
     }
 
     fn body(token: &str) -> SetUp {
@@ -220,7 +220,7 @@ mod tests {
         let session = send(&store, &token).unwrap();
         let identity = identity_of(&store, &session.token).unwrap();
         store
-            .read_now(Id::NOTHING, |view| {
+            .read_now(Id::NIL, |view| {
                 let user = view.find(&BY_EMAIL, &Email::parse("ada@acme.test").unwrap())?.unwrap();
                 assert_eq!(identity.user, user.id);
                 let [membership]: [Membership; 1] =
@@ -240,7 +240,7 @@ mod tests {
     fn a_setup_link_ends_after_half_an_hour() {
         let store = empty();
         let token = link(&store).unwrap();
-        store.moment().advance_secs(SETUP_SECS);
+        store.clock().advance_secs(SETUP_SECS);
         assert_eq!(send(&store, &token).err().unwrap().kind(), Kind::Unauthenticated);
         assert!(send(&store, &link(&store).unwrap()).is_ok());
     }
@@ -250,21 +250,21 @@ mod tests {
         let store = empty();
         let token = link(&store).unwrap();
         let parts = crate::resources::testing::parts((), body(&token));
-        let work = store.read_now(Id::NOTHING, |view| look(view, &Req::new(&parts, &Who::Anyone)));
+        let work = store.read_now(Id::NIL, |view| look(view, &Req::new(&parts, &Who::Anyone)));
         assert!(work.is_ok());
         link(&store);
-        let settled = store.write_now(Id::NOTHING, move |tx| {
+        let settled = store.write_now(Id::NIL, move |tx| {
             set_up(tx, &Req::new(&parts, &Who::Anyone), &HashResult::default()).map(|_| ())
         });
         assert_eq!(settled.err().unwrap().kind(), Kind::Unauthenticated);
-        assert!(!store.read_now(Id::NOTHING, has_any_user).unwrap());
+        assert!(!store.read_now(Id::NIL, has_any_user).unwrap());
     }
 
     #[test]
     fn founding_by_the_command_line_makes_a_key_that_may_approve_as_others() {
         let store = empty();
         link(&store);
-        let founded = store.write_now(Id::NOTHING, |tx| {
+        let founded = store.write_now(Id::NIL, |tx| {
             let founding = NewFoundation {
                 slug: Slug::parse("acme").unwrap(),
                 name: Name::parse("Acme").unwrap(),

@@ -311,7 +311,7 @@ mod tests {
     }
 
     fn membership(world: &World, user: Id<User>, org: Id<Org>) -> Option<Membership> {
-        world.store.read_now(Id::NOTHING, |view| view.get(&(user, org))).unwrap()
+        world.store.read_now(Id::NIL, |view| view.get(&(user, org))).unwrap()
     }
 
     #[test]
@@ -360,12 +360,8 @@ mod tests {
         let (_, eve) = world.other_org("globex");
         let made = invite_as(&world, &eve, "ben@acme.test", Role::Member).unwrap();
         let Who::Caller(ben) = &world.member else { panic!("somebody in an organization") };
-        let credential = Credential::Key {
-            id: Id::NOTHING,
-            name: "k".into(),
-            org: world.org,
-            approve_as: false,
-        };
+        let credential =
+            Credential::Key { id: Id::NIL, name: "k".into(), org: world.org, approve_as: false };
         let key = Who::Identity(Identity { credential, ..ben.identity.clone() }.into());
         let refused = accept_as(&world, &key, &made.token).err().unwrap();
         assert_eq!(refused.kind(), Kind::Unauthenticated);
@@ -401,9 +397,9 @@ mod tests {
         assert_eq!(gone.kind(), Kind::NotFound);
         let settings = crate::outbox::Settings { memory_retention_secs: 0, log_retention_secs: 0 };
         let sweep = move |tx: &mut Tx| delete_expired(tx, &settings);
-        world.store.write_now(Id::NOTHING, sweep).unwrap();
+        world.store.write_now(Id::NIL, sweep).unwrap();
         let left = |view: &View| view.count::<Invitation>(Source::TABLE, &(), 9);
-        assert_eq!(world.store.read_now(Id::NOTHING, left).unwrap(), 1);
+        assert_eq!(world.store.read_now(Id::NIL, left).unwrap(), 1);
 
         let (_, eve) = world.other_org("globex");
         let foreign = world.write_as(&eve, withdraw, second.id, ()).err().unwrap();

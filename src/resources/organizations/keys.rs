@@ -259,7 +259,7 @@ mod tests {
         let gatekeeper = Authenticator::new(Tokens::new(world.store.keys()));
         let presented =
             RawCredential::from_headers([key.key.as_bytes()].into_iter(), [].into_iter());
-        world.store.read_now(Id::NOTHING, |view| gatekeeper.identify(view, &presented)).is_ok()
+        world.store.read_now(Id::NIL, |view| gatekeeper.identify(view, &presented)).is_ok()
     }
 
     fn names(world: &World, who: &Who) -> Vec<String> {
@@ -269,7 +269,7 @@ mod tests {
 
     fn sweep(world: &World) -> Vec<EventType> {
         let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
-        world.store.write_now(Id::NOTHING, move |tx| notify_expiring(tx, &settings)).unwrap();
+        world.store.write_now(Id::NIL, move |tx| notify_expiring(tx, &settings)).unwrap();
         let log = |view: &View| view.all::<Event>(Source::TABLE, &());
         let entries = world.store.read_now(world.org, log).unwrap();
         entries.into_iter().map(|entry| entry.event_type).collect()
@@ -390,16 +390,16 @@ mod tests {
     fn use_is_noted_forwards_only_and_not_of_keys_that_are_gone() {
         let world = World::new();
         let made = make(&world, &world.member, json!({"name": "ci"})).unwrap();
-        let (id, now) = (made.about.id, world.store.moment().now());
+        let (id, now) = (made.about.id, world.store.clock().now());
         let note = |at: Time| {
-            let used = vec![(id, at), (Id::NOTHING, at)];
-            world.store.write_now(Id::NOTHING, move |tx| note_uses(tx, &used)).unwrap();
+            let used = vec![(id, at), (Id::NIL, at)];
+            world.store.write_now(Id::NIL, move |tx| note_uses(tx, &used)).unwrap();
             world.read(list, (), ()).unwrap().items[0].last_used_at
         };
         assert_eq!(made.about.last_used_at, None);
         assert_eq!(note(now.plus_secs(60)), Some(now.plus_secs(60)));
         assert_eq!(note(now), Some(now.plus_secs(60)));
         let rows = |view: &View| view.count::<KeyUse>(Source::TABLE, &(), 9);
-        assert_eq!(world.store.read_now(Id::NOTHING, rows).unwrap(), 1);
+        assert_eq!(world.store.read_now(Id::NIL, rows).unwrap(), 1);
     }
 }

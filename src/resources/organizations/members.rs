@@ -5,11 +5,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 use crate::api::{Input, Output, Removed, Req, Resource, Route, op};
 use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
-use crate::store::{Order, Page, Step, Tx, View};
+use crate::store::{Order, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -73,7 +74,7 @@ fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
     let mut another = false;
     view.each(&BY_ORG, &leaving.org, Order::Ascending, |membership: Membership| {
         another = membership.role == Role::Owner && membership.user != leaving.user;
-        Ok(if another { Step::Enough } else { Step::More })
+        Ok(if another { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     match another {
         true => Ok(()),
@@ -221,7 +222,7 @@ mod tests {
     fn a_member_may_leave_but_not_remove_others() {
         let world = World::new();
         let (ada, ben) = (&world.owner, &world.member);
-        for other in [user(ada), Id::NOTHING] {
+        for other in [user(ada), Id::NIL] {
             let refused = refusal(world.write_as(ben, remove, other, ()));
             assert_eq!(refused, (Kind::Forbidden, "admin_required"));
         }
@@ -244,7 +245,7 @@ mod tests {
             let (role, joined_at) = (Role::Member, tx.now());
             tx.insert(&Membership { user, org, role, email_verified: true, joined_at })
         };
-        world.store.write_now(Id::NOTHING, join).unwrap();
+        world.store.write_now(Id::NIL, join).unwrap();
     }
 
     #[test]

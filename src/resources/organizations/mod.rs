@@ -118,7 +118,7 @@ mod tests {
             tx.replace(&old, &user)?;
             Ok(user)
         };
-        world.store.write_now(Id::NOTHING, give).unwrap()
+        world.store.write_now(Id::NIL, give).unwrap()
     }
 
     type Settle<I, O> = fn(&mut Tx, &Req<(), I>, &HashResult) -> Result<(O, Id<User>)>;
@@ -132,9 +132,9 @@ mod tests {
         input: I,
     ) -> Result<O> {
         let (parts, who) = (parts((), input), who.clone());
-        let work = store.read_now(Id::NOTHING, |view| look(view, &Req::new(&parts, &who)))?;
+        let work = store.read_now(Id::NIL, |view| look(view, &Req::new(&parts, &who)))?;
         let hashed = passwords::work(&work.hashing)?;
-        store.write_now(Id::NOTHING, move |tx| {
+        store.write_now(Id::NIL, move |tx| {
             settle(tx, &Req::new(&parts, &who), &hashed).map(|(out, _)| out)
         })
     }
@@ -143,14 +143,14 @@ mod tests {
     pub fn session(store: &Store, user: &User) -> String {
         let (user, address) = (user.clone(), IpAddr::V4(Ipv4Addr::LOCALHOST));
         let begin = move |tx: &mut Tx| sessions::begin(tx, &user, address);
-        store.write_now(Id::NOTHING, begin).unwrap().token
+        store.write_now(Id::NIL, begin).unwrap().token
     }
 
     /// Whose token this is, as the pipeline finds out.
     pub fn identity_of(store: &Store, token: &str) -> Result<Arc<Identity>> {
         let gatekeeper = Authenticator::new(Tokens::new(store.keys()));
         let presented = RawCredential::Token(token.into());
-        store.read_now(Id::NOTHING, |view| gatekeeper.identify(view, &presented))
+        store.read_now(Id::NIL, |view| gatekeeper.identify(view, &presented))
     }
 
     /// Somebody in the session of a token, in no particular organization.

@@ -4,11 +4,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Membership, Organization, Role, SESSION, SESSION_ADMIN, User};
 use crate::base::{Error, Id, Name, Result, Slug, Time};
-use crate::store::{Order, Org, Page, Source, Step, Tx, View};
+use crate::store::{Order, Org, Page, Source, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -113,7 +114,7 @@ fn check_count_limit(view: &View, user: Id<User>) -> Result<()> {
     let mut owned = 0;
     view.each(Source::TABLE, &user, Order::Ascending, |membership: Membership| {
         owned += usize::from(membership.role == Role::Owner);
-        Ok(if owned == MAX_OWNED { Step::Enough } else { Step::More })
+        Ok(if owned == MAX_OWNED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     if owned < MAX_OWNED {
         return Ok(());
@@ -167,7 +168,7 @@ mod tests {
         let mine: Vec<_> = mine.iter().map(|o| (o.slug.as_str(), o.role)).collect();
         assert_eq!(mine, [("globex", Role::Owner), ("acme", Role::Member)]);
         let members: Vec<Membership> =
-            world.store.read_now(Id::NOTHING, |view| view.all(&BY_ORG, &made.id)).unwrap();
+            world.store.read_now(Id::NIL, |view| view.all(&BY_ORG, &made.id)).unwrap();
         assert!(members.len() == 1 && members[0].email_verified);
         world.assert_sound();
     }

@@ -242,7 +242,7 @@ mod tests {
             let input = SignIn { email: ada.email.clone(), password: String::new() };
             let parts = parts((), input);
             let look = |view: &View| look(view, &Req::new(&parts, &Who::Anyone));
-            world.store.read_now(Id::NOTHING, look).unwrap().attempt.unwrap()
+            world.store.read_now(Id::NIL, look).unwrap().attempt.unwrap()
         };
         assert_eq!(known(&world), (ada.email.clone(), false));
         try_password(&world, &ada.email, PASSWORD).unwrap();
@@ -257,7 +257,7 @@ mod tests {
         let ada = with_password(&world, &world.owner);
         let input = SignIn { email: ada.email.clone(), password: PASSWORD.into() };
         let parts = parts((), input);
-        let settled = world.store.write_now(Id::NOTHING, move |tx| {
+        let settled = world.store.write_now(Id::NIL, move |tx| {
             let req = Req::new(&parts, &Who::Anyone);
             let hashed = passwords::work(&look(&tx.view(), &req)?.hashing)?;
             assert!(hashed.fits.is_some());
@@ -287,10 +287,10 @@ mod tests {
         let ada = with_password(&world, &world.owner);
         let session = try_password(&world, &ada.email, PASSWORD).unwrap();
         let (other, _) = world.other_org("globex");
-        let (user, now) = (ada.id, world.store.moment().now());
+        let (user, now) = (ada.id, world.store.clock().now());
         world
             .store
-            .write_now(Id::NOTHING, move |tx| {
+            .write_now(Id::NIL, move |tx| {
                 let role = Role::Member;
                 let membership =
                     Membership { user, org: other, role, email_verified: false, joined_at: now };
@@ -322,13 +322,13 @@ mod tests {
                 crate::outbox::Settings { memory_retention_secs: 0, log_retention_secs: 0 };
             world
                 .store
-                .write_now(Id::NOTHING, move |tx| super::super::delete_expired(tx, &settings))
+                .write_now(Id::NIL, move |tx| super::super::delete_expired(tx, &settings))
                 .unwrap();
             let count = |view: &View| {
                 let sessions = view.all(&SESSIONS_BY_USER, &ada.id)?;
                 Ok((sessions.len(), view.count::<KnownSignInAddress>(Source::TABLE, &(), 9)?))
             };
-            world.store.read_now(Id::NOTHING, count).unwrap()
+            world.store.read_now(Id::NIL, count).unwrap()
         };
         assert_eq!(sweep(&world), (1, 1));
         assert!(identity_of(&world.store, &old.token).is_err());

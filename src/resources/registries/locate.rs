@@ -74,7 +74,7 @@ fn place(view: &View, reference: &str, hint: &OrgHint, key: Option<Id<Org>>) -> 
     let unknown = Error::organization_not_found;
 
     let id = Id::parse(reference);
-    if !id.is_nothing() {
+    if !id.is_nil() {
         if let Some(org) = said {
             return Ok(Place { org, unknown });
         }

@@ -211,7 +211,7 @@ fn info(registry: Registry) -> RegistryInfo {
 /// If the store fails.
 pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Registry>>> {
     let id = Id::parse(reference);
-    if !id.is_nothing() {
+    if !id.is_nil() {
         return get(view, id);
     }
     let slug = reference.split_once('/').map_or(reference, |(_, slug)| slug);

@@ -280,7 +280,7 @@ mod tests {
         let expected = json!({
             "id": asked.id, "teamId": team, "agentId": ann, "title": "Buy it?", "body": null,
             "taskId": task, "decision": "approved", "comment": "as agreed",
-            "decidedBy": decided.decided_by.unwrap(), "decidedAt": world.store.moment().now(),
+            "decidedBy": decided.decided_by.unwrap(), "decidedAt": world.store.clock().now(),
             "createdAt": asked.created_at,
         });
         let page = world.read(list, team, TeamApprovalFilter::default()).unwrap();
@@ -329,7 +329,7 @@ mod tests {
             (other, json!({"agentId": ann, "title": "?"})),
             (crew, json!({"agentId": nothing, "title": "?"})),
             (crew, json!({"agentId": ann, "title": "?", "taskId": theirs})),
-            (Id::NOTHING, json!({"agentId": ann, "title": "?"})),
+            (Id::NIL, json!({"agentId": ann, "title": "?"})),
         ] {
             assert_eq!(ask(&world, team, input).unwrap_err().kind(), Kind::NotFound);
         }

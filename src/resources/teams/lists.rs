@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn where_one_place_was_not_looked_through_the_others_wait_for_it() {
         let world = World::new();
-        let team = Id::new(world.store.moment().new_id());
+        let team = Id::new(world.store.clock().new_id());
         let add = |kinds: Vec<u8>| -> Vec<Id<Thing>> {
             let add = move |tx: &mut Tx| {
                 let add = |kind| {
@@ -121,12 +121,12 @@ mod tests {
     fn parts_of_any_size_make_the_whole_list_newest_first() {
         let world = World::new();
         let mut all: Vec<Thing> = Vec::new();
-        let team = world.store.moment().new_id();
+        let team = world.store.clock().new_id();
         let team = Id::new(team);
         for n in 0..40 {
             // Runs of one kind and changes between kinds; another team's are between them.
             let kind = (n * n / 7 % 3) as u8;
-            let team = if n % 9 == 0 { Id::NOTHING } else { team };
+            let team = if n % 9 == 0 { Id::NIL } else { team };
             let made = world.store.write_now(world.org, move |tx| {
                 let thing = Thing { team, id: tx.new_id(), kind };
                 tx.insert(&thing)?;

@@ -260,8 +260,8 @@ mod tests {
         let bob = (ann.0, hire(&world, ann.0, "bob"));
         let other_team = team(&world, "other", None);
         let id = remember(&world, ann, json!({"content": "mine"})).unwrap().id;
-        let nobody = (ann.0, Id::NOTHING);
-        for wrong in [nobody, (other_team, ann.1), (Id::NOTHING, ann.1)] {
+        let nobody = (ann.0, Id::NIL);
+        for wrong in [nobody, (other_team, ann.1), (Id::NIL, ann.1)] {
             assert!(is_404(remember(&world, wrong, json!({"content": "nobody's"}))));
         }
         for wrong in [bob, (other_team, ann.1), nobody] {

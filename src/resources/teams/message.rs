@@ -3,13 +3,14 @@
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 use super::member::Member;
 use super::task::Task;
 use super::team::{Peer, Team};
 use crate::api::{Output, ResourceRef};
 use crate::base::{Body, Id, Result, Time, Title};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Record, Reference, Step, View};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Record, Reference, View};
 
 /// What kind of sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -135,7 +136,7 @@ pub fn has_unread_note(view: &View, task: &Task, reader: Id<Member>, since: Time
             && message.read_at.is_none()
             && message.from.id != reader.cast();
         let enough = found || message.created_at < since;
-        Ok(if enough { Step::Enough } else { Step::More })
+        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(found)
 }

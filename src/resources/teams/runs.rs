@@ -272,7 +272,7 @@ mod tests {
         let mut astray = dear.clone();
         astray["taskId"] = json!(task(&world, other_team, json!({"title": "Not ours"})).id);
         for (agent, input) in
-            [(ann, astray), ((other_team, ann.1), dear.clone()), ((ann.0, Id::NOTHING), dear)]
+            [(ann, astray), ((other_team, ann.1), dear.clone()), ((ann.0, Id::NIL), dear)]
         {
             let refused = run(&world, agent, input).unwrap_err();
             assert_eq!(refused.kind(), Kind::NotFound);

@@ -249,7 +249,7 @@ mod tests {
         let other = team(&world, "other", None);
         let ann = hire(&world, crew, "ann");
         let input = json!({"kind": "summary", "title": "Done", "agentId": ann});
-        for wrong in [other, Id::NOTHING] {
+        for wrong in [other, Id::NIL] {
             let refused = tell(&world, wrong, input.clone()).unwrap_err();
             assert_eq!(refused.kind(), Kind::NotFound);
         }

@@ -348,7 +348,7 @@ fn routes() -> Vec<Route> {
 
 /// Without `orgSlug`, the tool decides the organization (contract §4).
 fn is_in_organization(view: &View, params: &[String]) -> Result<bool> {
-    let id = params.first().map_or(Id::NOTHING, |param| Id::parse(param));
+    let id = params.first().map_or(Id::NIL, |param| Id::parse(param));
     Ok(view.get::<Tool>(&id)?.is_some())
 }
 

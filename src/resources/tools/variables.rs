@@ -2,13 +2,14 @@
 //! configuration, so that nobody has to look for it (contract §3, "Variable usage").
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 use serde_json::Value;
 
 use super::Tool;
 use crate::base::{Id, JsonMap, Result, VariableName};
-use crate::store::{Order, Record, Source, Step, Tx, View};
+use crate::store::{Order, Record, Source, Tx, View};
 use crate::templates::placeholders;
 
 /// A tool mentions at most 1,000 variables: each is a row that is written with it.
@@ -67,10 +68,10 @@ pub fn tools_using(view: &View, variable: &VariableName, at_most: usize) -> Resu
     let mut tools = Vec::new();
     view.each(Source::TABLE, variable, Order::Descending, |row: ToolVariable| {
         if tools.len() == at_most {
-            return Ok(Step::Enough);
+            return Ok(ControlFlow::Break(()));
         }
         tools.push(view.fetch(&row.tool)?);
-        Ok(Step::More)
+        Ok(ControlFlow::Continue(()))
     })?;
     Ok(tools)
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use super::optimistic::{History, ReadSet, Reads, Recorder};
 use super::{
-    Attempt, Bounds, Budget, Commit, Disk, Engine, FairQueue, GivenBack, Layer, Reader, Terms,
-    Writes, too_large,
+    Attempt, Bounds, Budget, Commit, Engine, FairQueue, GivenBack, LocalStorage, Overlay, Reader,
+    Terms, Writes, too_large,
 };
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
@@ -40,7 +40,7 @@ const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 /// A group that conflicts runs at most eight times; then its callers get a 503 and may retry.
 const MAX_RETRIES: usize = 8;
 
-/// A [`Disk`] with its queue and its writer thread.
+/// A [`LocalStorage`] with its queue and its writer thread.
 pub struct Group {
     newest: Newest,
     queue: Arc<Queue>,
@@ -49,7 +49,7 @@ pub struct Group {
 
 impl Group {
     /// Starts the writer thread. `signals` is fired after every commit.
-    pub fn start(mut disk: impl Disk, signals: Arc<Signals>) -> Result<Self> {
+    pub fn start(mut disk: impl LocalStorage, signals: Arc<Signals>) -> Result<Self> {
         let newest = Newest::new(disk.snapshot()?);
         let queue = Arc::new(Queue::new());
         let mut writer = Writer {
@@ -240,7 +240,7 @@ struct Member {
     terms: Terms,
 }
 
-impl<D: Disk> Writer<D> {
+impl<D: LocalStorage> Writer<D> {
     fn run(&mut self, queue: &Queue) {
         loop {
             match queue.wait(RECOVERY_INTERVAL) {
@@ -315,7 +315,7 @@ impl<D: Disk> Writer<D> {
             give_back(attempt, GivenBack::Conflict);
             return None;
         }
-        match run(&mut *attempt, &Layer { base, writes }, terms.budget) {
+        match run(&mut *attempt, &Overlay { base, writes }, terms.budget) {
             (_, Reads::OverBudget) => {
                 over_budget(attempt, terms);
                 None
@@ -448,7 +448,7 @@ fn run(attempt: &mut dyn Attempt, reader: &dyn Reader, budget: Budget) -> (Resul
 
 /// Runs a group's attempt again, on top of what those before it write.
 fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut Writes) {
-    member.own = match run(&mut *member.attempt, &Layer { base, writes }, member.terms.budget) {
+    member.own = match run(&mut *member.attempt, &Overlay { base, writes }, member.terms.budget) {
         (_, Reads::OverBudget) => Err(too_large()),
         (end, _) => end.map(|own| writes.append(own)),
     };

@@ -149,7 +149,7 @@ impl StorageBackend for PatchedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::engine::{Disk as _, Op, Writes};
+    use crate::store::engine::{LocalStorage as _, Op, Writes};
 
     fn file_with(rows: u32, path: &Path) {
         let mut redb = Redb::create(path, vec!["t"]).unwrap();

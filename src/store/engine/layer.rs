@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::ops::ControlFlow;
 
-use super::{Each, KeyRange, Op, Order, Reader, Step, Writes};
+use super::{Each, KeyRange, Op, Order, Reader, Writes};
 use crate::base::Result;
 
 /// Reads as if `writes` had been applied to `base`.
-pub struct Layer<'a> {
+pub struct Overlay<'a> {
     /// The committed state.
     pub base: &'a dyn Reader,
     /// The uncommitted changes.
     pub writes: &'a Writes,
 }
 
-impl Reader for Layer<'_> {
+impl Reader for Overlay<'_> {
     fn get(
         &self,
         table: &'static str,
@@ -75,7 +76,7 @@ fn merged(
         Order::Descending => Box::new(range.rev()),
     };
     let mut next = changes.next();
-    let mut end = Step::More;
+    let mut end = ControlFlow::Continue(());
     let before = |a: &[u8], b: &[u8]| match order {
         Order::Ascending => a < b,
         Order::Descending => a > b,
@@ -86,8 +87,8 @@ fn merged(
             && before(changed, key)
         {
             end = show(changed, op, each)?;
-            if end == Step::Enough {
-                return Ok(Step::Enough);
+            if end == ControlFlow::Break(()) {
+                return Ok(ControlFlow::Break(()));
             }
             next = changes.next();
         }
@@ -100,7 +101,7 @@ fn merged(
         };
         Ok(end)
     })?;
-    while end == Step::More
+    while end == ControlFlow::Continue(())
         && let Some((changed, op)) = next
     {
         end = show(changed, op, each)?;
@@ -109,13 +110,13 @@ fn merged(
     Ok(())
 }
 
-fn show(key: &[u8], op: &Op, each: &mut Each<'_>) -> Result<Step> {
-    op.value().map_or(Ok(Step::More), |value| each(key, value))
+fn show(key: &[u8], op: &Op, each: &mut Each<'_>) -> Result<ControlFlow<()>> {
+    op.value().map_or(Ok(ControlFlow::Continue(())), |value| each(key, value))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Disk, Memory};
+    use super::super::{LocalStorage, Memory};
     use super::*;
     use proptest::prelude::*;
 
@@ -142,7 +143,11 @@ mod tests {
             .scan("t", span, order, &mut |key, value| {
                 assert!(rows.len() < most, "nothing is shown after enough");
                 rows.push((key.to_vec(), value.to_vec()));
-                Ok(if rows.len() == most { Step::Enough } else { Step::More })
+                Ok(if rows.len() == most {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                })
             })
             .unwrap();
         rows
@@ -190,8 +195,8 @@ mod tests {
             let (mut rows, mut one, mut two) = (base.clone(), Writes::default(), Writes::default());
             apply(first, &mut rows, &mut one);
             apply(second, &mut rows, &mut two);
-            let lower = Layer { base: &*below, writes: &one };
-            let upper = Layer { base: &lower, writes: &two };
+            let lower = Overlay { base: &*below, writes: &one };
+            let upper = Overlay { base: &lower, writes: &two };
 
             let order = if descending { Order::Descending } else { Order::Ascending };
             let span = KeyRange { from: &from, to: to.as_deref() };
@@ -213,7 +218,7 @@ mod tests {
             // Joined to one batch they come to the same, and what the batch says of the state
             // below is true: it inserts only where nothing was.
             one.append(two);
-            prop_assert_eq!(scanned(&Layer { base: &*below, writes: &one }, span, order, most), want);
+            prop_assert_eq!(scanned(&Overlay { base: &*below, writes: &one }, span, order, most), want);
             for (key, op) in one.tables.values().flatten() {
                 match op {
                     Op::Insert(_) => prop_assert!(!base.contains_key(key)),

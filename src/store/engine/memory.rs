@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Commit, Disk, Each, KeyRange, Order, Reader, Step, Writes};
+use super::{Commit, Each, KeyRange, LocalStorage, Order, Reader, Writes};
 use crate::base::Result;
 
 /// Shared with the snapshots taken; a commit copies only the tables it changes.
@@ -32,7 +33,7 @@ impl Memory {
     }
 }
 
-impl Disk for Memory {
+impl LocalStorage for Memory {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         Ok(Arc::new(self.now.clone()))
     }
@@ -98,7 +99,7 @@ impl Reader for State {
             Order::Ascending => range.next(),
             Order::Descending => range.next_back(),
         } {
-            if each(key, value)? == Step::Enough {
+            if each(key, value)? == ControlFlow::Break(()) {
                 break;
             }
         }

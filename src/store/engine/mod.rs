@@ -15,11 +15,12 @@ mod snapshot;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 pub use group::Group;
 pub use integrity::integrity;
-pub use layer::Layer;
+pub use layer::Overlay;
 pub use memory::Memory;
 pub use optimistic::{Budget, too_large};
 pub use queue::{Bounds, FairQueue, Lane};
@@ -28,15 +29,6 @@ pub use snapshot::{PendingReader, Snapshot};
 
 use super::signals::Topic;
 use crate::base::{Error, Result};
-
-/// Whether a scan continues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Continue.
-    More,
-    /// Stop.
-    Enough,
-}
 
 /// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +49,7 @@ pub struct KeyRange<'a> {
 }
 
 /// What a scan calls for each entry: key and value.
-pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<Step> + 'a;
+pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
 /// Tables as they were at one commit.
 pub trait Reader: Send + Sync {
@@ -247,7 +239,7 @@ pub trait Engine: Send + Sync {
 }
 
 /// Storage on this machine, to which [`Group`] adds the queue and the writer thread.
-pub trait Disk: Send + 'static {
+pub trait LocalStorage: Send + 'static {
     /// The newest durable state.
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>>;
     /// Makes a batch durable.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Each, KeyRange, Order, Reader, Step, Writes};
+use super::{Each, KeyRange, Order, Reader, Writes};
 use crate::base::{Error, Kind, Result};
 
 /// What one attempt may cost.
@@ -236,7 +236,7 @@ impl Reader for Recorder<'_> {
             let within = self.notes().read(&self.budget, value.len());
             let step = within.and_then(|()| each(key, value));
             refused = step.is_err();
-            if step.as_ref().is_ok_and(|step| *step == Step::Enough) {
+            if step.as_ref().is_ok_and(|step| step.is_break()) {
                 last = Some(key.to_vec());
             }
             step

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use redb::{
     TableDefinition, TableError, WriteTransaction,
 };
 
-use super::{Commit, Disk, Each, KeyRange, Op, Order, Reader, Step, Writes};
+use super::{Commit, Each, KeyRange, LocalStorage, Op, Order, Reader, Writes};
 use crate::base::{Error, Kind, Result};
 use crate::store::codec;
 
@@ -223,7 +224,7 @@ fn begin(database: &Database) -> Result<WriteTransaction> {
     Ok(transaction)
 }
 
-impl Disk for Redb {
+impl LocalStorage for Redb {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.reader()
     }
@@ -349,7 +350,7 @@ impl Reader for Snapshot {
             Order::Descending => range.next_back(),
         } {
             let (key, value) = entry.map_err(|error| self.failed(error))?;
-            if each(key.value(), value.value())? == Step::Enough {
+            if each(key.value(), value.value())? == ControlFlow::Break(()) {
                 break;
             }
         }

@@ -36,7 +36,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::store::engine::{Disk, Memory};
+    use crate::store::engine::{LocalStorage, Memory};
 
     #[tokio::test]
     async fn a_snapshot_that_is_on_its_way_is_waited_for() {

@@ -1,5 +1,6 @@
 //! Indexes over rows that an older definition wrote, on storage that may fail at any commit.
 
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use bincode::{Decode, Encode};
@@ -7,7 +8,7 @@ use bincode::{Decode, Encode};
 use super::*;
 use crate::base::{Id, Keys, Time};
 use crate::store::engine::{Memory, Redb};
-use crate::store::{AnyIndex, Index, Moment, Source, Store, Tx, sample::org, table_names};
+use crate::store::{AnyIndex, Clock, Index, Source, Store, Tx, sample::org, table_names};
 
 /// What is stored: the same in every release, apart from the indexes.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -62,7 +63,7 @@ struct State {
     fails_at: Option<(usize, bool)>,
 }
 
-impl Disk for Flaky {
+impl LocalStorage for Flaky {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.0.lock().unwrap().memory.snapshot()
     }
@@ -101,7 +102,7 @@ impl Flaky {
             reader
                 .scan(table, ALL, Order::Ascending, &mut |key, value| {
                     rows.push((table, key.to_vec(), value.to_vec()));
-                    Ok(Step::More)
+                    Ok(ControlFlow::Continue(()))
                 })
                 .unwrap();
         }
@@ -109,8 +110,8 @@ impl Flaky {
     }
 
     fn start(&self, tables: &[TableInfo]) -> Store {
-        let moment = Moment::at(Time::from_millis(1_800_000_000_000));
-        Store::start(self.clone(), moment, Keys::new([7; 32]), tables).unwrap()
+        let clock = Clock::at(Time::from_millis(1_800_000_000_000));
+        Store::start(self.clone(), clock, Keys::new([7; 32]), tables).unwrap()
     }
 }
 
@@ -274,21 +275,21 @@ fn a_record_that_does_not_read_is_told_with_its_place() {
 fn on_a_file_the_indexes_of_the_next_release_are_built_when_it_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
-    let moment = || Moment::at(Time::from_millis(1_800_000_000_000));
+    let clock = || Clock::at(Time::from_millis(1_800_000_000_000));
     let mut redb = Redb::create(&path, table_names(OLD)).unwrap();
     build(&mut redb, OLD, &|_| {}).unwrap();
-    let store = Store::start(redb, moment(), Keys::new([7; 32]), OLD).unwrap();
+    let store = Store::start(redb, clock(), Keys::new([7; 32]), OLD).unwrap();
     let write = |tx: &mut Tx| (0..30).try_for_each(|id| tx.insert(&row::<1>(id)));
     store.write_now(org(1), write).unwrap();
     drop(store);
 
     let mut redb = Redb::open(&path, table_names(NEW)).unwrap();
     build(&mut redb, NEW, &|_| {}).unwrap();
-    let store = Store::start(redb, moment(), Keys::new([7; 32]), NEW).unwrap();
+    let store = Store::start(redb, clock(), Keys::new([7; 32]), NEW).unwrap();
     assert_eq!(tagged(&store).unwrap(), 20);
     let findings = store.check(NEW).unwrap();
     assert_eq!((findings.wrong, findings.records, findings.entries), (0, 30, 30 + 20));
-    let states = store.read_now(Id::NOTHING, |view| view.all::<IndexState>(Source::TABLE, &()));
+    let states = store.read_now(Id::NIL, |view| view.all::<IndexState>(Source::TABLE, &()));
     let states: Vec<_> = states.unwrap().into_iter().map(|state| state.name).collect();
     assert_eq!(states, ["rows.by_name", "rows.by_tag"]);
     drop(store);

@@ -6,7 +6,7 @@ use super::*;
 use crate::base::{Error, Id, Kind};
 use crate::store::sample::org;
 use crate::store::{
-    AnyIndex, Index, Key, MAX_DEFERRED_BYTES, Moment, Reference, Store, TableInfo, View,
+    AnyIndex, Clock, Index, Key, MAX_DEFERRED_BYTES, Reference, Store, TableInfo, View,
 };
 
 /// Something that others refer to.
@@ -146,8 +146,8 @@ static TABLES: LazyLock<Vec<TableInfo>> = LazyLock::new(|| {
 });
 
 fn store() -> Store {
-    let moment = Moment::at(crate::base::Time::from_millis(1_800_000_000_000));
-    let store = Store::in_memory(moment, &TABLES);
+    let clock = Clock::at(crate::base::Time::from_millis(1_800_000_000_000));
+    let store = Store::in_memory(clock, &TABLES);
     write(&store, |tx| {
         for id in 0..3 {
             tx.insert(&Shelf { id, is_locked: id == 1 })?;

@@ -129,7 +129,7 @@ fn a_record_without_a_key_is_in_no_index() {
 #[test]
 fn invalid_writes_are_refused() {
     let store = store();
-    let refused = store.write_now(Id::NOTHING, |tx| tx.insert(&note(1, "", "")));
+    let refused = store.write_now(Id::NIL, |tx| tx.insert(&note(1, "", "")));
     assert_eq!(refused.unwrap_err().kind(), Kind::Internal, "an owned record without an owner");
     let refused = store.write_now(org(1), |tx| {
         (0..=MAX_WRITES as u32).try_for_each(|id| tx.insert(&note(id, "", "")))

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::store::sample::*;
+use std::ops::ControlFlow;
 
 /// Ten notes: even ones are tagged "even", odd ones "odd", and each is named.
 fn ten() -> Vec<Note> {
@@ -231,7 +232,7 @@ fn for_each_stops_on_break_and_first_follows_the_order() {
             let mut seen = Vec::new();
             view.each(&BY_TAG, &"odd".to_string(), Order::Descending, |note: Note| {
                 seen.push(note.id);
-                Ok(if seen.len() == 2 { Step::Enough } else { Step::More })
+                Ok(if seen.len() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
             assert_eq!(seen, [9, 7]);
             let first = |order| view.first::<Note>(&BY_TAG, &"even".to_string(), order);
@@ -246,13 +247,13 @@ fn for_each_stops_on_break_and_first_follows_the_order() {
 
 #[test]
 fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
-    use crate::store::engine::{Disk as _, Memory, Op};
+    use crate::store::engine::{LocalStorage as _, Memory, Op};
     let mut disk = Memory::default();
     let keys = Keys::new([7; 32]);
-    let moment = crate::store::Moment::at(Time::from_millis(0));
+    let clock = crate::store::Clock::at(Time::from_millis(0));
     let base = disk.snapshot().unwrap();
     let references = crate::store::References::default();
-    let mut tx = crate::store::Tx::new(&*base, &moment, &keys, &references);
+    let mut tx = crate::store::Tx::new(&*base, &clock, &keys, &references);
     tx.enter(org(1));
     ten().iter().try_for_each(|note| tx.insert(note)).unwrap();
     let mut writes = tx.into_writes();
@@ -265,7 +266,7 @@ fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
     disk.commit(&writes);
 
     let base = disk.snapshot().unwrap();
-    let view = View { base: &*base, own: None, org: org(1), now: moment.now(), keys: &keys };
+    let view = View { base: &*base, own: None, org: org(1), now: clock.now(), keys: &keys };
     for name in ["name-0", "name-1"] {
         let found = view.find(&BY_NAME, &name.to_string());
         match name {
@@ -286,7 +287,7 @@ fn entries_of_an_index_are_walked_between_two_keys() {
         let mut seen = Vec::new();
         let each = |tag: String, id| {
             seen.push((tag, id));
-            Ok(if seen.len() == most { Step::Enough } else { Step::More })
+            Ok(if seen.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         };
         view.entries(&BY_TAG, &from.to_string(), &to.to_string(), order, each).unwrap();
         seen.into_iter().map(|(tag, id)| (tag.len(), id)).collect::<Vec<_>>()
@@ -307,7 +308,7 @@ fn entries_of_an_index_are_walked_between_two_keys() {
                 Order::Ascending,
                 |name: String, id| {
                     names.push((name, id));
-                    Ok(Step::More)
+                    Ok(ControlFlow::Continue(()))
                 },
             )?;
             assert_eq!(names, [], "the end lies before the start");
@@ -318,7 +319,7 @@ fn entries_of_an_index_are_walked_between_two_keys() {
                 Order::Ascending,
                 |name: String, id| {
                     names.push((name, id));
-                    Ok(Step::More)
+                    Ok(ControlFlow::Continue(()))
                 },
             )?;
             assert_eq!(names, [1, 2].map(|id| (format!("name-{id}"), id)));

@@ -217,7 +217,7 @@ fn a_bounded_list_reports_problems_of_items_at_their_paths() {
         tags: Option<List<Name, 0, 2>>,
     }
     let of = |value| problems::<Bounded>(&value, Mode::Body);
-    let good = json!({"userId": Id::<()>::NOTHING, "resourceType": "fleet", "count": 1});
+    let good = json!({"userId": Id::<()>::NIL, "resourceType": "fleet", "count": 1});
     let wrong = json!([good, {"resourceType": "ship", "count": 1}, 7]);
     let mut found = of(json!({"grants": wrong, "tags": ["a", "", "c"]}));
     found.sort();

@@ -15,7 +15,7 @@ use crate::store::table_names;
 #[tokio::test]
 async fn an_event_is_delivered_by_a_call_a_mail_and_a_row() {
     let mailbox = Arc::new(Mailbox::default());
-    let runner = runner_over(Store::in_memory(Moment::at(NOON), &[]), mailbox.clone());
+    let runner = runner_over(Store::in_memory(Clock::at(NOON), &[]), mailbox.clone());
     let mut receiver = Receiver::answering(&[204]).await;
     let webhook = runner.webhook(&receiver).await;
     runner.channel(&EMAIL, json!({})).await;
@@ -80,7 +80,7 @@ async fn a_delivery_that_fails_is_tried_again_until_it_succeeds() {
         assert_eq!((failed.status, failed.attempts), (DeliveryStatus::Failed, attempts));
         let error = format!("the channel's address answered with status {status}");
         assert_eq!((failed.error, failed.sent_at), (Some(error), None));
-        let now = runner.store.moment().now().millis();
+        let now = runner.store.clock().now().millis();
         let delay = failed.next_attempt_at.unwrap().millis() - now;
         assert!((delay_millis * 9 / 10..=delay_millis).contains(&delay), "{delay}");
         assert_eq!(jobs(&runner)[0].due_at, failed.next_attempt_at.unwrap());
@@ -96,7 +96,7 @@ async fn a_delivery_that_fails_is_tried_again_until_it_succeeds() {
 async fn a_delivery_that_fails_for_a_day_is_dead_until_somebody_wants_it_again() {
     let mailbox = Arc::new(Mailbox::default());
     mailbox.refuses.store(true, Ordering::SeqCst);
-    let runner = runner_over(Store::in_memory(Moment::at(NOON), &[]), mailbox.clone());
+    let runner = runner_over(Store::in_memory(Clock::at(NOON), &[]), mailbox.clone());
     runner.channel(&EMAIL, json!({})).await;
     runner.publish(json!({})).await;
     for hour in 0..25 {
@@ -136,7 +136,7 @@ async fn an_entry_of_the_built_in_channel_is_delivered_again_at_once() {
     let again = runner.log().remove(0);
     assert_eq!((again.status, again.attempts), (DeliveryStatus::Sent, 2));
     assert_eq!((again.created_at, again.sent_at), (NOON, Some(NOON.plus_secs(1))));
-    let unknown = runner.store.write(org(1), |tx| redeliver(tx, Id::NOTHING)).await;
+    let unknown = runner.store.write(org(1), |tx| redeliver(tx, Id::NIL)).await;
     assert_eq!(unknown.unwrap_err().kind(), Kind::NotFound);
 }
 
@@ -184,7 +184,7 @@ async fn a_workflow_that_cannot_make_an_effect_fails_the_delivery() {
 
 #[tokio::test]
 async fn without_a_mail_server_a_mail_says_so() {
-    let store = Store::in_memory(Moment::at(NOON), &[]);
+    let store = Store::in_memory(Clock::at(NOON), &[]);
     let runner = runner_over(store, Arc::new(mail::NotConfigured));
     runner.channel(&EMAIL, json!({})).await;
     runner.publish(json!({})).await;
@@ -208,7 +208,7 @@ async fn nothing_is_lost_over_a_restart_and_an_unsettled_attempt_is_made_again()
     let mut restart = |secs: i64| {
         now = now.plus_secs(secs);
         let disk = Redb::open(&path, tables()).unwrap();
-        let store = Store::start(disk, Moment::at(now), Keys::new([7; 32]), &[]).unwrap();
+        let store = Store::start(disk, Clock::at(now), Keys::new([7; 32]), &[]).unwrap();
         runner_over(store, Arc::new(Mailbox::default()))
     };
     let mut receiver = Receiver::answering(&[200]).await;

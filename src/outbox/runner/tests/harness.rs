@@ -1,6 +1,7 @@
 //! Channels with an effect of each kind, and what receives them: a server on this machine, a mail
 //! sender that keeps what it is given, rows of a table of their own.
 
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -177,7 +178,7 @@ pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
 }
 
 pub fn in_memory() -> Runner {
-    runner_over(Store::in_memory(Moment::at(NOON), &[]), Arc::new(Mailbox::default()))
+    runner_over(Store::in_memory(Clock::at(NOON), &[]), Arc::new(Mailbox::default()))
 }
 
 impl Runner {
@@ -237,7 +238,7 @@ impl Runner {
     }
 
     pub fn pass_secs(&self, secs: i64) {
-        self.store.moment().advance_secs(secs);
+        self.store.clock().advance_secs(secs);
     }
 
     /// The log, newest first.
@@ -248,7 +249,7 @@ impl Runner {
             let mut positions = vec![];
             walk_log(view, &all, |position| {
                 positions.push(position);
-                Step::More
+                ControlFlow::Continue(())
             })?;
             positions.into_iter().map(|position| read_log(view, position)).collect()
         };

@@ -1,11 +1,11 @@
 //! What uses what, how versions differ, what they are filled with, what is cloned.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use super::*;
 use crate::base::Kind;
 use crate::resources::environments;
-use crate::store::Step;
 
 #[test]
 fn dependents_are_known_per_version() {
@@ -58,7 +58,7 @@ fn uses(world: &World, variable: &str) -> Vec<String> {
         variables::each_use(view, &variable, |used| {
             let latest = if variables::is_latest(view, &used)? { " latest" } else { "" };
             uses.push(format!("{} {}{latest}", used.of.name, used.version));
-            Ok(Step::More)
+            Ok(ControlFlow::Continue(()))
         })
     };
     world.store.read_now(world.org, read).unwrap();

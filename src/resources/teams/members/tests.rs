@@ -121,12 +121,12 @@ fn ids_outside_of_the_team_are_not_found() {
     let world = World::new();
     let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
     let ann = hire(&world, crew, "ann");
-    for at in [(other, ann), (Id::NOTHING, ann), (crew, Id::NOTHING)] {
+    for at in [(other, ann), (Id::NIL, ann), (crew, Id::NIL)] {
         assert_eq!(code(world.read(show, at, ())), "not_found");
         assert_eq!(code(patch(&world, at.0, at.1, json!({}))), "not_found");
         assert_eq!(code(world.write(remove, at, ())), "not_found");
     }
-    assert_eq!(code(world.read(list, Id::NOTHING, ())), "not_found");
+    assert_eq!(code(world.read(list, Id::NIL, ())), "not_found");
     assert_eq!(world.read(list, crew, ()).unwrap().items.len(), 1);
 }
 

@@ -125,7 +125,7 @@ fn a_message_refers_to_its_own_team_only() {
         assert_eq!(code(write_to_humans(&world, crew, body)), "not_found");
     }
     assert!(bodies(&world, crew, json!({})).is_empty());
-    assert_eq!(code(world.read(list, Id::NOTHING, World::input(json!({})).unwrap())), "not_found");
+    assert_eq!(code(world.read(list, Id::NIL, World::input(json!({})).unwrap())), "not_found");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_human_reads_human_mail_once_and_agents_mail_stays_as_it_is() {
     assert_eq!(world.write(open, (crew, to_ann.id), ()).unwrap(), to_ann);
     assert_eq!(world.read(show, (crew, to_ann.id), ()).unwrap(), to_ann);
     assert_eq!(code(consume_as(&world, &to_humans, ann)), "not_found");
-    assert_eq!(code(world.write(open, (crew, Id::NOTHING), ())), "not_found");
+    assert_eq!(code(world.write(open, (crew, Id::NIL), ())), "not_found");
     world.assert_sound();
 }
 
@@ -175,7 +175,7 @@ fn an_agent_consumes_only_its_own_mail_once() {
     let mail = json!({"body": "x", "toAgentId": bob, "taskId": anns.id});
     let mail = message(&world, crew, mail);
     assert_eq!(code(consume_as(&world, &mail, ann)), "not_found");
-    assert_eq!(code(consume_as(&world, &mail, Id::NOTHING)), "not_found");
+    assert_eq!(code(consume_as(&world, &mail, Id::NIL)), "not_found");
     world.pass_secs(1);
     let read = consume_as(&world, &mail, bob).unwrap();
     assert_eq!(read.read_at, Some(mail.created_at.plus_secs(1)));
@@ -225,8 +225,8 @@ fn every_filter_gives_the_messages_it_names_newest_first() {
         });
     }
     let audiences = [None, Some(Audience::Agent), Some(Audience::Human)];
-    let agents = [None, Some(ann), Some(bob), Some(Id::NOTHING)];
-    let tasks = [None, Some(one.id), Some(Id::NOTHING)];
+    let agents = [None, Some(ann), Some(bob), Some(Id::NIL)];
+    let tasks = [None, Some(one.id), Some(Id::NIL)];
     let mut found = 0;
     for audience in audiences {
         for agent in agents {

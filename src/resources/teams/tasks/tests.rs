@@ -38,7 +38,7 @@ fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_ga
     assert_eq!(serde_json::to_value(&first).unwrap(), expected);
     assert!(first.created_by.is_some());
 
-    let refused = json!({"title": "two", "assigneeAgentId": Id::<Member>::NOTHING});
+    let refused = json!({"title": "two", "assigneeAgentId": Id::<Member>::NIL});
     assert_eq!(code(world.write(create, crew, World::input(refused).unwrap())), "not_found");
     assert_eq!(task(&world, crew, json!({"title": "two"})).number, 2);
     assert_eq!(task(&world, other, json!({"title": "one"})).number, 1);
@@ -86,7 +86,7 @@ fn only_one_of_many_claimers_gets_the_task() {
     assert_eq!(code(claim_for(&world, &open, bob)), "task_claimed");
     world.pass_secs(5);
     assert_eq!(claim_for(&world, &open, ann).unwrap(), won);
-    assert_eq!(code(claim_for(&world, &open, Id::NOTHING)), "not_found");
+    assert_eq!(code(claim_for(&world, &open, Id::NIL)), "not_found");
     world.assert_sound();
 }
 
@@ -170,7 +170,7 @@ fn agents_that_are_not_in_the_team_are_not_found_and_nothing_changes() {
     }
     assert_eq!(world.read(show, (crew, one.id), ()).unwrap(), one);
     assert_eq!(code(world.read(show, (other, one.id), ())), "not_found");
-    assert_eq!(code(world.read(show, (Id::NOTHING, one.id), ())), "not_found");
+    assert_eq!(code(world.read(show, (Id::NIL, one.id), ())), "not_found");
     assert_eq!(numbers(&world, crew, json!({})), [1]);
 }
 
@@ -207,7 +207,7 @@ fn every_filter_gives_the_tasks_it_names_newest_first() {
     assert_eq!(numbers(&world, crew, json!({"unassigned": false})), taken);
     let neither = json!({"unassigned": true, "assigneeAgentId": ann});
     assert!(numbers(&world, crew, neither).is_empty());
-    assert!(numbers(&world, crew, json!({"assigneeAgentId": Id::<()>::NOTHING})).is_empty());
+    assert!(numbers(&world, crew, json!({"assigneeAgentId": Id::<()>::NIL})).is_empty());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 use super::{Dropped, Wake, WakeReason, join, same_subject};
 use crate::api::{Input, Look, Output, Req};
@@ -10,7 +11,7 @@ use crate::resources::teams::member::{Member, fetch_member};
 use crate::resources::teams::message;
 use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, require_team};
-use crate::store::{Key, Order, Page, Part, Record, Source, Step, Tx, View};
+use crate::store::{Key, Order, Page, Part, Record, Source, Tx, View};
 
 /// How long a wake is in the hands of whoever took it (contract §6).
 const LEASE_SECS: i64 = 60;
@@ -57,10 +58,10 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
     view.each(Source::TABLE, &agent, Order::Ascending, |wake: Wake| {
         look.ready = !wake.is_leased(view.now());
         if look.ready {
-            return Ok(Step::Enough);
+            return Ok(ControlFlow::Break(()));
         }
         look.again_at = look.again_at.into_iter().chain(wake.leased_until).min();
-        Ok(Step::More)
+        Ok(ControlFlow::Continue(()))
     })?;
     Ok(look)
 }

@@ -107,7 +107,7 @@ fn an_acknowledged_wake_does_not_come_back_and_unknown_ids_are_passed_over() {
     }
     let wakes = ids(&take(&world, crew, ann));
     let bobs = peek(&world, (crew, bob))[0].id;
-    let some = [wakes[0], wakes[0], Id::NOTHING, bobs];
+    let some = [wakes[0], wakes[0], Id::NIL, bobs];
     assert_eq!(ack(&world, (crew, ann), &some), json!({"acknowledged": 1}));
     assert_eq!(ack(&world, (crew, ann), &[]), json!({"acknowledged": 0}));
     world.pass_secs(60);
@@ -151,7 +151,7 @@ fn wakes_of_what_is_not_in_the_team_are_not_found() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let other = team(&world, "other", None);
-    for at in [(other, ann), (crew, Id::NOTHING), (Id::NOTHING, ann)] {
+    for at in [(other, ann), (crew, Id::NIL), (Id::NIL, ann)] {
         let filter = || World::input(json!({})).unwrap();
         assert_eq!(code(world.write(hand_out::take, at, filter())), "not_found");
         assert_eq!(world.read(look, at, filter()).err().unwrap().code(), "not_found");
@@ -295,7 +295,7 @@ fn an_outside_request_joins_by_its_peer_and_notifications_never_join() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let (peer, other, entry): (Id<Peer>, Id<Peer>, Id<LogEntry>) = {
-        let id = || world.store.moment().new_id();
+        let id = || world.store.clock().new_id();
         (Id::new(id()), Id::new(id()), Id::new(id()))
     };
     let woken = world.store.write_now(world.org, move |tx| {

@@ -1,8 +1,9 @@
 //! Group commit over a disk that does as it is told: batches, failures, opening again.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc::{Sender, channel};
 
-use super::super::{Each, KeyRange, Lane, Memory, Op, Order, Step};
+use super::super::{Each, KeyRange, Lane, Memory, Op, Order};
 use super::*;
 use crate::base::Kind;
 
@@ -60,7 +61,7 @@ fn told(commits: &[Go], opens: &[bool]) -> (Group, Log) {
     (Group::start(disk, Arc::default()).unwrap(), log)
 }
 
-impl Disk for Told {
+impl LocalStorage for Told {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.memory.snapshot()
     }
@@ -148,7 +149,7 @@ fn keys(reader: &dyn Reader) -> Vec<String> {
     let mut keys = Vec::new();
     let each: &mut Each = &mut |key, _| {
         keys.push(String::from_utf8(key.to_vec()).unwrap());
-        Ok(Step::More)
+        Ok(ControlFlow::Continue(()))
     };
     reader.scan("t", KeyRange { from: &[], to: None }, Order::Ascending, each).unwrap();
     keys

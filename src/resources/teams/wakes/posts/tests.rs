@@ -31,7 +31,7 @@ fn set_url(world: &World, at: (Id<Team>, Id<Member>), url: Value) {
 }
 
 fn jobs(world: &World) -> Vec<Job> {
-    world.store.read_now(Id::NOTHING, |view| view.all(Source::TABLE, &())).unwrap()
+    world.store.read_now(Id::NIL, |view| view.all(Source::TABLE, &())).unwrap()
 }
 
 fn wakes(world: &World) -> Vec<Wake> {
@@ -44,7 +44,7 @@ fn answer(status: u16) -> EffectResult {
 
 /// Begins every job that is due, as the runner does; what they call.
 fn begin(world: &World) -> Vec<(Job, Call)> {
-    let now = world.store.moment().now();
+    let now = world.store.clock().now();
     let mut calls = Vec::new();
     for old in jobs(world).into_iter().filter(|job| job.due_at <= now) {
         let attempts = old.attempts + 1;
@@ -74,7 +74,7 @@ fn end(world: &World, job: &Job, result: EffectResult) {
 
 fn finish(world: &World, job: &Job, settled: Settled) {
     let job = job.clone();
-    let finished = world.store.write_now(Id::NOTHING, move |tx| match settled {
+    let finished = world.store.write_now(Id::NIL, move |tx| match settled {
         Settled::Done => tx.remove(&job),
         Settled::RetryAt(due_at) => tx.put(&Job { due_at, ..job.clone() }),
     });
@@ -83,7 +83,7 @@ fn finish(world: &World, job: &Job, settled: Settled) {
 
 /// Does everything that is due, each call being answered with `status`; how many calls there were.
 fn run(world: &World, status: u16) -> usize {
-    let now = world.store.moment().now();
+    let now = world.store.clock().now();
     let mut calls = 0;
     for _ in 0..20 {
         if jobs(world).iter().all(|job| job.due_at > now) {
@@ -121,7 +121,7 @@ fn a_wake_is_posted_signed_and_a_2xx_acknowledges_it() {
     let key = world.store.read_now(world.org, |view| {
         member::wake_key(view, &member::fetch_member(view, ann.0, ann.1)?)
     });
-    let now = world.store.moment().now().secs();
+    let now = world.store.clock().now().secs();
     let signed = webhook::signed(&key.unwrap().unwrap(), &wake.id.to_string(), now, &call.body);
     assert_eq!(call.headers[..3], signed);
 
@@ -137,7 +137,7 @@ fn after_a_failed_post_the_wake_can_be_fetched_and_is_retried() {
     mail(&world, ann);
     let (post, _) = begin(&world).remove(0);
     end(&world, &post, answer(500));
-    assert_eq!(jobs(&world)[0].due_at, world.store.moment().now().plus_secs(5));
+    assert_eq!(jobs(&world)[0].due_at, world.store.clock().now().plus_secs(5));
     let taken = take(&world, ann.0, ann.1);
     assert_eq!(taken[0].attempts, 2);
 
