@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use records::*;
 use roadstead::base::Result;
 use roadstead::store::engine::Redb;
-use roadstead::store::{Order, Part, Record, Source, Store, Tx, View};
+use roadstead::store::{Order, PageRequest, Record, Source, Store, Tx, View};
 
 /// One thing to do in a transaction. Keys and values come from small ranges, so that they meet.
 #[derive(Clone, Debug)]
@@ -122,7 +122,8 @@ fn on_tx(tx: &mut Tx, step: &Do) -> Result<Answer> {
             Answer::Tasks(tasks(&tx.view(), *list, *order, *limit, *odd_only)?)
         }
         Do::ListAdmins { order, limit } => {
-            let page = |part: &Part| tx.page(&ACCOUNTS_BY_ADMIN, &true, *order, part, |_| true);
+            let page =
+                |part: &PageRequest| tx.page(&ACCOUNTS_BY_ADMIN, &true, *order, part, |_| true);
             Answer::Accounts(in_parts(*limit, page)?)
         }
         Do::Count { list, at_most } => Answer::Count(match *list {
@@ -149,10 +150,10 @@ fn tasks(view: &View, list: List, order: Order, limit: usize, odd_only: bool) ->
 /// Reads a list part by part; every part but the last is full.
 fn in_parts<R: Record>(
     limit: usize,
-    page: impl Fn(&Part) -> Result<roadstead::store::Page<R>>,
+    page: impl Fn(&PageRequest) -> Result<roadstead::store::Page<R>>,
 ) -> Result<Vec<R>> {
     let mut all = Vec::new();
-    let mut part = Part { limit, after: None };
+    let mut part = PageRequest { limit, after: None };
     loop {
         let got = page(&part)?;
         assert!(got.items.len() == limit || got.next.is_none());

@@ -9,8 +9,8 @@ use bincode::{Decode, Encode};
 use roadstead::base::{Id, Keys, Result, Time};
 use roadstead::store::engine::Redb;
 use roadstead::store::{
-    AnyIndex, Clock, Index, Order, Org, Part, Record, Store, TableInfo, build_indexes, codec,
-    no_upgrade, table_names,
+    AnyIndex, Clock, Index, Order, Org, PageRequest, Record, Store, TableInfo, build_indexes,
+    codec, no_upgrade, table_names,
 };
 
 /// A book as the old release stores it.
@@ -113,7 +113,7 @@ fn a_record_with_a_new_layout_and_new_indexes_is_found_over_the_rows_of_the_old_
     let refused = new.write_now(org(), move |tx| tx.insert(&taken));
     assert_eq!(refused.unwrap_err().code(), "title_taken");
     new.read_now(org(), |view| {
-        let part = Part { limit: 2, after: None };
+        let part = PageRequest { limit: 2, after: None };
         let page = |pages| view.page(&BY_PAGES, &pages, Order::Ascending, &part, |_| true);
         assert_eq!(page(Some(300u32))?.items, [book(7, Some(300))]);
         assert_eq!(page(None)?.items, [book(0, None), book(1, None)]);

@@ -21,9 +21,9 @@ pub use action::{
 };
 pub use calls::{Asked, Calls, Known, Outcome, Search};
 pub use extra::OrgRequired;
-pub use output::{Answer, Empty, Output, Removed, ResourceRef};
+pub use output::{Answer, Deleted, Empty, Output, ResourceRef};
 pub use read::Input;
-pub use request::{At, Parts, PathParam, Raw, Req, Who};
+pub use request::{Args, PathParam, PathParams, Raw, Req, Who};
 pub use resource::{Check, Metric, Resource};
 pub use route::{Method, Route};
 pub use scope::{Locate, OrgHint, OrgSlugMode, Place, Scope};

@@ -93,21 +93,21 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>> {
 
 /// What DELETE answers (contract §1).
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Removed {
+pub struct Deleted {
     /// The id of what was removed, or its name where it has no id.
     pub id: String,
     /// Always true.
     pub deleted: bool,
 }
 
-impl Removed {
+impl Deleted {
     /// That `id` was removed.
     pub fn new(id: impl ToString) -> Self {
-        Removed { id: id.to_string(), deleted: true }
+        Deleted { id: id.to_string(), deleted: true }
     }
 }
 
-impl Output for Removed {
+impl Output for Deleted {
     fn resource(&self) -> Option<ResourceRef> {
         ResourceRef::id(&self.id)
     }

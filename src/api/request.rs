@@ -12,7 +12,7 @@ use super::read::Mode;
 use super::scope::OrgSlugMode;
 use crate::auth::{Caller, Identity};
 use crate::base::{ArtifactName, Id, Keys, VariableName};
-use crate::store::Part;
+use crate::store::PageRequest;
 
 /// A request's arguments, parsed: what its route makes a [`Req`] of.
 pub struct Raw<'a> {
@@ -65,29 +65,29 @@ pub enum Who {
 }
 
 /// The parts of a request that an operation works with.
-pub struct Parts<P, I> {
+pub struct Args<P, I> {
     /// What the path names.
-    pub at: P,
+    pub params: P,
     /// The body or the query.
     pub input: I,
     /// Which part of a list is wanted.
-    pub part: Part,
+    pub page: PageRequest,
     /// Where the request comes from.
     pub address: IpAddr,
     /// What links to this server begin with; empty when it does not know its own address.
     pub link_base: String,
 }
 
-/// A request, as an operation sees it: its [`Parts`] and who asks.
+/// A request, as an operation sees it: its [`Args`] and who asks.
 pub struct Req<'a, P = (), I = ()> {
-    parts: &'a Parts<P, I>,
+    args: &'a Args<P, I>,
     who: &'a Who,
 }
 
 impl<'a, P, I> Req<'a, P, I> {
-    /// The parts, asked for by `who`.
-    pub fn new(parts: &'a Parts<P, I>, who: &'a Who) -> Self {
-        Req { parts, who }
+    /// The args, asked for by `who`.
+    pub fn new(args: &'a Args<P, I>, who: &'a Who) -> Self {
+        Req { args, who }
     }
 
     /// Who asks, in the organization the request is about. Only for routes of an organization.
@@ -126,16 +126,16 @@ impl<'a, P, I> Req<'a, P, I> {
 }
 
 impl<P, I> Deref for Req<'_, P, I> {
-    type Target = Parts<P, I>;
+    type Target = Args<P, I>;
     fn deref(&self) -> &Self::Target {
-        self.parts
+        self.args
     }
 }
 
 /// One parameter of a path. What cannot be one names nothing: 404, not 400 (contract §1).
 pub trait PathParam: Send + Sync + 'static {
     /// Reads it.
-    fn part(text: &str) -> Self;
+    fn parse(text: &str) -> Self;
     /// Its JSON Schema.
     fn schema() -> Schema;
     /// What is wrong with it, where what cannot be one is refused after all: a name that is to be
@@ -146,7 +146,7 @@ pub trait PathParam: Send + Sync + 'static {
 }
 
 impl<T: ?Sized + 'static> PathParam for Id<T> {
-    fn part(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         Id::parse(text)
     }
     fn schema() -> Schema {
@@ -155,7 +155,7 @@ impl<T: ?Sized + 'static> PathParam for Id<T> {
 }
 
 impl PathParam for String {
-    fn part(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         text.into()
     }
     fn schema() -> Schema {
@@ -165,7 +165,7 @@ impl PathParam for String {
 
 /// A version's number, from 1; 0 names nothing.
 impl PathParam for u32 {
-    fn part(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         match text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') {
             true => text.parse().unwrap_or(0),
             false => 0,
@@ -178,7 +178,7 @@ impl PathParam for u32 {
 
 /// The name of what a PUT sets (contract §1, "Text").
 impl PathParam for VariableName {
-    fn part(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         VariableName::stored(text.into())
     }
     fn schema() -> Schema {
@@ -191,7 +191,7 @@ impl PathParam for VariableName {
 
 /// The name of an artifact that need not be there yet (contract §1, "Text").
 impl PathParam for ArtifactName {
-    fn part(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         ArtifactName::stored(text.into())
     }
     fn schema() -> Schema {
@@ -203,8 +203,8 @@ impl PathParam for ArtifactName {
 }
 
 /// All parameters of a path, in its order.
-pub trait At: Send + Sync + 'static {
-    /// Reads them, once there are no [`problems`](At::problems).
+pub trait PathParams: Send + Sync + 'static {
+    /// Reads them, once there are no [`problems`](PathParams::problems).
     fn bind(params: &[String]) -> Self;
     /// Tells what is wrong with them: the place of each, and a phrase that follows its name.
     fn problems(params: &[String], note: &mut dyn FnMut(usize, String));
@@ -212,7 +212,7 @@ pub trait At: Send + Sync + 'static {
     fn schemas() -> Vec<Schema>;
 }
 
-impl At for () {
+impl PathParams for () {
     fn bind(_: &[String]) -> Self {}
     fn problems(_: &[String], _: &mut dyn FnMut(usize, String)) {}
     fn schemas() -> Vec<Schema> {
@@ -220,8 +220,8 @@ impl At for () {
     }
 }
 
-fn part<P: PathParam>(params: &[String], index: usize) -> P {
-    P::part(params.get(index).map_or("", String::as_str))
+fn param<P: PathParam>(params: &[String], index: usize) -> P {
+    P::parse(params.get(index).map_or("", String::as_str))
 }
 
 fn problem<P: PathParam>(params: &[String], index: usize, note: &mut dyn FnMut(usize, String)) {
@@ -230,9 +230,9 @@ fn problem<P: PathParam>(params: &[String], index: usize, note: &mut dyn FnMut(u
     }
 }
 
-impl<P: PathParam> At for P {
+impl<P: PathParam> PathParams for P {
     fn bind(params: &[String]) -> Self {
-        part(params, 0)
+        param(params, 0)
     }
     fn problems(params: &[String], note: &mut dyn FnMut(usize, String)) {
         problem::<P>(params, 0, note);
@@ -242,9 +242,9 @@ impl<P: PathParam> At for P {
     }
 }
 
-impl<A: PathParam, B: PathParam> At for (A, B) {
+impl<A: PathParam, B: PathParam> PathParams for (A, B) {
     fn bind(params: &[String]) -> Self {
-        (part(params, 0), part(params, 1))
+        (param(params, 0), param(params, 1))
     }
     fn problems(params: &[String], note: &mut dyn FnMut(usize, String)) {
         problem::<A>(params, 0, note);
@@ -255,9 +255,9 @@ impl<A: PathParam, B: PathParam> At for (A, B) {
     }
 }
 
-impl<A: PathParam, B: PathParam, C: PathParam> At for (A, B, C) {
+impl<A: PathParam, B: PathParam, C: PathParam> PathParams for (A, B, C) {
     fn bind(params: &[String]) -> Self {
-        (part(params, 0), part(params, 1), part(params, 2))
+        (param(params, 0), param(params, 1), param(params, 2))
     }
     fn problems(params: &[String], note: &mut dyn FnMut(usize, String)) {
         problem::<A>(params, 0, note);

@@ -10,7 +10,7 @@ use bincode::{Decode, Encode};
 use super::access::{Access, Caller};
 use super::records::{GRANTS_BY_RESOURCE, Grant, Granted, ResourceType};
 use crate::base::{Error, Id, Result};
-use crate::store::{Key, Order, Page, Part, Record, Reference, Source, View};
+use crate::store::{Key, Order, Page, PageRequest, Record, Reference, Source, View};
 
 /// What may be restricted.
 pub trait Restrictable: Clone + Send + Sync + 'static {
@@ -118,14 +118,14 @@ impl Visible {
     }
 }
 
-/// Part of the list of things that a caller may hear of, those that `wanted` wants, newest first.
+/// PageRequest of the list of things that a caller may hear of, those that `wanted` wants, newest first.
 ///
 /// # Errors
 /// 400 for a position of another list, or if the store fails.
 pub fn visible_page<T: Restrictable>(
     view: &View,
     caller: &Caller,
-    part: &Part,
+    part: &PageRequest,
     wanted: impl Fn(&T) -> bool,
 ) -> Result<Page<T>>
 where

@@ -42,7 +42,7 @@ impl Input for Filter {}
 
 /// Two parts with nothing in them.
 fn parts(_: &View, req: &Req<(), Filter>) -> Result<Page<String>> {
-    let next = req.part.after.is_none().then(|| b"position".to_vec());
+    let next = req.page.after.is_none().then(|| b"position".to_vec());
     Ok(Page { items: req.input.kind.clone().into_iter().collect(), next })
 }
 

@@ -7,7 +7,7 @@ use super::handlers::{JobHandler, Prepared, enqueue, no_effect};
 use super::jobs::Job;
 use super::sweeps::SWEEP_ROWS;
 use crate::base::{Id, Result};
-use crate::store::{Order, Part, Tx};
+use crate::store::{Order, PageRequest, Tx};
 
 /// Switches a channel on or off. What waited for it is delivered once it is on.
 ///
@@ -53,7 +53,7 @@ fn release_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     if tx.get::<Channel>(&channel)?.is_some_and(|channel| !channel.enabled) {
         return Ok(Prepared::Done);
     }
-    let part = Part { limit: SWEEP_ROWS, after: None };
+    let part = PageRequest { limit: SWEEP_ROWS, after: None };
     let page = tx.page(&WAITING, &channel, Order::Ascending, &part, |_| true)?;
     for delivery in &page.items {
         schedule(tx, delivery)?;

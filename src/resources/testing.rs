@@ -4,10 +4,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use crate::api::{Parts, Req, Who};
+use crate::api::{Args, Req, Who};
 use crate::auth::{Caller, Credential, Identity, Membership, Organization, Role, User};
 use crate::base::{Email, Id, Name, Result, Slug, Time};
-use crate::store::{Clock, Org, Part, Store, Tx, View};
+use crate::store::{Clock, Org, PageRequest, Store, Tx, View};
 
 /// The world.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl World {
     pub fn write<P, I, O>(
         &self,
         operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
-        at: P,
+        params: P,
         input: I,
     ) -> Result<O>
     where
@@ -53,7 +53,7 @@ impl World {
         I: Send + 'static,
         O: Send + 'static,
     {
-        self.write_as(&self.member, operation, at, input)
+        self.write_as(&self.member, operation, params, input)
     }
 
     /// The same as somebody else.
@@ -61,7 +61,7 @@ impl World {
         &self,
         who: &Who,
         operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
-        at: P,
+        params: P,
         input: I,
     ) -> Result<O>
     where
@@ -70,19 +70,19 @@ impl World {
         O: Send + 'static,
     {
         let who = who.clone();
-        let parts = parts(at, input);
+        let args = args(params, input);
         let org = org_of(&who);
-        self.store.write_now(org, move |tx| operation(tx, &Req::new(&parts, &who)))
+        self.store.write_now(org, move |tx| operation(tx, &Req::new(&args, &who)))
     }
 
     /// Does a reading operation of `acme` as its member.
     pub fn read<P, I, O>(
         &self,
         operation: fn(&View, &Req<P, I>) -> Result<O>,
-        at: P,
+        params: P,
         input: I,
     ) -> Result<O> {
-        self.read_as(&self.member, operation, at, input)
+        self.read_as(&self.member, operation, params, input)
     }
 
     /// The same as somebody else.
@@ -90,11 +90,11 @@ impl World {
         &self,
         who: &Who,
         operation: fn(&View, &Req<P, I>) -> Result<O>,
-        at: P,
+        params: P,
         input: I,
     ) -> Result<O> {
-        let parts = parts(at, input);
-        self.store.read_now(org_of(who), |view| operation(view, &Req::new(&parts, who)))
+        let args = args(params, input);
+        self.store.read_now(org_of(who), |view| operation(view, &Req::new(&args, who)))
     }
 
     /// An input as a client would send it.
@@ -122,11 +122,11 @@ impl World {
     }
 }
 
-/// A request's parts with the first 50 of a list.
-pub fn parts<P, I>(at: P, input: I) -> Parts<P, I> {
-    let part = Part { limit: 50, after: None };
+/// A request's args with the first 50 of a list.
+pub fn args<P, I>(params: P, input: I) -> Args<P, I> {
+    let page = PageRequest { limit: 50, after: None };
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Parts { at, input, part, address, link_base: "http://127.0.0.1:7420".into() }
+    Args { params, input, page, address, link_base: "http://127.0.0.1:7420".into() }
 }
 
 fn org_of(who: &Who) -> Id<Org> {

@@ -74,13 +74,13 @@ pub struct ToolUse {
 
 fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
     let mut usage = VariableUsage {
-        variable_name: req.at.clone(),
+        variable_name: req.params.clone(),
         used: false,
         prompts: Vec::new(),
         tools: Vec::new(),
     };
     // What can be no variable's name is used by nobody.
-    let Ok(variable) = VariableName::parse(req.at.as_str()) else { return Ok(usage) };
+    let Ok(variable) = VariableName::parse(req.params.as_str()) else { return Ok(usage) };
     let tools = tools::variables::tools_using(view, &variable, MAX_SHOWN)?;
     let tool = |tool: Tool| ToolUse { id: tool.id, name: tool.name, version: tool.version };
     usage.tools = tools.into_iter().map(tool).collect();

@@ -37,7 +37,7 @@ pub use source::Clock;
 use source::IdWatermark;
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
-pub use view::{Page, Part, Source, View};
+pub use view::{Page, PageRequest, Source, View};
 
 use crate::base::{Error, Id, Keys, Result};
 use engine::{

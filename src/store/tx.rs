@@ -8,7 +8,7 @@ use super::reference::References;
 use super::removal::Removal;
 use super::signals::{ACCESS, Topic};
 use super::source::Clock;
-use super::view::{Page, Part, Source, View};
+use super::view::{Page, PageRequest, Source, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
 
 /// At most 20,000 keys change in one transaction: a bulk of 1,000 with everything that hangs on
@@ -135,7 +135,7 @@ impl<'a> Tx<'a> {
         source: impl Into<Source<R>>,
         prefix: &impl Key,
         order: Order,
-        part: &Part,
+        part: &PageRequest,
         keep: impl Fn(&R) -> bool,
     ) -> Result<Page<R>> {
         self.view().page(source, prefix, order, part, keep)

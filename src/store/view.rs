@@ -63,7 +63,7 @@ const MAX_SCANNED_ROWS: usize = 20_000;
 /// The same in bytes as they are stored: 20,000 large records are gigabytes.
 const MAX_SCANNED_BYTES: usize = 64 * 1024 * 1024;
 
-/// Part of a list: some records and where the next part begins, if there is one.
+/// PageRequest of a list: some records and where the next part begins, if there is one.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
     /// The records.
@@ -92,7 +92,7 @@ impl<T> Page<T> {
 
 /// Which part of a list is wanted.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct PageRequest {
     /// At most so many records.
     pub limit: usize,
     /// Those after this position.
@@ -213,7 +213,7 @@ impl<'a> View<'a> {
         source: impl Into<Source<R>>,
         prefix: &impl Key,
         order: Order,
-        part: &Part,
+        part: &PageRequest,
         keep: impl Fn(&R) -> bool,
     ) -> Result<Page<R>> {
         let mut items = Vec::new();

@@ -15,7 +15,7 @@ use crate::base::{Error, Result};
 /// attack to whoever is called.
 const AT_ONCE: usize = 8;
 
-/// How often an operation may ask for more: a list, its parts, and what judges say of them. An
+/// How often an operation may ask for more: a list, its args, and what judges say of them. An
 /// operation whose questions never end is broken.
 pub const MAX_ROUNDS: usize = 16;
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::*;
 use crate::api::ledger::{AuditEntry, Outcome};
 use crate::api::{
-    Input, Locate, Look, OrgHint, Output, Place, Removed, Req, ResourceRef, Route, Scope, op,
+    Deleted, Input, Locate, Look, OrgHint, Output, Place, Req, ResourceRef, Route, Scope, op,
 };
 use crate::auth::{
     ADMIN, MEMBER, MEMBER_OR_PUBLIC, Membership, Organization, RawCredential, Role, Session, User,
@@ -64,24 +64,24 @@ fn create(tx: &mut Tx, req: &Req<(), NewNote>) -> Result<Note> {
 }
 
 fn get(view: &View, req: &Req<Id<Note>>) -> Result<Note> {
-    view.fetch(&req.at)
+    view.fetch(&req.params)
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<Note>> {
-    view.page(Source::TABLE, &(), Order::Ascending, &req.part, |_| true)
+    view.page(Source::TABLE, &(), Order::Ascending, &req.page, |_| true)
 }
 
 fn update(tx: &mut Tx, req: &Req<Id<Note>, NewNote>) -> Result<Note> {
-    let old: Note = tx.fetch(&req.at)?;
+    let old: Note = tx.fetch(&req.params)?;
     let new = Note { text: req.input.text.clone(), ..old.clone() };
     tx.replace(&old, &new)?;
     Ok(new)
 }
 
-fn delete(tx: &mut Tx, req: &Req<Id<Note>>) -> Result<Removed> {
-    let note: Note = tx.fetch(&req.at)?;
+fn delete(tx: &mut Tx, req: &Req<Id<Note>>) -> Result<Deleted> {
+    let note: Note = tx.fetch(&req.params)?;
     tx.remove(&note)?;
-    Ok(Removed::new(note.id))
+    Ok(Deleted::new(note.id))
 }
 
 fn look(view: &View, _: &Req) -> Result<Look> {

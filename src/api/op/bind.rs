@@ -9,15 +9,15 @@ use crate::api::extra::{
     CursorQuery, DEFAULT_LIMIT, LimitQuery, OrgOptional, OrgRequired, WaitQuery, read_cursor,
 };
 use crate::api::read::{Input, read_input};
-use crate::api::request::{At, Parts, Raw, path_names};
+use crate::api::request::{Args, PathParams, Raw, path_names};
 use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::base::{Error, Int, Issue, Keys, Result, canonical};
-use crate::store::Part;
+use crate::store::PageRequest;
 
 /// What some kinds of operations read beside their input.
 pub struct CommonParams {
     /// The part of a list.
-    pub part: Part,
+    pub page: PageRequest,
     /// The key that the cursors of this list are signed with: one is good for one list only.
     pub list: [u8; 32],
     /// How long to wait, in seconds.
@@ -31,12 +31,12 @@ pub struct CommonParams {
 ///
 /// # Errors
 /// 400 with every problem found.
-pub fn bind<P: At, I: Input>(
+pub fn bind<P: PathParams, I: Input>(
     shape: Shape,
     path: &'static str,
     filters: &[String],
     mut raw: Raw,
-) -> Result<(OrgHint, Parts<P, I>, CommonParams)> {
+) -> Result<(OrgHint, Args<P, I>, CommonParams)> {
     let mut issues = Vec::new();
     P::problems(&raw.params, &mut |index, problem| {
         issues.push(Issue::new(path_names(path).nth(index).unwrap_or_default(), problem));
@@ -48,17 +48,17 @@ pub fn bind<P: At, I: Input>(
     let (Ok(input), true) = (input, issues.is_empty()) else {
         return Err(Error::invalid(issues));
     };
-    let parts = Parts {
-        at: P::bind(&raw.params),
+    let args = Args {
+        params: P::bind(&raw.params),
         input,
-        part: common.part.clone(),
+        page: common.page.clone(),
         address: raw.address,
         link_base: raw.link_base.into(),
     };
     // Whether it must be there, and what is wrong with it, the operation's own input says.
     let text = |name| raw.arguments.get(name).and_then(Value::as_str).map(String::from);
     let reference = raw.reference.and_then(text);
-    Ok((OrgHint { org_slug, reference, params: raw.params }, parts, common))
+    Ok((OrgHint { org_slug, reference, params: raw.params }, args, common))
 }
 
 /// Reads an input; what is wrong is noted, and there is none then.
@@ -85,7 +85,7 @@ impl CommonParams {
         issues: &mut Vec<Issue>,
     ) -> Self {
         let mut common = CommonParams {
-            part: Part { limit: DEFAULT_LIMIT as usize, after: None },
+            page: PageRequest { limit: DEFAULT_LIMIT as usize, after: None },
             list: [0; 32],
             wait_secs: 0,
             content: std::mem::take(&mut raw.content),
@@ -93,11 +93,11 @@ impl CommonParams {
         if shape.is_list() {
             common.list = list_key(raw.keys, path, raw, filters);
             if let Some(LimitQuery { limit: Some(limit) }) = noted(raw, issues) {
-                common.part.limit = limit.get() as usize;
+                common.page.limit = limit.get() as usize;
             }
             if let Some(CursorQuery { cursor: Some(cursor) }) = noted(raw, issues) {
-                common.part.after = read_cursor(&common.list, &cursor);
-                if common.part.after.is_none() {
+                common.page.after = read_cursor(&common.list, &cursor);
+                if common.page.after.is_none() {
                     issues.push(Issue::new("cursor", "is not a cursor of this list"));
                 }
             }

@@ -10,7 +10,7 @@ use crate::api::action::{Action, DownloadAction, Offset, Piece};
 use crate::api::calls::{Calls, Outcome};
 use crate::api::output::{Answer, Output};
 use crate::api::read::Input;
-use crate::api::request::{At, Parts, Req, Who};
+use crate::api::request::{Args, PathParams, Req, Who};
 use crate::base::Result;
 use crate::store::{Tx, View};
 
@@ -24,14 +24,14 @@ pub struct Upload {
 }
 
 /// Writes bytes that were sent as the body; the arguments are in the query.
-pub fn upload<P: At, I: Input + JsonSchema, O: Output>(
+pub fn upload<P: PathParams, I: Input + JsonSchema, O: Output>(
     upload: Upload,
     write: fn(&mut Tx, &Req<P, I>, &Bytes) -> Result<O>,
 ) -> Operation {
-    let bind = move |parts: Parts<P, I>, common: &mut CommonParams| {
+    let bind = move |args: Args<P, I>, common: &mut CommonParams| {
         let content = std::mem::take(&mut common.content);
         let write = move |tx: &mut Tx, who: &_, _: &mut Calls| {
-            Answer::written(&write(tx, &Req::new(&parts, who), &content)?).map(Outcome::Done)
+            Answer::written(&write(tx, &Req::new(&args, who), &content)?).map(Outcome::Done)
         };
         Action::Write(Box::new(write), None)
     };
@@ -41,25 +41,25 @@ pub fn upload<P: At, I: Input + JsonSchema, O: Output>(
 
 /// Reads bytes of `media_type`, piece by piece: `read` gives the piece that begins at an offset of
 /// its own making. Each piece is read at a state of its own.
-pub fn download<P: At, I: Input + JsonSchema>(
+pub fn download<P: PathParams, I: Input + JsonSchema>(
     media_type: &'static str,
     read: fn(&View, &Req<P, I>, Offset) -> Result<Piece>,
 ) -> Operation {
-    let bind = move |parts: Parts<P, I>, _: &mut CommonParams| {
-        Action::Download(Arc::new(Download { parts, media_type, read }))
+    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
+        Action::Download(Arc::new(Download { args, media_type, read }))
     };
     Operation::new::<P, I, String>(Shape::Download(media_type), bind)
 }
 
 struct Download<P, I> {
-    parts: Parts<P, I>,
+    args: Args<P, I>,
     media_type: &'static str,
     read: fn(&View, &Req<P, I>, Offset) -> Result<Piece>,
 }
 
-impl<P: At, I: Input> DownloadAction for Download<P, I> {
+impl<P: PathParams, I: Input> DownloadAction for Download<P, I> {
     fn piece(&self, view: &View, who: &Who, offset: Offset) -> Result<Piece> {
-        (self.read)(view, &Req::new(&self.parts, who), offset)
+        (self.read)(view, &Req::new(&self.args, who), offset)
     }
 
     fn media_type(&self) -> &'static str {

@@ -6,7 +6,7 @@ use super::{CommonParams, Operation, Shape};
 use crate::api::action::{Action, HashAction, Work};
 use crate::api::output::{Answer, Output};
 use crate::api::read::Input;
-use crate::api::request::{At, Parts, Req, Who};
+use crate::api::request::{Args, PathParams, Req, Who};
 use crate::auth::User;
 use crate::auth::passwords::HashResult;
 use crate::base::{Id, Result};
@@ -18,25 +18,25 @@ pub type Settle<P, I, O> = fn(&mut Tx, &Req<P, I>, &HashResult) -> Result<(O, Id
 
 /// Looks what is to be hashed, has it hashed outside of any transaction, and writes. For routes
 /// about no organization.
-pub fn hash<P: At, I: Input + JsonSchema, O: Output>(
+pub fn hash<P: PathParams, I: Input + JsonSchema, O: Output>(
     look: fn(&View, &Req<P, I>) -> Result<Work>,
     settle: Settle<P, I, O>,
 ) -> Operation {
-    let bind = move |parts: Parts<P, I>, _: &mut CommonParams| {
-        Action::Hash(Box::new(Hash { parts, look, settle }))
+    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
+        Action::Hash(Box::new(Hash { args, look, settle }))
     };
     Operation::new::<P, I, O>(Shape::Change, bind).showing::<O>()
 }
 
 struct Hash<P, I, O> {
-    parts: Parts<P, I>,
+    args: Args<P, I>,
     look: LookFn<P, I>,
     settle: Settle<P, I, O>,
 }
 
-impl<P: At, I: Input, O: Output> HashAction for Hash<P, I, O> {
+impl<P: PathParams, I: Input, O: Output> HashAction for Hash<P, I, O> {
     fn look(&self, view: &View, who: &Who) -> Result<Work> {
-        (self.look)(view, &Req::new(&self.parts, who))
+        (self.look)(view, &Req::new(&self.args, who))
     }
 
     fn settle(
@@ -45,7 +45,7 @@ impl<P: At, I: Input, O: Output> HashAction for Hash<P, I, O> {
         who: &Who,
         hashed: &HashResult,
     ) -> Result<(Answer, Id<User>)> {
-        let (out, user) = (self.settle)(tx, &Req::new(&self.parts, who), hashed)?;
+        let (out, user) = (self.settle)(tx, &Req::new(&self.args, who), hashed)?;
         Ok((Answer::written(&out)?, user))
     }
 }

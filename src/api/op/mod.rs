@@ -26,7 +26,7 @@ use super::calls::{Calls, Outcome};
 use super::extra::cursor;
 use super::output::{Answer, Output};
 use super::read::Input;
-use super::request::{At, Parts, Raw, Req};
+use super::request::{Args, PathParams, Raw, Req};
 use crate::base::Result;
 use crate::store::{Page, Tx, View};
 
@@ -41,7 +41,7 @@ pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 pub enum Shape {
     /// One thing is read.
     One,
-    /// A list is read in parts.
+    /// A list is read in args.
     List,
     /// Something is written.
     Change,
@@ -85,9 +85,9 @@ pub struct Operation {
 }
 
 impl Operation {
-    fn new<P: At, I: Input + JsonSchema, O: JsonSchema>(
+    fn new<P: PathParams, I: Input + JsonSchema, O: JsonSchema>(
         shape: Shape,
-        bind: impl Fn(Parts<P, I>, &mut CommonParams) -> Action + Send + Sync + 'static,
+        bind: impl Fn(Args<P, I>, &mut CommonParams) -> Action + Send + Sync + 'static,
     ) -> Self {
         // The parameters of a query that say which list it gives.
         let filters = if shape.is_list() { names_of::<I>() } else { Vec::new() };
@@ -100,8 +100,8 @@ impl Operation {
             input: |generator| generator.subschema_for::<I>(),
             output: |generator| generator.subschema_for::<O>(),
             bind: Box::new(move |path, raw| {
-                let (hint, parts, mut common) = bind::bind::<P, I>(shape, path, &filters, raw)?;
-                Ok(Bound { hint, action: bind(parts, &mut common) })
+                let (hint, args, mut common) = bind::bind::<P, I>(shape, path, &filters, raw)?;
+                Ok(Bound { hint, action: bind(args, &mut common) })
             }),
         }
     }
@@ -147,12 +147,12 @@ impl<T> Listed<T> {
 }
 
 /// Reads one thing.
-pub fn read<P: At, I: Input + JsonSchema, O: Output>(
+pub fn read<P: PathParams, I: Input + JsonSchema, O: Output>(
     read: fn(&View, &Req<P, I>) -> Result<O>,
 ) -> Operation {
-    let bind = move |parts: Parts<P, I>, _: &mut CommonParams| {
+    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         let read = move |view: &View, who: &_, _: &mut Calls| {
-            Answer::read(&read(view, &Req::new(&parts, who))?)
+            Answer::read(&read(view, &Req::new(&args, who))?)
         };
         Action::Read(Box::new(read), None)
     };
@@ -160,27 +160,27 @@ pub fn read<P: At, I: Input + JsonSchema, O: Output>(
 }
 
 /// Reads one thing with answers from outside, for all of which there are `total_secs`.
-pub fn read_calling<P: At, I: Input + JsonSchema, O: Output>(
+pub fn read_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
     total_secs: u64,
     read: fn(&View, &Req<P, I>, &mut Calls) -> Result<O>,
 ) -> Operation {
-    let bind = move |parts: Parts<P, I>, _: &mut CommonParams| {
+    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         let read = move |view: &View, who: &_, calls: &mut Calls| {
-            Answer::read(&read(view, &Req::new(&parts, who), calls)?)
+            Answer::read(&read(view, &Req::new(&args, who), calls)?)
         };
         Action::Read(Box::new(read), Some(Duration::from_secs(total_secs)))
     };
     Operation::new::<P, I, O>(Shape::One, bind).showing::<O>().calling()
 }
 
-/// Reads a list in parts.
-pub fn list<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+/// Reads a list in args.
+pub fn list<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
     list: fn(&View, &Req<P, I>) -> Result<Page<O>>,
 ) -> Operation {
-    let bind = move |parts: Parts<P, I>, common: &mut CommonParams| {
+    let bind = move |args: Args<P, I>, common: &mut CommonParams| {
         let key = common.list;
         let read = move |view: &View, who: &_, _: &mut Calls| {
-            Answer::list(&Listed::new(list(view, &Req::new(&parts, who))?, &key))
+            Answer::list(&Listed::new(list(view, &Req::new(&args, who))?, &key))
         };
         Action::Read(Box::new(read), None)
     };
@@ -188,14 +188,14 @@ pub fn list<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
 }
 
 /// Reads a list that lies outside; for all calls together there are `total_secs`.
-pub fn list_calling<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+pub fn list_calling<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
     total_secs: u64,
     list: ListCallingFn<P, I, O>,
 ) -> Operation {
-    let bind = move |parts: Parts<P, I>, common: &mut CommonParams| {
+    let bind = move |args: Args<P, I>, common: &mut CommonParams| {
         let key = common.list;
         let read = move |view: &View, who: &_, calls: &mut Calls| {
-            let page = list(view, &Req::new(&parts, who), calls)?;
+            let page = list(view, &Req::new(&args, who), calls)?;
             Answer::list(&Listed::new(page, &key))
         };
         Action::Read(Box::new(read), Some(Duration::from_secs(total_secs)))
@@ -204,12 +204,12 @@ pub fn list_calling<P: At, I: Input + JsonSchema, O: Serialize + JsonSchema + 's
 }
 
 /// Writes in a transaction.
-pub fn write<P: At, I: Input + JsonSchema, O: Output>(
+pub fn write<P: PathParams, I: Input + JsonSchema, O: Output>(
     write: fn(&mut Tx, &Req<P, I>) -> Result<O>,
 ) -> Operation {
-    let bind = move |parts: Parts<P, I>, _: &mut CommonParams| {
+    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         let write = move |tx: &mut Tx, who: &_, _: &mut Calls| {
-            Answer::written(&write(tx, &Req::new(&parts, who))?).map(Outcome::Done)
+            Answer::written(&write(tx, &Req::new(&args, who))?).map(Outcome::Done)
         };
         Action::Write(Box::new(write), None)
     };
@@ -217,13 +217,13 @@ pub fn write<P: At, I: Input + JsonSchema, O: Output>(
 }
 
 /// Writes with answers from outside; for all calls together there are `total_secs`.
-pub fn write_calling<P: At, I: Input + JsonSchema, O: Output>(
+pub fn write_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
     total_secs: u64,
     write: WriteCallingFn<P, I, O>,
 ) -> Operation {
-    let bind = move |parts: Parts<P, I>, _: &mut CommonParams| {
+    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         let write = move |tx: &mut Tx, who: &_, calls: &mut Calls| {
-            let outcome = write(tx, &Req::new(&parts, who), calls)?;
+            let outcome = write(tx, &Req::new(&args, who), calls)?;
             outcome.try_map(|out| Answer::written(&out))
         };
         Action::Write(Box::new(write), Some(Duration::from_secs(total_secs)))

@@ -67,7 +67,7 @@ pub fn problems(routes: &[Route]) -> Vec<String> {
         }
         if path_names(route.path).count() != route.operation.params.len() {
             problems.push(format!(
-                "{end}: its operation takes {} path parts",
+                "{end}: its operation takes {} path args",
                 route.operation.params.len()
             ));
         }

@@ -131,13 +131,13 @@ fn body(route: &Route, schemas: &mut Schemas) -> Value {
         }
         Scope::Installation => None,
     };
-    let parts = [Some(route.operation.input), org].into_iter().flatten();
-    let mut parts: Vec<Value> = parts.filter_map(|part| schemas.input(part)).collect();
-    let required = parts.iter().any(|part| schemas.requires_something(part));
-    let schema = match parts.len() {
+    let args = [Some(route.operation.input), org].into_iter().flatten();
+    let mut args: Vec<Value> = args.filter_map(|part| schemas.input(part)).collect();
+    let required = args.iter().any(|part| schemas.requires_something(part));
+    let schema = match args.len() {
         0 => json!({"type": "object"}),
-        1 => parts.remove(0),
-        _ => json!({"allOf": parts}),
+        1 => args.remove(0),
+        _ => json!({"allOf": args}),
     };
     json!({"required": required, "content": {"application/json": {"schema": schema}}})
 }

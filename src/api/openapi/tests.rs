@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
-use crate::api::{Calls, Empty, Input, OrgSlugMode, Output, Raw, Removed, Req, Route, Scope, op};
+use crate::api::{Calls, Deleted, Empty, Input, OrgSlugMode, Output, Raw, Req, Route, Scope, op};
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Field, Id, Int, Json, Keys, Result, Text, Time, Title};
 use crate::outbox::Target;
@@ -144,7 +144,7 @@ fn routes() -> Vec<Route> {
             "/fleets/{fleetId}/boats/{boatId}",
             SESSION_ADMIN,
             "boat.remove",
-            op::write::<Boats, (), Removed>(write),
+            op::write::<Boats, (), Deleted>(write),
         )
         .about("Break up a boat"),
         Route::put("/berths/{name}", MEMBER, "berth.keep", op::write::<String, (), Empty>(write))
@@ -411,7 +411,7 @@ fn words_are_an_enumeration() {
 #[test]
 fn sections_that_a_reader_does_not_have_are_left_out() {
     let document = made();
-    let about = document["components"]["schemas"]["Removed"]["description"].as_str().unwrap();
+    let about = document["components"]["schemas"]["Deleted"]["description"].as_str().unwrap();
     assert_eq!(about, "What DELETE answers.");
     assert!(!document.to_string().contains('§'));
 }
@@ -522,7 +522,7 @@ fn mistakes_of_routes_are_reported() {
     };
     let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
     told(&[tide("/a", "a.show")], "does not say what it does");
-    told(&[tide("/a/{b}", "a.show")], "takes 0 path parts");
+    told(&[tide("/a/{b}", "a.show")], "takes 0 path args");
     told(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
     told(&[tide("/a", "a.show"), tide("/a", "b.show")], "declared twice");
     #[derive(Deserialize, JsonSchema)]

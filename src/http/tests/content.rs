@@ -49,15 +49,15 @@ impl Output for Picture {
 
 fn put(tx: &mut Tx, req: &Req<String, Drawn>, bytes: &Bytes) -> Result<Picture> {
     for (at, bytes) in bytes.chunks(PIECE_BYTES).enumerate() {
-        tx.put(&PictureRow { name: req.at.clone(), at: at as u32, bytes: bytes.into() })?;
+        tx.put(&PictureRow { name: req.params.clone(), at: at as u32, bytes: bytes.into() })?;
     }
-    Ok(Picture { name: req.at.clone(), by: req.input.by.clone(), size: bytes.len() })
+    Ok(Picture { name: req.params.clone(), by: req.input.by.clone(), size: bytes.len() })
 }
 
 /// A picture called `torn` has no second piece.
 fn get(view: &View, req: &Req<String>, at: Offset) -> Result<Piece> {
-    let piece = |at: Offset| view.get::<PictureRow>(&(req.at.clone(), at as u32));
-    if req.at == "torn" && at > 0 {
+    let piece = |at: Offset| view.get::<PictureRow>(&(req.params.clone(), at as u32));
+    if req.params == "torn" && at > 0 {
         return Err(Error::internal("it is torn"));
     }
     let bytes = piece(at)?.ok_or_else(Error::not_found)?.bytes.into();

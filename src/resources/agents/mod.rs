@@ -11,7 +11,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Description, Error, Field, Id, Name, Result, StableKey, Time};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
@@ -194,14 +194,14 @@ fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
         return Ok(Page::whole(Vec::new()));
     }
     let page = match &req.input.fleet_id {
-        None => view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true),
-        Some(fleet) => view.page(&BY_FLEET, fleet, Order::Descending, &req.part, |_| true),
+        None => view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true),
+        Some(fleet) => view.page(&BY_FLEET, fleet, Order::Descending, &req.page, |_| true),
     };
     Ok(page?.map(info))
 }
 
 fn show(view: &View, req: &Req<String>) -> Result<AgentInfo> {
-    fetch(view, &req.at).map(info)
+    fetch(view, &req.params).map(info)
 }
 
 /// The agent that a path names.
@@ -240,7 +240,7 @@ fn expect_fleet(fleet: Option<&Id<Fleet>>) -> Result<()> {
 
 fn change(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
     let patch = &req.input;
-    let old = fetch(&tx.view(), &req.at)?;
+    let old = fetch(&tx.view(), &req.params)?;
     expect_fleet(patch.fleet_id.value())?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
@@ -266,10 +266,10 @@ fn save(tx: &mut Tx, old: &Agent, mut new: Agent) -> Result<Agent> {
 }
 
 /// Deletes an agent with its versions. One that is in a team stays.
-pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
-    let agent = fetch(&tx.view(), &req.at)?;
+pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
+    let agent = fetch(&tx.view(), &req.params)?;
     tx.remove(&agent)?;
-    Ok(Removed::new(agent.id))
+    Ok(Deleted::new(agent.id))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -114,18 +114,18 @@ pub struct Change {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<String>) -> Result<Page<AgentVersion>> {
-    let agent = fetch(view, &req.at)?;
-    view.page(Source::TABLE, &agent.id, Order::Descending, &req.part, |_| true)
+    let agent = fetch(view, &req.params)?;
+    view.page(Source::TABLE, &agent.id, Order::Descending, &req.page, |_| true)
 }
 
 pub(super) fn show(view: &View, req: &Req<(String, u32)>) -> Result<AgentVersion> {
-    let (stable_key, version) = &req.at;
+    let (stable_key, version) = &req.params;
     let agent = fetch(view, stable_key)?;
     view.fetch(&(agent.id, *version))
 }
 
 pub(super) fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
-    let agent = fetch(&tx.view(), &req.at)?;
+    let agent = fetch(&tx.view(), &req.params)?;
     let number = agent.latest_version.unwrap_or(0) + 1;
     if number > MAX_VERSIONS {
         return Err(Error::conflict("agent_versions_full", "an agent has at most 10,000 versions"));
@@ -155,8 +155,8 @@ fn json(config: &AgentConfig) -> Result<Value> {
 }
 
 pub(super) fn diff(view: &View, req: &Req<String, DiffQuery>) -> Result<AgentDiff> {
-    let agent = fetch(view, &req.at)?;
-    let version = |number: &str| view.fetch::<AgentVersion>(&(agent.id, u32::part(number)));
+    let agent = fetch(view, &req.params)?;
+    let version = |number: &str| view.fetch::<AgentVersion>(&(agent.id, u32::parse(number)));
     let from = version(&req.input.from)?;
     let to = version(&req.input.to)?;
     let mut changes = Vec::new();
@@ -193,7 +193,7 @@ fn compare_keys(
 }
 
 pub(super) fn restore(tx: &mut Tx, req: &Req<(String, u32)>) -> Result<AgentInfo> {
-    let (stable_key, version) = &req.at;
+    let (stable_key, version) = &req.params;
     let agent = fetch(&tx.view(), stable_key)?;
     let version: AgentVersion = tx.fetch(&(agent.id, *version))?;
     save(tx, &agent, Agent { draft: version.config, ..agent.clone() }).map(info)

@@ -156,9 +156,9 @@ impl From<Artifact> for ArtifactInfo {
 pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<ArtifactInfo>> {
     let registry = require_readable(view, req, &req.input.registry_ref)?.id;
     let page = match req.input.artifact_type {
-        None => view.page(&BY_CHANGE, &registry, Order::Descending, &req.part, |_| true),
+        None => view.page(&BY_CHANGE, &registry, Order::Descending, &req.page, |_| true),
         Some(kind) => {
-            view.page(&BY_TYPE, &(registry, kind), Order::Descending, &req.part, |_| true)
+            view.page(&BY_TYPE, &(registry, kind), Order::Descending, &req.page, |_| true)
         }
     };
     Ok(page?.map(ArtifactInfo::from))

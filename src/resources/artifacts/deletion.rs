@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::artifact::{self, Artifact};
 use super::{ArtifactId, ArtifactType, versions};
-use crate::api::{Input, Removed, Req, Resource, Route, Scope, op};
+use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Result, Version};
 use crate::outbox::{self, About, EventType};
@@ -32,7 +32,7 @@ pub struct VersionQuery {
 
 impl Input for VersionQuery {}
 
-pub(super) fn remove(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Removed> {
+pub(super) fn remove(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Deleted> {
     let query = &req.input;
     let registry = registries::named(&tx.view(), req.caller(), &query.registry_ref)?;
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
@@ -47,7 +47,7 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Removed
     });
     let about = About::resource("artifact_version", rows[0].id).guarded_by("registry", registry.id);
     outbox::publish(tx, EventType::RegistryArtifactDeleted, about, payload)?;
-    Ok(Removed::new(version))
+    Ok(Deleted::new(version))
 }
 
 /// # Errors

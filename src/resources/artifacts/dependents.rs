@@ -171,7 +171,7 @@ pub(super) fn list(view: &View, req: &Req<(), DependentFilter>) -> Result<Page<D
     let page = match versions::selector(query.version.as_deref()) {
         Selector::Nothing => return Err(Error::not_found()),
         Selector::Newest => {
-            view.page(Source::<ImportReference>::TABLE, &id, Order::Descending, &req.part, |_| true)
+            view.page(Source::<ImportReference>::TABLE, &id, Order::Descending, &req.page, |_| true)
         }
         Selector::Label(label) => {
             let version = artifact.labels.get(&label).ok_or_else(Error::not_found)?;
@@ -203,7 +203,7 @@ fn versions_at(
     version: &Version,
 ) -> Result<Page<ImportReference>> {
     let prefix = (id.clone(), numbers(version));
-    view.page(&BY_RESOLVED, &prefix, Order::Descending, &req.part, |_| true)
+    view.page(&BY_RESOLVED, &prefix, Order::Descending, &req.page, |_| true)
 }
 
 fn within(
@@ -213,7 +213,7 @@ fn within(
     range: Range,
 ) -> Result<Page<ImportReference>> {
     let is_in = |edge: &ImportReference| range.contains(edge.resolved.numbers());
-    view.page(Source::TABLE, id, Order::Descending, &req.part, is_in)
+    view.page(Source::TABLE, id, Order::Descending, &req.page, is_in)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ use super::{
     ArtifactId, ArtifactType, ArtifactVersion, Model, Publication, generic, publish, versions,
 };
 use crate::api::{
-    Calls, Input, Outcome, Output, Removed, Req, Resource, ResourceRef, Route, Scope, op,
+    Calls, Deleted, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op,
 };
 use crate::auth::{MEMBER, Restricted, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
@@ -194,18 +194,19 @@ fn info(registry: &Registry, draft: Draft) -> DraftInfo {
 pub(super) fn list(view: &View, req: &Req<String, DraftFilter>) -> Result<Page<DraftInfo>> {
     let registry = registries::named(view, req.caller(), &req.input.registry_ref)?;
     // The prompt need not be there yet; one that never can has no drafts either.
-    let Ok(name) = ArtifactName::parse(req.at.as_str()) else {
+    let Ok(name) = ArtifactName::parse(req.params.as_str()) else {
         return Ok(Page::whole(Vec::new()));
     };
     let id = ArtifactId { registry: registry.id, kind: req.input.artifact_type, name };
-    let page = view.page(&OUTSTANDING, &id, Order::Descending, &req.part, |_| true)?;
+    let page = view.page(&OUTSTANDING, &id, Order::Descending, &req.page, |_| true)?;
     Ok(page.map(|draft| info(&registry, draft)))
 }
 
 pub(super) fn save(tx: &mut Tx, req: &Req<ArtifactName, NewDraft>) -> Result<DraftInfo> {
     let new = &req.input;
     let registry = registries::named(&tx.view(), req.caller(), &new.registry_ref)?;
-    let of = ArtifactId { registry: registry.id, kind: new.artifact_type, name: req.at.clone() };
+    let of =
+        ArtifactId { registry: registry.id, kind: new.artifact_type, name: req.params.clone() };
     if !versions::versions_at(&tx.view(), &of, &new.draft_version)?.is_empty() {
         return Err(Error::conflict(
             "version_published",
@@ -253,16 +254,16 @@ fn fetch(
 
 pub(super) fn show(view: &View, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<DraftInfo> {
     let registry = registries::named(view, req.caller(), &req.input.registry_ref)?;
-    let draft = fetch(view, &registry, req.input.artifact_type, &req.at)?;
+    let draft = fetch(view, &registry, req.input.artifact_type, &req.params)?;
     Ok(info(&registry, draft))
 }
 
-pub(super) fn remove(tx: &mut Tx, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<Removed> {
+pub(super) fn remove(tx: &mut Tx, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<Deleted> {
     let registry = registries::named(&tx.view(), req.caller(), &req.input.registry_ref)?;
-    let draft = fetch(&tx.view(), &registry, req.input.artifact_type, &req.at)?;
+    let draft = fetch(&tx.view(), &registry, req.input.artifact_type, &req.params)?;
     let end = End::Deleted(tx.now());
     end_with(tx, &draft, end)?;
-    Ok(Removed::new(draft.id))
+    Ok(Deleted::new(draft.id))
 }
 
 fn end_with(tx: &mut Tx, draft: &Draft, end: End) -> Result<()> {
@@ -276,7 +277,7 @@ pub(super) fn publish_draft(
 ) -> Result<Outcome<ArtifactVersion>> {
     let how = &req.input;
     let registry = registries::named(&tx.view(), req.caller(), &how.registry_ref)?;
-    let draft = fetch(&tx.view(), &registry, how.artifact_type, &req.at)?;
+    let draft = fetch(&tx.view(), &registry, how.artifact_type, &req.params)?;
     let publication = Publication {
         kind: draft.of.kind,
         name: draft.of.name.clone(),

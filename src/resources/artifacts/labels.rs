@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::artifact::{Artifact, ArtifactInfo, set_labels};
 use super::{ArtifactId, ArtifactType, versions};
-use crate::api::{Input, Removed, Req, Resource, Route, Scope, op};
+use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Label, Result};
 use crate::resources::registries;
@@ -77,7 +77,7 @@ pub(super) fn put(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> 
     set_labels(tx, &old, labels).map(ArtifactInfo::from)
 }
 
-pub(super) fn remove(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Removed> {
+pub(super) fn remove(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> {
     let LabelQuery { registry_ref, prompt_name, artifact_type, label } = &req.input;
     let registry = registries::named(&tx.view(), req.caller(), registry_ref)?;
     let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
@@ -86,7 +86,7 @@ pub(super) fn remove(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Removed> 
     let mut labels = old.labels.clone();
     labels.remove(&label).ok_or_else(Error::not_found)?;
     set_labels(tx, &old, labels)?;
-    Ok(Removed::new(label))
+    Ok(Deleted::new(label))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

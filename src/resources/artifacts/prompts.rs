@@ -91,7 +91,7 @@ pub(super) fn try_out(view: &View, req: &Req<ArtifactName, Compile>) -> Result<C
     let input = &req.input;
     let registry = registries::named(view, req.caller(), &input.registry_ref)?.id;
     let kind = input.artifact_type.unwrap_or(USUAL);
-    let id = ArtifactId { registry, kind, name: req.at.clone() };
+    let id = ArtifactId { registry, kind, name: req.params.clone() };
     let model = input.model.clone().unwrap_or_else(generic);
     let compilation = compile(view, &id, &model, &input.source)?.compilation;
     let resolved = compilation.imports.into_iter().map(|import| Imported {
@@ -110,7 +110,7 @@ pub(super) fn try_out(view: &View, req: &Req<ArtifactName, Compile>) -> Result<C
 pub(super) fn render(view: &View, req: &Req<String, Render>) -> Result<Rendered> {
     let input = &req.input;
     let registry = registries::named(view, req.caller(), &input.registry_ref)?;
-    let id = ArtifactId::named(&registry, input.artifact_type, &req.at)?;
+    let id = ArtifactId::named(&registry, input.artifact_type, &req.params)?;
     let selector = versions::selector(input.version.as_deref());
     let row = meant(view, &id, &selector, input.model.as_deref())?.ok_or_else(Error::not_found)?;
     let given = input.variables.as_ref();

@@ -373,7 +373,7 @@ pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<Art
     let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
     view.fetch::<Artifact>(&id)?;
     let reference = registry.reference.clone();
-    let page = view.page(Source::TABLE, &id, Order::Descending, &req.part, |_| true)?;
+    let page = view.page(Source::TABLE, &id, Order::Descending, &req.page, |_| true)?;
     Ok(page.map(|row| ArtifactVersionRow::new(reference.clone(), row)))
 }
 

@@ -13,7 +13,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     ADMIN, Access, Caller, Grant, MEMBER, ResourceType, Restrictable, Restricted, grants_for,
     visible_page,
@@ -222,12 +222,12 @@ fn touch(tx: &mut Tx, id: Id<Environment>) -> Result<()> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<EnvironmentInfo>> {
-    visible_page(view, req.caller(), &req.part, |_| true)?
+    visible_page(view, req.caller(), &req.page, |_| true)?
         .try_map(|environment| info(view, environment))
 }
 
 fn show(view: &View, req: &Req<Id<Environment>>) -> Result<EnvironmentInfo> {
-    let environment = fetch(view, req.caller(), req.at)?;
+    let environment = fetch(view, req.caller(), req.params)?;
     info(view, environment)
 }
 
@@ -272,7 +272,7 @@ fn hours(hours: Option<ApprovalTimeoutHours>) -> Option<u32> {
 
 fn change(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<EnvironmentInfo> {
     let patch = &req.input;
-    let old = fetch(&tx.view(), req.caller(), req.at)?;
+    let old = fetch(&tx.view(), req.caller(), req.params)?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.description.clone().apply(&mut new.description);
@@ -292,10 +292,10 @@ fn change(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
 }
 
 /// Its variables, its references to tools and the grants for it go with it.
-fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Removed> {
-    let environment: Restricted<Environment> = tx.fetch(&req.at)?;
+fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Deleted> {
+    let environment: Restricted<Environment> = tx.fetch(&req.params)?;
     tx.remove(&environment)?;
-    Ok(Removed::new(environment.id()))
+    Ok(Deleted::new(environment.id()))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::{Environment, fetch, touch};
-use crate::api::{Input, Output, Removed, Req, Resource, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{
@@ -96,12 +96,12 @@ pub fn variables(view: &View, environment: Id<Environment>) -> Result<StringMap>
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Environment>>) -> Result<Page<Variable>> {
-    let environment = fetch(view, req.caller(), req.at)?;
-    view.page(Source::TABLE, &environment.id, Order::Descending, &req.part, |_| true)
+    let environment = fetch(view, req.caller(), req.params)?;
+    view.page(Source::TABLE, &environment.id, Order::Descending, &req.page, |_| true)
 }
 
 fn set(tx: &mut Tx, req: &Req<(Id<Environment>, VariableName), Value>) -> Result<Variable> {
-    let (environment, name) = &req.at;
+    let (environment, name) = &req.params;
     fetch(&tx.view(), req.caller(), *environment)?;
     let old = tx.find(&BY_NAME, &(*environment, name.clone()))?;
     let new = Variable {
@@ -133,14 +133,14 @@ fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
     }
 }
 
-fn remove(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Removed> {
-    let (environment, name) = &req.at;
+fn remove(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> {
+    let (environment, name) = &req.params;
     fetch(&tx.view(), req.caller(), *environment)?;
     let name = VariableName::parse(name.as_str()).map_err(|_| Error::not_found())?;
     let variable = tx.find(&BY_NAME, &(*environment, name))?.ok_or_else(Error::not_found)?;
     tx.remove(&variable)?;
     touch(tx, *environment)?;
-    Ok(Removed::new(variable.name))
+    Ok(Deleted::new(variable.name))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::registries::{self, Registry};
 use super::policies::Policy;
 use super::shown;
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted, User};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{
@@ -133,14 +133,14 @@ pub(super) fn policies_of(view: &View, registry: Id<Registry>) -> Result<Vec<Pol
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment>> {
-    let policy: Policy = view.fetch(&req.at)?;
+    let policy: Policy = view.fetch(&req.params)?;
     let shown = shown(view, req.caller())?;
     let is_shown = |assignment: &Assignment| shown.contains(&assignment.registry_id);
-    view.page(Source::TABLE, &policy.id, Order::Descending, &req.part, is_shown)
+    view.page(Source::TABLE, &policy.id, Order::Descending, &req.page, is_shown)
 }
 
 pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Result<Assignment> {
-    let policy: Policy = tx.fetch(&req.at)?;
+    let policy: Policy = tx.fetch(&req.params)?;
     let registry = req.input.registry(&tx.view())?.open(&tx.view(), req.caller())?;
     let assignment = Assignment {
         id: tx.new_id(),
@@ -161,10 +161,10 @@ pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Resul
     Ok(assignment)
 }
 
-pub(super) fn remove(tx: &mut Tx, req: &Req<(Id<Policy>, Id<Assignment>)>) -> Result<Removed> {
-    let assignment: Assignment = tx.fetch(&req.at)?;
+pub(super) fn remove(tx: &mut Tx, req: &Req<(Id<Policy>, Id<Assignment>)>) -> Result<Deleted> {
+    let assignment: Assignment = tx.fetch(&req.params)?;
     tx.remove(&assignment)?;
-    Ok(Removed::new(assignment.id))
+    Ok(Deleted::new(assignment.id))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

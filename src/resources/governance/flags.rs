@@ -116,19 +116,19 @@ pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>>
     let shown = shown(view, req.caller())?;
     let is_shown = |flag: &Flag| shown.contains(&flag.registry);
     let Some(reference) = &req.input.registry_ref else {
-        return view.page(&BY_STATE, &cleared, Order::Descending, &req.part, is_shown);
+        return view.page(&BY_STATE, &cleared, Order::Descending, &req.page, is_shown);
     };
     match registries::find(view, reference)? {
         None => Ok(Page::whole(Vec::new())),
         Some(registry) => {
             let prefix = (registry.id(), cleared);
-            view.page(&BY_REGISTRY, &prefix, Order::Descending, &req.part, is_shown)
+            view.page(&BY_REGISTRY, &prefix, Order::Descending, &req.page, is_shown)
         }
     }
 }
 
 pub(super) fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
-    let old: Flag = tx.fetch(&req.at)?;
+    let old: Flag = tx.fetch(&req.params)?;
     if old.is_cleared() {
         return Err(Error::conflict("flag_cleared", "this flag was cleared already"));
     }

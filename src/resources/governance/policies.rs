@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::llm_providers::{self, LlmProvider};
 use super::provider_uses;
 use super::rules::{self, NewRules, PolicyRule, RuleType};
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Time};
 use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
@@ -105,11 +105,11 @@ impl Input for PolicyPatch {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req) -> Result<Page<Policy>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true)
+    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
 pub(super) fn show(view: &View, req: &Req<Id<Policy>>) -> Result<Policy> {
-    view.fetch(&req.at)
+    view.fetch(&req.params)
 }
 
 pub(super) fn create(tx: &mut Tx, req: &Req<(), NewPolicy>) -> Result<Policy> {
@@ -130,7 +130,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<(), NewPolicy>) -> Result<Policy> {
 
 pub(super) fn change(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<Policy> {
     let patch = &req.input;
-    let old: Policy = tx.fetch(&req.at)?;
+    let old: Policy = tx.fetch(&req.params)?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     new.severity = patch.severity.unwrap_or(new.severity);
@@ -169,10 +169,10 @@ fn set_judge_references(tx: &mut Tx, policy: &Policy) -> Result<()> {
 }
 
 /// Its assignments go with it. Flags stay: what they tell of was published all the same.
-pub(super) fn remove(tx: &mut Tx, req: &Req<Id<Policy>>) -> Result<Removed> {
-    let policy: Policy = tx.fetch(&req.at)?;
+pub(super) fn remove(tx: &mut Tx, req: &Req<Id<Policy>>) -> Result<Deleted> {
+    let policy: Policy = tx.fetch(&req.params)?;
     tx.remove(&policy)?;
-    Ok(Removed::new(policy.id))
+    Ok(Deleted::new(policy.id))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

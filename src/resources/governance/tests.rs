@@ -15,7 +15,7 @@ use crate::outside::{Answer, Call, Failure, Heard};
 use crate::resources::governance::assignments::Assignment;
 use crate::resources::governance::flags::Flag;
 use crate::resources::governance::policies::Policy;
-use crate::resources::testing::{World, parts};
+use crate::resources::testing::{World, args};
 use crate::store::{Order, Source};
 
 // ── What tests begin with ────────────────────────────────────────────────────
@@ -90,7 +90,7 @@ fn listed(world: &World, who: &Who, filter: Value) -> Vec<Flag> {
 }
 
 fn check(world: &World, calls: &mut Calls, body: Value) -> Result<Verdict> {
-    let parts = parts((), World::input::<GovernanceCheck>(body)?);
+    let parts = args((), World::input::<GovernanceCheck>(body)?);
     let mut ask = || {
         let ask = |view: &View| examination::check(view, &Req::new(&parts, &world.member), calls);
         let said = world.store.read_now(world.org, ask);

@@ -12,7 +12,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Calls, Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Calls, Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{
     Checked, Error, Field, HttpUrl, Id, Issue, JsonMap, Name, Result, Sealed, TextRule, Time,
@@ -251,11 +251,11 @@ pub fn default(view: &View) -> Result<Option<LlmProvider>> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<LlmProvider>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true)
+    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
 fn show(view: &View, req: &Req<Id<LlmProvider>>) -> Result<LlmProvider> {
-    view.fetch(&req.at)
+    view.fetch(&req.params)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewLlmProvider>) -> Result<LlmProvider> {
@@ -290,7 +290,7 @@ fn replace_default(tx: &mut Tx) -> Result<()> {
 
 fn change(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<LlmProvider> {
     let patch = &req.input;
-    let old: LlmProvider = tx.fetch(&req.at)?;
+    let old: LlmProvider = tx.fetch(&req.params)?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.base_url.clone().apply(&mut new.base_url);
@@ -318,10 +318,10 @@ fn change(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<L
     Ok(new)
 }
 
-fn remove(tx: &mut Tx, req: &Req<Id<LlmProvider>>) -> Result<Removed> {
-    let provider: LlmProvider = tx.fetch(&req.at)?;
+fn remove(tx: &mut Tx, req: &Req<Id<LlmProvider>>) -> Result<Deleted> {
+    let provider: LlmProvider = tx.fetch(&req.params)?;
     tx.remove(&provider)?;
-    Ok(Removed::new(provider.id))
+    Ok(Deleted::new(provider.id))
 }
 
 /// A test has 15 s: so long even a model that has to be loaded first seldom takes for a word.
@@ -330,7 +330,7 @@ const TEST_SECS: u64 = 15;
 /// Asks the provider's model for a word: what answers has the right address, key and model, which
 /// no cheaper call would prove (some list their models to anybody).
 fn test(view: &View, req: &Req<Id<LlmProvider>>, calls: &mut Calls) -> Result<LlmTestResult> {
-    let provider: LlmProvider = view.fetch(&req.at)?;
+    let provider: LlmProvider = view.fetch(&req.params)?;
     let question = Question {
         system: "Somebody tests whether you can be reached.".into(),
         user: "Answer with the word ok and nothing else.".into(),

@@ -8,7 +8,7 @@ use super::*;
 use crate::api::Who;
 use crate::base::Kind;
 use crate::outside::{Answer, Call, Failure, Heard};
-use crate::resources::testing::{World, parts};
+use crate::resources::testing::{World, args};
 use crate::store::Store;
 
 /// Makes a provider as an admin.
@@ -22,7 +22,7 @@ pub fn patch(world: &World, id: Id<LlmProvider>, body: Value) -> Result<LlmProvi
 }
 
 /// Deletes a provider as an admin.
-pub fn delete(world: &World, id: Id<LlmProvider>) -> Result<Removed> {
+pub fn delete(world: &World, id: Id<LlmProvider>) -> Result<Deleted> {
     world.write_as(&world.owner, remove, id, ())
 }
 
@@ -41,7 +41,7 @@ fn tested(
     id: Id<LlmProvider>,
     heard: Result<Answer, Failure>,
 ) -> (Call, LlmTestResult) {
-    let (parts, who) = (parts(id, ()), world.owner.clone());
+    let (parts, who) = (args(id, ()), world.owner.clone());
     let run = |calls: &mut Calls| {
         world.store.read_now(world.org, |view| test(view, &Req::new(&parts, &who), calls)).unwrap()
     };

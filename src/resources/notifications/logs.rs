@@ -51,7 +51,7 @@ pub struct DateRange {
     end: Option<Time>,
 }
 
-/// Part of a list, by offset.
+/// PageRequest of a list, by offset.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Pagination {
     /// At most so many entries; 50 if absent.
@@ -83,7 +83,7 @@ impl LogFilter {
     }
 }
 
-/// Part of the log.
+/// PageRequest of the log.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LogPage {
     /// The entries.

@@ -130,11 +130,11 @@ fn schema_of<T: JsonSchema>() -> Value {
 
 /// GET /notifications/action-workflows.
 pub fn list(_: &View, req: &Req) -> Result<Page<ActionWorkflow>> {
-    let start = match req.part.after.as_deref() {
+    let start = match req.page.after.as_deref() {
         Some([last, ..]) => usize::from(*last) + 1,
         _ => 0,
     };
-    let workflows = ALL.into_iter().skip(start).take(req.part.limit);
+    let workflows = ALL.into_iter().skip(start).take(req.page.limit);
     let items: Vec<_> = workflows.map(workflow).collect();
     let end = start + items.len();
     let next = (0 < end && end < ALL.len()).then(|| vec![end as u8 - 1]);
@@ -156,8 +156,8 @@ fn workflow(key: WorkflowKey) -> ActionWorkflow {
 mod tests {
     use super::*;
     use crate::api::Req;
-    use crate::resources::testing::{World, parts};
-    use crate::store::Part;
+    use crate::resources::testing::{World, args};
+    use crate::store::PageRequest;
 
     #[test]
     fn each_of_the_six_workflows_has_its_key() {
@@ -186,8 +186,8 @@ mod tests {
         let mut seen = Vec::new();
         let mut after = None;
         loop {
-            let mut parts = parts((), ());
-            parts.part = Part { limit: 4, after };
+            let mut parts = args((), ());
+            parts.page = PageRequest { limit: 4, after };
             let read = |view: &View| list(view, &Req::new(&parts, &world.member));
             let page = world.store.read_now(world.org, read).unwrap();
             seen.extend(page.items.iter().map(|workflow| workflow.key));

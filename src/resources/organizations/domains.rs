@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{self, Id, Result, Time};
 use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
@@ -77,7 +77,7 @@ impl Input for NewDomain {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<Domain>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true)
+    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewDomain>) -> Result<Domain> {
@@ -93,13 +93,13 @@ fn create(tx: &mut Tx, req: &Req<(), NewDomain>) -> Result<Domain> {
 }
 
 fn show(view: &View, req: &Req<Id<Domain>>) -> Result<Domain> {
-    view.fetch(&req.at)
+    view.fetch(&req.params)
 }
 
-fn remove(tx: &mut Tx, req: &Req<Id<Domain>>) -> Result<Removed> {
-    let domain: Domain = tx.fetch(&req.at)?;
+fn remove(tx: &mut Tx, req: &Req<Id<Domain>>) -> Result<Deleted> {
+    let domain: Domain = tx.fetch(&req.params)?;
     tx.remove(&domain)?;
-    Ok(Removed::new(req.at))
+    Ok(Deleted::new(req.params))
 }
 
 pub(super) fn routes() -> Vec<Route> {

@@ -249,7 +249,7 @@ mod tests {
     fn a_link_made_useless_while_its_password_is_hashed_sets_nothing_up() {
         let store = empty();
         let token = link(&store).unwrap();
-        let parts = crate::resources::testing::parts((), body(&token));
+        let parts = crate::resources::testing::args((), body(&token));
         let work = store.read_now(Id::NIL, |view| look(view, &Req::new(&parts, &Who::Anyone)));
         assert!(work.is_ok());
         link(&store);

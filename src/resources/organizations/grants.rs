@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     ADMIN, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, MEMBER, Membership,
     ResourceType, User,
@@ -75,7 +75,7 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
             // One for what is gone may not be removed yet. What cannot be read is not hidden.
             && resource_exists(view, grant.resource_type, grant.resource_id).unwrap_or(true)
     };
-    let (newest, part) = (Order::Descending, &req.part);
+    let (newest, part) = (Order::Descending, &req.page);
     match (resource_type, resource_id, user_id) {
         (Some(kind), Some(id), _) => {
             view.page(&GRANTS_BY_RESOURCE, &(kind, id), newest, part, wanted)
@@ -150,10 +150,10 @@ fn resource_exists(view: &View, kind: ResourceType, id: Id<Granted>) -> Result<b
     }
 }
 
-fn remove(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Removed> {
-    let grant: Grant = tx.fetch(&req.at)?;
+fn remove(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Deleted> {
+    let grant: Grant = tx.fetch(&req.params)?;
     tx.remove(&grant)?;
-    Ok(Removed::new(req.at))
+    Ok(Deleted::new(req.params))
 }
 
 pub(super) fn routes() -> Vec<Route> {

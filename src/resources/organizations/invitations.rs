@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::members::require_manager;
 use super::sessions::{self, SessionInfo};
 use super::{TokenHash, hash_of, new_token};
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, Work, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, Work, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, Membership, Organization, Role, SESSION_ADMIN, Session,
@@ -160,7 +160,7 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
 
 fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
     let open = |invitation: &Invitation| invitation.expires_at > view.now();
-    let page = view.page(Source::TABLE, &view.org(), Order::Descending, &req.part, open)?;
+    let page = view.page(Source::TABLE, &view.org(), Order::Descending, &req.page, open)?;
     Ok(page.map(|Invitation { id, email, role, expires_at, .. }| InvitationInfo {
         id,
         email,
@@ -169,13 +169,13 @@ fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
     }))
 }
 
-fn withdraw(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Removed> {
-    let invitation: Invitation = tx.fetch(&(tx.org(), req.at))?;
+fn withdraw(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
+    let invitation: Invitation = tx.fetch(&(tx.org(), req.params))?;
     if invitation.expires_at <= tx.now() {
         return Err(Error::not_found());
     }
     tx.remove(&invitation)?;
-    Ok(Removed::new(req.at))
+    Ok(Deleted::new(req.params))
 }
 
 // ── Accepting ────────────────────────────────────────────────────────────────

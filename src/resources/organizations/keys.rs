@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     ApiKey, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, SESSION_MEMBER, User,
     key_hash, key_text,
@@ -148,7 +148,7 @@ pub fn note_uses(tx: &mut Tx, uses: &[(Id<ApiKey>, Time)]) -> Result<()> {
 
 fn list(view: &View, req: &Req) -> Result<Page<ApiKeyInfo>> {
     let caller = req.caller();
-    let page = view.page(&KEYS_BY_ORG, &view.org(), Order::Descending, &req.part, |key| {
+    let page = view.page(&KEYS_BY_ORG, &view.org(), Order::Descending, &req.page, |key| {
         is_active(view, key) && (caller.is_admin() || key.user == caller.user())
     })?;
     page.try_map(|key| shown(view, key))
@@ -179,14 +179,14 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
     Ok(ApiKeyCreated { about: shown(&tx.view(), key)?, key: text })
 }
 
-fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Removed> {
+fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Deleted> {
     let caller = req.caller();
-    let key = tx.view().first(&KEYS_BY_ORG, &(tx.org(), req.at), Order::Ascending)?;
+    let key = tx.view().first(&KEYS_BY_ORG, &(tx.org(), req.params), Order::Ascending)?;
     let key = key.filter(|key: &ApiKey| {
         is_active(&tx.view(), key) && (caller.is_admin() || key.user == caller.user())
     });
     tx.remove(&key.ok_or_else(Error::not_found)?)?;
-    Ok(Removed::new(req.at))
+    Ok(Deleted::new(req.params))
 }
 
 // ── Sweep ────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use crate::api::{Input, Output, Removed, Req, Resource, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, Route, op};
 use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::store::{Order, Page, Tx, View};
@@ -88,12 +88,12 @@ fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<Member>> {
-    let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.part, |_| true)?;
+    let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.page, |_| true)?;
     page.try_map(|membership| shown(view, membership))
 }
 
 fn change(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
-    let old: Membership = tx.fetch(&(req.at, tx.org()))?;
+    let old: Membership = tx.fetch(&(req.params, tx.org()))?;
     let mut new = old.clone();
     if let Some(role) = req.input.role
         && role != old.role
@@ -111,20 +111,20 @@ fn change(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
 
 /// Everybody may leave; taking others out is for admins. With the member go their keys and grants
 /// here: should they come back, they begin anew.
-fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Removed> {
+fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     let caller = req.caller();
-    let leaves = req.at == caller.user();
+    let leaves = req.params == caller.user();
     if !leaves && !caller.is_admin() {
         return Err(Error::forbidden(
             "admin_required",
             "only an owner or admin of the organization may remove somebody else",
         ));
     }
-    let membership: Membership = tx.fetch(&(req.at, tx.org()))?;
+    let membership: Membership = tx.fetch(&(req.params, tx.org()))?;
     require_manager(caller, &[membership.role])?;
     require_remaining_owner(&tx.view(), &membership)?;
     tx.remove(&membership)?;
-    Ok(Removed::new(req.at))
+    Ok(Deleted::new(req.params))
 }
 
 pub(super) fn routes() -> Vec<Route> {

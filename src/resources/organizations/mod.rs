@@ -101,7 +101,7 @@ mod tests {
     use crate::auth::passwords::{self, HashRequest, HashResult};
     use crate::auth::{Authenticator, Identity, RawCredential, Tokens, User};
     use crate::base::{Id, Result};
-    use crate::resources::testing::{World, parts};
+    use crate::resources::testing::{World, args};
     use crate::store::{Store, Tx, View};
 
     /// The password that [`with_password`] gives.
@@ -131,7 +131,7 @@ mod tests {
         settle: Settle<I, O>,
         input: I,
     ) -> Result<O> {
-        let (parts, who) = (parts((), input), who.clone());
+        let (parts, who) = (args((), input), who.clone());
         let work = store.read_now(Id::NIL, |view| look(view, &Req::new(&parts, &who)))?;
         let hashed = passwords::work(&work.hashing)?;
         store.write_now(Id::NIL, move |tx| {

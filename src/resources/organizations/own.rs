@@ -96,7 +96,7 @@ pub fn all(view: &View) -> Result<Vec<Id<Org>>> {
 
 fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {
     let user = req.identity().user;
-    let page = view.page(Source::TABLE, &user, Order::Descending, &req.part, |_| true)?;
+    let page = view.page(Source::TABLE, &user, Order::Descending, &req.page, |_| true)?;
     page.try_map(|membership: Membership| {
         Ok(OwnOrganization::of(view.fetch(&membership.org)?, membership.role))
     })

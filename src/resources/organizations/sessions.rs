@@ -208,7 +208,7 @@ mod tests {
     use crate::api::Who;
     use crate::auth::{BY_ORG, SESSIONS_BY_USER, passwords};
     use crate::base::Kind;
-    use crate::resources::testing::{World, parts};
+    use crate::resources::testing::{World, args};
 
     fn try_password(world: &World, email: &str, password: &str) -> Result<SessionInfo> {
         let input = SignIn { email: Email::parse(email).unwrap(), password: password.into() };
@@ -240,7 +240,7 @@ mod tests {
         let ada = with_password(&world, &world.owner);
         let known = |world: &World| {
             let input = SignIn { email: ada.email.clone(), password: String::new() };
-            let parts = parts((), input);
+            let parts = args((), input);
             let look = |view: &View| look(view, &Req::new(&parts, &Who::Anyone));
             world.store.read_now(Id::NIL, look).unwrap().attempt.unwrap()
         };
@@ -256,7 +256,7 @@ mod tests {
         let world = World::new();
         let ada = with_password(&world, &world.owner);
         let input = SignIn { email: ada.email.clone(), password: PASSWORD.into() };
-        let parts = parts((), input);
+        let parts = args((), input);
         let settled = world.store.write_now(Id::NIL, move |tx| {
             let req = Req::new(&parts, &Who::Anyone);
             let hashed = passwords::work(&look(&tx.view(), &req)?.hashing)?;

@@ -94,7 +94,7 @@ fn import(
     req: &Req<Id<PromptProvider>, Import>,
     calls: &mut Calls,
 ) -> Result<Outcome<Imported>> {
-    let provider: PromptProvider = tx.fetch(&req.at)?;
+    let provider: PromptProvider = tx.fetch(&req.params)?;
     let input = &req.input;
     let registry = registries::named(&tx.view(), req.caller(), &input.registry_ref)?;
 

@@ -23,7 +23,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Calls, Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Calls, Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, Caller, MEMBER};
 use crate::base::{Field, HttpUrl, Id, Issue, Name, Result, Sealed, Time};
 use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
@@ -156,11 +156,11 @@ impl Input for PromptProviderPatch {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<PromptProvider>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true)
+    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
 fn show(view: &View, req: &Req<Id<PromptProvider>>) -> Result<PromptProvider> {
-    view.fetch(&req.at)
+    view.fetch(&req.params)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewPromptProvider>) -> Result<PromptProvider> {
@@ -193,7 +193,7 @@ fn change(
     req: &Req<Id<PromptProvider>, PromptProviderPatch>,
 ) -> Result<PromptProvider> {
     let patch = &req.input;
-    let old: PromptProvider = tx.fetch(&req.at)?;
+    let old: PromptProvider = tx.fetch(&req.params)?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     new.base_url = patch.base_url.clone().unwrap_or(new.base_url);
@@ -212,10 +212,10 @@ fn change(
     Ok(new)
 }
 
-fn remove(tx: &mut Tx, req: &Req<Id<PromptProvider>>) -> Result<Removed> {
-    let provider: PromptProvider = tx.fetch(&req.at)?;
+fn remove(tx: &mut Tx, req: &Req<Id<PromptProvider>>) -> Result<Deleted> {
+    let provider: PromptProvider = tx.fetch(&req.params)?;
     tx.remove(&provider)?;
-    Ok(Removed::new(provider.id))
+    Ok(Deleted::new(provider.id))
 }
 
 fn list_prompts(
@@ -223,9 +223,9 @@ fn list_prompts(
     req: &Req<Id<PromptProvider>>,
     calls: &mut Calls,
 ) -> Result<Page<ExternalPrompt>> {
-    let provider: PromptProvider = view.fetch(&req.at)?;
+    let provider: PromptProvider = view.fetch(&req.params)?;
     let mut server = provider.server(view, req.caller(), calls)?;
-    let found = server.prompts(req.part.limit)?;
+    let found = server.prompts(req.page.limit)?;
     Ok(Page::whole(found.into_iter().map(ExternalPrompt::from).collect()))
 }
 

@@ -35,9 +35,9 @@ fn patch(world: &World, provider: &PromptProvider, patch: Value) -> Result<Promp
 /// What is sent as `Authorization`.
 fn authorization(world: &World, provider: &PromptProvider) -> Option<String> {
     let read = |view: &View, req: &Req<Id<PromptProvider>>| {
-        let provider: PromptProvider = view.fetch(&req.at)?;
+        let provider: PromptProvider = view.fetch(&req.params)?;
         let sealed = provider.authorization.as_ref();
-        sealed.map(|s| view.unseal::<PromptProvider>(&req.at, AUTHORIZATION, s)).transpose()
+        sealed.map(|s| view.unseal::<PromptProvider>(&req.params, AUTHORIZATION, s)).transpose()
     };
     world.read(read, provider.id, ()).unwrap()
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::api::{
-    Input, OrgRequired, Output, Removed, Req, Resource, ResourceRef, Route, Scope, op,
+    Deleted, Input, OrgRequired, Output, Req, Resource, ResourceRef, Route, Scope, op,
 };
 use crate::auth::{
     Access, Caller, Grant, MEMBER, MEMBER_OR_PUBLIC, ResourceType, Restrictable, Restricted,
@@ -262,11 +262,11 @@ fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>
     let wanted = |registry: &Registry| {
         req.input.visibility.is_none_or(|visibility| registry.visibility == visibility)
     };
-    Ok(visible_page(view, req.caller(), &req.part, wanted)?.map(info))
+    Ok(visible_page(view, req.caller(), &req.page, wanted)?.map(info))
 }
 
 fn show(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
-    require_readable(view, req.caller_if_any(), &req.at).map(info)
+    require_readable(view, req.caller_if_any(), &req.params).map(info)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
@@ -295,7 +295,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
 
 fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo> {
     let patch = &req.input;
-    let old = named(&tx.view(), req.caller(), &req.at)?;
+    let old = named(&tx.view(), req.caller(), &req.params)?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.description.clone().apply(&mut new.description);
@@ -311,8 +311,8 @@ fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo>
 }
 
 /// Deletes a registry with everything in it.
-pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
-    let registry = named(&tx.view(), req.caller(), &req.at)?;
+pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
+    let registry = named(&tx.view(), req.caller(), &req.params)?;
     let payload = json!({
         "registryId": registry.id, "registryRef": registry.reference,
         "name": registry.name,
@@ -321,7 +321,7 @@ pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Removed> {
     let about = About::resource("registry", id).guarded_by("registry", id);
     tx.remove(&Restricted::new(registry))?;
     publish(tx, EventType::RegistryDeleted, about, payload)?;
-    Ok(Removed::new(id))
+    Ok(Deleted::new(id))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -151,8 +151,8 @@ pub enum ApprovalAnswer {
 
 /// A team's approvals, newest first.
 fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<TeamApproval>> {
-    let team = require_team(view, req.at)?;
-    let (order, part) = (Order::Descending, &req.part);
+    let team = require_team(view, req.params)?;
+    let (order, part) = (Order::Descending, &req.page);
     match req.input.decision {
         None => view.page(Source::TABLE, &team, order, part, |_| true),
         Some(state) => view.page(&BY_DECISION, &(state, team), order, part, |_| true),
@@ -161,7 +161,7 @@ fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<Tea
 
 /// Asks.
 fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Result<TeamApproval> {
-    let team = fetch_team(&tx.view(), req.at)?;
+    let team = fetch_team(&tx.view(), req.params)?;
     let member = fetch_member(&tx.view(), team.id, req.input.agent_id)?;
     if let Some(task) = req.input.task_id {
         fetch_task(&tx.view(), team.id, task)?;
@@ -194,8 +194,8 @@ fn decide(
     tx: &mut Tx,
     req: &Req<(Id<Team>, Id<TeamApproval>), TeamDecision>,
 ) -> Result<TeamApproval> {
-    let team = fetch_team(&tx.view(), req.at.0)?;
-    let pending: TeamApproval = tx.fetch(&req.at)?;
+    let team = fetch_team(&tx.view(), req.params.0)?;
+    let pending: TeamApproval = tx.fetch(&req.params)?;
     if pending.decision != TeamApprovalState::Pending {
         return Err(Error::conflict("approval_decided", "this was decided already"));
     }

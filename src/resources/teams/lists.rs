@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::team::Team;
 use crate::base::{Id, Result};
-use crate::store::{Index, Key, Order, Page, Part, Record, View};
+use crate::store::{Index, Key, Order, Page, PageRequest, Record, View};
 
 /// One part of a list, newest first, whose records stand under several keys of an index: those of
 /// one agent's tasks under each status, say. An index entry for each of the two ways to list them
@@ -17,7 +17,7 @@ pub fn merged<R, K>(
     index: &'static Index<R, K>,
     keys: &[K],
     team: Id<Team>,
-    part: &Part,
+    part: &PageRequest,
     keep: impl Fn(&R) -> bool,
 ) -> Result<Page<R>>
 where
@@ -31,7 +31,7 @@ where
         let prefix = (*key, team);
         // The position is an id: what the places have in common.
         let after = part.after.as_ref().map(|id| [prefix.to_bytes().as_slice(), id].concat());
-        let part = Part { limit: part.limit, after };
+        let part = PageRequest { limit: part.limit, after };
         let page = view.page(index, &prefix, Order::Descending, &part, &keep)?;
         let next = page.next.map(|next| next[prefix.to_bytes().len()..].to_vec());
         seen_to = seen_to.max(next);
@@ -73,7 +73,7 @@ mod tests {
         }
     }
 
-    fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &Part) -> Page<Thing> {
+    fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &PageRequest) -> Page<Thing> {
         let keep = |thing: &Thing| !thing.id.bytes()[15].is_multiple_of(8);
         world
             .store
@@ -102,7 +102,7 @@ mod tests {
         wanted.reverse();
         for limit in [1, 2, 3, 9] {
             let mut found = Vec::new();
-            let mut part = Part { limit, after: None };
+            let mut part = PageRequest { limit, after: None };
             loop {
                 let keep = |thing: &Thing| wanted.contains(&thing.id);
                 let page = |view: &View| merged(view, &BY_KIND, &[0, 1], team, &part, keep);
@@ -144,7 +144,7 @@ mod tests {
             };
             let expected: Vec<_> = all.iter().rev().filter(named).map(|thing| thing.id).collect();
             for limit in 1..=all.len() {
-                let mut part = Part { limit, after: None };
+                let mut part = PageRequest { limit, after: None };
                 let mut found = Vec::new();
                 loop {
                     let Page { items, next } = page(&world, team, &kinds, &part);

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, name};
 use super::team::{Team, fetch_team, require_team};
 use super::wakes;
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Field, HttpUrl, Id, List, Name, Result, Skill, StableKey, Time};
 use crate::outbox::{About, EventType, publish};
@@ -110,14 +110,14 @@ fn info(view: &View, member: Member) -> Result<TeamAgent> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
-    require_team(view, req.at)?;
-    view.page(Source::TABLE, &req.at, Order::Descending, &req.part, |_| true)?
+    require_team(view, req.params)?;
+    view.page(Source::TABLE, &req.params, Order::Descending, &req.page, |_| true)?
         .try_map(|member| info(view, member))
 }
 
 /// Takes an agent into a team.
 pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentCreated> {
-    let team = fetch_team(&tx.view(), req.at)?;
+    let team = fetch_team(&tx.view(), req.params)?;
     let new = &req.input;
     let agent = agents::by_stable_key(&tx.view(), &new.stable_key)?.ok_or_else(Error::not_found)?;
     let mut member = Member {
@@ -138,7 +138,7 @@ pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentC
 }
 
 fn show(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
-    let (team, id) = req.at;
+    let (team, id) = req.params;
     require_team(view, team)?;
     info(view, fetch_member(view, team, id)?)
 }
@@ -148,7 +148,7 @@ pub fn change(
     tx: &mut Tx,
     req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>,
 ) -> Result<TeamAgentCreated> {
-    let (team, id) = req.at;
+    let (team, id) = req.params;
     let team = fetch_team(&tx.view(), team)?;
     let old = fetch_member(&tx.view(), team.id, id)?;
     let patch = &req.input;
@@ -175,13 +175,13 @@ pub fn change(
 }
 
 /// Takes an agent out of its team.
-pub fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Removed> {
-    let (team, id) = req.at;
+pub fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted> {
+    let (team, id) = req.params;
     let team = fetch_team(&tx.view(), team)?;
     let member = fetch_member(&tx.view(), team.id, id)?;
     tell(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
     tx.remove(&member)?;
-    Ok(Removed::new(member.id))
+    Ok(Deleted::new(member.id))
 }
 
 /// Makes and seals the secret of a member that has a `wakeUrl` for the first time; returns it.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::member::{Member, fetch_member};
 use super::team::{Team, require_team};
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, List, Result, Skill, Time};
 use crate::outbox::{Settings, Sweep, SweepProgress, delete_due};
@@ -114,12 +114,12 @@ impl Input for Recall {}
 
 /// Recalls live memories, newest first.
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<Memory>> {
-    let (team, agent) = req.at;
+    let (team, agent) = req.params;
     require_team(view, team)?;
     fetch_member(view, team, agent)?;
     let q = req.input.q.as_deref().unwrap_or_default().to_lowercase();
     let words: Vec<&str> = q.split_whitespace().collect();
-    view.page(&LIVE, &req.at, Order::Descending, &req.part, |memory| {
+    view.page(&LIVE, &req.params, Order::Descending, &req.page, |memory| {
         let has_tag = |tag: &String| memory.tags.iter().any(|own| own.as_str() == tag);
         req.input.tag.as_ref().is_none_or(has_tag) && matches_words(&memory.content, &words)
     })
@@ -136,7 +136,7 @@ fn matches_words(text: &str, words: &[&str]) -> bool {
 
 /// Remembers something, in the place of what it supersedes.
 fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<Memory> {
-    let (team, agent) = req.at;
+    let (team, agent) = req.params;
     require_team(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
     if let Some(older) = req.input.supersedes {
@@ -158,12 +158,12 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<M
 
 /// Takes a live memory out of recall. 404 if it is not there, not this agent's or not live
 /// (interface §3).
-fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Removed> {
-    let (team, agent, memory) = req.at;
+fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Deleted> {
+    let (team, agent, memory) = req.params;
     require_team(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
-    retire(tx, req.at)?;
-    Ok(Removed::new(memory))
+    retire(tx, req.params)?;
+    Ok(Deleted::new(memory))
 }
 
 fn retire(tx: &mut Tx, key: (Id<Team>, Id<Member>, Id<Memory>)) -> Result<()> {

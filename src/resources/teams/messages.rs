@@ -68,7 +68,7 @@ impl Input for MessageFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>> {
-    let team = require_team(view, req.at)?;
+    let team = require_team(view, req.params)?;
     let MessageFilter { audience, agent_id, task_id, unread } = &req.input;
     let keep = |message: &Message| {
         audience.is_none_or(|audience| message.audience == audience)
@@ -85,11 +85,11 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
     if let Some(owner) = owner {
         let read = [false, true].into_iter().filter(|read| *unread != Some(*read));
         let boxes: Vec<_> = read.map(|read| (owner, read)).collect();
-        return merged(view, &BY_BOX, &boxes, team, &req.part, keep);
+        return merged(view, &BY_BOX, &boxes, team, &req.page, keep);
     }
     match task_id {
-        Some(task) => merged(view, &BY_TASK, &[*task], team, &req.part, keep),
-        None => view.page(Source::TABLE, &team, Order::Descending, &req.part, keep),
+        Some(task) => merged(view, &BY_TASK, &[*task], team, &req.page, keep),
+        None => view.page(Source::TABLE, &team, Order::Descending, &req.page, keep),
     }
 }
 
@@ -97,7 +97,7 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
 pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     let new = &req.input;
     let view = tx.view();
-    let team = require_team(&view, req.at)?;
+    let team = require_team(&view, req.params)?;
     let to = fetch_optional(&view, team, new.to_agent_id)?;
     let task = new.task_id.map(|id| fetch_task(&view, team, id)).transpose()?;
     let from = match new.from_agent_id {
@@ -137,7 +137,7 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
 fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) -> Result<Message> {
     let new = &req.input;
     let view = tx.view();
-    let team = fetch_team(&view, req.at)?;
+    let team = fetch_team(&view, req.params)?;
     let from = agent(&view, &fetch_member(&view, team.id, new.from_agent_id)?)?;
     if let Some(task) = new.task_id {
         fetch_task(&view, team.id, task)?;
@@ -171,15 +171,15 @@ fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) -> Result<M
 }
 
 fn show(view: &View, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
-    require_team(view, req.at.0)?;
-    view.fetch(&req.at)
+    require_team(view, req.params.0)?;
+    view.fetch(&req.params)
 }
 
 /// Marks human mail read, when a human opens it; agents read theirs by [`consume`] (interface
 /// §1.8).
 fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
-    require_team(&tx.view(), req.at.0)?;
-    let message: Message = tx.fetch(&req.at)?;
+    require_team(&tx.view(), req.params.0)?;
+    let message: Message = tx.fetch(&req.params)?;
     match message.audience {
         Audience::Human => mark_read(tx, message),
         Audience::Agent => Ok(message),
@@ -189,9 +189,9 @@ fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
 /// An agent's own reading of its mail and of the notes that are its business.
 pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), Claim>) -> Result<Message> {
     let view = tx.view();
-    let team = require_team(&view, req.at.0)?;
+    let team = require_team(&view, req.params.0)?;
     let agent = fetch_member(&view, team, req.input.agent_id)?.id;
-    let message: Message = view.fetch(&req.at)?;
+    let message: Message = view.fetch(&req.params)?;
     let reader = match (message.audience, message.to_agent_id, message.task_id) {
         (Audience::Agent, Some(to), _) => Some(to),
         (Audience::Agent, None, Some(task)) => {

@@ -110,15 +110,15 @@ impl Input for NewRun {}
 
 /// An agent's runs, newest first.
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
-    let (team, agent) = req.at;
+    let (team, agent) = req.params;
     require_team(view, team)?;
     fetch_member(view, team, agent)?;
-    view.page(Source::TABLE, &req.at, Order::Descending, &req.part, |_| true)
+    view.page(Source::TABLE, &req.params, Order::Descending, &req.page, |_| true)
 }
 
 /// Notes a run and adds its cost to what the team has spent this month.
 fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run> {
-    let (team, agent) = req.at;
+    let (team, agent) = req.params;
     let team = fetch_team(&tx.view(), team)?;
     let member = fetch_member(&tx.view(), team.id, agent)?;
     if let Some(task) = req.input.task_id {

@@ -86,7 +86,7 @@ impl Input for TaskFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
-    let team = require_team(view, req.at)?;
+    let team = require_team(view, req.params)?;
     let TaskFilter { status, assignee_agent_id, unassigned } = &req.input;
     let assignee = match (assignee_agent_id, unassigned) {
         (Some(_), Some(true)) => return Ok(Page::whole(vec![])),
@@ -97,20 +97,20 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
     let keep = |task: &Task| *unassigned != Some(false) || task.assignee_agent_id.is_some();
     match (assignee, status) {
         (Some(assignee), Some(status)) => {
-            merged(view, &BY_ASSIGNEE, &[place(assignee, *status)], team, &req.part, keep)
+            merged(view, &BY_ASSIGNEE, &[place(assignee, *status)], team, &req.page, keep)
         }
         (Some(assignee), None) => {
             let places = TaskStatus::ALL.map(|status| place(assignee, status));
-            merged(view, &BY_ASSIGNEE, &places, team, &req.part, keep)
+            merged(view, &BY_ASSIGNEE, &places, team, &req.page, keep)
         }
-        (None, Some(status)) => merged(view, &BY_STATUS, &[*status], team, &req.part, keep),
-        (None, None) => view.page(Source::TABLE, &team, Order::Descending, &req.part, keep),
+        (None, Some(status)) => merged(view, &BY_STATUS, &[*status], team, &req.page, keep),
+        (None, None) => view.page(Source::TABLE, &team, Order::Descending, &req.page, keep),
     }
 }
 
 /// Makes a task.
 pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
-    make(tx, req.at, &req.input, Some(req.caller().user()))
+    make(tx, req.params, &req.input, Some(req.caller().user()))
 }
 
 /// Makes a task on behalf of `created_by`, or of the service itself.
@@ -146,14 +146,14 @@ pub fn make(
 }
 
 fn show(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
-    let (team, id) = req.at;
+    let (team, id) = req.params;
     require_team(view, team)?;
     fetch_task(view, team, id)
 }
 
 /// Changes a task.
 pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
-    let (team, id) = req.at;
+    let (team, id) = req.params;
     require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
     let patch = &req.input;
@@ -188,7 +188,7 @@ pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
 
 /// Takes a task for an agent.
 pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task> {
-    let (team, id) = req.at;
+    let (team, id) = req.params;
     require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
     let agent = fetch_member(&tx.view(), team, req.input.agent_id)?.id;

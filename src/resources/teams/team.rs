@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Error, Field, Id, Name, Result, Slug, Time, Usd};
 use crate::store::{
@@ -177,7 +177,7 @@ fn info(view: &View, team: Team) -> Result<TeamInfo> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<()>) -> Result<Page<TeamInfo>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true)?
+    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)?
         .try_map(|team| info(view, team))
 }
 
@@ -197,11 +197,11 @@ fn create(tx: &mut Tx, req: &Req<(), NewTeam>) -> Result<TeamInfo> {
 }
 
 fn show(view: &View, req: &Req<Id<Team>>) -> Result<TeamInfo> {
-    info(view, fetch_team(view, req.at)?)
+    info(view, fetch_team(view, req.params)?)
 }
 
 fn change(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
-    let old = fetch_team(&tx.view(), req.at)?;
+    let old = fetch_team(&tx.view(), req.params)?;
     let patch = &req.input;
     let mut team = old.clone();
     if let Some(name) = &patch.name {
@@ -221,10 +221,10 @@ fn change(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
 }
 
 /// Deletes a team with everything in it.
-pub fn remove(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Removed> {
-    let team = fetch_team(&tx.view(), req.at)?;
+pub fn remove(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Deleted> {
+    let team = fetch_team(&tx.view(), req.params)?;
     tx.remove(&team)?;
-    Ok(Removed::new(team.id))
+    Ok(Deleted::new(team.id))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

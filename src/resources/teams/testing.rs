@@ -12,7 +12,7 @@ use crate::api::{Input, Req};
 use crate::base::{Id, Name, Result, Slug, StableKey};
 use crate::outbox::{Event, EventType};
 use crate::resources::agents::Agent;
-use crate::resources::testing::{World, parts};
+use crate::resources::testing::{World, args};
 use crate::store::{Source, Tx};
 
 /// A team that may spend `monthly_usd` a month.
@@ -96,7 +96,7 @@ pub fn repeat<P, I, O>(
     I: Input,
     O: 'static,
 {
-    let (parts, who) = (parts(at, World::input(body).unwrap()), world.member.clone());
+    let (parts, who) = (args(at, World::input(body).unwrap()), world.member.clone());
     let done = world.store.write_now(world.org, move |tx| {
         (0..times).try_for_each(|_| operation(tx, &Req::new(&parts, &who)).map(|_| ()))
     });

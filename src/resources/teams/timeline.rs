@@ -150,8 +150,8 @@ impl Input for TimelineFilter {}
 
 /// A team's timeline, newest first.
 fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<TimelineEntry>> {
-    let team = require_team(view, req.at)?;
-    let (order, part) = (Order::Descending, &req.part);
+    let team = require_team(view, req.params)?;
+    let (order, part) = (Order::Descending, &req.page);
     match req.input.kind {
         None => view.page(Source::TABLE, &team, order, part, |_| true),
         Some(kind) => view.page(&BY_KIND, &(kind, team), order, part, |_| true),
@@ -160,7 +160,7 @@ fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<Timelin
 
 /// Tells something.
 fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<TimelineEntry> {
-    let team = fetch_team(&tx.view(), req.at)?;
+    let team = fetch_team(&tx.view(), req.params)?;
     let agent_name = match req.input.agent_id {
         Some(agent) => {
             let member = fetch_member(&tx.view(), team.id, agent)?;

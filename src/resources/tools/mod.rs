@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::environments::{self, Environment, ToolReference};
-use crate::api::{Input, Output, Removed, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{Caller, MEMBER, User};
 use crate::base::{
     Description, Error, Field, Id, Issue, JsonMap, Name, Prompt, Result, Text, Time, Version,
@@ -196,13 +196,13 @@ impl Input for ToolFilter {}
 
 fn list(view: &View, req: &Req<(), ToolFilter>) -> Result<Page<Tool>> {
     match &req.input.kind {
-        None => view.page(Source::TABLE, &(), Order::Descending, &req.part, |_| true),
-        Some(kind) => view.page(&BY_KIND, kind, Order::Descending, &req.part, |_| true),
+        None => view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true),
+        Some(kind) => view.page(&BY_KIND, kind, Order::Descending, &req.page, |_| true),
     }
 }
 
 fn show(view: &View, req: &Req<Id<Tool>>) -> Result<Tool> {
-    view.fetch(&req.at)
+    view.fetch(&req.params)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
@@ -226,7 +226,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
 }
 
 fn change(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
-    let old: Tool = tx.fetch(&req.at)?;
+    let old: Tool = tx.fetch(&req.params)?;
     let named = req.input.update_environment_versions.as_deref().unwrap_or_default();
     let environments = visible_environments(&tx.view(), req.caller(), named)?;
     let mut new = changed(&old, &req.input)?;
@@ -315,10 +315,10 @@ fn check_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Res
 }
 
 /// Its versions and the environments' references to it go with it.
-fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Removed> {
-    let tool: Tool = tx.fetch(&req.at)?;
+fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
+    let tool: Tool = tx.fetch(&req.params)?;
     tx.remove(&tool)?;
-    Ok(Removed::new(tool.id))
+    Ok(Deleted::new(tool.id))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

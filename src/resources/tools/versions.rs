@@ -105,6 +105,6 @@ fn check_count_limit(view: &View, tool: Id<Tool>) -> Result<()> {
 
 /// Newest first, which is highest first.
 pub fn list(view: &View, req: &Req<Id<Tool>>) -> Result<Page<ToolVersion>> {
-    let tool: Tool = view.fetch(&req.at)?;
-    view.page(Source::TABLE, &tool.id, Order::Descending, &req.part, |_| true)
+    let tool: Tool = view.fetch(&req.params)?;
+    view.page(Source::TABLE, &tool.id, Order::Descending, &req.page, |_| true)
 }

@@ -20,7 +20,7 @@ fn read_in_parts(
     keep: fn(&Note) -> bool,
 ) -> Vec<u32> {
     let mut ids = Vec::new();
-    let mut part = Part { limit, after: None };
+    let mut part = PageRequest { limit, after: None };
     loop {
         let page = match prefix {
             "" => view.page(source(), &(), order, &part, keep),
@@ -36,7 +36,7 @@ fn read_in_parts(
             None => return ids,
         }
         // What names a next part has one: the part after it is not empty.
-        let rest = Part { limit: 1, after: part.after.clone() };
+        let rest = PageRequest { limit: 1, after: part.after.clone() };
         let rest = match prefix {
             "" => view.page(source(), &(), order, &rest, keep),
             prefix => view.page(source(), &prefix.to_string(), order, &rest, keep),
@@ -91,7 +91,7 @@ fn in_parts<R: Record<Key = u32>>(
     keep: fn(&R) -> bool,
 ) -> Vec<Vec<u32>> {
     let mut parts = Vec::new();
-    let mut part = Part { limit, after: None };
+    let mut part = PageRequest { limit, after: None };
     loop {
         let page =
             store.read_now(org(1), |view| view.page(source(), &(), order, &part, keep)).unwrap();
@@ -183,7 +183,7 @@ fn a_position_that_no_record_of_the_list_can_have_is_400() {
     let store = store();
     keep(&store, &ten());
     let bad = |source: Source<Note>, prefix: Option<&str>, after: &[u8]| {
-        let part = Part { limit: 5, after: Some(after.to_vec()) };
+        let part = PageRequest { limit: 5, after: Some(after.to_vec()) };
         let page = store.read_now(org(1), |view| match prefix {
             None => view.page(source, &(), Order::Ascending, &part, |_| true),
             Some(prefix) => {
@@ -212,7 +212,7 @@ fn a_list_goes_on_where_the_record_it_stopped_at_was_removed() {
     let store = store();
     keep(&store, &ten());
     let page = |after| {
-        let part = Part { limit: 3, after };
+        let part = PageRequest { limit: 3, after };
         let page = |view: &View| view.page(&BY_TAG, &(), Order::Descending, &part, |_| true);
         store.read_now(org(1), page).unwrap()
     };

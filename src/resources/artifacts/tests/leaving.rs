@@ -54,7 +54,7 @@ fn the_newest_of_what_is_left_is_the_latest_and_an_artifact_goes_with_its_last_v
     prompt(&world, "p", "1.0.0", "again");
 }
 
-fn remove(world: &World, slug: &str) -> Result<crate::api::Removed> {
+fn remove(world: &World, slug: &str) -> Result<crate::api::Deleted> {
     world.write_as(&world.owner, registries::remove, slug.to_string(), ())
 }
 

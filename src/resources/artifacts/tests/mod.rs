@@ -14,7 +14,7 @@ use crate::api::{Calls, Input, Outcome, Req, Who};
 use crate::auth::{Access, Restricted};
 use crate::base::{Name, Slug};
 use crate::resources::registries::Visibility;
-use crate::resources::testing::{World, parts};
+use crate::resources::testing::{World, args};
 use crate::store::{Source, Tx};
 
 /// A private registry that every member may use.
@@ -59,7 +59,7 @@ where
     I: Input,
     O: Send + 'static,
 {
-    let (parts, who) = (parts(at, World::input::<I>(body)?), world.member.clone());
+    let (parts, who) = (args(at, World::input::<I>(body)?), world.member.clone());
     let written = world.store.write_now(world.org, move |tx| {
         operation(tx, &Req::new(&parts, &who), &mut Calls::default())
     });

@@ -11,7 +11,7 @@ use crate::resources::teams::member::{Member, fetch_member};
 use crate::resources::teams::message;
 use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, require_team};
-use crate::store::{Key, Order, Page, Part, Record, Source, Tx, View};
+use crate::store::{Key, Order, Page, PageRequest, Record, Source, Tx, View};
 
 /// How long a wake is in the hands of whoever took it (contract §6).
 const LEASE_SECS: i64 = 60;
@@ -53,7 +53,7 @@ impl Output for AckedWakes {}
 
 /// Whether an agent has a wake in nobody's hands, and if not, when the next lease ends.
 pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Look> {
-    let agent = fetch_agent(view, req.at)?;
+    let agent = fetch_agent(view, req.params)?;
     let mut look = Look { topic: agent.uuid(), ready: false, again_at: None };
     view.each(Source::TABLE, &agent, Order::Ascending, |wake: Wake| {
         look.ready = !wake.is_leased(view.now());
@@ -68,16 +68,16 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 
 /// Hands out an agent's wakes, oldest first.
 pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Page<Wake>> {
-    let agent = fetch_agent(&tx.view(), req.at)?;
+    let agent = fetch_agent(&tx.view(), req.params)?;
     let lease = req.input.peek != Some(true);
-    let limit = req.part.limit;
+    let limit = req.page.limit;
     let mut handed: Vec<Wake> = Vec::new();
-    let mut after = req.part.after.clone();
+    let mut after = req.page.after.clone();
     let mut looked_at = 0;
     loop {
         // One more than is wanted, so that it is known whether anything follows.
         let wanted = limit - handed.len() + 1;
-        let part = Part { limit: wanted.min(LOOKED_AT - looked_at), after };
+        let part = PageRequest { limit: wanted.min(LOOKED_AT - looked_at), after };
         let now = tx.now();
         let free = |wake: &Wake| !wake.is_leased(now);
         let rows = tx.page(Source::TABLE, &agent, Order::Ascending, &part, free)?;
@@ -105,7 +105,7 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 
 /// Removes wakes that were attended to; unknown ids are passed over.
 pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> Result<AckedWakes> {
-    let agent = fetch_agent(&tx.view(), req.at)?;
+    let agent = fetch_agent(&tx.view(), req.params)?;
     let mut acknowledged = 0;
     for id in req.input.wake_ids.iter() {
         if let Some(wake) = tx.get::<Wake>(&(agent, *id))? {

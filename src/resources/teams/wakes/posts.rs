@@ -15,7 +15,7 @@ use crate::outbox::{
 use crate::outside::webhook;
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::team::Team;
-use crate::store::{Order, Part, Source, Tx};
+use crate::store::{Order, PageRequest, Source, Tx};
 
 /// The handlers of the jobs about posts.
 pub const JOBS: &[JobHandler] = &[POST_WAKE, POST_PENDING];
@@ -54,7 +54,7 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     if member.is_none_or(|member| member.wake_url.is_none()) {
         return Ok(Prepared::Done);
     }
-    let part = Part { limit: SWEEP_ROWS, after: None };
+    let part = PageRequest { limit: SWEEP_ROWS, after: None };
     let page =
         tx.page(Source::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| !wake.posting)?;
     for wake in &page.items {

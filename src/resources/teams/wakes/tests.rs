@@ -9,8 +9,8 @@ use crate::resources::teams::testing::{
     add_scrum_master, code, hire, message, repeat, take, task, team,
 };
 use crate::resources::teams::{member, members, messages, tasks};
-use crate::resources::testing::{NOON, World, parts};
-use crate::store::{Part, Source};
+use crate::resources::testing::{NOON, World, args};
+use crate::store::{PageRequest, Source};
 
 /// A team with ann in it.
 fn crew(world: &World) -> (Id<Team>, Id<Member>) {
@@ -168,8 +168,8 @@ fn wakes_are_read_in_parts_as_a_list_is() {
         (0..5).map(|_| message(&world, crew, json!({"body": "x", "toAgentId": ann}))).collect();
     let wakes = ids(&peek(&world, (crew, ann)));
     let part = |peek: bool, limit: usize, after: Option<Vec<u8>>| {
-        let mut parts = parts((crew, ann), World::input(json!({"peek": peek})).unwrap());
-        parts.part = Part { limit, after };
+        let mut parts = args((crew, ann), World::input(json!({"peek": peek})).unwrap());
+        parts.page = PageRequest { limit, after };
         let who = world.member.clone();
         let take = move |tx: &mut Tx| hand_out::take(tx, &Req::new(&parts, &who));
         world.store.write_now(world.org, take).unwrap()
