@@ -72,7 +72,7 @@ pub struct ToolUse {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn show(view: &View, req: &Req<String>) -> Result<VariableUsage> {
+fn get(view: &View, req: &Req<String>) -> Result<VariableUsage> {
     let mut usage = VariableUsage {
         variable_name: req.params.clone(),
         used: false,
@@ -127,7 +127,9 @@ enum Shown {
 }
 
 fn display_name(view: &View, req: &Req<String>, found: &VariableReference) -> Result<Shown> {
-    let Some(registry) = registries::get(view, found.of.registry)? else { return Ok(Shown::Gone) };
+    let Some(registry) = registries::find_by_id(view, found.of.registry)? else {
+        return Ok(Shown::Gone);
+    };
     let usable = registry.open_if_usable(view, req.caller())?;
     Ok(usable.map_or(Shown::Hidden, |registry| Shown::As(registry.reference)))
 }
@@ -140,7 +142,7 @@ fn routes() -> Vec<Route> {
             "/environments/variables/{variableName}/usage",
             MEMBER,
             "environment_variable.usage",
-            op::read(show),
+            op::read(get),
         )
         .about("Show which prompts and tools use a variable of environments"),
     ]
@@ -161,7 +163,7 @@ mod tests {
     use crate::store::Tx;
 
     fn usage(world: &World, variable: &str) -> Value {
-        json!(world.read(show, variable.to_string(), ()).unwrap())
+        json!(world.read(get, variable.to_string(), ()).unwrap())
     }
 
     fn names(usage: &Value, field: &str) -> Vec<String> {

@@ -200,7 +200,7 @@ fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
     Ok(page?.map(info))
 }
 
-fn show(view: &View, req: &Req<String>) -> Result<AgentInfo> {
+fn get(view: &View, req: &Req<String>) -> Result<AgentInfo> {
     fetch(view, &req.params).map(info)
 }
 
@@ -238,7 +238,7 @@ fn expect_fleet(fleet: Option<&Id<Fleet>>) -> Result<()> {
     fleet.map_or(Ok(()), |_| Err(Error::not_found()))
 }
 
-fn change(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
+fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
     let patch = &req.input;
     let old = fetch(&tx.view(), &req.params)?;
     expect_fleet(patch.fleet_id.value())?;
@@ -266,7 +266,7 @@ fn save(tx: &mut Tx, old: &Agent, mut new: Agent) -> Result<Agent> {
 }
 
 /// Deletes an agent with its versions. One that is in a team stays.
-pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
+pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
     let agent = fetch(&tx.view(), &req.params)?;
     tx.remove(&agent)?;
     Ok(Deleted::new(agent.id))
@@ -279,11 +279,11 @@ fn routes() -> Vec<Route> {
         Route::get("/agents", MEMBER, "agent.list", op::list(list))
             .about("List agents, perhaps those of a fleet or with a status"),
         Route::post("/agents", MEMBER, "agent.create", op::write(create)).about("Make an agent"),
-        Route::get("/agents/{stableKey}", MEMBER, "agent.show", op::read(show))
+        Route::get("/agents/{stableKey}", MEMBER, "agent.show", op::read(get))
             .about("Show an agent"),
-        Route::patch("/agents/{stableKey}", MEMBER, "agent.update", op::write(change))
+        Route::patch("/agents/{stableKey}", MEMBER, "agent.update", op::write(update))
             .about("Change an agent or its draft"),
-        Route::delete("/agents/{stableKey}", MEMBER, "agent.delete", op::write(remove))
+        Route::delete("/agents/{stableKey}", MEMBER, "agent.delete", op::write(delete))
             .about("Delete an agent with its versions"),
     ]
 }

@@ -14,7 +14,7 @@ pub fn make(world: &World, body: Value) -> Result<AgentInfo> {
 }
 
 fn patch(world: &World, body: Value) -> Result<AgentInfo> {
-    world.write(change, "a".to_string(), World::input(body)?)
+    world.write(update, "a".to_string(), World::input(body)?)
 }
 
 fn snapshot(world: &World) -> AgentVersion {
@@ -63,7 +63,7 @@ fn a_stable_key_is_unique_in_its_organization_alone() {
     let found = world.store.read_now(other, |view| by_stable_key(view, "a")).unwrap();
     assert_eq!(found.map(|agent| agent.id), Some(theirs.id));
     for unknown in ["b", "", "no key", "deployments"] {
-        let error = world.read(show, unknown.to_string(), ()).unwrap_err();
+        let error = world.read(get, unknown.to_string(), ()).unwrap_err();
         assert_eq!(error.kind(), Kind::NotFound);
     }
 }
@@ -150,16 +150,16 @@ fn a_version_keeps_the_draft_exactly_as_it_was() {
     patch(&world, json!({"draft": {"providerConfig": {}, "model": "m"}})).unwrap();
     let second = snapshot(&world);
     assert_eq!((first.version, second.version), (1, 2));
-    assert_eq!(world.read(show, "a".into(), ()).unwrap().latest_version, Some(2));
+    assert_eq!(world.read(get, "a".into(), ()).unwrap().latest_version, Some(2));
 
-    let kept = world.read(versions::show, ("a".to_string(), 1), ()).unwrap();
+    let kept = world.read(versions::get, ("a".to_string(), 1), ()).unwrap();
     assert_eq!(kept, first);
     let text = serde_json::to_string(&kept.config.provider_config).unwrap();
     assert_eq!(text, r#"{"z":null,"a":{"n":1.0,"l":[null]}}"#);
     let listed = world.read(versions::list, "a".to_string(), ()).unwrap().items;
     assert_eq!(listed, [second, first]);
     for unknown in [0, 3] {
-        let error = world.read(versions::show, ("a".to_string(), unknown), ()).unwrap_err();
+        let error = world.read(versions::get, ("a".to_string(), unknown), ()).unwrap_err();
         assert_eq!(error.kind(), Kind::NotFound);
     }
 }
@@ -234,8 +234,8 @@ fn restoring_puts_a_version_into_the_draft() {
 fn an_agent_goes_with_its_versions() {
     let world = world_with_agent();
     snapshot(&world);
-    let id = world.read(show, "a".to_string(), ()).unwrap().id;
-    let delete = || world.write(remove, "a".to_string(), ());
+    let id = world.read(get, "a".to_string(), ()).unwrap().id;
+    let delete = || world.write(delete, "a".to_string(), ());
     assert_eq!(delete().unwrap().id, id.to_string());
     assert_eq!(delete().unwrap_err().kind(), Kind::NotFound);
     let findings = world.store.check(&RESOURCE.tables()).unwrap();
@@ -247,13 +247,13 @@ fn an_agent_made_anew_has_none_of_the_versions_that_are_still_to_be_removed() {
     let world = world_with_agent();
     let many = crate::store::MAX_DEFERRED_CHANGES as u32 + 10;
     (0..many).for_each(|_| drop(snapshot(&world)));
-    world.write(remove, "a".to_string(), ()).unwrap();
+    world.write(delete, "a".to_string(), ()).unwrap();
     make(&world, json!({"stableKey": "a", "name": "A"})).unwrap();
     let left = |view: &View| view.count(Source::<AgentVersion>::TABLE, &(), usize::MAX);
     let left = || world.store.read_now(world.org, left).unwrap();
     assert_eq!(left(), 10, "an attempt removes no more");
     assert_eq!(world.read(versions::list, "a".to_string(), ()).unwrap().items, []);
-    let unknown = world.read(versions::show, ("a".to_string(), 2001), ()).unwrap_err();
+    let unknown = world.read(versions::get, ("a".to_string(), 2001), ()).unwrap_err();
     assert_eq!(unknown.kind(), Kind::NotFound);
     world.assert_sound();
     assert_eq!(snapshot(&world).version, 1);

@@ -118,7 +118,7 @@ pub(super) fn list(view: &View, req: &Req<String>) -> Result<Page<AgentVersion>>
     view.page(Source::TABLE, &agent.id, Order::Descending, &req.page, |_| true)
 }
 
-pub(super) fn show(view: &View, req: &Req<(String, u32)>) -> Result<AgentVersion> {
+pub(super) fn get(view: &View, req: &Req<(String, u32)>) -> Result<AgentVersion> {
     let (stable_key, version) = &req.params;
     let agent = fetch(view, stable_key)?;
     view.fetch(&(agent.id, *version))
@@ -214,7 +214,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("Make a version of an agent's draft"),
         Route::get(DIFF, MEMBER, "agent_version.diff", op::read(diff))
             .about("Compare two versions of an agent"),
-        Route::get(ONE, MEMBER, "agent_version.show", op::read(show))
+        Route::get(ONE, MEMBER, "agent_version.show", op::read(get))
             .about("Show a version of an agent"),
         Route::post(RESTORE, MEMBER, "agent_version.restore", op::write(restore))
             .about("Put a version of an agent into its draft"),

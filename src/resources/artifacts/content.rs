@@ -71,7 +71,7 @@ fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, VersionRe
     Ok((registry, row))
 }
 
-pub(super) fn show(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> {
+pub(super) fn get(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> {
     let (registry, row) = find(view, req)?;
     let texts = text(view, &row)?;
     Ok(Content {
@@ -100,7 +100,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifact-versions/content",
             MEMBER_OR_PUBLIC,
             "artifact_version.content",
-            op::watch(show, look),
+            op::watch(get, look),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Read what a version says, perhaps once it is another than the caller has"),

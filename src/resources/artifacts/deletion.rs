@@ -32,7 +32,7 @@ pub struct VersionQuery {
 
 impl Input for VersionQuery {}
 
-pub(super) fn remove(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Deleted> {
+pub(super) fn delete(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Deleted> {
     let query = &req.input;
     let registry = registries::named(&tx.view(), req.caller(), &query.registry_ref)?;
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
@@ -70,7 +70,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifact-versions",
             MEMBER,
             "artifact_version.delete",
-            op::write(remove),
+            op::write(delete),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Delete a version, for all models"),

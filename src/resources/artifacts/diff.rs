@@ -68,7 +68,7 @@ pub struct VariableDiff {
     removed: Vec<String>,
 }
 
-pub(super) fn show(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Diff> {
+pub(super) fn get(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Diff> {
     let query = &req.input;
     let registry = require_readable(view, req, &query.registry_ref)?;
     let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
@@ -193,7 +193,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifact-versions/diff",
             MEMBER_OR_PUBLIC,
             "artifact_version.diff",
-            op::read(show),
+            op::read(get),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Show how two versions differ"),

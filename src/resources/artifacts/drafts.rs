@@ -252,13 +252,13 @@ fn fetch(
     draft.filter(|draft| draft.of == of && draft.end.is_none()).ok_or_else(Error::not_found)
 }
 
-pub(super) fn show(view: &View, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<DraftInfo> {
+pub(super) fn get(view: &View, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<DraftInfo> {
     let registry = registries::named(view, req.caller(), &req.input.registry_ref)?;
     let draft = fetch(view, &registry, req.input.artifact_type, &req.params)?;
     Ok(info(&registry, draft))
 }
 
-pub(super) fn remove(tx: &mut Tx, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<Deleted> {
+pub(super) fn delete(tx: &mut Tx, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<Deleted> {
     let registry = registries::named(&tx.view(), req.caller(), &req.input.registry_ref)?;
     let draft = fetch(&tx.view(), &registry, req.input.artifact_type, &req.params)?;
     let end = End::Deleted(tx.now());
@@ -309,8 +309,8 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post(ALL, MEMBER, "draft.save", op::write(save))
             .scope(scope)
             .about("Save a draft, in the place of the one of the same version"),
-        Route::get(ONE, MEMBER, "draft.show", op::read(show)).scope(scope).about("Show a draft"),
-        Route::delete(ONE, MEMBER, "draft.delete", op::write(remove))
+        Route::get(ONE, MEMBER, "draft.show", op::read(get)).scope(scope).about("Show a draft"),
+        Route::delete(ONE, MEMBER, "draft.delete", op::write(delete))
             .scope(scope)
             .about("Delete a draft"),
         Route::post(PUBLISH, MEMBER, "draft.publish", op::write_calling(JUDGE_SECS, publish_draft))

@@ -77,7 +77,7 @@ pub(super) fn put(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> 
     set_labels(tx, &old, labels).map(ArtifactInfo::from)
 }
 
-pub(super) fn remove(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> {
+pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> {
     let LabelQuery { registry_ref, prompt_name, artifact_type, label } = &req.input;
     let registry = registries::named(&tx.view(), req.caller(), registry_ref)?;
     let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
@@ -98,7 +98,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::patch(LABELS, MEMBER, "artifact_label.move", op::write(put))
             .scope(scope)
             .about("Put a label on a version, or move it there"),
-        Route::delete(LABELS, MEMBER, "artifact_label.delete", op::write(remove))
+        Route::delete(LABELS, MEMBER, "artifact_label.delete", op::write(delete))
             .scope(scope)
             .about("Take a label off"),
     ]

@@ -129,7 +129,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::tests::{make, shown};
-    use super::super::{EnvironmentPatch, NewEnvironment, change};
+    use super::super::{EnvironmentPatch, NewEnvironment, update};
     use super::*;
     use crate::api::Who;
     use crate::base::Kind;
@@ -205,7 +205,7 @@ mod tests {
         assert!(refused.message().contains("\"A\""));
 
         let none = World::input::<EnvironmentPatch>(json!({"approvals": null})).unwrap();
-        world.write_as(&world.owner, change, both.id, none).unwrap();
+        world.write_as(&world.owner, update, both.id, none).unwrap();
         leave(ada).unwrap();
         assert_eq!(shown(&world, both.id).approvals, None);
     }

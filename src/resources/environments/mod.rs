@@ -226,7 +226,7 @@ fn list(view: &View, req: &Req) -> Result<Page<EnvironmentInfo>> {
         .try_map(|environment| info(view, environment))
 }
 
-fn show(view: &View, req: &Req<Id<Environment>>) -> Result<EnvironmentInfo> {
+fn get(view: &View, req: &Req<Id<Environment>>) -> Result<EnvironmentInfo> {
     let environment = fetch(view, req.caller(), req.params)?;
     info(view, environment)
 }
@@ -270,7 +270,7 @@ fn hours(hours: Option<ApprovalTimeoutHours>) -> Option<u32> {
     hours.map(|hours| hours.get() as u32)
 }
 
-fn change(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<EnvironmentInfo> {
+fn update(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<EnvironmentInfo> {
     let patch = &req.input;
     let old = fetch(&tx.view(), req.caller(), req.params)?;
     let mut new = old.clone();
@@ -292,7 +292,7 @@ fn change(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
 }
 
 /// Its variables, its references to tools and the grants for it go with it.
-fn remove(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Deleted> {
+fn delete(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Deleted> {
     let environment: Restricted<Environment> = tx.fetch(&req.params)?;
     tx.remove(&environment)?;
     Ok(Deleted::new(environment.id()))
@@ -306,20 +306,20 @@ fn routes() -> Vec<Route> {
             .about("List the environments that the caller may use"),
         Route::post("/environments", ADMIN, "environment.create", op::write(create))
             .about("Make an environment"),
-        Route::get("/environments/{environmentId}", MEMBER, "environment.show", op::read(show))
+        Route::get("/environments/{environmentId}", MEMBER, "environment.show", op::read(get))
             .about("Show an environment"),
         Route::patch(
             "/environments/{environmentId}",
             ADMIN,
             "environment.update",
-            op::write(change),
+            op::write(update),
         )
         .about("Change an environment"),
         Route::delete(
             "/environments/{environmentId}",
             ADMIN,
             "environment.delete",
-            op::write(remove),
+            op::write(delete),
         )
         .about("Delete an environment with its variables and the grants for it"),
     ]

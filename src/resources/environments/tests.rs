@@ -15,7 +15,7 @@ pub fn make(world: &World, body: Value) -> Result<EnvironmentInfo> {
 
 /// An environment as its answer has it.
 pub fn shown(world: &World, id: Id<Environment>) -> EnvironmentInfo {
-    world.read_as(&world.owner, show, id, ()).unwrap()
+    world.read_as(&world.owner, get, id, ()).unwrap()
 }
 
 /// Grants an environment to somebody.
@@ -88,18 +88,18 @@ fn a_restricted_one_is_for_admins_and_for_those_with_a_grant() {
     let closed = make(&world, body).unwrap().id;
     let ben = &world.member;
     assert_eq!(slugs(&world), ["open"]);
-    let refused = world.read(show, closed, ()).unwrap_err();
+    let refused = world.read(get, closed, ()).unwrap_err();
     assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "grant_required"));
     assert_eq!(world.read_as(&world.owner, list, (), ()).unwrap().items.len(), 2);
     shown(&world, closed);
 
     grant(&world, ben, closed);
     assert_eq!(slugs(&world), ["closed", "open"]);
-    world.read(show, closed, ()).unwrap();
+    world.read(get, closed, ()).unwrap();
 
-    world.write_as(&world.owner, remove, closed, ()).unwrap();
+    world.write_as(&world.owner, delete, closed, ()).unwrap();
     assert_eq!(slugs(&world), ["open"]);
-    assert_eq!(world.read(show, closed, ()).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(world.read(get, closed, ()).unwrap_err().kind(), Kind::NotFound);
     let granted = |view: &View| view.all(Source::<Grant>::TABLE, &());
     assert!(world.store.read_now(world.org, granted).unwrap().is_empty());
     world.assert_sound();
@@ -112,7 +112,7 @@ fn a_change_touches_what_was_sent_and_nothing_else() {
     let made = make(&world, body).unwrap();
     let patch = |body: Value| {
         let patch = World::input::<EnvironmentPatch>(body).unwrap();
-        world.write_as(&world.owner, change, made.id, patch).unwrap()
+        world.write_as(&world.owner, update, made.id, patch).unwrap()
     };
     world.pass_secs(60);
     assert_eq!(patch(json!({"slug": "b", "name": null, "access": null})), made);
@@ -132,9 +132,9 @@ fn deleting_one_takes_everything_below_it_along() {
     };
     world.store.write_now(world.org, fill).unwrap();
     variables::tests::put(&world, id, "A", "1").unwrap();
-    world.write_as(&world.owner, remove, id, ()).unwrap();
+    world.write_as(&world.owner, delete, id, ()).unwrap();
     let findings = world.store.check(&RESOURCE.tables()).unwrap();
     assert_eq!((findings.records, findings.entries, findings.wrong), (0, 0, 0));
-    let again = world.write_as(&world.owner, remove, id, ()).unwrap_err();
+    let again = world.write_as(&world.owner, delete, id, ()).unwrap_err();
     assert_eq!(again.kind(), Kind::NotFound);
 }

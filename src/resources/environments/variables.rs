@@ -133,7 +133,7 @@ fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
     }
 }
 
-fn remove(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> {
+fn delete(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> {
     let (environment, name) = &req.params;
     fetch(&tx.view(), req.caller(), *environment)?;
     let name = VariableName::parse(name.as_str()).map_err(|_| Error::not_found())?;
@@ -154,7 +154,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("List an environment's variables"),
         Route::put(ONE, ADMIN, "environment_variable.set", op::write(set))
             .about("Set a variable of an environment"),
-        Route::delete(ONE, ADMIN, "environment_variable.delete", op::write(remove))
+        Route::delete(ONE, ADMIN, "environment_variable.delete", op::write(delete))
             .about("Delete a variable of an environment"),
     ]
 }
@@ -197,10 +197,10 @@ pub mod tests {
             ]
         );
 
-        let removed = world.write_as(&world.owner, remove, (at, "A1".into()), ()).unwrap();
+        let removed = world.write_as(&world.owner, delete, (at, "A1".into()), ()).unwrap();
         assert_eq!(removed.id, "A1");
         for name in ["A1", "1a"] {
-            let error = world.write_as(&world.owner, remove, (at, name.into()), ()).unwrap_err();
+            let error = world.write_as(&world.owner, delete, (at, name.into()), ()).unwrap_err();
             assert_eq!(error.kind(), Kind::NotFound);
         }
         assert_eq!(json!(shown(&world, at).variables), json!({"_b": "2"}));

@@ -110,7 +110,7 @@ impl NewAssignment {
             None => None,
         };
         let by_id = match self.registry_id {
-            Some(id) => registries::get(view, id)?,
+            Some(id) => registries::find_by_id(view, id)?,
             None => None,
         };
         let found = match (&self.registry_ref, self.registry_id) {
@@ -161,7 +161,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Resul
     Ok(assignment)
 }
 
-pub(super) fn remove(tx: &mut Tx, req: &Req<(Id<Policy>, Id<Assignment>)>) -> Result<Deleted> {
+pub(super) fn delete(tx: &mut Tx, req: &Req<(Id<Policy>, Id<Assignment>)>) -> Result<Deleted> {
     let assignment: Assignment = tx.fetch(&req.params)?;
     tx.remove(&assignment)?;
     Ok(Deleted::new(assignment.id))
@@ -177,7 +177,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("List the registries that a policy is assigned to"),
         Route::post(ALL, ADMIN, "policy_assignment.create", op::write(create))
             .about("Assign a policy to a registry"),
-        Route::delete(ONE, ADMIN, "policy_assignment.delete", op::write(remove))
+        Route::delete(ONE, ADMIN, "policy_assignment.delete", op::write(delete))
             .about("Take a policy off a registry"),
     ]
 }

@@ -108,7 +108,7 @@ pub(super) fn list(view: &View, req: &Req) -> Result<Page<Policy>> {
     view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
-pub(super) fn show(view: &View, req: &Req<Id<Policy>>) -> Result<Policy> {
+pub(super) fn get(view: &View, req: &Req<Id<Policy>>) -> Result<Policy> {
     view.fetch(&req.params)
 }
 
@@ -128,7 +128,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<(), NewPolicy>) -> Result<Policy> {
     Ok(policy)
 }
 
-pub(super) fn change(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<Policy> {
+pub(super) fn update(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<Policy> {
     let patch = &req.input;
     let old: Policy = tx.fetch(&req.params)?;
     let mut new = old.clone();
@@ -169,7 +169,7 @@ fn set_judge_references(tx: &mut Tx, policy: &Policy) -> Result<()> {
 }
 
 /// Its assignments go with it. Flags stay: what they tell of was published all the same.
-pub(super) fn remove(tx: &mut Tx, req: &Req<Id<Policy>>) -> Result<Deleted> {
+pub(super) fn delete(tx: &mut Tx, req: &Req<Id<Policy>>) -> Result<Deleted> {
     let policy: Policy = tx.fetch(&req.params)?;
     tx.remove(&policy)?;
     Ok(Deleted::new(policy.id))
@@ -183,9 +183,9 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "policy.list", op::list(list)).about("List the policies"),
         Route::post(ALL, ADMIN, "policy.create", op::write(create)).about("Make a policy"),
-        Route::get(ONE, MEMBER, "policy.show", op::read(show)).about("Show a policy"),
-        Route::patch(ONE, ADMIN, "policy.update", op::write(change)).about("Change a policy"),
-        Route::delete(ONE, ADMIN, "policy.delete", op::write(remove))
+        Route::get(ONE, MEMBER, "policy.show", op::read(get)).about("Show a policy"),
+        Route::patch(ONE, ADMIN, "policy.update", op::write(update)).about("Change a policy"),
+        Route::delete(ONE, ADMIN, "policy.delete", op::write(delete))
             .about("Delete a policy with its assignments"),
     ]
 }

@@ -150,11 +150,11 @@ fn a_policy_shows_every_field_of_every_rule() {
         ],
         "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:00.000Z",
     });
-    assert_eq!(json!(world.read(policies::show, made.id, ()).unwrap()), expected);
+    assert_eq!(json!(world.read(policies::get, made.id, ()).unwrap()), expected);
     world.pass_secs(60);
     let patch = |body: Value| {
         let patch = World::input(body).unwrap();
-        world.write_as(&world.owner, policies::change, made.id, patch)
+        world.write_as(&world.owner, policies::update, made.id, patch)
     };
     assert_eq!(patch(json!({})).unwrap(), made);
     let changed = patch(json!({"rules": [{"type": "maxLength", "value": 1}]})).unwrap();
@@ -180,7 +180,7 @@ fn a_judge_needs_a_provider_that_is_there_and_keeps_it() {
     assert_eq!(remove().unwrap_err().code(), "llm_provider_in_use");
     let change = |rules: Value| {
         let patch = World::input(json!({"rules": rules})).unwrap();
-        world.write_as(&world.owner, policies::change, made.id, patch)
+        world.write_as(&world.owner, policies::update, made.id, patch)
     };
     change(json!([{"type": "maxLength", "value": 1}])).unwrap();
     remove().unwrap();
@@ -190,7 +190,7 @@ fn a_judge_needs_a_provider_that_is_there_and_keeps_it() {
     change(judge(json!(provider))).unwrap();
     let remove = || llm_provider::delete(&world, provider);
     assert_eq!(remove().unwrap_err().code(), "llm_provider_in_use");
-    world.write_as(&world.owner, policies::remove, made.id, ()).unwrap();
+    world.write_as(&world.owner, policies::delete, made.id, ()).unwrap();
     remove().unwrap();
 }
 
@@ -201,7 +201,7 @@ fn a_policy_takes_its_assignments_along_and_leaves_its_flags() {
     let rules = json!([{"type": "forbidPattern", "value": "x"}]);
     let policy = assigned(&world, "warning", rules, &main);
     publish(&world, &main, "x");
-    world.write_as(&world.owner, policies::remove, policy.id, ()).unwrap();
+    world.write_as(&world.owner, policies::delete, policy.id, ()).unwrap();
     publish(&world, &main, "x");
     assert_eq!(events(&world).len(), 1);
     assert_eq!(listed(&world, &world.member, json!({})).len(), 1);
@@ -236,7 +236,7 @@ fn a_policy_is_assigned_to_a_registry_once_however_it_is_named() {
     assert_eq!(error.issues()[0].path, "registryRef");
     let all = world.read(assignments::list, policy, ()).unwrap().items;
     assert_eq!(all.len(), 2);
-    world.write_as(&world.owner, assignments::remove, (policy, made.id), ()).unwrap();
+    world.write_as(&world.owner, assignments::delete, (policy, made.id), ()).unwrap();
     assign(&world, policy, json!({"registryRef": "main"})).unwrap();
     world.assert_sound();
 }
@@ -402,7 +402,7 @@ fn flags_and_assignments_of_a_restricted_registry_need_access() {
 }
 
 fn remove(world: &World, registry: &Registry) {
-    world.write_as(&world.owner, registries::remove, registry.slug.to_string(), ()).unwrap();
+    world.write_as(&world.owner, registries::delete, registry.slug.to_string(), ()).unwrap();
 }
 
 #[test]

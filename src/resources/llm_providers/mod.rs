@@ -254,7 +254,7 @@ fn list(view: &View, req: &Req) -> Result<Page<LlmProvider>> {
     view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
-fn show(view: &View, req: &Req<Id<LlmProvider>>) -> Result<LlmProvider> {
+fn get(view: &View, req: &Req<Id<LlmProvider>>) -> Result<LlmProvider> {
     view.fetch(&req.params)
 }
 
@@ -288,7 +288,7 @@ fn replace_default(tx: &mut Tx) -> Result<()> {
     Ok(())
 }
 
-fn change(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<LlmProvider> {
+fn update(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<LlmProvider> {
     let patch = &req.input;
     let old: LlmProvider = tx.fetch(&req.params)?;
     let mut new = old.clone();
@@ -318,7 +318,7 @@ fn change(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<L
     Ok(new)
 }
 
-fn remove(tx: &mut Tx, req: &Req<Id<LlmProvider>>) -> Result<Deleted> {
+fn delete(tx: &mut Tx, req: &Req<Id<LlmProvider>>) -> Result<Deleted> {
     let provider: LlmProvider = tx.fetch(&req.params)?;
     tx.remove(&provider)?;
     Ok(Deleted::new(provider.id))
@@ -363,11 +363,11 @@ fn routes() -> Vec<Route> {
             .about("List the connections to LLM providers"),
         Route::post(ALL, ADMIN, "llm_provider.create", op::write(create))
             .about("Make a connection to an LLM provider"),
-        Route::get(ONE, MEMBER, "llm_provider.show", op::read(show))
+        Route::get(ONE, MEMBER, "llm_provider.show", op::read(get))
             .about("Show a connection to an LLM provider"),
-        Route::patch(ONE, ADMIN, "llm_provider.update", op::write(change))
+        Route::patch(ONE, ADMIN, "llm_provider.update", op::write(update))
             .about("Change a connection to an LLM provider; a new baseUrl wants its key anew"),
-        Route::delete(ONE, ADMIN, "llm_provider.delete", op::write(remove))
+        Route::delete(ONE, ADMIN, "llm_provider.delete", op::write(delete))
             .about("Delete a connection to an LLM provider that no judge asks"),
         Route::post(
             "/llm-providers/{id}/test",

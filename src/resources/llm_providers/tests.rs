@@ -18,12 +18,12 @@ pub fn make(world: &World, body: Value) -> Result<LlmProvider> {
 
 /// Changes a provider as an admin.
 pub fn patch(world: &World, id: Id<LlmProvider>, body: Value) -> Result<LlmProvider> {
-    world.write_as(&world.owner, change, id, World::input(body)?)
+    world.write_as(&world.owner, update, id, World::input(body)?)
 }
 
 /// Deletes a provider as an admin.
 pub fn delete(world: &World, id: Id<LlmProvider>) -> Result<Deleted> {
-    world.write_as(&world.owner, remove, id, ())
+    world.write_as(&world.owner, super::delete, id, ())
 }
 
 fn key_of(world: &World, id: Id<LlmProvider>) -> Option<String> {
@@ -68,7 +68,7 @@ fn a_provider_shows_everything_but_its_key() {
         "config": {}, "isDefault": false, "createdAt": "2026-01-15T12:00:00.000Z",
         "updatedAt": "2026-01-15T12:00:00.000Z",
     });
-    assert_eq!(json!(world.read(show, made.id, ()).unwrap()), expected);
+    assert_eq!(json!(world.read(get, made.id, ()).unwrap()), expected);
     assert_eq!(key_of(&world, made.id).as_deref(), Some("sk-1"));
     assert!(!format!("{made:?}").contains("sk-1"));
     world.assert_sound();
@@ -112,7 +112,7 @@ fn a_new_address_without_its_key_removes_the_old_one() {
     assert_eq!(key(both).as_deref(), Some("sk-3"));
     assert_eq!(key(json!({"provider": "openai"})).as_deref(), Some("sk-3"));
     assert_eq!(key(json!({"apiKey": null})), None);
-    let shown = world.read(show, id, ()).unwrap();
+    let shown = world.read(get, id, ()).unwrap();
     assert_eq!(shown.provider, Provider::Custom);
 }
 
@@ -151,7 +151,7 @@ fn there_is_one_default_at_most() {
     assert_eq!(defaults(), Vec::<String>::new());
     with("c", false);
     patch(&world, b, json!({"isDefault": true})).unwrap();
-    world.write_as(&world.owner, remove, b, ()).unwrap();
+    world.write_as(&world.owner, super::delete, b, ()).unwrap();
     assert_eq!(defaults(), Vec::<String>::new());
     world.assert_sound();
 }
@@ -239,6 +239,6 @@ fn a_provider_of_another_organization_is_not_there() {
     let world = World::new();
     let (_, eve) = world.other_org("other");
     let id = make(&world, custom("a")).unwrap().id;
-    let as_eve = |who: &Who| world.read_as(who, show, id, ()).unwrap_err().kind();
+    let as_eve = |who: &Who| world.read_as(who, get, id, ()).unwrap_err().kind();
     assert_eq!(as_eve(&eve), Kind::NotFound);
 }

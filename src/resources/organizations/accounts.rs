@@ -42,7 +42,7 @@ impl Input for NewPassword {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn change(tx: &mut Tx, req: &Req<(), UserPatch>) -> Result<UserInfo> {
+fn update(tx: &mut Tx, req: &Req<(), UserPatch>) -> Result<UserInfo> {
     let old: User = tx.fetch(&req.identity().user)?;
     let mut user = old.clone();
     if let Some(name) = &req.input.name {
@@ -89,7 +89,7 @@ fn change_password(
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::patch("/auth/user", SESSION, "user.update", op::write(change))
+        Route::patch("/auth/user", SESSION, "user.update", op::write(update))
             .about("Change one's own name or picture"),
         Route::post(
             "/auth/password",
@@ -139,7 +139,7 @@ mod tests {
     fn a_picture_is_an_https_url_or_none() {
         let world = World::new();
         let change = |body: Value| {
-            world.write_as(&world.owner, change, (), World::input::<UserPatch>(body)?)
+            world.write_as(&world.owner, update, (), World::input::<UserPatch>(body)?)
         };
         let shown = change(json!({"image": "https://a.test/ada.png"})).unwrap();
         assert_eq!(shown.image.as_deref(), Some("https://a.test/ada.png"));

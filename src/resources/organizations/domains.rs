@@ -92,11 +92,11 @@ fn create(tx: &mut Tx, req: &Req<(), NewDomain>) -> Result<Domain> {
     Ok(domain)
 }
 
-fn show(view: &View, req: &Req<Id<Domain>>) -> Result<Domain> {
+fn get(view: &View, req: &Req<Id<Domain>>) -> Result<Domain> {
     view.fetch(&req.params)
 }
 
-fn remove(tx: &mut Tx, req: &Req<Id<Domain>>) -> Result<Deleted> {
+fn delete(tx: &mut Tx, req: &Req<Id<Domain>>) -> Result<Deleted> {
     let domain: Domain = tx.fetch(&req.params)?;
     tx.remove(&domain)?;
     Ok(Deleted::new(req.params))
@@ -108,13 +108,13 @@ pub(super) fn routes() -> Vec<Route> {
             .about("List the domains the organization claims"),
         Route::post("/organizations/domains", ADMIN, "domain.create", op::write(create))
             .about("Claim a domain; it is unverified at first"),
-        Route::get("/organizations/domains/{domainId}", MEMBER, "domain.show", op::read(show))
+        Route::get("/organizations/domains/{domainId}", MEMBER, "domain.show", op::read(get))
             .about("Show a claimed domain"),
         Route::delete(
             "/organizations/domains/{domainId}",
             ADMIN,
             "domain.delete",
-            op::write(remove),
+            op::write(delete),
         )
         .about("Give a claim up"),
     ]
@@ -142,11 +142,11 @@ mod tests {
 
         let (_, eve) = world.other_org("globex");
         assert!(world.write_as(&eve, create, (), new("bücher.example")).is_ok());
-        let foreign = world.read_as(&eve, show, made.id, ()).err().unwrap();
+        let foreign = world.read_as(&eve, get, made.id, ()).err().unwrap();
         assert_eq!(foreign.kind(), Kind::NotFound);
 
-        world.write(remove, made.id, ()).unwrap();
-        assert_eq!(world.write(remove, made.id, ()).err().unwrap().kind(), Kind::NotFound);
+        world.write(delete, made.id, ()).unwrap();
+        assert_eq!(world.write(delete, made.id, ()).err().unwrap().kind(), Kind::NotFound);
         assert!(world.write(create, (), new("bücher.example")).is_ok());
         world.assert_sound();
     }

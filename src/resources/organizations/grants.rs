@@ -150,7 +150,7 @@ fn resource_exists(view: &View, kind: ResourceType, id: Id<Granted>) -> Result<b
     }
 }
 
-fn remove(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Deleted> {
+fn delete(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Deleted> {
     let grant: Grant = tx.fetch(&req.params)?;
     tx.remove(&grant)?;
     Ok(Deleted::new(req.params))
@@ -169,7 +169,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::write(create_many),
         )
         .about("Make up to 1,000 grants; those already there are skipped"),
-        Route::delete("/access-grants/{grantId}", ADMIN, "access_grant.delete", op::write(remove))
+        Route::delete("/access-grants/{grantId}", ADMIN, "access_grant.delete", op::write(delete))
             .about("Take a grant back"),
     ]
 }
@@ -246,8 +246,8 @@ mod tests {
         let twice = world.store.write_now(world.org, move |tx| insert(tx, &again, by));
         let twice = twice.err().unwrap();
         assert_eq!((twice.kind(), twice.code()), (Kind::Conflict, "grant_exists"));
-        world.write_as(&world.owner, remove, made.id, ()).unwrap();
-        let gone = world.write_as(&world.owner, remove, made.id, ()).err().unwrap();
+        world.write_as(&world.owner, delete, made.id, ()).unwrap();
+        let gone = world.write_as(&world.owner, delete, made.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
         assert!(give(&world, grant()).is_some());
     }

@@ -92,7 +92,7 @@ fn list(view: &View, req: &Req) -> Result<Page<Member>> {
     page.try_map(|membership| shown(view, membership))
 }
 
-fn change(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
+fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
     let old: Membership = tx.fetch(&(req.params, tx.org()))?;
     let mut new = old.clone();
     if let Some(role) = req.input.role
@@ -111,7 +111,7 @@ fn change(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
 
 /// Everybody may leave; taking others out is for admins. With the member go their keys and grants
 /// here: should they come back, they begin anew.
-fn remove(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
+fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     let caller = req.caller();
     let leaves = req.params == caller.user();
     if !leaves && !caller.is_admin() {
@@ -135,14 +135,14 @@ pub(super) fn routes() -> Vec<Route> {
             "/organizations/members/{userId}",
             SESSION_ADMIN,
             "member.update",
-            op::write(change),
+            op::write(update),
         )
         .about("Change a member's role, or vouch for their e-mail address"),
         Route::delete(
             "/organizations/members/{userId}",
             SESSION_MEMBER,
             "member.delete",
-            op::write(remove),
+            op::write(delete),
         )
         .about("Remove a member, or leave"),
     ]
@@ -178,7 +178,7 @@ mod tests {
 
     fn make(world: &World, by: &Who, whom: &Who, role: Role) -> Result<Role> {
         let patch = MemberPatch { role: Some(role), email_verified: None };
-        world.write_as(by, change, user(whom), patch).map(|member| member.role)
+        world.write_as(by, update, user(whom), patch).map(|member| member.role)
     }
 
     fn refusal<T>(done: Result<T>) -> (Kind, &'static str) {
@@ -194,7 +194,7 @@ mod tests {
         let world = World::new();
         let (ada, ben) = (&world.owner, &world.member);
         assert_eq!(refusal(make(&world, ada, ada, Role::Admin)), LAST);
-        assert_eq!(refusal(world.write_as(ada, remove, user(ada), ())), LAST);
+        assert_eq!(refusal(world.write_as(ada, delete, user(ada), ())), LAST);
         assert_eq!(make(&world, ada, ada, Role::Owner).unwrap(), Role::Owner);
 
         assert_eq!(make(&world, ada, ben, Role::Owner).unwrap(), Role::Owner);
@@ -212,10 +212,10 @@ mod tests {
         let ben = &now(&world, ben);
         assert_eq!(refusal(make(&world, ben, ben, Role::Owner)), NO_OWNER);
         assert_eq!(refusal(make(&world, ben, ada, Role::Member)), NO_OWNER);
-        assert_eq!(refusal(world.write_as(ben, remove, user(ada), ())), NO_OWNER);
+        assert_eq!(refusal(world.write_as(ben, delete, user(ada), ())), NO_OWNER);
         // An address is not a role.
         let patch = MemberPatch { role: None, email_verified: Some(false) };
-        assert!(!world.write_as(ben, change, user(ada), patch).unwrap().email_verified);
+        assert!(!world.write_as(ben, update, user(ada), patch).unwrap().email_verified);
     }
 
     #[test]
@@ -223,11 +223,11 @@ mod tests {
         let world = World::new();
         let (ada, ben) = (&world.owner, &world.member);
         for other in [user(ada), Id::NIL] {
-            let refused = refusal(world.write_as(ben, remove, other, ()));
+            let refused = refusal(world.write_as(ben, delete, other, ()));
             assert_eq!(refused, (Kind::Forbidden, "admin_required"));
         }
-        assert_eq!(world.write_as(ben, remove, user(ben), ()).unwrap().id, user(ben).to_string());
-        let again = refusal(world.write_as(ada, remove, user(ben), ()));
+        assert_eq!(world.write_as(ben, delete, user(ben), ()).unwrap().id, user(ben).to_string());
+        let again = refusal(world.write_as(ada, delete, user(ben), ()));
         assert_eq!(again.0, Kind::NotFound);
     }
 
@@ -236,7 +236,7 @@ mod tests {
         let world = World::new();
         let (_, eve) = world.other_org("globex");
         assert_eq!(refusal(make(&world, &world.owner, &eve, Role::Admin)).0, Kind::NotFound);
-        let removed = world.write_as(&world.owner, remove, user(&eve), ());
+        let removed = world.write_as(&world.owner, delete, user(&eve), ());
         assert_eq!(refusal(removed).0, Kind::NotFound);
     }
 
@@ -275,7 +275,7 @@ mod tests {
         world.store.write_now(world.org, both).unwrap();
         world.store.write_now(other, move |tx| give(tx, ben)).unwrap();
 
-        world.write_as(&world.owner, remove, ben, ()).unwrap();
+        world.write_as(&world.owner, delete, ben, ()).unwrap();
         let left = |org| {
             world
                 .store
@@ -300,7 +300,7 @@ mod tests {
         let body = json!({"slug": "live", "name": "Live", "approvals": approvals});
         let environment = environments::tests::make(&world, body).unwrap();
         environments::tests::grant(&world, &world.member, environment.id);
-        let refused = world.write_as(&world.owner, remove, ben, ()).err().unwrap();
+        let refused = world.write_as(&world.owner, delete, ben, ()).err().unwrap();
         assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "last_approver"));
         assert!(refused.message().contains("Live"), "{}", refused.message());
         assert_eq!(world.read(list, (), ()).unwrap().items.len(), 2);

@@ -173,7 +173,7 @@ fn sign_out(tx: &mut Tx, req: &Req) -> Result<Empty> {
     Ok(Empty {})
 }
 
-fn show(view: &View, req: &Req) -> Result<CurrentSession> {
+fn get(view: &View, req: &Req) -> Result<CurrentSession> {
     let session: Session = view.fetch(&require_session(req.identity()))?;
     let user: User = view.fetch(&session.user)?;
     let memberships = view.all(Source::TABLE, &user.id)?.into_iter().map(|m: Membership| {
@@ -196,7 +196,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/auth/sign-out", SESSION, "session.sign_out", op::write(sign_out))
             .no_replay()
             .about("End this session"),
-        Route::get("/auth/session", SESSION, "session.show", op::read(show))
+        Route::get("/auth/session", SESSION, "session.show", op::read(get))
             .about("Show who is signed in, and in which organizations"),
     ]
 }
@@ -298,7 +298,7 @@ mod tests {
             })
             .unwrap();
         let who = signed_in(&world.store, &session.token);
-        let shown = world.read_as(&who, show, (), ()).unwrap();
+        let shown = world.read_as(&who, get, (), ()).unwrap();
         assert_eq!((shown.user.id, shown.expires_at), (ada.id, session.expires_at));
         let memberships = shown.memberships.iter().map(|m| (m.org_slug.as_str(), m.role));
         let expected = [("acme", Role::Owner), ("globex", Role::Member)];

@@ -159,7 +159,7 @@ fn list(view: &View, req: &Req) -> Result<Page<PromptProvider>> {
     view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
-fn show(view: &View, req: &Req<Id<PromptProvider>>) -> Result<PromptProvider> {
+fn get(view: &View, req: &Req<Id<PromptProvider>>) -> Result<PromptProvider> {
     view.fetch(&req.params)
 }
 
@@ -188,7 +188,7 @@ fn sealed(tx: &Tx, provider: &PromptProvider, credentials: &Credentials) -> Resu
 
 /// Credentials are for the address they were given for and no other: whoever may change the address
 /// must not be able to send them somewhere else (contract §4).
-fn change(
+fn update(
     tx: &mut Tx,
     req: &Req<Id<PromptProvider>, PromptProviderPatch>,
 ) -> Result<PromptProvider> {
@@ -212,7 +212,7 @@ fn change(
     Ok(new)
 }
 
-fn remove(tx: &mut Tx, req: &Req<Id<PromptProvider>>) -> Result<Deleted> {
+fn delete(tx: &mut Tx, req: &Req<Id<PromptProvider>>) -> Result<Deleted> {
     let provider: PromptProvider = tx.fetch(&req.params)?;
     tx.remove(&provider)?;
     Ok(Deleted::new(provider.id))
@@ -280,11 +280,11 @@ fn routes() -> Vec<Route> {
             .about("List the prompt providers"),
         Route::post("/prompt-providers", ADMIN, "prompt_provider.create", op::write(create))
             .about("Add a prompt provider"),
-        Route::get("/prompt-providers/{id}", MEMBER, "prompt_provider.show", op::read(show))
+        Route::get("/prompt-providers/{id}", MEMBER, "prompt_provider.show", op::read(get))
             .about("Show a prompt provider"),
-        Route::patch("/prompt-providers/{id}", ADMIN, "prompt_provider.update", op::write(change))
+        Route::patch("/prompt-providers/{id}", ADMIN, "prompt_provider.update", op::write(update))
             .about("Change a prompt provider"),
-        Route::delete("/prompt-providers/{id}", ADMIN, "prompt_provider.delete", op::write(remove))
+        Route::delete("/prompt-providers/{id}", ADMIN, "prompt_provider.delete", op::write(delete))
             .about("Remove a prompt provider"),
         Route::get(
             "/prompt-providers/{id}/prompts",

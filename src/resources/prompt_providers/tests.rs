@@ -29,7 +29,7 @@ fn make(world: &World, kind: &str, credentials: Value) -> PromptProvider {
 
 fn patch(world: &World, provider: &PromptProvider, patch: Value) -> Result<PromptProvider> {
     let patch = World::input(patch)?;
-    world.write_as(&world.owner, change, provider.id, patch)
+    world.write_as(&world.owner, update, provider.id, patch)
 }
 
 /// What is sent as `Authorization`.
@@ -92,7 +92,7 @@ fn credentials_are_kept_sealed_and_never_answered() {
     assert_eq!(authorization(&world, &langfuse).as_deref(), Some(basic));
     let mlflow = make(&world, "mlflow", json!({"apiKey": "sesame"}));
     assert_eq!(authorization(&world, &mlflow).as_deref(), Some("Bearer sesame"));
-    let shown = world.read(show, langfuse.id, ()).unwrap();
+    let shown = world.read(get, langfuse.id, ()).unwrap();
     for text in [serde_json::to_string(&shown).unwrap(), format!("{shown:?}")] {
         assert!(!text.contains("sesame") && !text.contains("c2VzYW1l"), "{text}");
         assert!(!text.contains("redentials"), "{text}");
@@ -164,12 +164,12 @@ fn a_provider_of_another_organization_is_not_there() {
     let world = World::new();
     let provider = make(&world, "http", Value::Null);
     let (_, eve) = world.other_org("evil");
-    assert_eq!(world.read_as(&eve, show, provider.id, ()).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(world.read_as(&eve, get, provider.id, ()).unwrap_err().kind(), Kind::NotFound);
     assert_eq!(world.read_as(&eve, list, (), ()).unwrap().items, []);
-    let gone = world.write_as(&eve, remove, provider.id, ()).unwrap_err();
+    let gone = world.write_as(&eve, delete, provider.id, ()).unwrap_err();
     assert_eq!(gone.kind(), Kind::NotFound);
-    world.write_as(&world.owner, remove, provider.id, ()).unwrap();
-    let twice = world.write_as(&world.owner, remove, provider.id, ()).unwrap_err();
+    world.write_as(&world.owner, delete, provider.id, ()).unwrap();
+    let twice = world.write_as(&world.owner, delete, provider.id, ()).unwrap_err();
     assert_eq!(twice.kind(), Kind::NotFound);
 }
 

@@ -212,7 +212,7 @@ fn info(registry: Registry) -> RegistryInfo {
 pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Registry>>> {
     let id = Id::parse(reference);
     if !id.is_nil() {
-        return get(view, id);
+        return find_by_id(view, id);
     }
     let slug = reference.split_once('/').map_or(reference, |(_, slug)| slug);
     let Ok(slug) = Slug::parse(slug) else { return Ok(None) };
@@ -244,7 +244,7 @@ pub fn require_readable(view: &View, caller: Option<&Caller>, reference: &str) -
 ///
 /// # Errors
 /// If the store fails.
-pub fn get(view: &View, id: Id<Registry>) -> Result<Option<Restricted<Registry>>> {
+pub fn find_by_id(view: &View, id: Id<Registry>) -> Result<Option<Restricted<Registry>>> {
     view.get(&id)
 }
 
@@ -265,7 +265,7 @@ fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>
     Ok(visible_page(view, req.caller(), &req.page, wanted)?.map(info))
 }
 
-fn show(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
+fn get(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
     require_readable(view, req.caller_if_any(), &req.params).map(info)
 }
 
@@ -293,7 +293,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
     Ok(info(registry))
 }
 
-fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo> {
+fn update(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo> {
     let patch = &req.input;
     let old = named(&tx.view(), req.caller(), &req.params)?;
     let mut new = old.clone();
@@ -311,7 +311,7 @@ fn change(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo>
 }
 
 /// Deletes a registry with everything in it.
-pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
+pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
     let registry = named(&tx.view(), req.caller(), &req.params)?;
     let payload = json!({
         "registryId": registry.id, "registryRef": registry.reference,
@@ -332,21 +332,21 @@ fn routes() -> Vec<Route> {
             .about("List the registries that the caller may use"),
         Route::post("/registries", SESSION_ADMIN, "registry.create", op::write(create))
             .about("Make a registry"),
-        Route::get("/registries/{registrySlug}", MEMBER_OR_PUBLIC, "registry.show", op::read(show))
+        Route::get("/registries/{registrySlug}", MEMBER_OR_PUBLIC, "registry.show", op::read(get))
             .scope(Scope::Named(&BY_PATH))
             .about("Show a registry"),
         Route::patch(
             "/registries/{registrySlug}",
             SESSION_ADMIN,
             "registry.update",
-            op::write(change),
+            op::write(update),
         )
         .about("Change a registry"),
         Route::delete(
             "/registries/{registrySlug}",
             SESSION_ADMIN,
             "registry.delete",
-            op::write(remove),
+            op::write(delete),
         )
         .about("Delete a registry with everything in it"),
     ]

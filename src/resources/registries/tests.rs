@@ -101,10 +101,10 @@ fn a_restricted_registry_is_left_out_of_lists_and_refused_by_name() {
     assert_eq!(slugs(&world.owner), ["secret", "main"]);
     assert_eq!(slugs(&world.member), ["main"]);
     let query = || World::input(json!({"orgSlug": "acme"})).unwrap();
-    let refused = world.read(show, "secret".into(), query()).unwrap_err();
+    let refused = world.read(get, "secret".into(), query()).unwrap_err();
     assert_eq!(refused.kind(), Kind::Forbidden);
-    assert!(world.read_as(&world.owner, show, "secret".into(), query()).is_ok());
-    assert_eq!(world.read(show, "never".into(), query()).unwrap_err().kind(), Kind::NotFound);
+    assert!(world.read_as(&world.owner, get, "secret".into(), query()).is_ok());
+    assert_eq!(world.read(get, "never".into(), query()).unwrap_err().kind(), Kind::NotFound);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_patch_keeps_absent_fields() {
     world.pass_secs(60);
     let patch = |json| {
         let input = World::input(json).unwrap();
-        world.write_as(&world.owner, change, "main".into(), input).unwrap()
+        world.write_as(&world.owner, update, "main".into(), input).unwrap()
     };
     assert_eq!(patch(json!({})), made);
     let changed = patch(json!({"visibility": "public", "slug": "other"}));

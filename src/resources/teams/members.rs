@@ -137,14 +137,14 @@ pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentC
     Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })
 }
 
-fn show(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
+fn get(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
     let (team, id) = req.params;
     require_team(view, team)?;
     info(view, fetch_member(view, team, id)?)
 }
 
 /// Changes what an agent is in a team.
-pub fn change(
+pub fn update(
     tx: &mut Tx,
     req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>,
 ) -> Result<TeamAgentCreated> {
@@ -175,7 +175,7 @@ pub fn change(
 }
 
 /// Takes an agent out of its team.
-pub fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted> {
+pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted> {
     let (team, id) = req.params;
     let team = fetch_team(&tx.view(), team)?;
     let member = fetch_member(&tx.view(), team.id, id)?;
@@ -223,10 +223,10 @@ pub fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "team_agent.list", op::list(list)).about("List a team's agents"),
         Route::post(ALL, MEMBER, "team_agent.create", op::write(hire))
             .about("Take an agent into a team"),
-        Route::get(ONE, MEMBER, "team_agent.show", op::read(show)).about("Show an agent of a team"),
-        Route::patch(ONE, MEMBER, "team_agent.update", op::write(change))
+        Route::get(ONE, MEMBER, "team_agent.show", op::read(get)).about("Show an agent of a team"),
+        Route::patch(ONE, MEMBER, "team_agent.update", op::write(update))
             .about("Change what an agent is in a team, what it can do or where it is woken"),
-        Route::delete(ONE, MEMBER, "team_agent.delete", op::write(remove))
+        Route::delete(ONE, MEMBER, "team_agent.delete", op::write(delete))
             .about("Take an agent out of a team"),
     ]
 }

@@ -158,7 +158,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<M
 
 /// Takes a live memory out of recall. 404 if it is not there, not this agent's or not live
 /// (interface §3).
-fn remove(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Deleted> {
+fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Deleted> {
     let (team, agent, memory) = req.params;
     require_team(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
@@ -195,7 +195,7 @@ fn routes() -> Vec<Route> {
             .about("Recall what an agent remembers, newest first"),
         Route::post(ALL, MEMBER, "memory.create", op::write(create))
             .about("Remember something, perhaps in the place of an older memory"),
-        Route::delete(ONE, MEMBER, "memory.delete", op::write(remove))
+        Route::delete(ONE, MEMBER, "memory.delete", op::write(delete))
             .about("Take a memory out of an agent's recall"),
     ]
 }
@@ -241,11 +241,11 @@ mod tests {
         assert_eq!(three.supersedes, Some(one.id));
         assert_eq!(recall(&world, ann, json!({})), ["three", "two"]);
 
-        let gone = world.write(remove, (ann.0, ann.1, two.id), ()).unwrap();
+        let gone = world.write(delete, (ann.0, ann.1, two.id), ()).unwrap();
         assert_eq!(gone.id, two.id.to_string());
         assert_eq!(recall(&world, ann, json!({})), ["three"]);
         for retired in [one.id, two.id] {
-            assert!(is_404(world.write(remove, (ann.0, ann.1, retired), ())));
+            assert!(is_404(world.write(delete, (ann.0, ann.1, retired), ())));
             let again = json!({"content": "again", "supersedes": retired});
             assert!(is_404(remember(&world, ann, again)));
         }
@@ -265,12 +265,12 @@ mod tests {
             assert!(is_404(remember(&world, wrong, json!({"content": "nobody's"}))));
         }
         for wrong in [bob, (other_team, ann.1), nobody] {
-            assert!(is_404(world.write(remove, (wrong.0, wrong.1, id), ())));
+            assert!(is_404(world.write(delete, (wrong.0, wrong.1, id), ())));
             let theft = json!({"content": "yours", "supersedes": id});
             assert!(is_404(remember(&world, wrong, theft)));
         }
         let (_, eve) = world.other_org("other");
-        assert!(is_404(world.write_as(&eve, remove, (ann.0, ann.1, id), ())));
+        assert!(is_404(world.write_as(&eve, delete, (ann.0, ann.1, id), ())));
         assert!(is_404(world.read_as(&eve, list, ann, Recall::default())));
         assert!(is_404(world.read(list, nobody, Recall::default())));
         assert!(recall(&world, bob, json!({})).is_empty());
@@ -338,9 +338,9 @@ mod tests {
             let all = |view: &View| view.all(Source::<Memory>::TABLE, &());
             world.store.read_now(world.org, all).unwrap().len()
         };
-        world.write(super::super::members::remove, ann, ()).unwrap();
+        world.write(super::super::members::delete, ann, ()).unwrap();
         assert_eq!((all(), recall(&world, bob, json!({})).len()), (3, 3));
-        world.write(super::super::team::remove, ann.0, ()).unwrap();
+        world.write(super::super::team::delete, ann.0, ()).unwrap();
         assert_eq!(all(), 0);
         world.assert_sound();
     }

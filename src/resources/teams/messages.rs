@@ -170,7 +170,7 @@ fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) -> Result<M
     Ok(message)
 }
 
-fn show(view: &View, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
+fn get(view: &View, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
     require_team(view, req.params.0)?;
     view.fetch(&req.params)
 }
@@ -237,7 +237,7 @@ pub fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "message.list", op::list(list)).about("List a team's messages"),
         Route::post(ALL, MEMBER, "message.create", op::write(send))
             .about("Write to an agent, or leave a note on a task"),
-        Route::get(ONE, MEMBER, "message.show", op::read(show)).about("Show a message"),
+        Route::get(ONE, MEMBER, "message.show", op::read(get)).about("Show a message"),
         Route::patch(ONE, MEMBER, "message.update", op::write(open))
             .about("Mark a message to the humans read; mail to agents stays as it is"),
         Route::post(

@@ -145,14 +145,14 @@ pub fn make(
     Ok(task)
 }
 
-fn show(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
+fn get(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(view, team)?;
     fetch_task(view, team, id)
 }
 
 /// Changes a task.
-pub fn change(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
+pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
@@ -236,8 +236,8 @@ pub fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "task.list", op::list(list)).about("List a team's tasks"),
         Route::post(ALL, MEMBER, "task.create", op::write(create))
             .about("Make a task; without an assignee the whole team sees it as free"),
-        Route::get(ONE, MEMBER, "task.show", op::read(show)).about("Show a task"),
-        Route::patch(ONE, MEMBER, "task.update", op::write(change)).about("Change a task"),
+        Route::get(ONE, MEMBER, "task.show", op::read(get)).about("Show a task"),
+        Route::patch(ONE, MEMBER, "task.update", op::write(update)).about("Change a task"),
         Route::post("/teams/{teamId}/tasks/{taskId}/claim", MEMBER, "task.claim", op::write(claim))
             .about("Take a task for an agent; one of many that try gets it"),
     ]

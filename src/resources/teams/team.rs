@@ -196,11 +196,11 @@ fn create(tx: &mut Tx, req: &Req<(), NewTeam>) -> Result<TeamInfo> {
     info(&tx.view(), team)
 }
 
-fn show(view: &View, req: &Req<Id<Team>>) -> Result<TeamInfo> {
+fn get(view: &View, req: &Req<Id<Team>>) -> Result<TeamInfo> {
     info(view, fetch_team(view, req.params)?)
 }
 
-fn change(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
+fn update(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
     let old = fetch_team(&tx.view(), req.params)?;
     let patch = &req.input;
     let mut team = old.clone();
@@ -221,7 +221,7 @@ fn change(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
 }
 
 /// Deletes a team with everything in it.
-pub fn remove(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Deleted> {
+pub fn delete(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Deleted> {
     let team = fetch_team(&tx.view(), req.params)?;
     tx.remove(&team)?;
     Ok(Deleted::new(team.id))
@@ -234,10 +234,10 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/teams", MEMBER, "team.list", op::list(list)).about("List the teams"),
         Route::post("/teams", MEMBER, "team.create", op::write(create)).about("Make a team"),
-        Route::get("/teams/{teamId}", MEMBER, "team.show", op::read(show)).about("Show a team"),
-        Route::patch("/teams/{teamId}", MEMBER, "team.update", op::write(change))
+        Route::get("/teams/{teamId}", MEMBER, "team.show", op::read(get)).about("Show a team"),
+        Route::patch("/teams/{teamId}", MEMBER, "team.update", op::write(update))
             .about("Change a team"),
-        Route::delete("/teams/{teamId}", ADMIN, "team.delete", op::write(remove))
+        Route::delete("/teams/{teamId}", ADMIN, "team.delete", op::write(delete))
             .about("Delete a team with everything in it"),
     ]
 }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     fn budget(world: &World, team: Id<Team>) -> Option<Budget> {
-        world.read(show, team, ()).unwrap().budget
+        world.read(get, team, ()).unwrap().budget
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(code(make(&world, body.clone())), "team_slug_taken");
         let (_, eve) = world.other_org("other");
         world.write_as(&eve, create, (), World::input(body.clone()).unwrap()).unwrap();
-        world.write(remove, made.id, ()).unwrap();
+        world.write(delete, made.id, ()).unwrap();
         make(&world, body).unwrap();
         world.assert_sound();
     }
@@ -279,7 +279,7 @@ mod tests {
         });
         let made = make(&world, body).unwrap();
         world.pass_secs(1);
-        let patch = |body| world.write(change, made.id, World::input(body).unwrap()).unwrap();
+        let patch = |body| world.write(update, made.id, World::input(body).unwrap()).unwrap();
 
         let renamed = patch(json!({"name": "New", "slug": "other"}));
         let expected = json!({
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(listed.iter().map(|team| team.id).collect::<Vec<_>>(), [ids[1], ids[0]]);
         let (_, eve) = world.other_org("other");
         assert!(world.read_as(&eve, list, (), ()).unwrap().items.is_empty());
-        assert_eq!(code(world.read_as(&eve, show, ids[0], ())), "not_found");
-        assert_eq!(code(world.write_as(&eve, remove, ids[0], ())), "not_found");
+        assert_eq!(code(world.read_as(&eve, get, ids[0], ())), "not_found");
+        assert_eq!(code(world.write_as(&eve, delete, ids[0], ())), "not_found");
     }
 }

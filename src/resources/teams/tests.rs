@@ -50,7 +50,7 @@ fn a_deleted_team_takes_everything_along_and_leaves_other_teams_alone() {
     });
     spent.unwrap();
 
-    world.write(teams::remove, crew, ()).unwrap();
+    world.write(teams::delete, crew, ()).unwrap();
     assert!(rows(&world)[7] > 0, "it is more than one transaction removes");
     world.assert_sound();
     assert!(world.complete_removals() > 1, "the rest is more than one step removes");
@@ -64,12 +64,12 @@ fn a_deleted_teams_agents_are_free_at_once() {
     let crew = team(&world, "crew", None);
     let ann = hire(&world, crew, "ann");
     agent(&world, "bob");
-    let delete = |name: &str| world.write(agents::remove, name.to_string(), ()).map(|_| ());
+    let delete = |name: &str| world.write(agents::delete, name.to_string(), ()).map(|_| ());
     assert_eq!(delete("ann").unwrap_err().code(), "agent_in_team");
     delete("bob").unwrap();
     let mail = json!({"body": "x", "toAgentId": ann});
     repeat(&world, messages::send, crew, mail, MAX_DEFERRED_CHANGES);
-    world.write(teams::remove, crew, ()).unwrap();
+    world.write(teams::delete, crew, ()).unwrap();
     assert_eq!(count::<Member>(&world), 1, "it is not removed yet");
     delete("ann").unwrap();
     world.assert_sound();
@@ -84,11 +84,11 @@ fn an_agent_stays_until_it_has_left_all_teams() {
     let ann = hire(&world, teams[0], "ann");
     let body = json!({"stableKey": "ann", "role": "member"});
     world.write(members::hire, teams[1], World::input(body).unwrap()).unwrap();
-    let delete = || world.write(agents::remove, "ann".to_string(), ());
+    let delete = || world.write(agents::delete, "ann".to_string(), ());
     assert_eq!(delete().unwrap_err().code(), "agent_in_team");
-    world.write(members::remove, (teams[0], ann), ()).unwrap();
+    world.write(members::delete, (teams[0], ann), ()).unwrap();
     assert_eq!(delete().unwrap_err().code(), "agent_in_team");
-    world.write(super::team::remove, teams[1], ()).unwrap();
+    world.write(super::team::delete, teams[1], ()).unwrap();
     delete().unwrap();
 }
 
@@ -101,7 +101,7 @@ fn all_rows_of_a_removed_agent_are_deleted_however_many() {
     let many = MAX_DEFERRED_CHANGES / 4;
     let new = json!({"title": "x", "assigneeAgentId": ann});
     repeat(&world, tasks::create, crew, new, many);
-    world.write(members::remove, (crew, ann), ()).unwrap();
+    world.write(members::delete, (crew, ann), ()).unwrap();
     assert_eq!(count::<PendingRemoval>(&world), 1);
     world.assert_sound();
     world.complete_removals();
@@ -121,6 +121,6 @@ fn few_rows_of_a_removed_agent_go_with_it() {
     let crew = team(&world, "crew", None);
     let ann = hire(&world, crew, "ann");
     task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-    world.write(members::remove, (crew, ann), ()).unwrap();
+    world.write(members::delete, (crew, ann), ()).unwrap();
     assert_eq!(rows(&world), [1, 0, 1, 1, 0, 0, 0, 0]);
 }

@@ -201,7 +201,7 @@ fn list(view: &View, req: &Req<(), ToolFilter>) -> Result<Page<Tool>> {
     }
 }
 
-fn show(view: &View, req: &Req<Id<Tool>>) -> Result<Tool> {
+fn get(view: &View, req: &Req<Id<Tool>>) -> Result<Tool> {
     view.fetch(&req.params)
 }
 
@@ -225,7 +225,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
     Ok(tool)
 }
 
-fn change(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
+fn update(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
     let old: Tool = tx.fetch(&req.params)?;
     let named = req.input.update_environment_versions.as_deref().unwrap_or_default();
     let environments = visible_environments(&tx.view(), req.caller(), named)?;
@@ -315,7 +315,7 @@ fn check_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Res
 }
 
 /// Its versions and the environments' references to it go with it.
-fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
+fn delete(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
     let tool: Tool = tx.fetch(&req.params)?;
     tx.remove(&tool)?;
     Ok(Deleted::new(tool.id))
@@ -330,11 +330,11 @@ fn routes() -> Vec<Route> {
         Route::post("/tools", MEMBER, "tool.create", op::write(create)).about("Make a tool"),
         Route::get("/tools/types", MEMBER, "tool_type.list", op::list(types::list))
             .about("List the types of tools that are known"),
-        Route::get("/tools/{toolId}", MEMBER, "tool.show", op::read(show)).about("Show a tool"),
-        Route::patch("/tools/{toolId}", MEMBER, "tool.update", op::write(change))
+        Route::get("/tools/{toolId}", MEMBER, "tool.show", op::read(get)).about("Show a tool"),
+        Route::patch("/tools/{toolId}", MEMBER, "tool.update", op::write(update))
             .scope(Scope::InferFromPath(is_in_organization))
             .about("Change a tool, and the environments that shall use the resulting version"),
-        Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(remove))
+        Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(delete))
             .about("Delete a tool with its versions and the references to it"),
         Route::get(
             "/tools/{toolId}/versions",

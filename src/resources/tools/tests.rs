@@ -15,12 +15,12 @@ pub fn make(world: &World, body: Value) -> Result<Tool> {
 
 /// Changes a tool as a member.
 pub fn patch(world: &World, id: Id<Tool>, body: Value) -> Result<Tool> {
-    world.write(change, id, World::input(body)?)
+    world.write(update, id, World::input(body)?)
 }
 
 /// Deletes a tool as a member.
 pub fn delete(world: &World, id: Id<Tool>) {
-    world.write(remove, id, ()).unwrap();
+    world.write(super::delete, id, ()).unwrap();
 }
 
 fn versions_of(world: &World, id: Id<Tool>) -> Vec<(String, String)> {
@@ -43,7 +43,7 @@ fn a_tool_shows_every_field_with_its_default_and_keeps_its_configuration_as_it_c
     let config = json!({"z": null, "a": {"b": [1.0, null, 0.1]}});
     let body = json!({"name": "T", "type": "any word", "providerConfig": config});
     let made = make(&world, body).unwrap();
-    let shown = world.read(show, made.id, ()).unwrap();
+    let shown = world.read(get, made.id, ()).unwrap();
     assert_eq!(shown, made);
     let text = serde_json::to_string(&shown).unwrap();
     assert!(text.contains(r#""providerConfig":{"z":null,"a":{"b":[1.0,null,0.1]}}"#), "{text}");
@@ -101,7 +101,7 @@ fn a_version_row_holds_what_the_tool_last_was_under_that_number() {
         assert_eq!((error.kind(), error.code()), (Kind::Conflict, "tool_version_earlier"));
     }
     assert_eq!(versions_of(&world, id), expected);
-    assert_eq!(world.read(show, id, ()).unwrap().name.as_str(), "e");
+    assert_eq!(world.read(get, id, ()).unwrap().name.as_str(), "e");
     world.assert_sound();
 }
 
@@ -131,7 +131,7 @@ fn named_environments_use_the_resulting_version() {
     patch(&world, id, body).unwrap();
     assert_eq!(used_in(&world, one), json!({id.to_string(): "2.0.0"}));
     patch(&world, id, json!({"bumpVersion": "patch"})).unwrap();
-    let unchanged = world.read(show, id, ()).unwrap();
+    let unchanged = world.read(get, id, ()).unwrap();
     world.pass_secs(60);
     let moved = patch(&world, id, json!({"updateEnvironmentVersions": [one]})).unwrap();
     assert_eq!(moved, unchanged);
@@ -141,7 +141,7 @@ fn named_environments_use_the_resulting_version() {
     assert_eq!(used_in(&world, one), json!({id.to_string(): "2.0.1"}));
     assert_eq!(used_in(&world, two), json!({id.to_string(): "2.0.0"}));
 
-    world.write(remove, id, ()).unwrap();
+    world.write(super::delete, id, ()).unwrap();
     assert_eq!((used_in(&world, one), used_in(&world, two)), (json!({}), json!({})));
     world.assert_sound();
 }
@@ -172,7 +172,7 @@ fn nothing_changes_when_one_of_the_environments_refuses() {
     assert_eq!(refused(three.clone(), "0.0.1").code(), "tool_version_earlier");
     assert_eq!(refused(three, "2.0.0").code(), "approval_required");
 
-    assert_eq!(world.read(show, id, ()).unwrap(), made);
+    assert_eq!(world.read(get, id, ()).unwrap(), made);
     assert_eq!(used_in(&world, open), json!({}));
     assert_eq!(versions_of(&world, id), [pair("1.0.0", "T")]);
 
@@ -191,7 +191,7 @@ fn a_tool_is_found_in_its_own_organization_alone() {
     assert!(here(world.org, made.id.to_string()));
     assert!(!here(other, made.id.to_string()));
     assert!(!here(world.org, "no id".into()));
-    let error = world.read_as(&eve, show, made.id, ()).unwrap_err();
+    let error = world.read_as(&eve, get, made.id, ()).unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
 }
 
@@ -224,10 +224,10 @@ fn deleting_a_tool_deletes_its_versions_however_many() {
         Ok(())
     };
     world.store.write_now(world.org, many).unwrap();
-    world.write(remove, id, ()).unwrap();
+    world.write(super::delete, id, ()).unwrap();
     let left = |view: &View| view.all(Source::<ToolVersion>::TABLE, &());
     assert_eq!(world.store.read_now(world.org, left).unwrap().len(), 1);
     assert_eq!(versions_of(&world, other).len(), 1);
-    assert_eq!(world.write(remove, id, ()).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(world.write(super::delete, id, ()).unwrap_err().kind(), Kind::NotFound);
     world.assert_sound();
 }

@@ -1,6 +1,6 @@
 //! Drafts: saved, published, deleted.
 
-use super::super::drafts::{DraftInfo, list, publish_draft, remove, save, show};
+use super::super::drafts::{DraftInfo, delete, get, list, publish_draft, save};
 use super::*;
 use crate::base::{ArtifactName, Id, Kind};
 
@@ -99,7 +99,7 @@ fn a_draft_is_found_under_its_own_name_type_and_registry_until_it_is_deleted() {
         World::input(json!({"registryRef": reference, "artifactType": kind})).unwrap()
     };
     let shown = |name: &str, reference: &str, kind: Option<&str>| {
-        world.read(show, (name.to_string(), made.id), query(reference, kind))
+        world.read(get, (name.to_string(), made.id), query(reference, kind))
     };
     assert_eq!(shown("p", "acme/main", None).unwrap(), made);
     for (name, reference, kind) in [
@@ -110,7 +110,7 @@ fn a_draft_is_found_under_its_own_name_type_and_registry_until_it_is_deleted() {
     ] {
         assert_eq!(shown(name, reference, kind).unwrap_err().kind(), Kind::NotFound);
     }
-    let delete = || world.write(remove, ("p".to_string(), made.id), query("acme/main", None));
+    let delete = || world.write(delete, ("p".to_string(), made.id), query("acme/main", None));
     assert_eq!(delete().unwrap().id, made.id.to_string());
     assert_eq!(delete().unwrap_err().kind(), Kind::NotFound);
     assert_eq!(shown("p", "acme/main", None).unwrap_err().kind(), Kind::NotFound);

@@ -152,7 +152,7 @@ fn a_label_points_to_one_version_until_moved_or_removed() {
 
     let take_off = |label: &str| {
         let query = about("prompt", "p", json!({"label": label}));
-        world.write(labels::remove, (), World::input(query).unwrap())
+        world.write(labels::delete, (), World::input(query).unwrap())
     };
     assert_eq!(take_off("production").unwrap().id, "production");
     for gone in ["production", "never", "1.0", ""] {

@@ -55,7 +55,7 @@ fn the_newest_of_what_is_left_is_the_latest_and_an_artifact_goes_with_its_last_v
 }
 
 fn remove(world: &World, slug: &str) -> Result<crate::api::Deleted> {
-    world.write_as(&world.owner, registries::remove, slug.to_string(), ())
+    world.write_as(&world.owner, registries::delete, slug.to_string(), ())
 }
 
 #[test]

@@ -92,13 +92,13 @@ pub fn about(kind: &str, name: &str, more: Value) -> Value {
 
 /// What a version says.
 pub fn content(world: &World, query: Value) -> Result<Value> {
-    world.read(super::content::show, (), World::input(query)?).map(|content| json!(content))
+    world.read(super::content::get, (), World::input(query)?).map(|content| json!(content))
 }
 
 /// Deletes a version.
 pub fn delete(world: &World, kind: &str, name: &str, number: &str) -> Result<()> {
     let query = about(kind, name, json!({"version": number}));
-    world.write(deletion::remove, (), World::input(query)?).map(drop)
+    world.write(deletion::delete, (), World::input(query)?).map(drop)
 }
 
 /// Puts a label on a version of a prompt.

@@ -93,7 +93,7 @@ fn versions_are_compared_by_their_sources_and_variables() {
     label(&world, "p", "live", "1.0.0").unwrap();
     let diff = |from: &str, to: &str| {
         let query = about("prompt", "p", json!({"from": from, "to": to}));
-        world.read(super::diff::show, (), World::input(query).unwrap()).map(|diff| json!(diff))
+        world.read(super::diff::get, (), World::input(query).unwrap()).map(|diff| json!(diff))
     };
     let expected = json!({
         "from": "1.0.0", "to": "1.1.0",

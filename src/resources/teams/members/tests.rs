@@ -18,7 +18,7 @@ fn patch(
     member: Id<Member>,
     body: Value,
 ) -> Result<TeamAgentCreated> {
-    world.write(change, (team, member), World::input(body)?)
+    world.write(update, (team, member), World::input(body)?)
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_place_that_became_free_can_be_taken() {
     patch(&world, crew, ann, json!({"role": "scrum_master"})).unwrap();
     patch(&world, crew, ann, json!({"role": "member"})).unwrap();
     patch(&world, crew, bob, json!({"role": "scrum_master"})).unwrap();
-    world.write(remove, (crew, bob), ()).unwrap();
+    world.write(delete, (crew, bob), ()).unwrap();
     let body = json!({"stableKey": "bob", "role": "scrum_master"});
     assert_ne!(try_hire(&world, crew, body).unwrap().agent.id, bob);
     world.assert_sound();
@@ -90,7 +90,7 @@ fn only_new_skills_are_an_event() {
     for skills in [json!(["rust", "sql"]), json!(["sql"]), json!(["sql", "go"])] {
         patch(&world, crew, ann, json!({"skills": skills})).unwrap();
     }
-    world.write(remove, (crew, ann), ()).unwrap();
+    world.write(delete, (crew, ann), ()).unwrap();
 
     let granted = [TeamAgentSkillsGranted, TeamAgentSkillsGranted];
     let expected = [[TeamAgentHired].as_slice(), &granted, &[TeamAgentTerminated]].concat();
@@ -108,7 +108,7 @@ fn an_agent_is_shown_with_every_field_and_no_secret() {
     agent(&world, "ann");
     let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
     let id = try_hire(&world, crew, url).unwrap().agent.id;
-    let shown = world.read(show, (crew, id), ()).unwrap();
+    let shown = world.read(get, (crew, id), ()).unwrap();
     let expected = json!({
         "id": id, "teamId": crew, "stableKey": "ann", "name": "ann", "role": "member",
         "skills": [], "wakeUrl": "https://a.test/wake", "hiredAt": "2026-01-15T12:00:00.000Z",
@@ -122,9 +122,9 @@ fn ids_outside_of_the_team_are_not_found() {
     let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
     let ann = hire(&world, crew, "ann");
     for at in [(other, ann), (Id::NIL, ann), (crew, Id::NIL)] {
-        assert_eq!(code(world.read(show, at, ())), "not_found");
+        assert_eq!(code(world.read(get, at, ())), "not_found");
         assert_eq!(code(patch(&world, at.0, at.1, json!({}))), "not_found");
-        assert_eq!(code(world.write(remove, at, ())), "not_found");
+        assert_eq!(code(world.write(delete, at, ())), "not_found");
     }
     assert_eq!(code(world.read(list, Id::NIL, ())), "not_found");
     assert_eq!(world.read(list, crew, ()).unwrap().items.len(), 1);

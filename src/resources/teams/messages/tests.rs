@@ -159,7 +159,7 @@ fn a_human_reads_human_mail_once_and_agents_mail_stays_as_it_is() {
     world.pass_secs(1);
     assert_eq!(world.write(open, (crew, to_humans.id), ()).unwrap(), read);
     assert_eq!(world.write(open, (crew, to_ann.id), ()).unwrap(), to_ann);
-    assert_eq!(world.read(show, (crew, to_ann.id), ()).unwrap(), to_ann);
+    assert_eq!(world.read(get, (crew, to_ann.id), ()).unwrap(), to_ann);
     assert_eq!(code(consume_as(&world, &to_humans, ann)), "not_found");
     assert_eq!(code(world.write(open, (crew, Id::NIL), ())), "not_found");
     world.assert_sound();

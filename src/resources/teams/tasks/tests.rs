@@ -10,7 +10,7 @@ use crate::resources::teams::wakes::WakeReason;
 use crate::resources::testing::World;
 
 fn patch(world: &World, task: &Task, body: Value) -> Result<Task> {
-    world.write(change, (task.team_id, task.id), World::input(body)?)
+    world.write(update, (task.team_id, task.id), World::input(body)?)
 }
 
 fn claim_for(world: &World, task: &Task, agent: Id<Member>) -> Result<Task> {
@@ -64,8 +64,8 @@ fn a_task_that_is_opened_again_is_free_if_its_agent_has_left() {
     let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
     let anns = task(&world, crew, json!({"title": "one", "assigneeAgentId": ann}));
     patch(&world, &anns, json!({"status": "done"})).unwrap();
-    world.write(members::remove, (crew, ann), ()).unwrap();
-    let done = world.read(show, (crew, anns.id), ()).unwrap();
+    world.write(members::delete, (crew, ann), ()).unwrap();
+    let done = world.read(get, (crew, anns.id), ()).unwrap();
     assert_eq!(done.assignee_agent_id, Some(ann), "it is known who did it");
 
     let free = patch(&world, &anns, json!({"status": "open"})).unwrap();
@@ -168,9 +168,9 @@ fn agents_that_are_not_in_the_team_are_not_found_and_nothing_changes() {
         let new = World::input(json!({"title": "two", field: foreign})).unwrap();
         assert_eq!(code(world.write(create, crew, new)), "not_found");
     }
-    assert_eq!(world.read(show, (crew, one.id), ()).unwrap(), one);
-    assert_eq!(code(world.read(show, (other, one.id), ())), "not_found");
-    assert_eq!(code(world.read(show, (Id::NIL, one.id), ())), "not_found");
+    assert_eq!(world.read(get, (crew, one.id), ()).unwrap(), one);
+    assert_eq!(code(world.read(get, (other, one.id), ())), "not_found");
+    assert_eq!(code(world.read(get, (Id::NIL, one.id), ())), "not_found");
     assert_eq!(numbers(&world, crew, json!({})), [1]);
 }
 
@@ -247,10 +247,10 @@ fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
             patch(&world, &made, json!({"status": status})).unwrap()
         })
         .collect();
-    let removed = crate::resources::teams::members::remove;
+    let removed = crate::resources::teams::members::delete;
     world.write(removed, (crew, ann), ()).unwrap();
     for task in &tasks {
-        let now = world.read(show, (crew, task.id), ()).unwrap();
+        let now = world.read(get, (crew, task.id), ()).unwrap();
         assert_eq!(now.assignee_agent_id.is_none(), !task.is_closed(), "{:?}", task.status);
         // Whoever has left has no business any more.
         let business = world.store.read_now(world.org, |view| responsible(view, &now)).unwrap();

@@ -34,7 +34,7 @@ fn ack(world: &World, at: (Id<Team>, Id<Member>), ids: &[Id<Wake>]) -> Value {
 
 fn patch(world: &World, task: &Task, body: Value) {
     let body = World::input(body).unwrap();
-    world.write(tasks::change, (task.team_id, task.id), body).unwrap();
+    world.write(tasks::update, (task.team_id, task.id), body).unwrap();
 }
 
 fn note(world: &World, task: &Task) -> Message {
@@ -434,7 +434,7 @@ fn a_removed_agents_wakes_go_with_it() {
     task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
     message(&world, crew, json!({"body": "x", "toAgentId": ann}));
     let mut listener = world.store.signals().listen(ann.uuid());
-    world.write(members::remove, (crew, ann), ()).unwrap();
+    world.write(members::delete, (crew, ann), ()).unwrap();
     let left = world.store.read_now(world.org, |view| view.count(Source::<Wake>::TABLE, &(), 10));
     assert_eq!(left.unwrap(), 0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::outside::{Answer, Call};
-use crate::resources::teams::members::change;
+use crate::resources::teams::members::update;
 use crate::resources::teams::testing::{
     add_agent_with, agent, events, hire, message, repeat, take, task, team,
 };
@@ -27,7 +27,7 @@ fn mail(world: &World, (team, agent): (Id<Team>, Id<Member>)) {
 }
 
 fn set_url(world: &World, at: (Id<Team>, Id<Member>), url: Value) {
-    world.write(change, at, World::input(json!({"wakeUrl": url})).unwrap()).unwrap();
+    world.write(update, at, World::input(json!({"wakeUrl": url})).unwrap()).unwrap();
 }
 
 fn jobs(world: &World) -> Vec<Job> {
@@ -282,7 +282,7 @@ fn nothing_is_posted_without_a_wake_url_or_without_the_agent() {
     assert_eq!(wakes(&world).len(), 1);
 
     set_url(&world, ann, json!(URL));
-    world.write(members::remove, ann, ()).unwrap();
+    world.write(members::delete, ann, ()).unwrap();
     assert_eq!(run(&world, 200), 0);
     assert!(jobs(&world).is_empty());
 }
