@@ -18,17 +18,75 @@ fn dependencies(manifest: &str) -> Vec<&str> {
     names
 }
 
-/// Where the relative links of a document lead, without what stands behind a `#`.
-fn links(document: &str) -> Vec<&str> {
+/// Where the relative links of a document lead: a file, empty for the document itself, and the
+/// anchor in it, if there is one.
+fn links(document: &str) -> Vec<(&str, Option<&str>)> {
     let ends = document.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-    ends.map(|(link, _)| link.split('#').next().unwrap_or_default())
-        .filter(|link| !link.is_empty() && !link.contains("://"))
+    ends.map(|(link, _)| link)
+        .filter(|link| !link.contains("://"))
+        .map(|link| match link.split_once('#') {
+            Some((file, anchor)) => (file, Some(anchor)),
+            None => (link, None),
+        })
         .collect()
+}
+
+/// The headings of a document, of all levels, without code blocks.
+fn headings(document: &str) -> Vec<&str> {
+    let mut in_code = false;
+    let mut headings = Vec::new();
+    for line in document.lines() {
+        in_code ^= line.starts_with("```");
+        if !in_code && line.starts_with('#') {
+            headings.push(line.trim_start_matches('#').trim());
+        }
+    }
+    headings
+}
+
+/// The anchor by which a heading is linked to.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// What the comments of a source cite of the reference: pages, each with the headings cited.
+fn citations(source: &str) -> Vec<(String, Vec<String>)> {
+    let comments = source.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
+    let texts = comments.map(|line| line.trim_start_matches(['/', '!']).trim());
+    let text = texts.collect::<Vec<_>>().join(" ");
+    let mut cited = Vec::new();
+    for rest in text.split("reference: ").skip(1) {
+        let inside = rest.split(')').next().unwrap_or_default();
+        for part in inside.split("; ") {
+            let mut words = part.split('"');
+            let page = words.next().unwrap_or_default().trim_end_matches([',', ' ']);
+            if page.is_empty() || !page.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') {
+                break; // What follows is no citation, or says more in words.
+            }
+            cited.push((page.to_string(), words.step_by(2).map(String::from).collect()));
+        }
+    }
+    cited
+}
+
+/// The Rust sources below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(sources(&path));
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            all.push(path);
+        }
+    }
+    all
 }
 
 fn documents() -> Vec<PathBuf> {
     let mut all = vec![PathBuf::from("README.md")];
-    for folder in ["docs", "docs/decisions", "packaging"] {
+    for folder in ["docs", "docs/decisions", "docs/reference", "packaging"] {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         all.extend(entries.filter(|path| path.extension().is_some_and(|end| end == "md")));
     }
@@ -52,12 +110,47 @@ fn every_dependency_has_its_reason_among_the_decisions() {
 
 #[test]
 fn every_link_of_a_document_leads_somewhere() {
-    assert_eq!(links("[a](b.md#c) [d](https://e) [f](#g) [h](../i)"), ["b.md", "../i"]);
+    let some = "[a](b.md#c) [d](https://e) [f](#g) [h](../i)";
+    assert_eq!(links(some), [("b.md", Some("c")), ("", Some("g")), ("../i", None)]);
     for path in documents() {
         let text = fs::read_to_string(&path).unwrap();
-        for link in links(&text) {
-            let to = path.parent().unwrap_or(Path::new("")).join(link);
-            assert!(to.exists(), "{}: {link} leads nowhere", path.display());
+        for (file, wanted) in links(&text) {
+            let to = match file {
+                "" => path.clone(),
+                file => path.parent().unwrap_or(Path::new("")).join(file),
+            };
+            assert!(to.exists(), "{}: {file} leads nowhere", path.display());
+            let Some(wanted) = wanted.filter(|_| to.extension().is_some_and(|end| end == "md"))
+            else {
+                continue;
+            };
+            let target = fs::read_to_string(&to).unwrap();
+            let is_there = headings(&target).iter().any(|heading| anchor(heading) == wanted);
+            assert!(is_there, "{}: {file}#{wanted} leads nowhere", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_section_that_a_comment_cites_is_in_the_reference() {
+    let some = "/// A (reference: b, \"C d\",\n/// \"E\"; f).\nreference: g,";
+    let cited = |page: &str, headings: &[&str]| {
+        (page.to_string(), headings.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(citations(some), [cited("b", &["C d", "E"]), cited("f", &[])]);
+    for path in ["src", "tests", "benches"].iter().flat_map(|folder| sources(Path::new(folder))) {
+        if path.ends_with("tests/docs.rs") {
+            continue; // Its citations are examples.
+        }
+        for (page, wanted) in citations(&fs::read_to_string(&path).unwrap()) {
+            let file = format!("docs/reference/{page}.md");
+            let text = fs::read_to_string(&file)
+                .unwrap_or_else(|e| panic!("{}: {file}: {e}", path.display()));
+            let there = headings(&text);
+            for heading in wanted {
+                let is_there = there.contains(&heading.as_str());
+                assert!(is_there, "{}: {file} has no section {heading:?}", path.display());
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct OrgOptional {
 }
 impl Input for OrgOptional {}
 
-/// How much of a list is wanted (contract §1, "A list").
+/// How much of a list is wanted (reference: conventions, "Lists").
 #[derive(Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct LimitQuery {

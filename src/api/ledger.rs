@@ -1,5 +1,6 @@
 //! The rows that the pipeline writes beside an operation's own, in its transaction: who did what
-//! (contract §9, "Audit log"), and what was answered to an `Idempotency-Key` (contract §1).
+//! (reference: identity-and-rights, "Audit entries"), and what was answered to an `Idempotency-Key`
+//! (reference: conventions, "Idempotency").
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;

@@ -91,7 +91,7 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// What DELETE answers (contract §1).
+/// What DELETE answers (reference: conventions, "Answers").
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Deleted {
     /// The id of what was removed, or its name where it has no id.

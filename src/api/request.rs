@@ -132,7 +132,8 @@ impl<P, I> Deref for Req<'_, P, I> {
     }
 }
 
-/// One parameter of a path. What cannot be one names nothing: 404, not 400 (contract §1).
+/// One parameter of a path. What cannot be one names nothing: 404, not
+/// 400 (reference: conventions, "Ids").
 pub trait PathParam: Send + Sync + 'static {
     /// Reads it.
     fn parse(text: &str) -> Self;
@@ -176,7 +177,7 @@ impl PathParam for u32 {
     }
 }
 
-/// The name of what a PUT sets (contract §1, "Text").
+/// The name of what a PUT sets (reference: conventions, "Texts and names").
 impl PathParam for VariableName {
     fn parse(text: &str) -> Self {
         VariableName::stored(text.into())
@@ -189,7 +190,7 @@ impl PathParam for VariableName {
     }
 }
 
-/// The name of an artifact that need not be there yet (contract §1, "Text").
+/// The name of an artifact that need not be there yet (reference: conventions, "Texts and names").
 impl PathParam for ArtifactName {
     fn parse(text: &str) -> Self {
         ArtifactName::stored(text.into())

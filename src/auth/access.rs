@@ -140,7 +140,7 @@ impl Caller {
     }
 
     /// Whether they may use a resource: everybody may unless it is restricted; then admins, and
-    /// users with a grant (contract §1).
+    /// users with a grant (reference: identity-and-rights, "Restricted resources").
     pub fn may_use(
         &self,
         view: &View,
@@ -297,7 +297,8 @@ impl Authenticator {
             RawCredential::Malformed => return Err(invalid_credential()),
             RawCredential::Key(hash) => {
                 let key: ApiKey = view.get(hash)?.ok_or_else(invalid_credential)?;
-                // A key ends with its user's membership (contract §2).
+                // A key ends with its user's membership
+                // (reference: identity-and-rights, "API keys").
                 if view.get::<Membership>(&(key.user, key.org))?.is_none() {
                     return Err(invalid_credential());
                 }

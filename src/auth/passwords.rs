@@ -1,7 +1,7 @@
-//! Passwords: argon2id (contract §2).
+//! Passwords: argon2id (reference: identity-and-rights, "Sessions").
 //!
-//! HashRequest takes 20 ms of a core and 19 MiB, so it happens on threads of its own, two at a time,
-//! never in a transaction.
+//! HashRequest takes 20 ms of a core and 19 MiB, so it happens on threads of its own, two at a
+//! time, never in a transaction.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -78,7 +78,7 @@ impl Record for Organization {
     }
 }
 
-/// What a member is in an organization (contract §1, "Roles"), the least first.
+/// What a member is in an organization (reference: identity-and-rights, "Roles"), the least first.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -140,7 +140,8 @@ impl Record for Membership {
 /// The BLAKE3 hash of an API key, which is all that is kept of it.
 pub type KeyHash = [u8; 32];
 
-/// An API key: acts as the user who made it, in one organization (interface §5).
+/// An API key: acts as the user who made it, in one organization
+/// (reference: identity-and-rights, "API keys").
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ApiKey {
     /// Its id.
@@ -284,7 +285,7 @@ crate::store::stored_enum!(ResourceType { Fleet = 0, Registry = 1, Environment =
 /// Something a grant is for; the id of a record of its type.
 pub enum Granted {}
 
-/// That a user may use a restricted resource (interface §2, "Access grant").
+/// That a user may use a restricted resource (reference: identity-and-rights, "Access grants").
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
@@ -340,7 +341,7 @@ impl Record for Grant {
 }
 
 /// That somebody signed in from an address: it then has its own sign-in attempts, so that a
-/// stranger cannot lock anybody out (contract §1, "Rate limit").
+/// stranger cannot lock anybody out (reference: conventions, "Rate limits").
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct KnownSignInAddress {
     /// With which e-mail address.

@@ -1,4 +1,5 @@
-//! What may be restricted to admins and whoever has a grant (contract §1, "Who may do what").
+//! What may be restricted to admins and whoever has a grant
+//! (reference: identity-and-rights, "Restricted resources").
 //!
 //! Such a thing is stored as [`Restricted`], and so comes out of the store closed: it is opened for
 //! a caller, or shown in a list that leaves out what they may not see. A check cannot be forgotten.

@@ -1,4 +1,5 @@
-//! API keys and session tokens: how they look, how they are made and read (contract §2).
+//! API keys and session tokens: how they look, how they are made and read
+//! (reference: identity-and-rights, "API keys", "Sessions").
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
@@ -9,7 +10,8 @@ use crate::base::{Error, Id, Keys, Result, Time};
 
 // ── API keys ─────────────────────────────────────────────────────────────────
 
-/// What every API key begins with; by it a key is told from a session token (interface §5.2).
+/// What every API key begins with; by it a key is told from a session token
+/// (reference: identity-and-rights, "API keys").
 pub const KEY_PREFIX: &str = "rsk_";
 const SECRET_DIGITS: usize = 43; // 62^43 > 2^256
 const SUM_DIGITS: usize = 6; // 62^6 > 2^32

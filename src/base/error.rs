@@ -45,7 +45,7 @@ pub enum Kind {
     Busy,
 }
 
-/// One problem in what was sent (interface §7, contract §1).
+/// One problem in what was sent (reference: conventions, "Errors").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// Where: dotted, with `[n]` from 0, for example `grants[1].userId`.
@@ -130,12 +130,13 @@ impl Error {
     }
 
     /// The one 404: it never repeats what was asked for, so that a foreign id and one that never
-    /// existed look the same (contract §1).
+    /// existed look the same (reference: conventions, "Not found").
     pub fn not_found() -> Self {
         Error::new(Kind::NotFound, "not_found", "there is no such resource")
     }
 
-    /// The 404 of an organization that is not there for this caller (contract §1).
+    /// The 404 of an organization that is not there for this caller
+    /// (reference: conventions, "Not found").
     pub fn organization_not_found() -> Self {
         Error::new(Kind::NotFound, "organization_not_found", "there is no such organization")
     }

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 
-/// A nullable field of a PATCH: absent leaves it, `null` clears it (contract §1).
+/// A nullable field of a PATCH: absent leaves it, `null` clears it
+/// (reference: conventions, "Absent fields and null").
 ///
 /// In an input type it stands with `#[serde(default)]`. A field that cannot be null is an
 /// `Option`: there `null` means the same as absent.

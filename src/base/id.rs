@@ -1,4 +1,4 @@
-//! Ids: UUIDv7, typed by what they name (contract §1).
+//! Ids: UUIDv7, typed by what they name (reference: conventions, "Ids").
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -17,7 +17,8 @@ use uuid::Uuid;
 /// The id of a `T`.
 ///
 /// Text that is no UUID reads as [`Id::NIL`], which names no record: a malformed id and one
-/// that never existed then take the same path and get the same 404 (contract §1).
+/// that never existed then take the same path and get the same
+/// 404 (reference: conventions, "Not found").
 pub struct Id<T: ?Sized>(Uuid, PhantomData<fn() -> Box<T>>);
 
 impl<T: ?Sized> Id<T> {

@@ -1,6 +1,7 @@
 //! Texts that name things: slugs, keys, artifacts, labels, versions, variables. Each form is
-//! written once and reaches the OpenAPI document from here (contract §1, "Text"). ASCII only: names
-//! appear in URLs, templates and command lines, where look-alike characters would mislead.
+//! written once and reaches the OpenAPI document from here
+//! (reference: conventions, "Texts and names"). ASCII only: names appear in URLs, templates and
+//! command lines, where look-alike characters would mislead.
 
 use serde_json::json;
 

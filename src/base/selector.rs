@@ -1,5 +1,6 @@
 //! What picks a version of an artifact: a range of versions, a label, or nothing at all
-//! (contract §3: exact, partial `1` and `1.2`, `^`, `~`, `>=`, `*`).
+//! (reference: registries-and-templates, "Selecting a version"; exact, partial `1` and `1.2`, `^`,
+//! `~`, `>=`, `*`).
 //!
 //! A range is one interval of version numbers, so that its highest match is one index lookup. What
 //! is no single interval, or can match no version, is refused: lists with commas, pre-releases,
@@ -98,7 +99,7 @@ pub enum Selector {
     Range(Range),
     /// The one that a label points to.
     Label(Label),
-    /// The text can name no version, so there is none (404, contract §1 "Ids").
+    /// The text can name no version, so there is none (404, reference: conventions, "Ids").
     Nothing,
 }
 

@@ -1,5 +1,5 @@
 //! Bounded texts: each bound is defined once, is validated when a text is deserialized, and reaches
-//! the OpenAPI document from here (contract §1, "Text").
+//! the OpenAPI document from here (reference: conventions, "Texts and names").
 //!
 //! Characters are Unicode code points. Texts are kept as sent, neither trimmed nor normalized.
 
@@ -151,7 +151,8 @@ pub type Body = Text<1, 100_000>;
 pub type Skill = Text<1, 64>;
 /// An e-mail address, kept in lower case.
 pub type Email = Checked<EmailRule>;
-/// A domain name: lower case, IDNA ASCII, at least two labels (contract §7).
+/// A domain name: lower case, IDNA ASCII, at least two labels
+/// (reference: identity-and-rights, "Claimed domains").
 pub type Domain = Checked<DomainRule>;
 /// An absolute `http` or `https` URL of at most 2,048 bytes.
 pub type HttpUrl = Checked<HttpUrlRule>;

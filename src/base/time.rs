@@ -1,4 +1,4 @@
-//! Points in time: milliseconds, UTC (contract §1).
+//! Points in time: milliseconds, UTC (reference: conventions, "Times").
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The command line: one file per command (contract §2).
+//! The command line: one file per command (reference: command-line).
 //!
 //! Results go to stdout, as text or, with `--json`, as one JSON object; everything else goes to
 //! stderr. Exit codes: 0 success, 1 failure or a damaged data directory, 2 invalid usage or a data

@@ -1,4 +1,4 @@
-//! Reading a body within its limits (contract §1, "Body").
+//! Reading a body within its limits (reference: conventions, "Bodies").
 
 use std::sync::Arc;
 use std::time::Duration;

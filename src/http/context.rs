@@ -67,7 +67,7 @@ impl Context {
 }
 
 /// What links to this server begin with: `--public-url`, or the Host header when it names this
-/// machine; else nothing, and links are paths (contract §2).
+/// machine; else nothing, and links are paths (reference: command-line, "Flags of serve").
 pub(super) fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String {
     if let Some(url) = public_url {
         return url.into();

@@ -1,4 +1,4 @@
-//! What is outside `/api` (routes, last section), and the document of the API.
+//! What is outside `/api` (reference: conventions, "Beside the API"), and the document of the API.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,5 @@
-//! From a kind of error to a status, in the one place where that is decided (contract §1).
+//! From a kind of error to a status, in the one place where that is decided
+//! (reference: conventions, "Statuses").
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -31,7 +32,7 @@ pub fn status(kind: Kind) -> StatusCode {
     }
 }
 
-/// The body of every error (shapes, `Problem`).
+/// The body of every error (reference: conventions, "Errors").
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Problem<'a> {

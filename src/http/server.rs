@@ -198,7 +198,7 @@ fn refuse(head: &Parts, known: Head) -> Option<Error> {
     }
 }
 
-/// The id that was sent, or a new one (contract §1, "Request id").
+/// The id that was sent, or a new one (reference: conventions, "Request ids").
 fn request_id(headers: &HeaderMap, context: &Context) -> String {
     let sent = headers.get(&REQUEST_ID).map(HeaderValue::as_bytes).filter(|id| {
         (1..=128).contains(&id.len()) && id.iter().all(|byte| (0x20..=0x7E).contains(byte))

@@ -15,7 +15,7 @@ use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
 use crate::store::{AnyIndex, Index, Order, Org, Record, Source, View};
 
-/// How far a log entry has come (interface §3).
+/// How far a log entry has come (reference: events, "The log").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Delivery")]

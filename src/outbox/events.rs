@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Id, Json, Result, Time};
 use crate::store::{AnyIndex, Index, Order, Record, View};
 
-/// Every event there is (interface §6).
+/// Every event there is (reference: events, "Events").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EventType {
     #[serde(rename = "agent.stale")]

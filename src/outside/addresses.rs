@@ -1,4 +1,4 @@
-//! Which addresses the process may connect to (contract §4, last paragraph).
+//! Which addresses the process may connect to (reference: events, "Addresses refused").
 //!
 //! Public ones, and those that the operator allowed with `--allow-private-network`. Everything else
 //! is refused, so that a stored URL cannot be used to probe the operator's network (SSRF).

@@ -1,9 +1,9 @@
 //! Outgoing HTTP: the only layer that opens outgoing sockets.
 //!
 //! The client resolves names as the system does, refuses addresses that are not public, follows no
-//! redirect, uses no proxy, and bounds every call in time and size (contract §4, last paragraph).
-//! It knows no resource: a caller prepares a [`Call`] as data, sends it outside of any transaction
-//! and settles its result.
+//! redirect, uses no proxy, and bounds every call in time and size
+//! (reference: events, "Outgoing calls"). It knows no resource: a caller prepares a [`Call`] as
+//! data, sends it outside of any transaction and settles its result.
 
 mod addresses;
 mod call;

@@ -1,5 +1,5 @@
 //! Standard Webhooks: signed messages to external receivers
-//! (<https://www.standardwebhooks.com>; contract §4, last paragraph).
+//! (<https://www.standardwebhooks.com>; reference: events, "Webhook signature").
 //!
 //! Used for channels, wakes, `replyUrl` and provider endpoints. Randomness and the clock are
 //! arguments: a job prepares the call inside its transaction.
@@ -21,7 +21,7 @@ const PREFIX: &str = "whsec_";
 /// Padding is optional: secrets are copied by hand, and some tools omit it.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PAD_INDIFFERENT);
 
-/// A receiver has 10 s (contract §4) and only its status counts.
+/// A receiver has 10 s (reference: events, "Webhook signature") and only its status counts.
 const LIMITS: Limits =
     Limits { total: Duration::from_secs(10), answer: AnswerBody::Ignored, https_only: false };
 

@@ -1,5 +1,6 @@
-//! Who uses a variable of an environment (interface §1.13): every published version and every tool
-//! that mentions it, from indexes that are kept whenever one of them is written.
+//! Who uses a variable of an environment (reference: registries-and-templates, "Variable usage"):
+//! every published version and every tool that mentions it, from indexes that are kept whenever one
+//! of them is written.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

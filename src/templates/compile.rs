@@ -34,7 +34,8 @@ pub struct Problem {
 }
 
 impl fmt::Display for Problem {
-    /// The form used in issues of errors (contract §3): "… (line 1, column 2)".
+    /// The form used in issues of errors (reference: registries-and-templates, "Compiling"): "…
+    /// (line 1, column 2)".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (line {}, column {})", self.message, self.line, self.column)
     }
@@ -76,8 +77,9 @@ pub struct Compilation {
     pub problems: Vec<Problem>,
 }
 
-/// Compiles a source (contract §3). `resolve` is called once for each different pair of name and
-/// range; its `Ok(Err(message))` is a problem at every position of that import.
+/// Compiles a source (reference: registries-and-templates, "Compiling"). `resolve` is called once
+/// for each different pair of name and range; its `Ok(Err(message))` is a problem at every position
+/// of that import.
 ///
 /// # Errors
 /// The first `Err` of `resolve`, which ends the compilation.

@@ -1,4 +1,5 @@
-//! The template language (contract §3): variables `{{NAME}}`, imports of promptlets
+//! The template language (reference: registries-and-templates, "The template language"): variables
+//! `{{NAME}}`, imports of promptlets
 //! `{{ import "name@range" }}`, and `\{{` for a literal `{{`. Any other `{{` is a problem with line
 //! and column.
 //!

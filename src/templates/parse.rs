@@ -12,7 +12,7 @@ const LONG_NAME: &str = "the name of a variable has at most 128 characters";
 const NO_RANGE: &str = "what follows \"@\" in an import must be a version such as 1.2.0, or a range \
                         such as 1, 1.2, ^1.2, ~1.2, >=1.2 or *";
 
-/// The limit of all names of variables (contract §1, "Text").
+/// The limit of all names of variables (reference: conventions, "Texts and names").
 const MAX_NAME_LEN: usize = 128;
 
 /// A token of a text.

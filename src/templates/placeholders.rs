@@ -1,5 +1,6 @@
 //! `${NAME}` in a tool's configuration: a secret or variable of the environment, substituted when
-//! the tool is deployed (contract §3). Anything else is plain text.
+//! the tool is deployed (reference: registries-and-templates, "Placeholders of tools"). Anything
+//! else is plain text.
 
 use super::parse::{is_name, is_name_char};
 use super::scanner::Scanner;

@@ -14,12 +14,13 @@ pub struct Rendering {
     pub missing: Vec<String>,
 }
 
-/// Renders a compiled text (contract §3). Values are inserted verbatim and never expanded again;
+/// Renders a compiled text (reference: registries-and-templates, "Rendering"). Values are inserted
+/// verbatim and never expanded again;
 /// `\{{` becomes `{{`. Tokens that no compiled text contains are kept as written.
 ///
 /// # Errors
-/// If the result is longer than 1 MiB: a short text can repeat a variable many times. The error is a
-/// phrase to follow the name of the field with the values ("must not fill …").
+/// If the result is longer than 1 MiB: a short text can repeat a variable many times. The error is
+/// a phrase to follow the name of the field with the values ("must not fill …").
 pub fn render(compiled: &str, value: impl Fn(&str) -> Option<String>) -> Result<Rendering, String> {
     let mut text = String::with_capacity(compiled.len());
     let mut missing = Vec::new();

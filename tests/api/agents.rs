@@ -1,4 +1,4 @@
-//! Agents and their versions (contract §4, shapes §4).
+//! Agents and their versions (reference: agents, "Agents").
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Artifacts: publishing, reading, waiting for what is read, labels, deleting (contract §3).
+//! Artifacts: publishing, reading, waiting for what is read, labels, deleting
+//! (reference: registries-and-templates, "Artifacts").
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use crate::client::{Caller, Connection, Reply, pick};
 use crate::registries::{publish, registry};
 use crate::world::World;
 
-/// The contract says 50 ms; a test on a busy machine must not fail for its sake.
+/// 50 ms are usual; a test on a busy machine must not fail for its sake.
 const SOON: Duration = Duration::from_secs(1);
 
 /// An organization with an empty registry `main`.

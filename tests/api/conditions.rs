@@ -1,4 +1,4 @@
-//! `ETag`, `If-None-Match` and `If-Match` (contract §1, "Conditional requests").
+//! `ETag`, `If-None-Match` and `If-Match` (reference: conventions, "Conditional requests").
 
 use serde_json::json;
 

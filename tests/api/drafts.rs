@@ -1,4 +1,4 @@
-//! Drafts, compiling and rendering prompts (contract §3, interface §1.11).
+//! Drafts, compiling and rendering prompts (reference: registries-and-templates, "Drafts").
 
 use serde_json::{Value, json};
 

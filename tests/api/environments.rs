@@ -1,5 +1,5 @@
-//! Environments, their variables, and grants for restricted ones (contract §1 "Who may do what", §2
-//! and §4).
+//! Environments, their variables, and grants for restricted ones
+//! (reference: identity-and-rights, "Restricted resources"; agents, "Environments").
 
 use roadstead::auth::Role;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Governance: policies, assignments, checks, judges, flags (contract §5).
+//! Governance: policies, assignments, checks, judges, flags
+//! (reference: registries-and-templates, "Policies").
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender, channel};

@@ -1,4 +1,5 @@
-//! Importing prompts of a provider into a registry (contract §8).
+//! Importing prompts of a provider into a registry
+//! (reference: registries-and-templates, "Importing prompts").
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,4 @@
-//! Lists and queries (contract §1: "A list", "Object query parameters", "Repeated query
-//! parameters", "Booleans and integers in a query", "Unknown fields and parameters").
+//! Lists and queries (reference: conventions, "Lists", "Query encodings", "Unknown fields").
 
 use serde_json::{Value, json};
 

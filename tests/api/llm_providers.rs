@@ -1,4 +1,5 @@
-//! LLM providers: connections, their test, and secrecy of the key (contract §4).
+//! LLM providers: connections, their test, and secrecy of the key
+//! (reference: agents, "LLM providers").
 
 use serde_json::{Value, json};
 

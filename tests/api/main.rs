@@ -1,4 +1,4 @@
-//! The API as clients see it: a real server, real sockets, requests and responses (contract, shapes).
+//! The API as clients see it: a real server, real sockets, requests and responses (docs/reference).
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 

@@ -1,4 +1,4 @@
-//! The notification log and the workflows (interface §6, contract §9).
+//! The notification log and the workflows (reference: events, "The log").
 
 use serde_json::{Value, json};
 

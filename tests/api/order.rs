@@ -1,5 +1,5 @@
-//! The order of checks (contract §1, "Order of checks"), one test for each step and the next, and
-//! what refusals must not give away.
+//! The order of checks (reference: conventions, "Order of checks"), one test for each step and the
+//! next, and what refusals must not give away.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! Users: invitations, passwords, sessions, roles, keys, domains of an organization
-//! (contract §1 "Roles", §2 and §7).
+//! (reference: identity-and-rights, "Roles").
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Prompt providers (contract §8), against stand-in servers or another organization of a real
-//! Roadstead.
+//! Prompt providers (reference: registries-and-templates, "Prompt providers"), against stand-in
+//! servers or another organization of a real Roadstead.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Registries: creation, access, deletion (contract §3, interface §5.7).
+//! Registries: creation, access, deletion (reference: registries-and-templates, "Registries").
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `Idempotency-Key` (contract §1, "Idempotency").
+//! `Idempotency-Key` (reference: conventions, "Idempotency").
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Teams: their agents, tasks and messages (contract §6, shapes §6).
+//! Teams: their agents, tasks and messages (reference: teams-and-wakes).
 
 use std::collections::BTreeSet;
 

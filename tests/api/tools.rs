@@ -1,4 +1,4 @@
-//! Tools and their versions (interface §4, contract §4).
+//! Tools and their versions (reference: agents, "Tools").
 
 use serde_json::{Value, json};
 

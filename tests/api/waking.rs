@@ -1,4 +1,4 @@
-//! Wakes: causes, long polls, streams, posts (contract §6, "Wakes").
+//! Wakes: causes, long polls, streams, posts (reference: teams-and-wakes, "Wakes").
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::receiver::Receiver;
 use crate::teams::Crew;
 use crate::world::{Running, config, key_of, unknown_id};
 
-/// The contract says 50 ms; a test on a busy machine must not fail for its sake.
+/// 50 ms are usual; a test on a busy machine must not fail for its sake.
 const SOON: Duration = Duration::from_secs(1);
 
 fn wakes(crew: &Crew, agent: &str, query: &str) -> Vec<Value> {

@@ -1,5 +1,6 @@
-//! Waiting for a content while access to it is revoked (contract §1 and §3): the wait ends at once
-//! with the response that a new request would get.
+//! Waiting for a content while access to it is revoked
+//! (reference: registries-and-templates, "Content and waiting"): the wait ends at once with the
+//! response that a new request would get.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! HTTP: heads, bodies, limits, request ids, and paths outside of the API (contract
-//! §1: "Body", "Media type", "Request id", "Text").
+//! HTTP: heads, bodies, limits, request ids, and paths outside of the API
+//! (reference: conventions, "Bodies", "Answers", "Request ids", "Texts and names").
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! The binary: commands, output, exit codes, and its data after it was killed (contract §2).
+//! The binary: commands, output, exit codes, and its data after it was killed
+//! (reference: command-line).
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 
 #[path = "../client/mod.rs"]

@@ -63,7 +63,7 @@ impl Reply {
         problem
     }
 
-    /// Fails unless it is a well-formed error (contract §1, "Error body").
+    /// Fails unless it is a well-formed error (reference: conventions, "Errors").
     #[track_caller]
     pub fn problem(&self) -> Value {
         assert!(self.status >= 400, "no error: {} {}", self.status, self.text());

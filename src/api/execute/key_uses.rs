@@ -1,6 +1,7 @@
 //! When API keys were used: noted in memory at each request, written down now and then, so that
-//! reading does not write (contract §2: `lastUsedAt` is set within 5 s of the first use and is then
-//! at most a minute old).
+//! reading does not write
+//! (reference: identity-and-rights, "API keys"; `lastUsedAt` is set within 5 s of the first use and
+//! is then at most a minute old).
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! The steps of every request, in their order (contract §1).
+//! The steps of every request, in their order (reference: conventions, "Order of checks").
 
 use std::sync::Arc;
 

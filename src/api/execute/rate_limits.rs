@@ -1,4 +1,4 @@
-//! How often somebody may ask (contract §1, "Rate limit").
+//! How often somebody may ask (reference: conventions, "Rate limits").
 
 use std::hash::Hash;
 use std::net::IpAddr;

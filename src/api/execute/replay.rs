@@ -1,4 +1,5 @@
-//! Answers kept for an `Idempotency-Key`, for those who ask the same again (contract §1).
+//! Answers kept for an `Idempotency-Key`, for those who ask the same again
+//! (reference: conventions, "Idempotency").
 
 use super::context::RequestContext;
 use crate::api::ledger::{IdempotencyRecord, KEPT_SECS};

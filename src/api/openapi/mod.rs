@@ -22,7 +22,8 @@ use schemas::Schemas;
 
 pub use table::{LEGEND, routes_markdown, routes_table};
 
-/// The introduction that readers and generators see: what holds for every route (contract §1).
+/// The introduction that readers and generators see: what holds for every route
+/// (reference: conventions).
 const INTRODUCTION: &str = "\
 Roadstead keeps a small team's AI agents: their prompts, versions, deployments, tools, teams and \
 everything around them. Every request is about one organization, named by `orgSlug`.

@@ -50,7 +50,7 @@ impl Schemas {
         schema(&mut self.outputs).to_value()
     }
 
-    /// The schema of a list's answer (contract §1, "A list").
+    /// The schema of a list's answer (reference: conventions, "Lists").
     pub fn page(&mut self, item: SchemaOf) -> Value {
         let item = self.output(item);
         let page = json!({
@@ -300,7 +300,7 @@ fn list_values(schema: &mut Map<String, Value>) {
 /// document does not have them.
 fn drop_sections(schema: &mut Map<String, Value>) {
     let Some(Value::String(about)) = schema.get_mut("description") else { return };
-    for start in [" (contract §", " (interface §"] {
+    for start in [" (reference: ", "\n(reference: "] {
         while let Some(at) = about.find(start) {
             let end = about[at..].find(')').map_or(about.len(), |length| at + length + 1);
             about.replace_range(at..end, "");

@@ -161,7 +161,7 @@ fn responses(schemas: &mut Schemas) -> Value {
     Value::Object(responses)
 }
 
-/// The body of a failure (contract §1, "Error body"), for its schema alone.
+/// The body of a failure (reference: conventions, "Errors"), for its schema alone.
 struct Problem;
 
 impl JsonSchema for Problem {

@@ -13,8 +13,8 @@ use super::found::MAX_ISSUES;
 use super::path::Path;
 use crate::base::{Error, Issue, Result};
 
-/// Objects and lists that may stand within each other (contract §1, "Body"): far more than any
-/// input has, far less than the stack bears.
+/// Objects and lists that may stand within each other (reference: conventions, "Bodies"): far more
+/// than any input has, far less than the stack bears.
 pub const MAX_NESTING: usize = 64;
 
 /// Reads a body. An empty one is `{}`, as is one that was not sent.

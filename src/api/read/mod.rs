@@ -1,5 +1,5 @@
 //! Reading what a client sent: bytes or a query string into a typed input, with every problem
-//! listed and not just the first (contract §1, "Error body").
+//! listed and not just the first (reference: conventions, "Errors").
 //!
 //! Two steps: [`parse_body`] and [`parse_query`] make a JSON value, [`read`] makes a `T` of it, so
 //! that two readers of one request (who is meant, what is asked) parse it once. Refused are forms

@@ -7,7 +7,8 @@ use std::fmt;
 /// problem's path cannot be made to fill an answer.
 const MAX_KEY_CHARS: usize = 128;
 
-/// A place in a request. Written dotted, with `[n]` from 0: `grants[1].userId` (contract §1).
+/// A place in a request. Written dotted, with `[n]` from 0: `grants[1].userId`
+/// (reference: conventions, "Errors").
 #[derive(Clone, Copy)]
 pub enum Path<'a> {
     /// The whole request; written as nothing.

@@ -9,8 +9,7 @@ use percent_encoding::percent_decode;
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
 
-/// Reads the part of a target after `?`, an object (contract §1, "Object query parameters" and
-/// "Repeated query parameters"):
+/// Reads the part of a target after `?`, an object (reference: conventions, "Query encodings"):
 ///
 /// - `a=1` is a text, `a=1&a=2` and `a[]=1&a[]=2` are lists;
 /// - `a[b]=1` and `a.b=1` are a field of an object, `a={"b":1}` stays a text until an object is

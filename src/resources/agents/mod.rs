@@ -1,6 +1,6 @@
-//! Agents: what the organization keeps of each of its AI agents (contract §4). An agent has a
-//! draft that is changed in place ([`config`]) and numbered versions, each of which keeps the
-//! draft as it was for ever ([`versions`]).
+//! Agents: what the organization keeps of each of its AI agents (reference: agents, "Agents"). An
+//! agent has a draft that is changed in place ([`config`]) and numbered versions, each of which
+//! keeps the draft as it was for ever ([`versions`]).
 //!
 //! An agent is named by its stable key. It cannot be deleted while it is in a team.
 

@@ -1,4 +1,5 @@
-//! Versions of an agent: its draft as it was when the version was made, for ever (interface §9.1).
+//! Versions of an agent: its draft as it was when the version was made, for ever
+//! (reference: agents, "Versions of agents").
 //!
 //! They are numbered 1, 2, … without gaps, however many are made at once. Restoring one puts it
 //! into the draft; no version ever changes.
@@ -75,7 +76,8 @@ impl Record for AgentVersion {
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// Which versions to compare. A number that is none names nothing, as in a path (contract §1).
+/// Which versions to compare. A number that is none names nothing, as in a path
+/// (reference: conventions, "Ids").
 #[derive(Deserialize, JsonSchema)]
 pub struct DiffQuery {
     #[schemars(with = "u32")]

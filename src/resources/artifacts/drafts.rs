@@ -1,5 +1,6 @@
-//! Drafts: versions that are being written, kept beside what is published (interface §1.11,
-//! contract §3). Saving one compiles nothing; publishing one retires it in the same transaction.
+//! Drafts: versions that are being written, kept beside what is published
+//! (reference: registries-and-templates, "Drafts"). Saving one compiles nothing; publishing one
+//! retires it in the same transaction.
 //!
 //! Drafts are never public, whatever their registry is. One that was published or deleted is kept,
 //! and shown to nobody.

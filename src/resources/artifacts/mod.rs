@@ -1,5 +1,5 @@
 //! Artifacts: prompts and promptlets, as they are published into a registry, version by version
-//! (contract §3; interface §1, 11 and 13).
+//! (reference: registries-and-templates, "Artifacts").
 //!
 //! A version never changes: what it says was compiled when it was published ([`publishing`]), its
 //! imports are frozen with it. What moves is which version is meant: the newest, the highest of a
@@ -51,7 +51,7 @@ pub const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
-/// Where nobody says which kind is meant (contract §3).
+/// Where nobody says which kind is meant (reference: registries-and-templates, "Artifacts").
 const USUAL: ArtifactType = ArtifactType::Prompt;
 
 /// The model that a text is for: a name like others.

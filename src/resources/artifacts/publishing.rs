@@ -1,5 +1,5 @@
 //! Publishing: a source is compiled, looked at by the registry's policies and kept for good, all in
-//! one transaction (contract §3 and §5).
+//! one transaction (reference: registries-and-templates, "Publishing").
 //!
 //! What is refused leaves nothing behind but, where a policy refused it, the event that says so.
 
@@ -28,7 +28,8 @@ pub(super) const RESOURCE: Resource =
 
 // ── Limits ───────────────────────────────────────────────────────────────────
 
-/// A chain of imports below an artifact is at most so long (contract §3).
+/// A chain of imports below an artifact is at most so long
+/// (reference: registries-and-templates, "Compiling").
 const MAX_DEPTH: u32 = 16;
 
 /// An artifact brings in at most 1,000 promptlets, those that its promptlets import included: their
@@ -301,7 +302,8 @@ fn check_limits(view: &View, row: &VersionRecord) -> Result<()> {
     }
 }
 
-/// BLAKE3 of the canonical JSON of all that was published (contract §3).
+/// BLAKE3 of the canonical JSON of all that was published
+/// (reference: registries-and-templates, "Versions").
 fn hash(
     of: &ArtifactId,
     version: &Version,

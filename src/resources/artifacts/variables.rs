@@ -1,7 +1,7 @@
 //! Which published versions mention a variable, so that nobody has to look for it.
 //!
 //! A version mentions what its compiled texts do: what a promptlet brings in counts for the
-//! promptlet and for whatever imports it (contract §3).
+//! promptlet and for whatever imports it (reference: registries-and-templates, "Variable usage").
 
 use bincode::{Decode, Encode};
 use std::ops::ControlFlow;

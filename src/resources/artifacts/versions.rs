@@ -164,7 +164,8 @@ pub fn selector(version: Option<&str>) -> Selector {
     version.map_or(Selector::Newest, Selector::parse)
 }
 
-/// The version that a selector means for a model (contract §3): of all there are, only those count
+/// The version that a selector means for a model
+/// (reference: registries-and-templates, "Selecting a version"): of all there are, only those count
 /// that have a text for the model or a generic one. Of equal versions the model's own is taken.
 ///
 /// # Errors

@@ -1,4 +1,5 @@
-//! Who must approve a deployment to an environment (contract §4).
+//! Who must approve a deployment to an environment
+//! (reference: agents, "Approvals of environments").
 //!
 //! Approvers are members of the organization. An environment that has approvals always has an
 //! approver: the last one can leave only after the approvals were changed.

@@ -1,9 +1,9 @@
-//! Environments: where agents are deployed to (contract §4). An environment says who approves a
-//! deployment to it ([`approvals`]), holds the variables that fill a prompt ([`variables`]) and
-//! which version of a tool is used there ([`references`]).
+//! Environments: where agents are deployed to (reference: agents, "Environments"). An environment
+//! says who approves a deployment to it ([`approvals`]), holds the variables that fill a prompt
+//! ([`variables`]) and which version of a tool is used there ([`references`]).
 //!
 //! Lists leave a restricted one out for whoever may not use it, and naming it is 403 for them
-//! (contract §1, "Who may do what"). No secret is in any answer.
+//! (reference: identity-and-rights, "Restricted resources"). No secret is in any answer.
 
 pub mod approvals;
 mod references;

@@ -1,7 +1,7 @@
 //! Which version of a tool is used in an environment: the `toolVersions` of its answer.
 //!
-//! Changing a tool and deploying tools move the references (contract §4, "Tools"); nobody writes
-//! them directly.
+//! Changing a tool and deploying tools move the references
+//! (reference: agents, "Versions of tools"); nobody writes them directly.
 
 use bincode::{Decode, Encode};
 

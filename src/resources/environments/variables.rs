@@ -1,4 +1,5 @@
-//! An environment's variables: what the placeholders of a prompt are filled with (contract §3).
+//! An environment's variables: what the placeholders of a prompt are filled with
+//! (reference: agents, "Variables").
 //!
 //! They are written by admins and read by every member who may use the environment. What must not
 //! be read is a secret, not a variable.
@@ -45,7 +46,7 @@ pub struct Variable {
 
 impl Output for Variable {}
 
-/// A variable's value; it may be empty (contract §1, "Text").
+/// A variable's value; it may be empty (reference: conventions, "Texts and names").
 type VariableValue = Text<0, 100_000>;
 
 static BY_NAME: Index<Variable, (Id<Environment>, VariableName)> = Index::unique(

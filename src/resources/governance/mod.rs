@@ -1,4 +1,5 @@
-//! Governance: what must be true of a text before it is published (contract §5).
+//! Governance: what must be true of a text before it is published
+//! (reference: registries-and-templates, "Policies").
 //!
 //! A [policy](policies) has [`rules`] and is [assigned](assignments) to registries. Whatever is
 //! published in one of them is [examined](evaluate) first: a broken rule refuses it, or raises a
@@ -36,9 +37,9 @@ pub const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
-/// The registries that a caller may hear of: not restricted ones without a grant (contract §1, "Who
-/// may do what"), nor any that is gone though its flags may not all be yet. There are at most 1,000
-/// in all.
+/// The registries that a caller may hear of: not restricted ones without a grant
+/// (reference: identity-and-rights, "Restricted resources"), nor any that is gone though its flags
+/// may not all be yet. There are at most 1,000 in all.
 fn shown(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Registry>>> {
     visible_ids(view, caller)
 }

@@ -1,4 +1,5 @@
-//! Rules: what a policy asks of a text, and whether a text keeps it (contract §5).
+//! Rules: what a policy asks of a text, and whether a text keeps it
+//! (reference: registries-and-templates, "Rules").
 //!
 //! Patterns are those of the `regex` crate: they take time in proportion to the text, whatever is
 //! in it. How much for each character is bounded by the size of the compiled pattern, and still may

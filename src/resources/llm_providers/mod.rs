@@ -1,5 +1,5 @@
 //! LLM providers: connections to large language models, which judges of [`governance`] ask
-//! (contract §4, "LLM providers").
+//! (reference: agents, "LLM providers").
 //!
 //! The key of a connection goes to the provider and nowhere else: it is kept sealed and is in no
 //! answer. What is said to a provider and how it answers stands in [`chat`].

@@ -1,5 +1,4 @@
-//! The notification log, the one list that is paged by offset (interface §4 and §8, contract §1,
-//! "A list").
+//! The notification log, the one list that is paged by offset (reference: events, "The log").
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,14 +13,14 @@ use crate::outbox::{
 use crate::store::{Tx, View};
 
 /// Totals are counted up to here: nobody pages through more, and counting a year's log would cost
-/// more than the page itself (contract §1, "A list").
+/// more than the page itself (reference: events, "The log").
 const MAX_TOTAL: usize = 10_000;
 
 /// The largest offset: the entries before a page are passed one by one. Older ones are reached with
 /// `dateRange`.
 const MAX_OFFSET: i64 = 1_000_000;
 
-/// The default size of a page (interface §8).
+/// The default size of a page (reference: events, "The log").
 const DEFAULT_LIMIT: i64 = 50;
 
 // ── What callers send and see ────────────────────────────────────────────────

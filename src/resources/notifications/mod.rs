@@ -1,5 +1,5 @@
 //! Notifications: the log of events and deliveries, and the workflows that channels can have
-//! (interface §4 and §6, contract §9). The records themselves belong to the outbox.
+//! (reference: events, "The log"). The records themselves belong to the outbox.
 
 mod logs;
 mod workflows;

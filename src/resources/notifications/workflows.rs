@@ -1,5 +1,5 @@
 //! Action workflows: the ways in which a channel delivers events, each with the schema of its
-//! configuration (interface §1.15, contract §9).
+//! configuration (reference: events, "Action workflows").
 //!
 //! All of them are listed; those that deliver are values of [`Workflow`] in the entry of
 //! notifications.
@@ -114,7 +114,8 @@ impl WorkflowKey {
     }
 }
 
-/// A schema that lets unknown fields through, as everywhere (contract §1, "Unknown fields").
+/// A schema that lets unknown fields through, as everywhere
+/// (reference: conventions, "Unknown fields").
 fn object(properties: Value, required: Value) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

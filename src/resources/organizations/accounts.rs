@@ -1,4 +1,4 @@
-//! A person's own account: name, picture, password (contract §2).
+//! A person's own account: name, picture, password (reference: identity-and-rights, "Sessions").
 
 use schemars::JsonSchema;
 use serde::Deserialize;

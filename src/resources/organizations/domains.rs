@@ -1,4 +1,4 @@
-//! The domains an organization claims (contract §7).
+//! The domains an organization claims (reference: identity-and-rights, "Claimed domains").
 //!
 //! Claiming one proves nothing: it is unverified until its verification says otherwise.
 

@@ -1,5 +1,5 @@
 //! How an installation gets its first organization and its first person: by the command line, or
-//! by a link that is good once and for half an hour (contract §2).
+//! by a link that is good once and for half an hour (reference: identity-and-rights, "Setting up").
 //!
 //! Once anybody exists, setting up is a path that is not there.
 

@@ -1,5 +1,5 @@
-//! Access grants: who may use a restricted fleet, registry or environment (interface §2,
-//! contract §2).
+//! Access grants: who may use a restricted fleet, registry or environment
+//! (reference: identity-and-rights, "Access grants").
 //!
 //! A grant names a member and a thing that exists; it goes with either of them.
 

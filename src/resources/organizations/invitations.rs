@@ -1,4 +1,5 @@
-//! Invitations: how people come into an organization (contract §2).
+//! Invitations: how people come into an organization
+//! (reference: identity-and-rights, "Invitations").
 //!
 //! An invitation's token is shown once, to whoever invites; they pass it on. It is good for seven
 //! days and once, and the newest for an address is the only good one. A token that was used, ran

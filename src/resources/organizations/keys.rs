@@ -1,4 +1,5 @@
-//! API keys: how programs act as the people who made them (interface §5, contract §2).
+//! API keys: how programs act as the people who made them
+//! (reference: identity-and-rights, "API keys").
 //!
 //! A key's text is shown once; its hash is what is kept. A key is never changed: a lost or
 //! unwanted one is revoked, and one that ended is removed when that has been announced.
@@ -33,8 +34,8 @@ const MAX_KEYS: usize = 1000;
 /// So much of a key is shown afterwards: enough to tell keys apart, useless to a thief.
 const START_CHARS: usize = 8;
 
-/// The one permission a key may have beside its user's (interface §5, "Delegated deployment
-/// approval").
+/// The one permission a key may have beside its user's
+/// (reference: identity-and-rights, "API keys").
 const APPROVE_AS: &str = "deployment:approve-as";
 
 // ── What callers send and see ────────────────────────────────────────────────

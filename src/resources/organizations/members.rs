@@ -1,4 +1,4 @@
-//! Who is in an organization, and as what (contract §1 "Roles", §2).
+//! Who is in an organization, and as what (reference: identity-and-rights, "Roles", "Members").
 //!
 //! There is always an owner: the last one can be neither demoted nor removed. Members come by
 //! invitation alone.

@@ -1,6 +1,6 @@
 //! Organizations and the people in them: how both come to be, how people sign in, who is a member
 //! and as what, with which keys they act, what they were granted, and which domains an
-//! organization claims (interface §5, contract §1 "Roles", §2 and §7).
+//! organization claims (reference: identity-and-rights, "Roles").
 //!
 //! Here alone, beside `auth`, are records read and written that no organization owns.
 

@@ -1,4 +1,4 @@
-//! The organizations a person is in (contract §2).
+//! The organizations a person is in (reference: identity-and-rights, "Organizations").
 //!
 //! Anybody may make one and owns it then; its slug never changes.
 

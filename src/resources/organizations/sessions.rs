@@ -1,4 +1,4 @@
-//! Signing in and out (contract §2).
+//! Signing in and out (reference: identity-and-rights, "Sessions").
 //!
 //! Nothing tells a stranger whether anybody has an address: an unknown one takes the same road and
 //! the same time as a wrong password.
@@ -131,7 +131,7 @@ pub(super) fn require_session(identity: &Identity) -> Id<Session> {
 }
 
 /// The attempt to show the password of `email` from `address`, as the limit on attempts counts it
-/// (contract §1, "Rate limit").
+/// (reference: conventions, "Rate limits").
 pub(super) fn attempt(view: &View, email: Email, address: IpAddr) -> Result<(Email, bool)> {
     let known = view
         .get::<KnownSignInAddress>(&(email.clone(), address.to_string()))?

@@ -1,4 +1,5 @@
-//! Importing: prompts of a provider become versions of artifacts in a registry (contract §8).
+//! Importing: prompts of a provider become versions of artifacts in a registry
+//! (reference: registries-and-templates, "Importing prompts").
 //!
 //! One prompt that cannot be imported does not keep the others from it; a provider that cannot be
 //! used does, and then nothing changes.
@@ -193,7 +194,7 @@ fn prepared(
 }
 
 /// The version of an artifact for one there: a plain number n is `n.0.0`, three numbers stay, what
-/// else they may be is `1.0.0` (contract §8).
+/// else they may be is `1.0.0` (reference: registries-and-templates, "Importing prompts").
 fn local_version(version: &str) -> Version {
     Version::parse(version)
         .or_else(|_| Version::parse(format!("{version}.0.0")))

@@ -1,4 +1,5 @@
-//! Prompt providers: other systems that prompts can be listed and imported from (contract §8).
+//! Prompt providers: other systems that prompts can be listed and imported from
+//! (reference: registries-and-templates, "Prompt providers").
 //!
 //! A provider is an address and, perhaps, credentials, which are sealed and leave only towards that
 //! address; a change of the address without them removes them. Nothing that a provider has is kept
@@ -187,7 +188,8 @@ fn sealed(tx: &Tx, provider: &PromptProvider, credentials: &Credentials) -> Resu
 }
 
 /// Credentials are for the address they were given for and no other: whoever may change the address
-/// must not be able to send them somewhere else (contract §4).
+/// must not be able to send them somewhere else
+/// (reference: registries-and-templates, "Prompt providers").
 fn update(
     tx: &mut Tx,
     req: &Req<Id<PromptProvider>, PromptProviderPatch>,

@@ -13,7 +13,7 @@ use crate::api::Calls;
 use crate::base::{Error, Kind, Result};
 use crate::outside::{AnswerBody, Call, Limits, Method};
 
-/// A whole fetch takes at most so long (contract §8).
+/// A whole fetch takes at most so long (reference: registries-and-templates, "Prompt providers").
 pub const TOTAL_SECS: u64 = 10;
 
 /// A list in one answer: 200 prompts of usual size many times over.

@@ -1,4 +1,5 @@
-//! From the template languages of others into our own (contract §3).
+//! From the template languages of others into our own
+//! (reference: registries-and-templates, "Importing prompts").
 //!
 //! What they share is a variable: it stays one. What ours cannot express (sections, paths,
 //! conditions) is refused, so that an imported prompt never means something else than it did. Texts

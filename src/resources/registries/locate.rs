@@ -34,9 +34,9 @@ impl Record for RegistryLocation {
     }
 }
 
-/// By `registryRef` (contract §3): `<org>/<slug>`, an id, or a slug in the organization of `orgSlug`
-/// or of the caller's key. 404 if there is none, or another than `orgSlug` says; 400 for a slug alone
-/// where nothing says in which organization.
+/// By `registryRef` (reference: registries-and-templates, "Registries"): `<org>/<slug>`, an id, or
+/// a slug in the organization of `orgSlug` or of the caller's key. 404 if there is none, or another
+/// than `orgSlug` says; 400 for a slug alone where nothing says in which organization.
 pub static BY_REFERENCE: Locate = Locate {
     argument: Some("registryRef"),
     place: |view, hint, key| place(view, reference(hint), hint, key),

@@ -1,4 +1,5 @@
-//! Registries: where prompts and promptlets are published (contract §3).
+//! Registries: where prompts and promptlets are published
+//! (reference: registries-and-templates, "Registries").
 //!
 //! A public one is read by anybody; a private one by the members of its organization, or, where it
 //! is restricted, by admins and whoever has a grant. That a private one exists is not told to a

@@ -1,5 +1,5 @@
-//! Approvals: what an agent wants a person to decide (contract §6). A person decides, in a session,
-//! once.
+//! Approvals: what an agent wants a person to decide (reference: teams-and-wakes, "Approvals"). A
+//! person decides, in a session, once.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;

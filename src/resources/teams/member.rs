@@ -22,7 +22,8 @@ pub enum MemberRole {
 }
 crate::store::stored_enum!(MemberRole { Member = 0, ScrumMaster = 1 });
 
-/// That an agent is in a team. Its id is the `agentId` of everything in the team (contract §6).
+/// That an agent is in a team. Its id is the `agentId` of everything in the team
+/// (reference: teams-and-wakes, "Teams").
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Member {
     /// Its id in the team.

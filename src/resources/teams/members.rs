@@ -26,7 +26,7 @@ pub(super) const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
-/// Contract §1, "Text".
+/// At most 50 skills (reference: conventions, "Texts and names").
 const MAX_SKILLS: usize = 50;
 
 // ── What callers send and see ────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-//! What a team's agents remember (interface §3, contract §6).
+//! What a team's agents remember (reference: teams-and-wakes, "Memories").
 //!
 //! A memory is live until it is deleted or a newer one supersedes it. It is out of recall at once
 //! then, and gone for good when the retention is over. Nothing changes a memory's content.
@@ -20,7 +20,7 @@ use crate::store::{
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<Memory>()], sweeps: &[FORGET], ..Resource::EMPTY };
 
-/// At most 50 tags (contract §1, "Text").
+/// At most 50 tags (reference: conventions, "Texts and names").
 const MAX_TAGS: usize = 50;
 
 // ── Record ───────────────────────────────────────────────────────────────────
@@ -157,7 +157,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<M
 }
 
 /// Takes a live memory out of recall. 404 if it is not there, not this agent's or not live
-/// (interface §3).
+/// (reference: teams-and-wakes, "Memories").
 fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Deleted> {
     let (team, agent, memory) = req.params;
     require_team(&tx.view(), team)?;

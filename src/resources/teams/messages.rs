@@ -1,5 +1,5 @@
-//! Mail: to an agent, to whoever works on a task, to the humans (interface §1.2, §1.3, §1.8,
-//! contract §6).
+//! Mail: to an agent, to whoever works on a task, to the humans
+//! (reference: teams-and-wakes, "Messages").
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -175,8 +175,8 @@ fn get(view: &View, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
     view.fetch(&req.params)
 }
 
-/// Marks human mail read, when a human opens it; agents read theirs by [`consume`] (interface
-/// §1.8).
+/// Marks human mail read, when a human opens it; agents read theirs by [`consume`]
+/// (reference: teams-and-wakes, "Reading messages").
 fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
     require_team(&tx.view(), req.params.0)?;
     let message: Message = tx.fetch(&req.params)?;

@@ -1,8 +1,9 @@
-//! Teams: agents that work together, with their tasks, mail and wakes (contract §6).
+//! Teams: agents that work together, with their tasks, mail and wakes
+//! (reference: teams-and-wakes, "Teams").
 //!
 //! Every organization member works in every team. A path names the team first, and every operation
-//! asks for it first: nothing of a team that was deleted can be reached, though removing what it had
-//! takes a while.
+//! asks for it first: nothing of a team that was deleted can be reached, though removing what it
+//! had takes a while.
 
 mod approvals;
 mod lists;

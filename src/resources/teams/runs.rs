@@ -1,5 +1,5 @@
-//! Runs: what an agent did and what it cost, and what a team's runs cost in a month (contract §6,
-//! "Runs, budget").
+//! Runs: what an agent did and what it cost, and what a team's runs cost in a month
+//! (reference: teams-and-wakes, "Runs and budget").
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;

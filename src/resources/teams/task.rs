@@ -171,7 +171,7 @@ pub fn fetch_task(view: &View, team: Id<Team>, id: Id<Task>) -> Result<Task> {
 }
 
 /// The agent whose business a task is: its assignee, or the Scrum Master when it has none
-/// (interface §1.3).
+/// (reference: teams-and-wakes, "Wakes").
 pub fn responsible(view: &View, task: &Task) -> Result<Option<Member>> {
     match assignee(view, task)? {
         Some(assignee) => Ok(Some(assignee)),

@@ -1,4 +1,4 @@
-//! Tasks: what a team has to do, and who does it (interface §1.1, contract §6).
+//! Tasks: what a team has to do, and who does it (reference: teams-and-wakes, "Tasks").
 
 use schemars::JsonSchema;
 use serde::Deserialize;

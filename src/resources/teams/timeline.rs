@@ -1,5 +1,5 @@
 //! A team's timeline: milestones, progress, goals, blockers and summaries, as they are told
-//! (contract §6). Entries are never changed.
+//! (reference: teams-and-wakes, "Timeline"). Entries are never changed.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;

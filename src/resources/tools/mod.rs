@@ -1,4 +1,4 @@
-//! Tools: what agents may call, each with a version (contract §4, "Tools"; interface §9.3).
+//! Tools: what agents may call, each with a version (reference: agents, "Tools").
 //!
 //! A tool is changed in place. What it last was under each version number is kept
 //! ([`versions`]), and numbers only rise. Environments refer to a version of a tool; changing it
@@ -346,7 +346,8 @@ fn routes() -> Vec<Route> {
     ]
 }
 
-/// Without `orgSlug`, the tool decides the organization (contract §4).
+/// Without `orgSlug`, the tool decides the organization
+/// (reference: conventions, "Base path and organization").
 fn is_in_organization(view: &View, params: &[String]) -> Result<bool> {
     let id = params.first().map_or(Id::NIL, |param| Id::parse(param));
     Ok(view.get::<Tool>(&id)?.is_some())

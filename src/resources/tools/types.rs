@@ -1,5 +1,5 @@
-//! The types of tools that are known. A tool may be of any other (contract §4, "Tools"): nothing
-//! here depends on a type, it tells people and providers what to expect.
+//! The types of tools that are known. A tool may be of any other (reference: agents, "Tools"):
+//! nothing here depends on a type, it tells people and providers what to expect.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,5 +1,6 @@
 //! Which tools mention a variable of the environment, as `${NAME}` in a string of their
-//! configuration, so that nobody has to look for it (contract §3, "Variable usage").
+//! configuration, so that nobody has to look for it
+//! (reference: registries-and-templates, "Variable usage").
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -13,7 +13,8 @@ use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, require_team};
 use crate::store::{Key, Order, Page, PageRequest, Record, Source, Tx, View};
 
-/// How long a wake is in the hands of whoever took it (contract §6).
+/// How long a wake is in the hands of whoever took it
+/// (reference: teams-and-wakes, "Fetching wakes").
 const LEASE_SECS: i64 = 60;
 
 /// So many are looked at in one transaction, though all of them be dropped.
@@ -154,7 +155,8 @@ pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
     Ok(Some(leased))
 }
 
-/// Whether what an agent was woken for still is there for it to do (contract §6).
+/// Whether what an agent was woken for still is there for it to do
+/// (reference: teams-and-wakes, "Joining and dropping").
 fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
     let task = match wake.task_id {
         Some(id) => view.get::<Task>(&(wake.team, id))?,

@@ -1,4 +1,5 @@
-//! Wakes: that an agent has something to do (interface §1.1–§1.3; contract §6, "Wakes").
+//! Wakes: that an agent has something to do
+//! (reference: teams-and-wakes, "Wakes", "Joining and dropping").
 //!
 //! A wake is written in the transaction that causes it and stays until it is acknowledged or its
 //! reason has gone away. Handing it out leases it; what is not acknowledged comes back. So an agent

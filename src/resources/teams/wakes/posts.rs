@@ -1,4 +1,5 @@
-//! Posting wakes to an agent's `wakeUrl`, signed as Standard Webhooks (contract §6, "Wakes").
+//! Posting wakes to an agent's `wakeUrl`, signed as Standard Webhooks
+//! (reference: teams-and-wakes, "Posted wakes").
 //!
 //! A wake is posted by a job of its own and leased meanwhile as if an agent had fetched it. A 2xx
 //! acknowledges it; otherwise it can be fetched until the next attempt.
