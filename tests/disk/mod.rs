@@ -262,7 +262,7 @@ impl StorageBackend for SimDisk {
         let mut state = self.state();
         let begun = state.begin();
         state.on()?;
-        let State { kept, pending, random, fault, .. } = &mut *state;
+        let State { kept, seen, pending, random, fault, .. } = &mut *state;
         match begun {
             Ok(_) if matches!(fault, Fault::CutWithoutSyncs { .. }) => {}
             Ok(true) => {
@@ -275,10 +275,15 @@ impl StorageBackend for SimDisk {
             }
             Ok(false) => {}
             // As Linux does it: what could not be written counts as written from then on. Reads
-            // see it, the next sync does not try again, and a power cut loses it.
+            // see it, the next sync does not try again, and a power cut loses it. Not so the
+            // length: a sync that succeeds has synced whatever it takes to read what was written
+            // (fdatasync), or else the file system allows no more writes.
             Err(_) => {
                 keep_some(kept, pending, random);
                 pending.clear();
+                if kept.len() != seen.len() {
+                    pending.push(Change::Length(seen.len() as u64));
+                }
             }
         }
         begun.map(|_| ())
