@@ -275,9 +275,9 @@ impl StorageBackend for SimDisk {
             }
             Ok(false) => {}
             // As Linux does it: what could not be written counts as written from then on. Reads
-            // see it, the next sync does not try again, and a power cut loses it. Not so the
-            // length: a sync that succeeds has synced whatever it takes to read what was written
-            // (fdatasync), or else the file system allows no more writes.
+            // see it, the next sync does not try again, and a power cut loses it. The length is
+            // different: a power cut may lose it until the next sync, but that syncs it too, as
+            // fdatasync promises. A file system that cannot write it allows no more writes.
             Err(_) => {
                 keep_some(kept, pending, random);
                 pending.clear();
