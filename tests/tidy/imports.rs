@@ -60,8 +60,8 @@ fn is_public(tokens: &[Token], at: usize) -> bool {
     before(1, "pub") || (before(1, ")") && before(4, "pub"))
 }
 
-/// Follows a path from the token `at`, whose beginning is `path`; notes each path that it stands
-/// for with the name that it is bound to, and returns the index after it.
+/// Follows a path from the token `at`, whose beginning is `path`; notes each path that it names
+/// with the name that it is bound to, and returns the index after it.
 fn follow(
     tokens: &[Token],
     mut at: usize,
