@@ -98,6 +98,6 @@ fn every_published_event_is_declared_and_every_declared_one_is_published() {
         "src/resources/b/c/d.rs:1: B is not declared in the entry of src/resources/b/mod.rs";
     assert_eq!(violations(&[(folder, &both), (inner, other)]), [wrong]);
 
-    let found = undeclared_or_unpublished(&source::all());
+    let found = undeclared_or_unpublished(source::all());
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
