@@ -1,4 +1,5 @@
-//! The documents say what there is: every dependency has its reason, every link leads somewhere.
+//! The documents say what there is: every dependency has its reason, every link and every source
+//! named in them exists.
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 
 use std::fs;
@@ -29,6 +30,12 @@ fn links(document: &str) -> Vec<(&str, Option<&str>)> {
             None => (link, None),
         })
         .collect()
+}
+
+/// The paths of Rust sources that a document names in backticks.
+fn files_named(document: &str) -> Vec<&str> {
+    let quoted = document.split('`').skip(1).step_by(2);
+    quoted.filter(|text| text.ends_with(".rs") && !text.contains([' ', '{', '*'])).collect()
 }
 
 /// The headings of a document, of all levels, without code blocks.
@@ -127,6 +134,20 @@ fn every_link_of_a_document_leads_somewhere() {
             let target = fs::read_to_string(&to).unwrap();
             let is_there = headings(&target).iter().any(|heading| anchor(heading) == wanted);
             assert!(is_there, "{}: {file}#{wanted} leads nowhere", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_source_that_a_document_names_exists() {
+    assert_eq!(files_named("`a/b.rs` c.rs `d` `src/NAME.rs`"), ["a/b.rs", "src/NAME.rs"]);
+    let folders = ["src", "tests", "benches"].iter();
+    let all: Vec<PathBuf> = folders.flat_map(|folder| sources(Path::new(folder))).collect();
+    for path in documents() {
+        for file in files_named(&fs::read_to_string(&path).unwrap()) {
+            // `NAME.rs` is to be written; the end of a path is enough, as in `store/key.rs`.
+            let exists = file.contains("NAME") || all.iter().any(|source| source.ends_with(file));
+            assert!(exists, "{}: there is no {file}", path.display());
         }
     }
 }

@@ -195,7 +195,7 @@ fn no_stored_number_ever_changes_or_is_used_again() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/enums.txt");
     let list = std::fs::read_to_string(&file).unwrap_or_default();
     let mut kept = parsed(&list);
-    let now = numbers(&source::all());
+    let now = numbers(source::all());
     assert!(now.len() > 90, "the sources are read");
     if std::env::var_os("ROADSTEAD_UPDATE_GOLDEN").is_some() {
         for (place, variant) in &now {

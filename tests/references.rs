@@ -206,7 +206,7 @@ fn ids_are_found_wherever_they_are_nested() {
 
 #[test]
 fn every_stored_id_is_a_reference_or_has_a_reason_why_not() {
-    let (found, references) = (ids_of_tables(&source::all()), references());
+    let (found, references) = (ids_of_tables(source::all()), references());
     let mut wrong = Vec::new();
     for table in tables() {
         let of_table = references.iter().filter(|reference| reference.from() == table.name);

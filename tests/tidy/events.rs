@@ -70,7 +70,7 @@ fn undeclared_or_unpublished(sources: &[Source]) -> Vec<String> {
 
 #[test]
 fn every_published_event_is_declared_and_every_declared_one_is_published() {
-    let told = |files: &[(&str, &str)]| {
+    let violations = |files: &[(&str, &str)]| {
         let sources: Vec<_> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         undeclared_or_unpublished(&sources)
     };
@@ -81,20 +81,23 @@ fn every_published_event_is_declared_and_every_declared_one_is_published() {
     let a = "src/resources/a.rs";
     let (folder, inner) = ("src/resources/b/mod.rs", "src/resources/b/c/d.rs");
     let both = format!("{DECLARES}\n{publishes}");
-    assert_eq!(told(&[(a, &both)]), [""; 0]);
-    assert_eq!(told(&[(folder, DECLARES), (inner, publishes)]), [""; 0]);
-    assert_eq!(told(&[(a, "fn f() { EventType::ALL }"), ("src/outbox/a.rs", other)]), [""; 0]);
-    let not_published = "src/resources/a.rs:1: A is declared but not published";
-    assert_eq!(told(&[(a, DECLARES)]), [not_published]);
-    assert_eq!(told(&[(a, DECLARES), (inner, publishes)]).len(), 2);
+    assert_eq!(violations(&[(a, &both)]), [""; 0]);
+    assert_eq!(violations(&[(folder, DECLARES), (inner, publishes)]), [""; 0]);
     assert_eq!(
-        told(&[(a, &both), ("src/resources/e.rs", other)]),
+        violations(&[(a, "fn f() { EventType::ALL }"), ("src/outbox/a.rs", other)]),
+        [""; 0]
+    );
+    let not_published = "src/resources/a.rs:1: A is declared but not published";
+    assert_eq!(violations(&[(a, DECLARES)]), [not_published]);
+    assert_eq!(violations(&[(a, DECLARES), (inner, publishes)]).len(), 2);
+    assert_eq!(
+        violations(&[(a, &both), ("src/resources/e.rs", other)]),
         ["src/resources/e.rs:1: B is published without an entry"]
     );
     let wrong =
         "src/resources/b/c/d.rs:1: B is not declared in the entry of src/resources/b/mod.rs";
-    assert_eq!(told(&[(folder, &both), (inner, other)]), [wrong]);
+    assert_eq!(violations(&[(folder, &both), (inner, other)]), [wrong]);
 
-    let found = undeclared_or_unpublished(&source::all());
+    let found = undeclared_or_unpublished(source::all());
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }

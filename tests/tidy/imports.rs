@@ -60,8 +60,8 @@ fn is_public(tokens: &[Token], at: usize) -> bool {
     before(1, "pub") || (before(1, ")") && before(4, "pub"))
 }
 
-/// Follows a path from the token `at`, whose beginning is `path`; notes each path that it stands
-/// for with the name that it is bound to, and returns the index after it.
+/// Follows a path from the token `at`, whose beginning is `path`; notes each path that it names
+/// with the name that it is bound to, and returns the index after it.
 fn follow(
     tokens: &[Token],
     mut at: usize,
@@ -140,40 +140,40 @@ impl Graph {
         Graph { imports: imports.collect() }
     }
 
-    /// The files that take part in circles, each set of files that reach each other once. Only
+    /// The files that take part in cycles, each set of files that reach each other once. Only
     /// imports between files that `keep` accepts count.
-    pub fn circles(&self, keep: impl Fn(&str, &str) -> bool) -> Vec<Vec<String>> {
+    pub fn cycles(&self, keep: impl Fn(&str, &str) -> bool) -> Vec<Vec<String>> {
         let reached: BTreeMap<&str, BTreeSet<&str>> = self
             .imports
             .keys()
             .map(|file| (file.as_str(), self.reached_from(file, &keep)))
             .collect();
-        let mut circles = BTreeSet::new();
+        let mut cycles = BTreeSet::new();
         for (file, reaches) in &reached {
             let members = reaches.iter().filter(|other| reached[**other].contains(file));
             let members: Vec<String> = members.map(|other| (*other).to_string()).collect();
             if !members.is_empty() {
-                circles.insert(members);
+                cycles.insert(members);
             }
         }
-        circles.into_iter().collect()
+        cycles.into_iter().collect()
     }
 
-    /// The shortest circle through the import of `to` by `from`: the files in order.
-    pub fn circle_through(&self, from: &str, to: &str) -> Option<Vec<String>> {
+    /// The shortest cycle through the import of `to` by `from`: the files in order.
+    pub fn cycle_through(&self, from: &str, to: &str) -> Option<Vec<String>> {
         let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
         let mut queue = std::collections::VecDeque::from([to]);
         while let Some(file) = queue.pop_front() {
             if file == from {
-                let mut circle = vec![file.to_string()];
+                let mut cycle = vec![file.to_string()];
                 let mut at = file;
                 while at != to {
                     at = came_from[at];
-                    circle.push(at.to_string());
+                    cycle.push(at.to_string());
                 }
-                circle.reverse();
-                circle.rotate_right(1);
-                return Some(circle);
+                cycle.reverse();
+                cycle.rotate_right(1);
+                return Some(cycle);
             }
             for next in self.imports.get(file).into_iter().flatten() {
                 if next != to && !came_from.contains_key(next.as_str()) {
