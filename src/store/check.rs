@@ -162,7 +162,7 @@ fn has_record<R: Record>(
     reader: &dyn Reader,
 ) -> Result<bool> {
     let Some((owner, rest)) = key.split_at_checked(org_prefix_len::<R>()) else { return Ok(false) };
-    let record_key = match index.taken() {
+    let record_key = match index.conflict() {
         Some(_) => value,
         None => match index.key_len(rest) {
             Some(len) => &rest[len..],

@@ -14,13 +14,14 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::catalog::TableInfo;
 use super::codec;
 use super::engine::{
     Attempt, Commit, Each, Engine, KeyRange, LocalStorage, Op, Order, Overlay, Reader, Terms,
     Writes,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
-use super::record::{IndexInfo, Record, TableInfo};
+use super::record::{IndexInfo, Record};
 use super::stored_enum;
 use crate::base::{Error, Kind, Result};
 
@@ -299,11 +300,11 @@ impl<S: LocalStorage> Builder<'_, S> {
     /// Writes the entries of the next records and the new state; returns how many records it read.
     fn build_step(&mut self, index: &Defined, state: &mut IndexState) -> Result<usize> {
         let from = first_after(&state.built_to);
-        let span = KeyRange { from: &from, to: None };
+        let range = KeyRange { from: &from, to: None };
         let mut step = BuildStep::new(index, &*self.reader);
         let mut next = IndexState { stage: Stage::Whole, built_to: Vec::new(), ..state.clone() };
         let mut last = Vec::new();
-        self.reader.scan(index.table.name, span, Order::Ascending, &mut |key, value| {
+        self.reader.scan(index.table.name, range, Order::Ascending, &mut |key, value| {
             if step.is_full() {
                 next.stage = Stage::Building;
                 return Ok(ControlFlow::Break(()));
@@ -372,8 +373,8 @@ impl<'a> BuildStep<'a> {
 
     fn must_be_free(&self, entry: &[u8], key: &[u8]) -> Result<()> {
         let mut other = None;
-        let layer = Overlay { base: self.reader, writes: &self.writes };
-        layer.get(self.index.info.name, entry, &mut |content| {
+        let overlay = Overlay { base: self.reader, writes: &self.writes };
+        overlay.get(self.index.info.name, entry, &mut |content| {
             other = Some(content.to_vec());
             Ok(())
         })?;
@@ -438,12 +439,12 @@ impl Reader for IncompleteReader {
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
         self.must_be_whole(table)?;
-        self.reader.scan(table, span, order, each)
+        self.reader.scan(table, range, order, each)
     }
 
     fn access_version(&self) -> Option<u64> {

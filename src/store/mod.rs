@@ -4,9 +4,13 @@
 //! organization. What they see lies in an [`engine`]; how a record lies there is the [`codec`]'s;
 //! which tables there are, the catalogue of [`TableInfo`]s says.
 
+mod catalog;
 pub mod check;
+mod clock;
 pub mod codec;
 pub mod engine;
+mod fair_semaphore;
+mod id_watermark;
 mod indexes;
 mod key;
 mod record;
@@ -15,9 +19,7 @@ mod removal;
 #[cfg(test)]
 mod sample;
 mod signals;
-mod source;
 mod stored_enum;
-mod turns;
 mod tx;
 mod view;
 
@@ -26,36 +28,37 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+pub use catalog::TableInfo;
+pub use clock::Clock;
 pub use engine::Order;
 pub use indexes::build as build_indexes;
 pub use key::Key;
-pub use record::{AnyIndex, Index, IndexInfo, Org, Record, TableInfo, no_upgrade};
+pub use record::{AnyIndex, Index, IndexInfo, Org, Record, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use signals::{ACCESS, Listener, Signals, Topic};
-pub use source::Clock;
-use source::IdWatermark;
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{Page, PageRequest, Source, View};
 
 use crate::base::{Error, Id, Keys, Result};
 use engine::{
-    Attempt, Budget, Engine, GivenBack, Group, Lane, LocalStorage, Reader, Terms, Writes,
+    Attempt, Budget, Engine, GivenBack, GroupCommit, Lane, LocalStorage, Reader, Terms, Writes,
 };
-use turns::Turns;
+use fair_semaphore::FairSemaphore;
+use id_watermark::IdWatermark;
 
 /// The store: an engine, with what transactions need beside it.
 #[derive(Clone)]
 pub struct Store {
     engine: Arc<dyn Engine>,
-    shared: Arc<Shared>,
+    context: Arc<Context>,
     signals: Arc<Signals>,
     unbuilt: Arc<[&'static str]>,
-    heavy: Arc<Turns>,
+    heavy: Arc<FairSemaphore>,
 }
 
-struct Shared {
+struct Context {
     clock: Clock,
     keys: Keys,
     references: References,
@@ -74,20 +77,20 @@ impl Store {
     ) -> Result<Self> {
         let unbuilt: Arc<[_]> = indexes::incomplete_names(&*disk.snapshot()?, tables)?.into();
         let signals = Arc::new(Signals::default());
-        let mut engine: Arc<dyn Engine> = Arc::new(Group::start(disk, signals.clone())?);
+        let mut engine: Arc<dyn Engine> = Arc::new(GroupCommit::start(disk, signals.clone())?);
         if !unbuilt.is_empty() {
             engine = Arc::new(indexes::Incomplete { engine, indexes: unbuilt.clone() });
         }
-        let references = References::of(tables);
+        let references = catalog::references(tables);
         let store = Store {
             engine,
-            shared: Arc::new(Shared { clock, keys, references }),
+            context: Arc::new(Context { clock, keys, references }),
             signals,
             unbuilt,
-            heavy: Arc::new(Turns::new(heavy_at_once())),
+            heavy: Arc::new(FairSemaphore::new(max_heavy())),
         };
         if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {
-            store.clock().resume_after(watermark);
+            store.clock().resume_after(watermark.newest_millis);
         }
         Ok(store)
     }
@@ -101,12 +104,12 @@ impl Store {
 
     /// Time, ids and randomness.
     pub fn clock(&self) -> &Clock {
-        &self.shared.clock
+        &self.context.clock
     }
 
     /// The installation's keys.
     pub fn keys(&self) -> &Keys {
-        &self.shared.keys
+        &self.context.keys
     }
 
     /// Where to listen for commits.
@@ -131,8 +134,8 @@ impl Store {
     }
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
-        let (now, keys) = (self.shared.clock.now(), &self.shared.keys);
-        View { base: reader, own: None, org, now, keys }
+        let (now, keys) = (self.context.clock.now(), &self.context.keys);
+        View { reader, writes: None, org, now, keys }
     }
 
     /// Runs `write` in a transaction of `org` and waits until what it wrote is durable. `write`
@@ -150,18 +153,18 @@ impl Store {
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
         let mut pending = self.pending(org, write);
-        let mut terms = Terms { budget: Budget::LIGHT, settle_conflicts: false };
+        let mut terms = Terms { budget: Budget::LIGHT, rerun_on_conflict: false };
         let mut conflicts = 0;
         loop {
             let (reply, answer) = oneshot::channel();
-            let attempt = Box::new(Attempted { pending, reply });
+            let attempt = Box::new(WriteAttempt { pending, reply });
             if terms.budget == Budget::LIGHT {
                 self.engine.submit(attempt, terms)?;
             } else {
-                let turn = self.heavy.turn(attempt.lane()).await?;
+                let permit = self.heavy.acquire(attempt.lane()).await?;
                 let engine = self.engine.clone();
                 let submitted = tokio::task::spawn_blocking(move || {
-                    let _turn = turn;
+                    let _permit = permit;
                     engine.submit(attempt, terms)
                 });
                 submitted
@@ -169,12 +172,12 @@ impl Store {
                     .map_err(|e| Error::internal(format!("an attempt broke: {e}")))??;
             }
             match answer.await {
-                Ok(Reply::End(end)) => return end,
-                Ok(Reply::Back(given_back, why)) => {
+                Ok(Reply::Completed(end)) => return end,
+                Ok(Reply::GivenBack(given_back, why)) => {
                     pending = given_back;
                     terms.budget = Budget::FULL;
                     conflicts += usize::from(why == GivenBack::Conflict);
-                    terms.settle_conflicts = conflicts == MAX_CONFLICTS;
+                    terms.rerun_on_conflict = conflicts == MAX_CONFLICTS;
                 }
                 Err(_) => return Err(Error::internal("the writer thread ended")),
             }
@@ -188,19 +191,21 @@ impl Store {
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let attempt = Attempted { pending: self.pending(org, write), reply };
-        let terms = Terms { budget: Budget::FULL, settle_conflicts: true };
+        let attempt = WriteAttempt { pending: self.pending(org, write), reply };
+        let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
         self.engine.submit(Box::new(attempt), terms)?;
         match answer.blocking_recv() {
-            Ok(Reply::End(end)) => end,
-            Ok(Reply::Back(..)) => Err(Error::internal("an attempt came back on its last terms")),
+            Ok(Reply::Completed(end)) => end,
+            Ok(Reply::GivenBack(..)) => {
+                Err(Error::internal("an attempt came back on its last terms"))
+            }
             Err(_) => Err(Error::internal("the writer thread ended")),
         }
     }
 
-    fn pending<T, F>(&self, org: Id<Org>, write: F) -> Pending<T, F> {
+    fn pending<T, F>(&self, org: Id<Org>, write: F) -> PendingWrite<T, F> {
         let lane = *org.bytes();
-        Pending { shared: self.shared.clone(), org, lane, write, out: None, watermark: None }
+        PendingWrite { context: self.context.clone(), org, lane, write, out: None, watermark: None }
     }
 
     /// The indexes that must be built before they can be read.
@@ -215,7 +220,7 @@ impl Store {
         let mut findings = check::Findings::default();
         findings.unbuilt.extend_from_slice(&self.unbuilt);
         for table in tables {
-            (table.check)(&*reader, &self.shared.references, &mut findings)?;
+            (table.check)(&*reader, &self.context.references, &mut findings)?;
         }
         Ok(findings)
     }
@@ -223,7 +228,7 @@ impl Store {
 
 /// How much work that costs more than a little is done at a time: on every processor but one,
 /// which is left to those who want little.
-fn heavy_at_once() -> usize {
+fn max_heavy() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1)
 }
 
@@ -258,46 +263,46 @@ pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
 const MAX_CONFLICTS: usize = 3;
 
 /// An operation with what it came to when it last ran.
-struct Pending<T, F> {
-    shared: Arc<Shared>,
+struct PendingWrite<T, F> {
+    context: Arc<Context>,
     org: Id<Org>,
     /// The organization that it turned out to be of.
     lane: Lane,
     write: F,
     out: Option<T>,
     /// What was written of the watermark.
-    watermark: Option<IdWatermark>,
+    watermark: Option<i64>,
 }
 
 /// An operation on its way to the writer thread, and its answer's way back.
-struct Attempted<T, F> {
-    pending: Pending<T, F>,
+struct WriteAttempt<T, F> {
+    pending: PendingWrite<T, F>,
     reply: oneshot::Sender<Reply<T, F>>,
 }
 
 /// What comes back of an attempt.
 enum Reply<T, F> {
     /// How it ended.
-    End(Result<T>),
+    Completed(Result<T>),
     /// Itself, to be handed in again.
-    Back(Pending<T, F>, GivenBack),
+    GivenBack(PendingWrite<T, F>, GivenBack),
 }
 
-impl<T, F> Attempt for Attempted<T, F>
+impl<T, F> Attempt for WriteAttempt<T, F>
 where
     T: Send,
     F: FnMut(&mut Tx) -> Result<T> + Send,
 {
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
-        let Pending { shared, org, lane, write, out, watermark } = &mut self.pending;
-        let mut tx = Tx::new(reader, &shared.clock, &shared.keys, &shared.references);
+        let PendingWrite { context, org, lane, write, out, watermark } = &mut self.pending;
+        let mut tx = Tx::new(reader, &context.clock, &context.keys, &context.references);
         tx.enter(*org);
         let end = write(&mut tx);
         *lane = *tx.org().bytes();
         *out = Some(end?);
-        *watermark = if tx.has_changes() { shared.clock.due() } else { None };
-        if let Some(watermark) = watermark {
-            tx.put(watermark)?;
+        *watermark = if tx.has_changes() { context.clock.watermark_due() } else { None };
+        if let Some(newest_millis) = *watermark {
+            tx.put(&IdWatermark { newest_millis })?;
         }
         Ok(tx.into_writes())
     }
@@ -306,20 +311,20 @@ where
         self.pending.lane
     }
 
-    fn settle(self: Box<Self>, end: Result<()>) {
-        let Attempted { pending: Pending { shared, out, watermark, .. }, reply } = *self;
+    fn complete(self: Box<Self>, end: Result<()>) {
+        let WriteAttempt { pending: PendingWrite { context, out, watermark, .. }, reply } = *self;
         if let (Ok(()), Some(watermark)) = (&end, watermark) {
-            shared.clock.kept(watermark);
+            context.clock.mark_stored(watermark);
         }
         let answer = end.and_then(|()| {
             out.ok_or_else(|| Error::internal("an attempt was settled but never run"))
         });
         // Whoever asked may have left; what was written stays.
-        let _ = reply.send(Reply::End(answer));
+        let _ = reply.send(Reply::Completed(answer));
     }
 
     fn give_back(self: Box<Self>, why: GivenBack) {
-        let Attempted { pending, reply } = *self;
-        let _ = reply.send(Reply::Back(pending, why));
+        let WriteAttempt { pending, reply } = *self;
+        let _ = reply.send(Reply::GivenBack(pending, why));
     }
 }

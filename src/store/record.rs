@@ -1,12 +1,9 @@
-//! Records and their indexes, and the catalogue that lists them.
+//! Records and their indexes.
 
 use bincode::{Decode, Encode};
 
-use super::check::{self, Findings};
-use super::codec;
-use super::engine::Reader;
 use super::key::Key;
-use super::reference::{AnyReference, References};
+use super::reference::AnyReference;
 use super::tx::Tx;
 use crate::base::{Error, Id, Result};
 
@@ -25,7 +22,7 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// a view of that organization can reach it.
     const OWNED: bool = true;
     /// Whether it decides who may do what. A commit that changes such a record ends every
-    /// conclusion drawn from them before (see [`Reader::access_version`]).
+    /// conclusion drawn from them before (see [`Reader::access_version`](super::engine::Reader::access_version)).
     const AFFECTS_ACCESS: bool = false;
     /// Its indexes, kept by the transaction.
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[];
@@ -49,7 +46,7 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Reads the body of an older version, with [`codec::decode_body`] into a struct that has the
+    /// Reads the body of an older version, with [`decode_body`](super::codec::decode_body) into a struct that has the
     /// fields of that version. `tests/golden/records/` has a sample of each version.
     fn upgrade(version: u8, _body: &[u8]) -> Result<Self> {
         Err(no_upgrade::<Self>(version))
@@ -68,14 +65,14 @@ pub fn no_upgrade<R: Record>(version: u8) -> Error {
 pub struct Index<R, K> {
     name: &'static str,
     version: u32,
-    taken: Option<(&'static str, &'static str)>,
+    conflict: Option<(&'static str, &'static str)>,
     of: fn(&R) -> Option<K>,
 }
 
 impl<R: Record, K: Key> Index<R, K> {
     /// An index in which many records may share a key; they stand in the order of their own keys.
     pub const fn many(name: &'static str, of: fn(&R) -> Option<K>) -> Self {
-        Index { name, version: 1, taken: None, of }
+        Index { name, version: 1, conflict: None, of }
     }
 
     /// An index in which a key belongs to one record. A second is refused with 409, `code` and
@@ -86,7 +83,7 @@ impl<R: Record, K: Key> Index<R, K> {
         message: &'static str,
         of: fn(&R) -> Option<K>,
     ) -> Self {
-        Index { name, version: 1, taken: Some((code, message)), of }
+        Index { name, version: 1, conflict: Some((code, message)), of }
     }
 
     /// Sets the version of `of`, which is 1 by default. Raise it whenever `of` returns another key for
@@ -97,7 +94,7 @@ impl<R: Record, K: Key> Index<R, K> {
     }
 
     /// Whether its record lists it; nothing would be found in it otherwise.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(super) fn is_registered(&self) -> bool {
         R::INDEXES.iter().any(|index| index.name() == self.name)
     }
 }
@@ -109,7 +106,7 @@ pub trait AnyIndex<R>: Sync {
     /// What defines it.
     fn info(&self) -> IndexInfo;
     /// Code and message of the 409 when a key is taken; `None` if many may share it.
-    fn taken(&self) -> Option<(&'static str, &'static str)>;
+    fn conflict(&self) -> Option<(&'static str, &'static str)>;
     /// The record's key in this index (without owner and record key), if it stands there.
     fn key_of(&self, record: &R) -> Option<Vec<u8>>;
     /// How many of these bytes are the index's own key; what follows is the record's.
@@ -121,11 +118,11 @@ impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
         self.name
     }
     fn info(&self) -> IndexInfo {
-        let is_unique = self.taken.is_some();
+        let is_unique = self.conflict.is_some();
         IndexInfo { name: self.name, version: self.version, is_unique }
     }
-    fn taken(&self) -> Option<(&'static str, &'static str)> {
-        self.taken
+    fn conflict(&self) -> Option<(&'static str, &'static str)> {
+        self.conflict
     }
     fn key_of(&self, record: &R) -> Option<Vec<u8>> {
         (self.of)(record).map(|key| key.to_bytes())
@@ -138,7 +135,7 @@ impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
 }
 
 /// The bytes before every key of a record: its owner, if it has one.
-pub(super) fn owner<R: Record>(org: Id<Org>) -> Vec<u8> {
+pub(super) fn org_prefix<R: Record>(org: Id<Org>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64);
     if R::OWNED {
         bytes.extend_from_slice(org.bytes());
@@ -156,7 +153,7 @@ pub(super) fn entry<R>(
     org_prefix_len: usize,
 ) -> (Vec<u8>, Vec<u8>) {
     let (owner, record_key) = record_key.split_at(org_prefix_len);
-    match index.taken() {
+    match index.conflict() {
         Some(_) => ([owner, own].concat(), record_key.to_vec()),
         None => ([owner, own, record_key].concat(), Vec::new()),
     }
@@ -172,59 +169,4 @@ pub struct IndexInfo {
     pub version: u32,
     /// Whether a key belongs to one record.
     pub is_unique: bool,
-}
-
-/// Reads a stored record of any version from its key and value, and gives the key and value of its
-/// entry in the index at this place among its table's, if it has one.
-type EntryOf = fn(usize, &[u8], &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
-
-/// One line of the catalogue: a table with its indexes, and how to check them.
-#[derive(Clone, Copy)]
-pub struct TableInfo {
-    /// The table.
-    pub name: &'static str,
-    /// Its indexes.
-    pub indexes: fn() -> Vec<IndexInfo>,
-    /// Makes an index entry of a stored record.
-    pub(super) entry: EntryOf,
-    /// How many bytes of a key name the record's owner.
-    pub(super) org_prefix_len: usize,
-    /// The references that its record declares: its own, and those of modules below to it.
-    pub references: fn() -> Vec<&'static dyn AnyReference>,
-    /// See [`Record::UNBOUND`].
-    pub unbound: &'static [(&'static str, &'static str)],
-    /// Reads every record, index entry and reference and notes what is wrong.
-    pub check: fn(&dyn Reader, &References, &mut Findings) -> Result<()>,
-    /// The version in which its records are written now.
-    pub version: u8,
-    /// Reads a record of any version from its key and value, and gives its value as it is written
-    /// now: how records kept from past releases are proved to read still.
-    pub rewrite: fn(&[u8], &[u8]) -> Result<Vec<u8>>,
-}
-
-fn stored_entry<R: Record>(
-    place: usize,
-    key: &[u8],
-    value: &[u8],
-) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-    let index = R::INDEXES[place];
-    let own = index.key_of(&codec::decode::<R>(key, value)?);
-    Ok(own.map(|own| entry(index, &own, key, if R::OWNED { 16 } else { 0 })))
-}
-
-impl TableInfo {
-    /// The line of `R`.
-    pub const fn of<R: Record>() -> Self {
-        TableInfo {
-            name: R::TABLE,
-            indexes: || R::INDEXES.iter().map(|index| index.info()).collect(),
-            entry: stored_entry::<R>,
-            org_prefix_len: if R::OWNED { 16 } else { 0 },
-            references: || [R::REFERENCES, R::REFERRED_BY].concat(),
-            unbound: R::UNBOUND,
-            check: check::table::<R>,
-            version: R::VERSION,
-            rewrite: |key, value| codec::encode(&codec::decode::<R>(key, value)?, key),
-        }
-    }
 }

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use super::engine::{KeyRange, Order, Reader};
 use super::key::{Key, after_prefix};
-use super::record::{AnyIndex, Index, Org, Record, TableInfo};
+use super::record::{AnyIndex, Index, Org, Record, org_prefix};
 use super::tx::Tx;
 use super::view::{Source, View};
 use crate::base::{Error, Id, Result};
@@ -280,11 +280,11 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         let owner = self.org.map_or(org, |org| org(record));
         // An empty beginning means whichever target is there, if any.
         for target in (self.targets)(record, org).into_iter().filter(|key| !key.is_empty()) {
-            let from = [super::record::owner::<T>(owner).as_slice(), &target].concat();
+            let from = [org_prefix::<T>(owner).as_slice(), &target].concat();
             let mut found = false;
             let to = after_prefix(&from);
-            let span = KeyRange { from: &from, to: to.as_deref() };
-            reader.scan(T::TABLE, span, Order::Ascending, &mut |_, _| {
+            let range = KeyRange { from: &from, to: to.as_deref() };
+            reader.scan(T::TABLE, range, Order::Ascending, &mut |_, _| {
                 found = true;
                 Ok(ControlFlow::Break(()))
             })?;
@@ -305,15 +305,16 @@ pub struct References {
 }
 
 impl References {
-    /// Those that `tables` declare. The references to a table stand in the order of the tables
-    /// that refer to it.
+    /// Indexes the references that tables declare. `tables` is each table with what it declares;
+    /// the references to a table are kept in the order of the tables that refer to it.
     ///
     /// # Panics
-    /// If one that is deferred is not between records of an organization, whose sweep completes
+    /// If a deferred reference is not between records of an organization, whose sweep completes
     /// it, or has the name of another.
-    pub fn of(tables: &[TableInfo]) -> Self {
-        let mut all: Vec<_> = tables.iter().flat_map(|table| (table.references)()).collect();
-        all.sort_by_key(|reference| tables.iter().position(|table| table.name == reference.from()));
+    pub fn new(tables: Vec<(&'static str, Vec<&'static dyn AnyReference>)>) -> Self {
+        let names: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
+        let mut all: Vec<_> = tables.into_iter().flat_map(|(_, references)| references).collect();
+        all.sort_by_key(|reference| names.iter().position(|name| *name == reference.from()));
         let mut references = Self::default();
         for reference in all {
             references.to.entry(reference.to()).or_default().push(reference);

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use super::codec;
 use super::engine::{KeyRange, Order, Reader};
 use super::key::after_prefix;
-use super::record::{Org, Record, owner};
+use super::record::{Org, Record, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
 use super::view::Source;
@@ -196,7 +196,7 @@ impl Tx<'_> {
     pub(super) fn is_orphan<R: Record>(&self, record: &R) -> Result<bool> {
         for reference in self.references.from(R::TABLE) {
             if reference.action() == Action::Cascade
-                && reference.dangling(&self.layer(), self.org(), record)?.is_some()
+                && reference.dangling(&self.overlay(), self.org(), record)?.is_some()
             {
                 return Ok(true);
             }
@@ -212,11 +212,11 @@ pub(super) fn is_pending(
     reference: &dyn AnyReference,
     target: &[u8],
 ) -> Result<bool> {
-    let from = owner::<PendingRemoval>(org);
+    let from = org_prefix::<PendingRemoval>(org);
     let to = after_prefix(&from);
     let mut found = false;
-    let span = KeyRange { from: &from, to: to.as_deref() };
-    reader.scan(PendingRemoval::TABLE, span, Order::Ascending, &mut |key, value| {
+    let range = KeyRange { from: &from, to: to.as_deref() };
+    reader.scan(PendingRemoval::TABLE, range, Order::Ascending, &mut |key, value| {
         let row: PendingRemoval = codec::decode(key, value)?;
         found = row.reference == reference.name() && row.target.starts_with(target);
         Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

@@ -26,7 +26,7 @@ impl Signals {
     /// Subscribes to a topic. Read the rows between this and waiting: every later commit ends the
     /// wait.
     pub fn listen(&self, topic: Topic) -> Listener {
-        let mut waiting = self.waiting.lock().expect("nobody panics holding it");
+        let mut waiting = self.waiting.lock().expect("no thread panics while holding it");
         // Topics without listeners are dropped when the map would have to grow.
         if waiting.len() == waiting.capacity() {
             waiting.retain(|_, sender| sender.receiver_count() > 0);
@@ -39,7 +39,7 @@ impl Signals {
         if topics.is_empty() {
             return;
         }
-        let mut waiting = self.waiting.lock().expect("nobody panics holding it");
+        let mut waiting = self.waiting.lock().expect("no thread panics while holding it");
         for topic in topics {
             // No listener is left: dropped, so that the map does not grow.
             if waiting.get(topic).is_some_and(|sender| sender.send(()).is_err()) {

@@ -1,13 +1,13 @@
 //! Changing records: a transaction keeps its changes in memory until all of it is done.
 
+use super::clock::Clock;
 use super::codec;
 use super::engine::{Op, Order, Overlay, Reader, Writes};
 use super::key::{Key, MAX_KEY_BYTES};
-use super::record::{Index, Org, Record, entry, owner};
+use super::record::{Index, Org, Record, entry, org_prefix};
 use super::reference::References;
 use super::removal::Removal;
 use super::signals::{ACCESS, Topic};
-use super::source::Clock;
 use super::view::{Page, PageRequest, Source, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
 
@@ -20,7 +20,7 @@ pub const MAX_WRITES: usize = 20_000;
 /// It may be run again from the start and then must write the same for the same state: it has no
 /// effect but its rows, and takes time, ids and randomness from here alone.
 pub struct Tx<'a> {
-    base: &'a dyn Reader,
+    reader: &'a dyn Reader,
     writes: Writes,
     org: Id<Org>,
     clock: &'a Clock,
@@ -32,14 +32,14 @@ pub struct Tx<'a> {
 
 impl<'a> Tx<'a> {
     pub(super) fn new(
-        base: &'a dyn Reader,
+        reader: &'a dyn Reader,
         clock: &'a Clock,
         keys: &'a Keys,
         references: &'a References,
     ) -> Self {
         let now = clock.now();
         let (writes, org, removal) = (Writes::default(), Id::NIL, Removal::default());
-        Tx { base, writes, org, clock, now, keys, references, removal }
+        Tx { reader, writes, org, clock, now, keys, references, removal }
     }
 
     /// How many keys change so far.
@@ -58,8 +58,8 @@ impl<'a> Tx<'a> {
     /// What it sees: the state it began at with its own changes on top.
     pub fn view(&self) -> View<'_> {
         View {
-            base: self.base,
-            own: Some(&self.writes),
+            reader: self.reader,
+            writes: Some(&self.writes),
             org: self.org,
             now: self.now,
             keys: self.keys,
@@ -99,7 +99,7 @@ impl<'a> Tx<'a> {
 
     /// Seals a secret that the record of this key will keep in `field`; [`View::unseal`] opens it.
     pub fn seal<R: Record>(&self, key: &R::Key, field: &'static str, secret: &str) -> Sealed {
-        let record = self.view().prefixed::<R>(key);
+        let record = self.view().scoped_key::<R>(key);
         self.keys.seal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], self.random(), secret)
     }
 
@@ -169,7 +169,7 @@ impl<'a> Tx<'a> {
     /// Nothing of it is written then.
     pub fn insert<R: Record>(&mut self, record: &R) -> Result<()> {
         let key = self.key_of(record)?;
-        if !self.layer().is_free(R::TABLE, &key)? {
+        if !self.overlay().may_insert(R::TABLE, &key)? {
             return Err(Error::internal(format!("{} {} exists", R::TABLE, codec::hex(&key))));
         }
         self.change(key, None, Some(record))
@@ -205,15 +205,15 @@ impl<'a> Tx<'a> {
         Ok(bytes)
     }
 
-    pub(super) fn layer(&self) -> Overlay<'_> {
-        Overlay { base: self.base, writes: &self.writes }
+    pub(super) fn overlay(&self) -> Overlay<'_> {
+        Overlay { base: self.reader, writes: &self.writes }
     }
 
     fn key_of<R: Record>(&self, record: &R) -> Result<Vec<u8>> {
         if R::OWNED && self.org.is_nil() {
             return Err(Error::internal(format!("{} written outside an organization", R::TABLE)));
         }
-        let mut key = owner::<R>(self.org);
+        let mut key = org_prefix::<R>(self.org);
         record.key().write(&mut key);
         Ok(key)
     }
@@ -223,7 +223,7 @@ impl<'a> Tx<'a> {
     fn expect<R: Record>(&self, key: &[u8], old: &R) -> Result<usize> {
         let own = codec::encode(old, key)?;
         let mut same = false;
-        self.layer().get(R::TABLE, key, &mut |stored| {
+        self.overlay().get(R::TABLE, key, &mut |stored| {
             // An older version differs in its bytes only.
             same = stored == own || codec::encode(&codec::decode::<R>(key, stored)?, key)? == own;
             Ok(())
@@ -242,7 +242,7 @@ impl<'a> Tx<'a> {
     /// the transaction.
     fn change<R: Record>(&mut self, key: Vec<u8>, old: Option<&R>, new: Option<&R>) -> Result<()> {
         let mut changes = Vec::with_capacity(1 + 2 * R::INDEXES.len());
-        let org_prefix_len = owner::<R>(self.org).len();
+        let org_prefix_len = org_prefix::<R>(self.org).len();
         for index in R::INDEXES {
             let before = old.and_then(|record| index.key_of(record));
             let after = new.and_then(|record| index.key_of(record));
@@ -251,8 +251,8 @@ impl<'a> Tx<'a> {
             }
             if let Some(after) = after {
                 let (key, value) = entry(*index, &after, &key, org_prefix_len);
-                if let Some((code, message)) = index.taken()
-                    && !self.layer().is_free(index.name(), &key)?
+                if let Some((code, message)) = index.conflict()
+                    && !self.overlay().may_insert(index.name(), &key)?
                 {
                     return Err(Error::conflict(code, message));
                 }
@@ -295,7 +295,7 @@ impl<'a> Tx<'a> {
             ));
         }
         let bytes = |(_, key, op): &(_, Vec<u8>, Op)| key.len() + op.value().map_or(0, <[u8]>::len);
-        self.base.charge_write(changes.iter().map(bytes).sum())?;
+        self.reader.charge_write(changes.iter().map(bytes).sum())?;
         for (table, key, op) in changes {
             self.writes.add(table, key, op);
         }

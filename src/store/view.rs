@@ -3,7 +3,7 @@
 use super::codec;
 use super::engine::{Each, KeyRange, Order, Overlay, Reader, Writes};
 use super::key::{Key, after_prefix};
-use super::record::{AnyIndex, Index, Org, Record, owner};
+use super::record::{AnyIndex, Index, Org, Record, org_prefix};
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 use std::ops::ControlFlow;
 
@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 /// operation can read another's.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    pub(super) base: &'a dyn Reader,
-    pub(super) own: Option<&'a Writes>,
+    pub(super) reader: &'a dyn Reader,
+    pub(super) writes: Option<&'a Writes>,
     pub(super) org: Id<Org>,
     pub(super) now: Time,
     pub(super) keys: &'a Keys,
@@ -37,7 +37,7 @@ impl<R: Record> Source<R> {
         let is_key = |mut rest: &[u8]| R::Key::read(&mut rest).is_some() && rest.is_empty();
         match self.0 {
             None => is_key(bytes),
-            Some(index) => index.key_len(bytes).is_some_and(|own| match index.taken() {
+            Some(index) => index.key_len(bytes).is_some_and(|own| match index.conflict() {
                 Some(_) => own == bytes.len(),
                 None => is_key(&bytes[own..]),
             }),
@@ -47,7 +47,7 @@ impl<R: Record> Source<R> {
 
 impl<R: Record, K: Key> From<&'static Index<R, K>> for Source<R> {
     fn from(index: &'static Index<R, K>) -> Self {
-        debug_assert!(index.is_kept(), "{} is not among its record's indexes", index.name());
+        debug_assert!(index.is_registered(), "{} is not among its record's indexes", index.name());
         Source(Some(index))
     }
 }
@@ -126,7 +126,7 @@ impl<'a> View<'a> {
         field: &'static str,
         sealed: &Sealed,
     ) -> Result<String> {
-        let record = self.prefixed::<R>(key);
+        let record = self.scoped_key::<R>(key);
         self.keys.unseal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], sealed)
     }
 
@@ -138,20 +138,20 @@ impl<'a> View<'a> {
 
     /// See [`Reader::access_version`].
     pub fn access_version(&self) -> Option<u64> {
-        match self.own {
-            Some(own) if own.changes_access => None,
-            _ => self.base.access_version(),
+        match self.writes {
+            Some(writes) if writes.changes_access => None,
+            _ => self.reader.access_version(),
         }
     }
 
     /// The record with this key.
     pub fn get<R: Record>(&self, key: &R::Key) -> Result<Option<R>> {
-        self.get_raw(&self.prefixed::<R>(key))
+        self.get_raw(&self.scoped_key::<R>(key))
     }
 
     /// Whether there is a record with this key, without reading what is in it.
     pub fn has<R: Record>(&self, key: &R::Key) -> Result<bool> {
-        self.raw_get(R::TABLE, &self.prefixed::<R>(key), &mut |_| Ok(()))
+        self.raw_get(R::TABLE, &self.scoped_key::<R>(key), &mut |_| Ok(()))
     }
 
     /// The record with this key, or 404.
@@ -167,7 +167,7 @@ impl<'a> View<'a> {
     ) -> Result<Option<R>> {
         let own = key.to_bytes();
         let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
-        let record_key = [owner::<R>(self.org).as_slice(), &record_key].concat();
+        let record_key = [org_prefix::<R>(self.org).as_slice(), &record_key].concat();
         Ok(Some(self.indexed(index, &own, &record_key)?.1))
     }
 
@@ -181,7 +181,7 @@ impl<'a> View<'a> {
         let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
         R::Key::read(&mut record_key.as_slice())
             .map(Some)
-            .ok_or_else(|| dangling(index.name(), &own))
+            .ok_or_else(|| dangling_entry(index.name(), &own))
     }
 
     /// What a unique index has under this key.
@@ -190,12 +190,12 @@ impl<'a> View<'a> {
         index: &'static Index<R, K>,
         own: &[u8],
     ) -> Result<Option<Vec<u8>>> {
-        debug_assert!(index.is_kept(), "{} is not among its record's indexes", index.name());
-        if index.taken().is_none() {
+        debug_assert!(index.is_registered(), "{} is not among its record's indexes", index.name());
+        if index.conflict().is_none() {
             return Err(Error::internal(format!("{} is not unique", index.name())));
         }
         let mut found = None;
-        let entry = [owner::<R>(self.org).as_slice(), own].concat();
+        let entry = [org_prefix::<R>(self.org).as_slice(), own].concat();
         self.raw_get(index.name(), &entry, &mut |value| {
             found = Some(value.to_vec());
             Ok(())
@@ -223,7 +223,7 @@ impl<'a> View<'a> {
         let mut last: Vec<u8> = Vec::new();
         let mut next = None;
         let after = part.after.as_deref();
-        self.walk(source.into(), prefix, order, after, &mut |position, bytes, record| {
+        self.scan_records(source.into(), prefix, order, after, &mut |position, bytes, record| {
             let is_kept = keep(&record);
             let is_full = items.len() == part.limit
                 || (!items.is_empty() && items_bytes + bytes > MAX_PAGE_BYTES);
@@ -253,7 +253,7 @@ impl<'a> View<'a> {
         order: Order,
         mut each: impl FnMut(R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.walk(source.into(), prefix, order, None, &mut |_, _, record| each(record))
+        self.scan_records(source.into(), prefix, order, None, &mut |_, _, record| each(record))
     }
 
     /// The same from the smallest key on, with the bytes of each record as it is stored and the
@@ -265,7 +265,7 @@ impl<'a> View<'a> {
         mut each: impl FnMut(usize, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let prefix = Prefix(prefix.to_vec());
-        self.walk(source, &prefix, Order::Ascending, None, &mut |_, size, record| {
+        self.scan_records(source, &prefix, Order::Ascending, None, &mut |_, size, record| {
             each(size, record)
         })
     }
@@ -317,7 +317,7 @@ impl<'a> View<'a> {
         at_most: usize,
     ) -> Result<usize> {
         let Source(index) = source.into();
-        let from = self.prefixed::<R>(prefix);
+        let from = self.scoped_key::<R>(prefix);
         let to = after_prefix(&from);
         let mut count = 0;
         if at_most == 0 {
@@ -350,19 +350,19 @@ impl<'a> View<'a> {
         order: Order,
         mut each: impl FnMut(K, R::Key) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let (from, to) = (self.prefixed::<R>(from), self.prefixed::<R>(to));
+        let (from, to) = (self.scoped_key::<R>(from), self.scoped_key::<R>(to));
         if from >= to {
             return Ok(());
         }
-        let owner = owner::<R>(self.org).len();
-        let span = KeyRange { from: &from, to: Some(&to) };
-        self.scan(index.name(), span, order, &mut |key, value| {
+        let owner = org_prefix::<R>(self.org).len();
+        let range = KeyRange { from: &from, to: Some(&to) };
+        self.scan(index.name(), range, order, &mut |key, value| {
             let mut rest = &key[owner..];
             let own = K::read(&mut rest);
-            let mut record_key = if index.taken().is_some() { value } else { rest };
+            let mut record_key = if index.conflict().is_some() { value } else { rest };
             match (own, R::Key::read(&mut record_key)) {
                 (Some(own), Some(record)) => each(own, record),
-                _ => Err(dangling(index.name(), key)),
+                _ => Err(dangling_entry(index.name(), key)),
             }
         })
     }
@@ -376,38 +376,38 @@ impl<'a> View<'a> {
         order: Order,
         mut each: impl FnMut(R::Key) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let (from, to) = (self.prefixed::<R>(from), self.prefixed::<R>(to));
+        let (from, to) = (self.scoped_key::<R>(from), self.scoped_key::<R>(to));
         if from >= to {
             return Ok(());
         }
-        let owner = owner::<R>(self.org).len();
-        let span = KeyRange { from: &from, to: Some(&to) };
-        self.scan(R::TABLE, span, order, &mut |key, _| match R::Key::read(&mut &key[owner..]) {
+        let owner = org_prefix::<R>(self.org).len();
+        let range = KeyRange { from: &from, to: Some(&to) };
+        self.scan(R::TABLE, range, order, &mut |key, _| match R::Key::read(&mut &key[owner..]) {
             Some(key) => each(key),
-            None => Err(dangling(R::TABLE, key)),
+            None => Err(dangling_entry(R::TABLE, key)),
         })
     }
 
     /// The beginning of keys, or a whole key, behind its owner's id.
-    pub(super) fn prefixed<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
-        let mut bytes = owner::<R>(self.org);
+    pub(super) fn scoped_key<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
+        let mut bytes = org_prefix::<R>(self.org);
         prefix.write(&mut bytes);
         bytes
     }
 
     /// Walks a source.
     /// Positions are the keys without their owner: what a cursor carries.
-    fn walk<R: Record>(
+    fn scan_records<R: Record>(
         &self,
         source: Source<R>,
         prefix: &impl Key,
         order: Order,
         after: Option<&[u8]>,
-        each: &mut EachRecord<'_, R>,
+        each: &mut RecordFn<'_, R>,
     ) -> Result<()> {
-        let mut from = self.prefixed::<R>(prefix);
+        let mut from = self.scoped_key::<R>(prefix);
         let mut to = after_prefix(&from);
-        let owner = owner::<R>(self.org);
+        let owner = org_prefix::<R>(self.org);
         if let Some(after) = after {
             let mut position = [owner.as_slice(), after].concat();
             // A position that no record of this list can have was made up, or is of another list.
@@ -422,18 +422,19 @@ impl<'a> View<'a> {
                 }
             }
         }
-        let span = KeyRange { from: &from, to: to.as_deref() };
+        let range = KeyRange { from: &from, to: to.as_deref() };
         let Source(Some(index)) = source else {
-            return self.scan(R::TABLE, span, order, &mut |key, value| {
+            return self.scan(R::TABLE, range, order, &mut |key, value| {
                 each(&key[owner.len()..], value.len(), codec::decode(key, value)?)
             });
         };
-        self.scan(index.name(), span, order, &mut |key, value| {
+        self.scan(index.name(), range, order, &mut |key, value| {
             let entry = &key[owner.len()..];
-            let (own, record_key) = match index.taken() {
+            let (own, record_key) = match index.conflict() {
                 Some(_) => (entry, value),
                 None => {
-                    let own = index.key_len(entry).ok_or_else(|| dangling(index.name(), key))?;
+                    let own =
+                        index.key_len(entry).ok_or_else(|| dangling_entry(index.name(), key))?;
                     entry.split_at(own)
                 }
             };
@@ -453,7 +454,7 @@ impl<'a> View<'a> {
     ) -> Result<(usize, R)> {
         match self.get_sized::<R>(key)? {
             Some(found) if index.key_of(&found.1).as_deref() == Some(own) => Ok(found),
-            _ => Err(dangling(index.name(), key)),
+            _ => Err(dangling_entry(index.name(), key)),
         }
     }
 
@@ -476,22 +477,22 @@ impl<'a> View<'a> {
         key: &[u8],
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        match self.own {
-            None => self.base.get(table, key, see),
-            Some(writes) => Overlay { base: self.base, writes }.get(table, key, see),
+        match self.writes {
+            None => self.reader.get(table, key, see),
+            Some(writes) => Overlay { base: self.reader, writes }.get(table, key, see),
         }
     }
 
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
-        match self.own {
-            None => self.base.scan(table, span, order, each),
-            Some(writes) => Overlay { base: self.base, writes }.scan(table, span, order, each),
+        match self.writes {
+            None => self.reader.scan(table, range, order, each),
+            Some(writes) => Overlay { base: self.reader, writes }.scan(table, range, order, each),
         }
     }
 }
@@ -509,9 +510,9 @@ impl Key for Prefix {
 }
 
 /// What a walk calls for each record: its position, its bytes as it is stored, and itself.
-type EachRecord<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<ControlFlow<()>> + 'a;
+type RecordFn<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<ControlFlow<()>> + 'a;
 
-fn dangling(index: &str, key: &[u8]) -> Error {
+fn dangling_entry(index: &str, key: &[u8]) -> Error {
     let key = codec::hex(key);
     Error::internal(format!(
         "{index}: an entry is wrong, or was written by a newer Roadstead, for {key}"

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 
-use super::redb::{Redb, unusable};
+use super::redb::{Redb, open_error};
 use crate::base::Result;
 
 /// Reads every page and verifies its checksum. `false` if something is wrong.
@@ -23,19 +23,19 @@ use crate::base::Result;
 /// # Errors
 /// If the file cannot be read or is served by another process.
 pub fn integrity(path: &Path) -> Result<bool> {
-    let file = File::open(path).map_err(|error| unusable(path, error))?;
+    let file = File::open(path).map_err(|error| open_error(path, error))?;
     match file.try_lock_shared() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(unusable(path, "is in use by another process"));
+            return Err(open_error(path, "is in use by another process"));
         }
-        Err(TryLockError::Error(error)) => return Err(unusable(path, error)),
+        Err(TryLockError::Error(error)) => return Err(open_error(path, error)),
     }
-    let len = file.metadata().map_err(|error| unusable(path, error))?.len();
+    let len = file.metadata().map_err(|error| open_error(path, error))?.len();
     if len == 0 {
         return Ok(false);
     }
-    let content = Content { file, file_len: len, len, changed: BTreeMap::new() };
+    let content = FileContent { file, file_len: len, len, changed: BTreeMap::new() };
     let whole = catch_unwind(|| {
         let overlay = PatchedFile(Mutex::new(content));
         let mut database = Redb::builder().create_with_backend(overlay).ok()?;
@@ -48,10 +48,10 @@ const PAGE: u64 = 4096;
 
 /// A file with changes that stay in memory.
 #[derive(Debug)]
-struct PatchedFile(Mutex<Content>);
+struct PatchedFile(Mutex<FileContent>);
 
 #[derive(Debug)]
-struct Content {
+struct FileContent {
     file: File,
     /// How much of the file still counts.
     file_len: u64,
@@ -61,12 +61,12 @@ struct Content {
 }
 
 impl PatchedFile {
-    fn content(&self) -> MutexGuard<'_, Content> {
+    fn content(&self) -> MutexGuard<'_, FileContent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Content {
+impl FileContent {
     fn page(&mut self, number: u64) -> io::Result<Box<[u8; PAGE as usize]>> {
         if let Some(page) = self.changed.get(&number) {
             return Ok(page.clone());
@@ -205,7 +205,7 @@ mod tests {
         let path = dir.path().join("file");
         std::fs::write(&path, [1; 10_000]).unwrap();
         let file = File::open(&path).unwrap();
-        let content = Content { file, file_len: 10_000, len: 10_000, changed: BTreeMap::new() };
+        let content = FileContent { file, file_len: 10_000, len: 10_000, changed: BTreeMap::new() };
         let overlay = PatchedFile(Mutex::new(content));
         let mut model = vec![1; 10_000];
         let same = |model: &[u8]| {

@@ -85,19 +85,19 @@ impl Reader for State {
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
         let Some(table) = self.tables.get(table) else { return Ok(()) };
-        if span.to.is_some_and(|to| to <= span.from) {
+        if range.to.is_some_and(|to| to <= range.from) {
             return Ok(());
         }
-        let to = span.to.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut range = table.range::<[u8], _>((Bound::Included(span.from), to));
+        let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut entries = table.range::<[u8], _>((Bound::Included(range.from), to));
         while let Some((key, value)) = match order {
-            Order::Ascending => range.next(),
-            Order::Descending => range.next_back(),
+            Order::Ascending => entries.next(),
+            Order::Descending => entries.next_back(),
         } {
             if each(key, value)? == ControlFlow::Break(()) {
                 break;

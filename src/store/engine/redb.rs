@@ -48,7 +48,7 @@ fn failed(error: impl Into<redb::Error>) -> Error {
 }
 
 /// A database that cannot be used, as reported on the command line.
-pub(super) fn unusable(path: &Path, what: impl std::fmt::Display) -> Error {
+pub(super) fn open_error(path: &Path, what: impl std::fmt::Display) -> Error {
     Error::new(Kind::Internal, "database", format!("{}: {what}", path.display()))
 }
 
@@ -63,7 +63,7 @@ pub struct Redb {
     /// The file, if it is in one.
     path: Option<PathBuf>,
     tables: Vec<&'static str>,
-    stamps: Stamps,
+    versions: Versions,
     /// Whether a commit failed and none has succeeded since.
     suspect: bool,
     /// Whether reads fail.
@@ -71,7 +71,7 @@ pub struct Redb {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Stamps {
+struct Versions {
     commits: u64,
     access: u64,
 }
@@ -83,7 +83,7 @@ impl Redb {
     /// # Errors
     /// If there is a file already, or it cannot be written.
     pub fn create(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
-        let wrong = |e: &dyn std::fmt::Display| unusable(path, format!("cannot be made: {e}"));
+        let wrong = |e: &dyn std::fmt::Display| open_error(path, format!("cannot be made: {e}"));
         let mut new = OpenOptions::new();
         new.write(true).create_new(true).mode(0o600).open(path).map_err(|e| wrong(&e))?;
         if let Err(error) = builder().create(path) {
@@ -118,7 +118,7 @@ impl Redb {
             opener,
             path,
             tables,
-            stamps: Stamps::default(),
+            versions: Versions::default(),
             suspect: false,
             reads_fail: Arc::default(),
         };
@@ -161,7 +161,7 @@ impl Redb {
         let transaction = self.database()?.begin_read().map_err(failed)?;
         let tables = self.tables.iter().map(|name| (*name, OnceLock::new())).collect();
         let reads_fail = self.reads_fail.clone();
-        Ok(Arc::new(Snapshot { transaction, tables, stamps: self.stamps, reads_fail }))
+        Ok(Arc::new(Snapshot { transaction, tables, versions: self.versions, reads_fail }))
     }
 
     /// Applies a batch and makes it durable; the error is how the commit ended otherwise.
@@ -185,9 +185,9 @@ impl Redb {
             }
         }
         transaction.commit().map_err(|error| Commit::Unknown(failed(error)))?;
-        self.stamps.commits += 1;
+        self.versions.commits += 1;
         if writes.changes_access {
-            self.stamps.access = self.stamps.commits;
+            self.versions.access = self.versions.commits;
         }
         self.reader().map_err(Commit::Unknown)
     }
@@ -201,15 +201,15 @@ fn builder() -> redb::Builder {
 
 fn open_file(path: &Path) -> Result<Database> {
     if path.metadata().is_ok_and(|file| file.len() == 0) {
-        return Err(unusable(path, "is empty: what was in it is lost; restore a backup"));
+        return Err(open_error(path, "is empty: what was in it is lost; restore a backup"));
     }
     match catch_unwind(|| builder().open(path)) {
         Ok(Ok(database)) => Ok(database),
         Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
-            Err(unusable(path, "is in use by another process"))
+            Err(open_error(path, "is in use by another process"))
         }
-        Ok(Err(error)) => Err(unusable(path, format!("cannot be opened: {error}"))),
-        Err(_) => Err(unusable(path, "is broken; restore a backup")),
+        Ok(Err(error)) => Err(open_error(path, format!("cannot be opened: {error}"))),
+        Err(_) => Err(open_error(path, "is broken; restore a backup")),
     }
 }
 
@@ -262,13 +262,13 @@ impl LocalStorage for Redb {
             // Much of the open database can be read from the cache. It is not given up for a file
             // that cannot be opened, as on a disk that is mounted read-only after an error.
             let file = OpenOptions::new().read(true).write(true).open(path);
-            file.map_err(|error| unusable(path, error))?;
+            file.map_err(|error| open_error(path, error))?;
         }
         self.database = None;
         self.database = Some((self.opener)()?);
         self.reads_fail = Arc::default();
-        self.stamps.commits += 1;
-        self.stamps.access = self.stamps.commits;
+        self.versions.commits += 1;
+        self.versions.access = self.versions.commits;
         self.reader()
     }
 }
@@ -284,7 +284,7 @@ fn check_free_space(file: &Path) -> std::io::Result<()> {
 struct Snapshot {
     transaction: ReadTransaction,
     tables: HashMap<&'static str, OnceLock<Table>>,
-    stamps: Stamps,
+    versions: Versions,
     reads_fail: Arc<AtomicBool>,
 }
 
@@ -332,22 +332,22 @@ impl Reader for Snapshot {
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
         let Some(table) = self.table(table)? else { return Ok(()) };
-        if span.to.is_some_and(|to| to <= span.from) {
+        if range.to.is_some_and(|to| to <= range.from) {
             return Ok(());
         }
-        let mut range = match span.to {
-            Some(to) => table.range(span.from..to),
-            None => table.range(span.from..),
+        let mut entries = match range.to {
+            Some(to) => table.range(range.from..to),
+            None => table.range(range.from..),
         }
         .map_err(|error| self.failed(error))?;
         while let Some(entry) = match order {
-            Order::Ascending => range.next(),
-            Order::Descending => range.next_back(),
+            Order::Ascending => entries.next(),
+            Order::Descending => entries.next_back(),
         } {
             let (key, value) = entry.map_err(|error| self.failed(error))?;
             if each(key.value(), value.value())? == ControlFlow::Break(()) {
@@ -358,7 +358,7 @@ impl Reader for Snapshot {
     }
 
     fn access_version(&self) -> Option<u64> {
-        Some(self.stamps.access)
+        Some(self.versions.access)
     }
 }
 

@@ -349,5 +349,5 @@ fn only_an_organizations_records_are_left_to_its_sweep() {
             self.id
         }
     }
-    crate::store::References::of(&[TableInfo::of::<Visitor>()]);
+    crate::store::catalog::references(&[TableInfo::of::<Visitor>()]);
 }

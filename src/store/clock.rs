@@ -1,17 +1,16 @@
 //! The source of time, ids and randomness for transactions: the only one, so that tests can set the
 //! time.
 //!
-//! Ids increase even if the clock is set back, across restarts too: see [`IdWatermark`].
+//! Ids increase even if the clock is set back, across restarts too: a watermark is stored from time
+//! to time (see [`super::id_watermark`]).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::rand;
-use bincode::{Decode, Encode};
 use uuid::Uuid;
 
-use super::record::Record;
 use crate::base::Time;
 
 /// Time, ids and randomness.
@@ -19,32 +18,18 @@ pub struct Clock {
     /// The time in tests, in milliseconds; otherwise the system's clock is used.
     fixed: Option<AtomicI64>,
     ids: Mutex<Ids>,
-    /// The newest [`IdWatermark`] that is durable.
-    kept_millis: AtomicI64,
+    /// The newest [`IdWatermark`](super::id_watermark::IdWatermark) that is durable, in milliseconds.
+    stored_watermark: AtomicI64,
 }
 
 /// How far the times of ids may run ahead of the stored watermark. After a restart ids begin that
 /// much later, so it is short; but each update costs a commit one more row, so not too short.
 const MAX_WATERMARK_LAG_MILLIS: i64 = 10_000;
 
-/// The time of the newest id when this was stored. It is written with another commit once the
-/// stored one is [`MAX_WATERMARK_LAG_MILLIS`] old, so no stored id is later than the sum of both.
-#[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
-pub(super) struct IdWatermark {
-    newest_millis: i64,
-}
-
-impl Record for IdWatermark {
-    const TABLE: &'static str = "id_watermark";
-    const OWNED: bool = false;
-    type Key = ();
-    fn key(&self) {}
-}
-
 /// The state of the id generator.
 #[derive(Default)]
 struct Ids {
-    last: Last,
+    last: LastId,
     /// A buffer of random numbers: fetched one by one they would be most of the cost of an id.
     random: Vec<[u8; 16]>,
 }
@@ -60,15 +45,15 @@ impl Ids {
 
 /// The last id issued, so that the next is larger even if the clock was set back.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Last {
+struct LastId {
     millis: i64,
     counter: u128,
 }
 
-impl Last {
+impl LastId {
     /// The first of a millisecond. The counter's top bit stays free, so that counting up has room.
     fn new(millis: i64, random: u128) -> Self {
-        Last { millis, counter: random >> (128 - COUNTER_BITS + 1) }
+        LastId { millis, counter: random >> (128 - COUNTER_BITS + 1) }
     }
 }
 
@@ -78,7 +63,7 @@ const COUNTER_BITS: u32 = 74;
 impl Clock {
     /// The system's clock.
     pub fn system() -> Self {
-        Clock { fixed: None, ids: Mutex::default(), kept_millis: AtomicI64::new(0) }
+        Clock { fixed: None, ids: Mutex::default(), stored_watermark: AtomicI64::new(0) }
     }
 
     /// A clock that only moves when told to, for tests.
@@ -106,42 +91,43 @@ impl Clock {
     /// A new UUIDv7, larger than all before it.
     pub fn new_id(&self) -> Uuid {
         let now = self.now().millis();
-        let mut ids = self.ids.lock().expect("nobody panics holding it");
+        let mut ids = self.ids.lock().expect("no thread panics while holding it");
         let random = ids.random();
         let last = &mut ids.last;
         *last = match *last {
-            Last { millis, .. } if now > millis => Last::new(now, random),
-            Last { millis, counter } => match counter + u128::from(random as u32) + 1 {
-                counter if counter >> COUNTER_BITS != 0 => Last::new(millis + 1, random),
-                counter => Last { millis, counter },
+            LastId { millis, .. } if now > millis => LastId::new(now, random),
+            LastId { millis, counter } => match counter + u128::from(random as u32) + 1 {
+                counter if counter >> COUNTER_BITS != 0 => LastId::new(millis + 1, random),
+                counter => LastId { millis, counter },
             },
         };
-        let Last { millis, counter } = *last;
+        let LastId { millis, counter } = *last;
         let time = (u128::from(millis as u64) & 0xFFFF_FFFF_FFFF) << 80;
         let high = (counter >> 62 & 0xFFF) << 64;
         let low = counter & ((1 << 62) - 1);
         Uuid::from_u128(time | 0x7 << 76 | high | 0b10 << 62 | low)
     }
 
-    /// The watermark to store with the ids issued so far, if one is due.
-    pub(super) fn due(&self) -> Option<IdWatermark> {
-        let newest_millis = self.ids.lock().expect("nobody panics holding it").last.millis;
-        let kept = self.kept_millis.load(Ordering::SeqCst);
-        (newest_millis - kept >= MAX_WATERMARK_LAG_MILLIS).then_some(IdWatermark { newest_millis })
+    /// The watermark to store with the ids issued so far, if one is due: the time of the newest,
+    /// in milliseconds.
+    pub(super) fn watermark_due(&self) -> Option<i64> {
+        let newest = self.ids.lock().expect("no thread panics while holding it").last.millis;
+        let stored = self.stored_watermark.load(Ordering::SeqCst);
+        (newest - stored >= MAX_WATERMARK_LAG_MILLIS).then_some(newest)
     }
 
     /// Notes that this watermark is durable.
-    pub(super) fn kept(&self, clock: IdWatermark) {
-        self.kept_millis.fetch_max(clock.newest_millis, Ordering::SeqCst);
+    pub(super) fn mark_stored(&self, watermark: i64) {
+        self.stored_watermark.fetch_max(watermark, Ordering::SeqCst);
     }
 
     /// Continues after all ids that can have been stored under this watermark.
-    pub(super) fn resume_after(&self, clock: IdWatermark) {
-        let mut ids = self.ids.lock().expect("nobody panics holding it");
+    pub(super) fn resume_after(&self, watermark: i64) {
+        let mut ids = self.ids.lock().expect("no thread panics while holding it");
         let random = ids.random();
         let last = &mut ids.last;
-        *last = (*last).max(Last::new(clock.newest_millis + MAX_WATERMARK_LAG_MILLIS, random));
-        self.kept(clock);
+        *last = (*last).max(LastId::new(watermark + MAX_WATERMARK_LAG_MILLIS, random));
+        self.mark_stored(watermark);
     }
 
     /// Cryptographically secure random bytes.
@@ -211,60 +197,5 @@ mod tests {
         assert_eq!(secs, 1_800_000_600);
         let findings = store.check(TABLES).unwrap();
         assert_eq!((findings.wrong, findings.records), (0, 20), "the clock is not counted");
-    }
-
-    #[test]
-    fn the_clock_is_stored_now_and_then_and_only_with_something_else() {
-        let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
-        let stored = || store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&())).unwrap();
-        let clock =
-            |secs: i64| Some(IdWatermark { newest_millis: 1_800_000_000_000 + secs * 1000 });
-        let write = |id| {
-            store.write_now(org(1), move |tx| {
-                tx.new_id::<()>();
-                if id == 0 { Ok(()) } else { tx.insert(&note(id, "", "")) }
-            })
-        };
-        write(0).unwrap();
-        assert_eq!(stored(), None, "nothing was stored that it would be newer than");
-        write(1).unwrap();
-        assert_eq!(stored(), clock(0));
-        store.clock().advance_secs(9);
-        write(2).unwrap();
-        assert_eq!(stored(), clock(0));
-        store.clock().advance_secs(1);
-        write(1).unwrap_err();
-        assert_eq!(stored(), clock(0), "what was refused is not stored");
-        write(3).unwrap();
-        assert_eq!(stored(), clock(10));
-    }
-
-    #[test]
-    fn a_clock_that_was_not_kept_is_stored_again() {
-        use crate::base::Error;
-        use crate::store::Attempted;
-        use crate::store::engine::Attempt as _;
-        let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
-        for kept in [false, true] {
-            let write = |tx: &mut crate::store::Tx| {
-                tx.new_id::<()>();
-                tx.insert(&note(1, "", ""))
-            };
-            let reply = tokio::sync::oneshot::channel().0;
-            let mut attempt = Box::new(Attempted { pending: store.pending(org(1), write), reply });
-            let writes = attempt.run(&*store.engine.snapshot()).unwrap();
-            assert!(writes.tables.contains_key("id_watermark"));
-            attempt.settle(if kept { Ok(()) } else { Err(Error::internal("not kept")) });
-            assert_eq!(store.clock().due().is_none(), kept);
-        }
-    }
-
-    #[test]
-    fn a_watermark_of_the_first_release_still_reads() {
-        let body = [0x01, 0x01, 0x40, 0x34, 0x41, 0x01, 0xa2, 0x01, 0x00, 0x00];
-        let checksum = [0xe5, 0x73, 0xc9, 0x41, 0x56, 0x71, 0x40, 0x26];
-        let stored = [body.as_slice(), &checksum].concat();
-        let watermark = crate::store::codec::decode::<IdWatermark>(b"", &stored).unwrap();
-        assert_eq!(watermark, IdWatermark { newest_millis: 1_795_317_380_160 });
     }
 }

@@ -1,4 +1,4 @@
-//! Group commit: attempts run on their callers' threads; one writer thread takes the waiting ones, in
+//! GroupCommit commit: attempts run on their callers' threads; one writer thread takes the waiting ones, in
 //! turns between organizations, checks that what each has read still holds, makes their changes
 //! durable together, and then answers all of them.
 //!
@@ -26,10 +26,6 @@ use crate::store::signals::Signals;
 const WAITING: Bounds =
     Bounds { items: 1024, lane_items: 256, bytes: 64 * 1024 * 1024, lane_bytes: 16 * 1024 * 1024 };
 
-/// At most 512 attempts share a commit, so that the first does not wait until a thousand others
-/// have run.
-pub(super) const MAX_GROUP: usize = 512;
-
 /// A group accepts no further attempts once it has 8 MiB to write: they are all held in memory, and
 /// the first waits for the last.
 const MAX_GROUP_BYTES: usize = 8 * 1024 * 1024;
@@ -41,22 +37,22 @@ const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_RETRIES: usize = 8;
 
 /// A [`LocalStorage`] with its queue and its writer thread.
-pub struct Group {
-    newest: Newest,
+pub struct GroupCommit {
+    current: CurrentSnapshot,
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Group {
+impl GroupCommit {
     /// Starts the writer thread. `signals` is fired after every commit.
     pub fn start(mut disk: impl LocalStorage, signals: Arc<Signals>) -> Result<Self> {
-        let newest = Newest::new(disk.snapshot()?);
+        let current = CurrentSnapshot::new(disk.snapshot()?);
         let queue = Arc::new(Queue::new());
         let mut writer = Writer {
             disk,
-            newest: newest.clone(),
+            current: current.clone(),
             signals,
-            sound: true,
+            outcome_known: true,
             history: History::default(),
         };
         let waiting = queue.clone();
@@ -64,17 +60,17 @@ impl Group {
             .name("writer".into())
             .spawn(move || writer.run(&waiting))
             .map_err(|e| Error::internal(format!("the writer thread cannot be started: {e}")))?;
-        Ok(Group { newest, queue, thread: Mutex::new(Some(thread)) })
+        Ok(GroupCommit { current, queue, thread: Mutex::new(Some(thread)) })
     }
 }
 
-impl Engine for Group {
+impl Engine for GroupCommit {
     fn snapshot(&self) -> Arc<dyn Reader> {
-        self.newest.get().reader
+        self.current.get().reader
     }
 
     fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
-        let State { reader, number } = self.newest.get();
+        let State { reader, number } = self.current.get();
         let ran = match run(&mut *attempt, &*reader, terms.budget) {
             (_, Reads::OverBudget) => {
                 over_budget(attempt, terms);
@@ -84,20 +80,20 @@ impl Engine for Group {
             (_, Reads::Failed) => None,
             // A durable snapshot gave the reason: it needs no commit to be true.
             (Err(error), _) => {
-                settle(attempt, Err(error));
+                complete(attempt, Err(error));
                 return Ok(());
             }
             (Ok(writes), _) if writes.is_empty() => {
-                settle(attempt, Ok(()));
+                complete(attempt, Ok(()));
                 return Ok(());
             }
-            (Ok(writes), Reads::Whole(reads)) => Some(Ran { writes, reads, base: number }),
+            (Ok(writes), Reads::Whole(reads)) => Some(Ran { writes, reads, read_at: number }),
         };
         self.queue.push(Prepared { attempt, ran, terms })
     }
 }
 
-impl Drop for Group {
+impl Drop for GroupCommit {
     /// Returns when all queued attempts have been settled.
     fn drop(&mut self) {
         self.queue.close();
@@ -125,7 +121,7 @@ struct Ran {
     writes: Writes,
     reads: ReadSet,
     /// The number of the commit whose state it read.
-    base: u64,
+    read_at: u64,
 }
 
 impl Prepared {
@@ -148,7 +144,7 @@ struct Waiting {
 /// What the writer thread finds.
 enum Next {
     Prepared(Prepared),
-    Nothing,
+    TimedOut,
     Closed,
 }
 
@@ -159,7 +155,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().expect("nobody panics holding it")
+        self.waiting.lock().expect("no thread panics while holding it")
     }
 
     fn push(&self, prepared: Prepared) -> Result<()> {
@@ -179,11 +175,11 @@ impl Queue {
     fn wait(&self, at_most: Duration) -> Next {
         let nothing = |waiting: &mut Waiting| waiting.prepared.is_empty() && !waiting.closed;
         let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
-        let (mut waiting, _) = waited.expect("nobody panics holding it");
+        let (mut waiting, _) = waited.expect("no thread panics while holding it");
         match waiting.prepared.pop() {
             Some(prepared) => Next::Prepared(prepared),
             None if waiting.closed => Next::Closed,
-            None => Next::Nothing,
+            None => Next::TimedOut,
         }
     }
 
@@ -202,20 +198,20 @@ struct State {
 
 /// The newest durable state, shared by all readers.
 #[derive(Clone)]
-struct Newest(Arc<RwLock<State>>);
+struct CurrentSnapshot(Arc<RwLock<State>>);
 
-impl Newest {
+impl CurrentSnapshot {
     fn new(reader: Arc<dyn Reader>) -> Self {
-        Newest(Arc::new(RwLock::new(State { reader, number: 0 })))
+        CurrentSnapshot(Arc::new(RwLock::new(State { reader, number: 0 })))
     }
 
     fn get(&self) -> State {
-        self.0.read().expect("nobody panics holding it").clone()
+        self.0.read().expect("no thread panics while holding it").clone()
     }
 
     /// Puts the next state in the place of the last; its number.
     fn set(&self, reader: Arc<dyn Reader>) -> u64 {
-        let mut state = self.0.write().expect("nobody panics holding it");
+        let mut state = self.0.write().expect("no thread panics while holding it");
         let next = State { reader, number: state.number + 1 };
         let old = std::mem::replace(&mut *state, next);
         drop(state);
@@ -226,10 +222,10 @@ impl Newest {
 
 struct Writer<D> {
     disk: D,
-    newest: Newest,
+    current: CurrentSnapshot,
     signals: Arc<Signals>,
     /// Whether the last commit's outcome is known. If not, the storage is reopened first.
-    sound: bool,
+    outcome_known: bool,
     history: History,
 }
 
@@ -244,8 +240,8 @@ impl<D: LocalStorage> Writer<D> {
     fn run(&mut self, queue: &Queue) {
         loop {
             match queue.wait(RECOVERY_INTERVAL) {
-                Next::Prepared(first) => self.serve(first, &mut || queue.pop()),
-                Next::Nothing => {
+                Next::Prepared(first) => self.commit_group(first, &mut || queue.pop()),
+                Next::TimedOut => {
                     if let Err(error) = self.recover() {
                         tracing::warn!(%error, "the database cannot be opened again yet");
                     }
@@ -256,16 +252,16 @@ impl<D: LocalStorage> Writer<D> {
     }
 
     /// Runs `first` and other waiting attempts as one group.
-    fn serve(&mut self, first: Prepared, waiting: &mut dyn FnMut() -> Option<Prepared>) {
+    fn commit_group(&mut self, first: Prepared, waiting: &mut dyn FnMut() -> Option<Prepared>) {
         if let Err(error) = self.recover() {
             // Each of the others would try the broken storage again; who comes after these are told may.
             let all: Vec<_> = std::iter::once(first).chain(std::iter::from_fn(waiting)).collect();
             for prepared in all {
-                settle(prepared.attempt, Err(error.clone()));
+                complete(prepared.attempt, Err(error.clone()));
             }
             return;
         }
-        let base = self.newest.get().reader;
+        let base = self.current.get().reader;
         let mut writes = Writes::default();
         let mut bytes = 0;
         let mut group = Vec::new();
@@ -284,7 +280,7 @@ impl<D: LocalStorage> Writer<D> {
         // nothing at all (busy), trying again for each would only take time.
         if group.len() > 1 && end.as_ref().is_err_and(|error| error.kind() == Kind::Internal) {
             for member in group {
-                self.serve_alone(member);
+                self.commit_alone(member);
             }
             return;
         }
@@ -304,14 +300,14 @@ impl<D: LocalStorage> Writer<D> {
         let failed = ran.is_none();
         if let Some(ran) = ran
             && !rehearses
-            && self.stands(&ran, base, writes)
+            && self.is_current(&ran, base, writes)
         {
             writes.append(ran.writes);
             return Some(Member { attempt, own: Ok(()), terms });
         }
         // A light attempt is run again faster than handed back.
         let is_light = terms.budget == Budget::LIGHT;
-        if !is_light && !terms.settle_conflicts && !rehearses && !failed {
+        if !is_light && !terms.rerun_on_conflict && !rehearses && !failed {
             give_back(attempt, GivenBack::Conflict);
             return None;
         }
@@ -328,20 +324,20 @@ impl<D: LocalStorage> Writer<D> {
     }
 
     /// Whether what an attempt read is as it was, below the changes of its group and among them.
-    fn stands(&self, ran: &Ran, base: &dyn Reader, writes: &Writes) -> bool {
+    fn is_current(&self, ran: &Ran, base: &dyn Reader, writes: &Writes) -> bool {
         let access = if writes.changes_access { None } else { base.access_version() };
-        self.history.stands(ran.base, &ran.reads)
+        self.history.is_current(ran.read_at, &ran.reads)
             && ran.reads.access_is(access)
             && !ran.reads.conflicts_with(writes)
     }
 
     /// Runs an attempt again and commits it without others.
-    fn serve_alone(&mut self, mut member: Member) {
+    fn commit_alone(&mut self, mut member: Member) {
         let mut writes = Writes::default();
         if let Err(error) = self.recover() {
-            return settle(member.attempt, Err(error));
+            return complete(member.attempt, Err(error));
         }
-        let base = self.newest.get().reader;
+        let base = self.current.get().reader;
         rerun(&mut member, &*base, &mut writes);
         let mut group = vec![member];
         let end = self.commit_or_rerun(&mut group, &mut writes);
@@ -353,11 +349,11 @@ impl<D: LocalStorage> Writer<D> {
         if end.is_ok() {
             self.signals.fire(&writes.topics);
             if !writes.is_empty() {
-                self.history.add(self.newest.get().number, writes);
+                self.history.add(self.current.get().number, writes);
             }
         }
         for Member { attempt, own, .. } in group {
-            settle(attempt, end.clone().and(own));
+            complete(attempt, end.clone().and(own));
         }
     }
 
@@ -368,10 +364,10 @@ impl<D: LocalStorage> Writer<D> {
                 return Ok(());
             }
             match self.commit(writes) {
-                End::Known(end) => return end,
-                End::Conflict => {}
+                GroupOutcome::Known(end) => return end,
+                GroupOutcome::Conflict => {}
             }
-            let base = self.newest.get().reader;
+            let base = self.current.get().reader;
             *writes = Writes::default();
             for member in group.iter_mut() {
                 rerun(member, &*base, writes);
@@ -380,38 +376,38 @@ impl<D: LocalStorage> Writer<D> {
         Err(Error::busy("overloaded", "others keep changing the same things; try again", 1))
     }
 
-    fn commit(&mut self, writes: &Writes) -> End {
+    fn commit(&mut self, writes: &Writes) -> GroupOutcome {
         let end = catch_unwind(AssertUnwindSafe(|| self.disk.commit(writes)))
             .unwrap_or_else(|_| Commit::Unknown(Error::internal("the commit panicked")));
         match end {
             Commit::Done(reader) => {
-                self.newest.set(reader);
-                End::Known(Ok(()))
+                self.current.set(reader);
+                GroupOutcome::Known(Ok(()))
             }
-            Commit::Refused(error) => End::Known(Err(error)),
-            Commit::Conflict => End::Conflict,
+            Commit::Refused(error) => GroupOutcome::Known(Err(error)),
+            Commit::Conflict => GroupOutcome::Conflict,
             Commit::Unknown(error) => {
                 tracing::error!(%error, "a commit failed; its outcome is unknown");
-                self.sound = false;
+                self.outcome_known = false;
                 let _ = self.recover();
-                End::Known(Err(unknown().detail(error)))
+                GroupOutcome::Known(Err(outcome_unknown().detail(error)))
             }
         }
     }
 
     /// Reopens the storage, if it must be.
     fn recover(&mut self) -> Result<()> {
-        if self.sound && !self.disk.failed() {
+        if self.outcome_known && !self.disk.failed() {
             return Ok(());
         }
-        self.sound = false;
+        self.outcome_known = false;
         let reopened = catch_unwind(AssertUnwindSafe(|| self.disk.reopen()))
             .unwrap_or_else(|_| Err(Error::internal("opening the database again panicked")));
         match reopened {
             Ok(reader) => {
                 // What was committed since the last known state is not known.
-                self.history.forget(self.newest.set(reader));
-                self.sound = true;
+                self.history.reset(self.current.set(reader));
+                self.outcome_known = true;
                 tracing::info!("the database was opened again; writes go on");
                 Ok(())
             }
@@ -423,14 +419,14 @@ impl<D: LocalStorage> Writer<D> {
 }
 
 /// The outcome of a commit for its group.
-enum End {
+enum GroupOutcome {
     /// It is known.
     Known(Result<()>),
     /// It must be tried again.
     Conflict,
 }
 
-fn unknown() -> Error {
+fn outcome_unknown() -> Error {
     Error::busy(
         "outcome_unknown",
         "the write may or may not have been kept; look before you repeat it",
@@ -457,7 +453,7 @@ fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut Writes) {
 /// An attempt that costs more than it may here.
 fn over_budget(attempt: Box<dyn Attempt>, terms: Terms) {
     if terms.budget == Budget::FULL {
-        settle(attempt, Err(too_large()));
+        complete(attempt, Err(too_large()));
     } else {
         give_back(attempt, GivenBack::OverBudget);
     }
@@ -468,8 +464,8 @@ fn give_back(attempt: Box<dyn Attempt>, why: GivenBack) {
 }
 
 /// Answers an attempt. A panic in it (its values are dropped here) must not end the writer thread.
-fn settle(attempt: Box<dyn Attempt>, end: Result<()>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| attempt.settle(end)));
+fn complete(attempt: Box<dyn Attempt>, end: Result<()>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| attempt.complete(end)));
 }
 
 #[cfg(test)]
