@@ -7,31 +7,31 @@ use super::record::{IndexInfo, Record, entry};
 use super::reference::{AnyReference, References};
 use crate::base::Result;
 
-/// Reads a stored record of any version from its key and value, and gives the key and value of its
-/// entry in the index at this place among its table's, if it has one.
+/// Reads a stored record of any version from its key and value, and returns the key and value of its
+/// entry in the table's index at this position, if it has one.
 type EntryOf = fn(usize, &[u8], &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
 
-/// One line of the catalogue: a table with its indexes, and how to check them.
+/// One line of the catalog: a table with its indexes and references, and how to check it.
 #[derive(Clone, Copy)]
 pub struct TableInfo {
-    /// The table.
+    /// The name of the table.
     pub name: &'static str,
     /// Its indexes.
     pub indexes: fn() -> Vec<IndexInfo>,
-    /// Makes an index entry of a stored record.
+    /// Returns an index entry of a stored record.
     pub(super) entry: EntryOf,
-    /// How many bytes of a key name the record's owner.
+    /// How many bytes of a key are the organization's id: 16 or 0.
     pub(super) org_prefix_len: usize,
-    /// The references that its record declares: its own, and those of modules below to it.
+    /// The references that its record declares: its own, and those of lower modules to it.
     pub references: fn() -> Vec<&'static dyn AnyReference>,
     /// See [`Record::UNBOUND`].
     pub unbound: &'static [(&'static str, &'static str)],
-    /// Reads every record, index entry and reference and notes what is wrong.
+    /// Reads every record, index entry and reference and reports what is wrong.
     pub check: fn(&dyn Reader, &References, &mut Findings) -> Result<()>,
     /// The version in which its records are written now.
     pub version: u8,
-    /// Reads a record of any version from its key and value, and gives its value as it is written
-    /// now: how records kept from past releases are proved to read still.
+    /// Reads a record of any version from its key and value, and returns its value as it is written
+    /// now. Tests use it to prove that records of past releases can still be read.
     pub rewrite: fn(&[u8], &[u8]) -> Result<Vec<u8>>,
 }
 
@@ -46,7 +46,7 @@ fn stored_entry<R: Record>(
 }
 
 impl TableInfo {
-    /// The line of `R`.
+    /// Returns the line of `R`.
     pub const fn of<R: Record>() -> Self {
         TableInfo {
             name: R::TABLE,
@@ -62,7 +62,7 @@ impl TableInfo {
     }
 }
 
-/// The references that `tables` declare.
+/// Returns the references that `tables` declare.
 ///
 /// # Panics
 /// See [`References::new`].

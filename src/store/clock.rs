@@ -22,8 +22,8 @@ pub struct Clock {
     stored_watermark: AtomicI64,
 }
 
-/// How far the times of ids may run ahead of the stored watermark. After a restart ids begin that
-/// much later, so it is short; but each update costs a commit one more row, so not too short.
+/// How far the times of ids may run ahead of the stored watermark: 10 s. After a restart ids begin
+/// that much later, so it is short; but each update adds a row to a commit, so it is not shorter.
 const MAX_WATERMARK_LAG_MILLIS: i64 = 10_000;
 
 /// The state of the id generator.
@@ -51,7 +51,8 @@ struct LastId {
 }
 
 impl LastId {
-    /// The first of a millisecond. The counter's top bit stays free, so that counting up has room.
+    /// Returns the first id of a millisecond. The counter's top bit stays zero, which leaves room to
+    /// count up.
     fn new(millis: i64, random: u128) -> Self {
         LastId { millis, counter: random >> (128 - COUNTER_BITS + 1) }
     }
@@ -61,24 +62,24 @@ impl LastId {
 const COUNTER_BITS: u32 = 74;
 
 impl Clock {
-    /// The system's clock.
+    /// Returns the system's clock.
     pub fn system() -> Self {
         Clock { fixed: None, ids: Mutex::default(), stored_watermark: AtomicI64::new(0) }
     }
 
-    /// A clock that only moves when told to, for tests.
+    /// Returns a clock that moves only by [`Clock::advance_secs`], for tests.
     pub fn at(time: Time) -> Self {
         Clock { fixed: Some(AtomicI64::new(time.millis())), ..Clock::system() }
     }
 
-    /// Moves a clock made by [`Clock::at`].
+    /// Advances a clock made by [`Clock::at`]; has no effect on the system's.
     pub fn advance_secs(&self, secs: i64) {
         if let Some(fixed) = &self.fixed {
             fixed.fetch_add(secs * 1000, Ordering::SeqCst);
         }
     }
 
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Time {
         Time::from_millis(match &self.fixed {
             Some(millis) => millis.load(Ordering::SeqCst),
@@ -88,7 +89,7 @@ impl Clock {
         })
     }
 
-    /// A new UUIDv7, larger than all before it.
+    /// Returns a new UUIDv7, larger than all before it.
     pub fn new_id(&self) -> Uuid {
         let now = self.now().millis();
         let mut ids = self.ids.lock().expect("no thread panics while holding it");
@@ -108,7 +109,7 @@ impl Clock {
         Uuid::from_u128(time | 0x7 << 76 | high | 0b10 << 62 | low)
     }
 
-    /// The watermark to store with the ids issued so far, if one is due: the time of the newest,
+    /// Returns the watermark to store with the ids issued so far, if one is due: the time of the newest,
     /// in milliseconds.
     pub(super) fn watermark_due(&self) -> Option<i64> {
         let newest = self.ids.lock().expect("no thread panics while holding it").last.millis;
@@ -130,7 +131,7 @@ impl Clock {
         self.mark_stored(watermark);
     }
 
-    /// Cryptographically secure random bytes.
+    /// Returns cryptographically secure random bytes.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         random()
     }
@@ -151,7 +152,7 @@ mod tests {
     use crate::store::{Store, table_names};
 
     #[test]
-    fn ids_are_uuid_v7_and_grow_even_when_the_clock_goes_back() {
+    fn ids_are_uuid_v7_and_grow_even_when_the_clock_is_set_back() {
         let clock = Clock::at(Time::from_millis(1_700_000_000_000));
         let mut last = clock.new_id();
         assert_eq!(last.get_version_num(), 7);
@@ -167,18 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn ids_grow_over_a_restart_after_which_the_clock_is_behind() {
+    fn ids_grow_across_a_restart_after_which_the_clock_is_behind() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.redb");
         drop(Redb::create(&path, table_names(TABLES)).unwrap());
         let start = |millis| {
-            let disk = Redb::open(&path, table_names(TABLES)).unwrap();
+            let storage = Redb::open(&path, table_names(TABLES)).unwrap();
             let clock = Clock::at(Time::from_millis(millis));
-            Store::start(disk, clock, Keys::new([7; 32]), &[]).unwrap()
+            Store::start(storage, clock, Keys::new([7; 32]), &[]).unwrap()
         };
         let noon = 1_800_000_000_000;
         let mut newest = Id::NIL;
-        // The clock goes back an hour at each restart, and on while the store runs.
+        // The clock is an hour behind after each restart, and advances while the store runs.
         for hour in 0..5 {
             let store = start(noon - hour * 3_600_000);
             for number in 0..20 {
@@ -196,6 +197,6 @@ mod tests {
         let (secs, _) = store.clock().new_id().get_timestamp().unwrap().to_unix();
         assert_eq!(secs, 1_800_000_600);
         let findings = store.check(TABLES).unwrap();
-        assert_eq!((findings.wrong, findings.records), (0, 20), "the clock is not counted");
+        assert_eq!((findings.wrong, findings.records), (0, 20), "the watermark is not counted");
     }
 }

@@ -5,7 +5,8 @@ use bincode::{Decode, Encode};
 use super::record::Record;
 
 /// The time of the newest id when this was stored. It is written with another commit once the
-/// stored one is [`MAX_WATERMARK_LAG_MILLIS`] old, so no stored id is later than the sum of both.
+/// stored one is 10 s old ([`Clock::watermark_due`](super::clock::Clock::watermark_due)), so no
+/// stored id is more than 10 s later.
 #[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
 pub(super) struct IdWatermark {
     pub newest_millis: i64,
@@ -26,7 +27,7 @@ mod tests {
     use crate::store::{Clock, Store};
 
     #[test]
-    fn the_clock_is_stored_now_and_then_and_only_with_something_else() {
+    fn a_watermark_is_stored_every_ten_seconds_and_only_with_another_row() {
         let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
         let stored = || store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&())).unwrap();
         let clock =
@@ -38,7 +39,7 @@ mod tests {
             })
         };
         write(0).unwrap();
-        assert_eq!(stored(), None, "nothing was stored that it would be newer than");
+        assert_eq!(stored(), None, "a transaction without rows stores no watermark");
         write(1).unwrap();
         assert_eq!(stored(), clock(0));
         store.clock().advance_secs(9);
@@ -52,12 +53,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_not_kept_is_stored_again() {
+    fn a_watermark_whose_commit_failed_is_stored_again() {
         use crate::base::Error;
         use crate::store::WriteAttempt;
         use crate::store::engine::Attempt as _;
         let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
-        for kept in [false, true] {
+        for is_stored in [false, true] {
             let write = |tx: &mut crate::store::Tx| {
                 tx.new_id::<()>();
                 tx.insert(&note(1, "", ""))
@@ -67,8 +68,8 @@ mod tests {
                 Box::new(WriteAttempt { pending: store.pending(org(1), write), reply });
             let writes = attempt.run(&*store.engine.snapshot()).unwrap();
             assert!(writes.tables.contains_key("id_watermark"));
-            attempt.complete(if kept { Ok(()) } else { Err(Error::internal("not kept")) });
-            assert_eq!(store.clock().watermark_due().is_none(), kept);
+            attempt.complete(if is_stored { Ok(()) } else { Err(Error::internal("not stored")) });
+            assert_eq!(store.clock().watermark_due().is_none(), is_stored);
         }
     }
 

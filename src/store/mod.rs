@@ -1,8 +1,8 @@
 //! Typed records over ordered tables of bytes.
 //!
-//! A [`View`] reads at a snapshot, a [`Tx`] works out changes on top of one; both see one
-//! organization. What they see lies in an [`engine`]; how a record lies there is the [`codec`]'s;
-//! which tables there are, the catalogue of [`TableInfo`]s says.
+//! A [`View`] reads at a snapshot; a [`Tx`] collects changes on top of one. Both see the records of
+//! one organization. An [`engine`] stores the rows, the [`codec`] defines the bytes of a record, and
+//! the catalog of [`TableInfo`]s lists the tables.
 
 mod catalog;
 pub mod check;
@@ -48,7 +48,7 @@ use engine::{
 use fair_semaphore::FairSemaphore;
 use id_watermark::IdWatermark;
 
-/// The store: an engine, with what transactions need beside it.
+/// The store: an engine with the clock, keys and references that transactions need.
 #[derive(Clone)]
 pub struct Store {
     engine: Arc<dyn Engine>,
@@ -65,19 +65,22 @@ struct Context {
 }
 
 impl Store {
-    /// A store on this machine's `disk`, with these tables. Only references among them are kept.
+    /// Starts a store on local `storage` with these tables. Only references among them are enforced.
     ///
-    /// Call [`build_indexes`] first. If an index is not whole ([`Store::unbuilt`]), reading it fails,
+    /// Call [`build_indexes`] first. If an index is incomplete ([`Store::unbuilt`]), reading it fails,
     /// as do all writes.
+    ///
+    /// # Errors
+    /// If the storage cannot be read or the writer thread cannot be started.
     pub fn start(
-        mut disk: impl LocalStorage,
+        mut storage: impl LocalStorage,
         clock: Clock,
         keys: Keys,
         tables: &[TableInfo],
     ) -> Result<Self> {
-        let unbuilt: Arc<[_]> = indexes::incomplete_names(&*disk.snapshot()?, tables)?.into();
+        let unbuilt: Arc<[_]> = indexes::incomplete_names(&*storage.snapshot()?, tables)?.into();
         let signals = Arc::new(Signals::default());
-        let mut engine: Arc<dyn Engine> = Arc::new(GroupCommit::start(disk, signals.clone())?);
+        let mut engine: Arc<dyn Engine> = Arc::new(GroupCommit::start(storage, signals.clone())?);
         if !unbuilt.is_empty() {
             engine = Arc::new(indexes::Incomplete { engine, indexes: unbuilt.clone() });
         }
@@ -95,39 +98,39 @@ impl Store {
         Ok(store)
     }
 
-    /// A store in memory that runs about half of all attempts twice, for tests.
+    /// Returns a store in memory that runs about half of all attempts twice, for tests.
     pub fn in_memory(clock: Clock, tables: &[TableInfo]) -> Self {
-        let mut disk = engine::Memory::running_twice(clock.now().millis() as u64);
-        build_indexes(&mut disk, tables, &|_| {}).expect("memory does not fail");
-        Self::start(disk, clock, Keys::new([7; 32]), tables).expect("memory does not fail")
+        let mut storage = engine::Memory::running_twice(clock.now().millis() as u64);
+        build_indexes(&mut storage, tables, &|_| {}).expect("memory does not fail");
+        Self::start(storage, clock, Keys::new([7; 32]), tables).expect("memory does not fail")
     }
 
-    /// Time, ids and randomness.
+    /// Returns the source of time, ids and randomness.
     pub fn clock(&self) -> &Clock {
         &self.context.clock
     }
 
-    /// The installation's keys.
+    /// Returns the installation's keys.
     pub fn keys(&self) -> &Keys {
         &self.context.keys
     }
 
-    /// Where to listen for commits.
+    /// Returns the notifications of commits.
     pub fn signals(&self) -> &Signals {
         &self.signals
     }
 
-    /// Reads at the newest durable state, seeing the records of `org` ([`Id::NIL`]: of none).
-    /// An engine in this process answers at once; others are waited for.
+    /// Reads at the newest durable state, with the records of `org` visible ([`Id::NIL`]: of no
+    /// organization). Returns without waiting if the engine is in this process.
     ///
     /// # Errors
-    /// What `read` returns, and 503 if there is no state to be had.
+    /// What `read` returns; 503 if no snapshot is available.
     pub async fn read<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
         let reader = self.engine.begin_snapshot().wait().await?;
         read(&self.view(&*reader, org))
     }
 
-    /// The same from a thread that may wait.
+    /// Does the same as [`Store::read`] from a thread that may block.
     pub fn read_now<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
         let reader = self.engine.snapshot();
         read(&self.view(&*reader, org))
@@ -138,15 +141,15 @@ impl Store {
         View { reader, writes: None, org, now, keys }
     }
 
-    /// Runs `write` in a transaction of `org` and waits until what it wrote is durable. `write`
-    /// may be run again.
+    /// Runs `write` in a transaction of `org` and waits until its changes are durable. `write` may
+    /// run several times.
     ///
-    /// It runs on this task as long as it costs little, else on a thread of its own, of which few
-    /// work at a time and organizations take turns.
+    /// It runs on this task while it stays within [`Budget::LIGHT`], otherwise on a blocking thread.
+    /// Few of these run at a time, and organizations take turns.
     ///
     /// # Errors
-    /// What `write` returns; nothing is kept then. 413 if it reads or writes too much at once; 503
-    /// if too many wait, or if it is not known whether the changes were kept.
+    /// What `write` returns; nothing is stored then. 413 if it reads or writes too much at once; 503
+    /// if too many writes wait, or if it is unknown whether the changes were stored.
     pub async fn write<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
     where
         T: Send + 'static,
@@ -169,7 +172,7 @@ impl Store {
                 });
                 submitted
                     .await
-                    .map_err(|e| Error::internal(format!("an attempt broke: {e}")))??;
+                    .map_err(|e| Error::internal(format!("an attempt panicked: {e}")))??;
             }
             match answer.await {
                 Ok(Reply::Completed(end)) => return end,
@@ -184,7 +187,7 @@ impl Store {
         }
     }
 
-    /// The same from a thread that may wait.
+    /// Does the same as [`Store::write`] from a thread that may block.
     pub fn write_now<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
     where
         T: Send + 'static,
@@ -197,7 +200,7 @@ impl Store {
         match answer.blocking_recv() {
             Ok(Reply::Completed(end)) => end,
             Ok(Reply::GivenBack(..)) => {
-                Err(Error::internal("an attempt came back on its last terms"))
+                Err(Error::internal("an attempt was given back on its last terms"))
             }
             Err(_) => Err(Error::internal("the writer thread ended")),
         }
@@ -208,13 +211,16 @@ impl Store {
         PendingWrite { context: self.context.clone(), org, lane, write, out: None, watermark: None }
     }
 
-    /// The indexes that must be built before they can be read.
+    /// Returns the names of the indexes that must be built before they can be read.
     pub fn unbuilt(&self) -> &[&'static str] {
         &self.unbuilt
     }
 
-    /// Reads everything in these tables and says what is wrong. Indexes that are not built are left
-    /// out.
+    /// Reads everything in these tables and reports what is wrong. Indexes that are not built are
+    /// skipped.
+    ///
+    /// # Errors
+    /// If the engine cannot be read.
     pub fn check(&self, tables: &[TableInfo]) -> Result<check::Findings> {
         let reader = self.engine.snapshot();
         let mut findings = check::Findings::default();
@@ -226,23 +232,23 @@ impl Store {
     }
 }
 
-/// How much work that costs more than a little is done at a time: on every processor but one,
-/// which is left to those who want little.
+/// How many attempts over the light budget run at a time: one on every processor but one, which is
+/// left to light requests.
 fn max_heavy() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1)
 }
 
-/// What the store keeps for itself.
+/// The tables of the store itself.
 pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<IdWatermark>(),
     TableInfo::of::<indexes::IndexState>(),
     TableInfo::of::<PendingRemoval>(),
 ];
 
-/// The names of all tables of a catalogue, and of the store's own.
+/// Returns the names of all tables and indexes of a catalog and of the store itself.
 ///
 /// # Panics
-/// If two have the same name: their rows would be taken for each other's.
+/// If two have the same name: their rows would be mixed up.
 pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
     let names: Vec<_> = tables
         .iter()
@@ -259,32 +265,32 @@ pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
     names
 }
 
-/// After so many conflicts an attempt is run where nothing can come between.
+/// After 3 conflicts an attempt runs on the writer thread, where no other commit can intervene.
 const MAX_CONFLICTS: usize = 3;
 
-/// An operation with what it came to when it last ran.
+/// An operation with the outcome of its last run.
 struct PendingWrite<T, F> {
     context: Arc<Context>,
     org: Id<Org>,
-    /// The organization that it turned out to be of.
+    /// The organization of its last run; `write` may set another than `org`.
     lane: Lane,
     write: F,
     out: Option<T>,
-    /// What was written of the watermark.
+    /// The id watermark that it wrote, in milliseconds.
     watermark: Option<i64>,
 }
 
-/// An operation on its way to the writer thread, and its answer's way back.
+/// An operation queued for the writer thread, with the channel for its reply.
 struct WriteAttempt<T, F> {
     pending: PendingWrite<T, F>,
     reply: oneshot::Sender<Reply<T, F>>,
 }
 
-/// What comes back of an attempt.
+/// The reply to an attempt.
 enum Reply<T, F> {
-    /// How it ended.
+    /// It is over, with this outcome.
     Completed(Result<T>),
-    /// Itself, to be handed in again.
+    /// It must be submitted again.
     GivenBack(PendingWrite<T, F>, GivenBack),
 }
 
@@ -317,9 +323,9 @@ where
             context.clock.mark_stored(watermark);
         }
         let answer = end.and_then(|()| {
-            out.ok_or_else(|| Error::internal("an attempt was settled but never run"))
+            out.ok_or_else(|| Error::internal("an attempt was completed but never run"))
         });
-        // Whoever asked may have left; what was written stays.
+        // The caller may be gone; what was written stays.
         let _ = reply.send(Reply::Completed(answer));
     }
 

@@ -9,52 +9,54 @@ use super::snapshot::Snapshot;
 use super::writes::Writes;
 use crate::base::Result;
 
-/// A queued transaction. It may run several times; the last run counts.
+/// A transaction that an engine runs. It may run several times; the last run counts.
 pub trait Attempt: Send {
-    /// Returns what to write, given the state that `reader` shows.
+    /// Returns what to write, given the state of `reader`.
+    ///
+    /// # Errors
+    /// If the transaction is refused; it writes nothing then.
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes>;
-    /// Whose turn it takes in the queue; asked after it has run.
+    /// Returns its lane in the queue; called after it has run.
     fn lane(&self) -> Lane {
         Lane::default()
     }
-    /// Reports the outcome to the caller: `Ok` when what `run` returned last is durable.
+    /// Reports the outcome to the caller: `Ok` if what `run` returned last is durable.
     fn complete(self: Box<Self>, end: Result<()>);
-    /// Gives it back to whoever waits, to be handed in again.
+    /// Returns it to the caller, to be submitted again.
     fn give_back(self: Box<Self>, why: GivenBack);
 }
 
-/// Why an attempt comes back without having been settled.
+/// Why an attempt is given back instead of completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenBack {
-    /// It costs more than the budget it was handed in with.
+    /// It costs more than the budget it was submitted with.
     OverBudget,
-    /// What it read has changed since, and running it again would hold up the writer.
+    /// What it read has changed since, and running it again would delay the writer.
     Conflict,
 }
 
-/// How an attempt is to be handled.
+/// How an engine handles an attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// What it may cost.
+    /// What the attempt may cost.
     pub budget: Budget,
-    /// After a conflict it is run again where nothing can come between, however much it costs.
+    /// Whether, after a conflict, it runs again on the writer thread, where no other commit can
+    /// intervene, even if it is not light.
     pub rerun_on_conflict: bool,
 }
 
-/// An engine.
+/// A storage engine: snapshots to read at, and transactions.
 pub trait Engine: Send + Sync {
-    /// The newest durable state. Only from a thread that may wait, unless the engine is in this
-    /// process.
+    /// Returns the newest durable state. May block, unless the engine is in this process.
     fn snapshot(&self) -> Arc<dyn Reader>;
-    /// The same for those who wait without a thread.
+    /// Returns the newest durable state, to be awaited without blocking a thread.
     fn begin_snapshot(&self) -> Snapshot {
         Snapshot::Ready(self.snapshot())
     }
-    /// Runs an attempt on this thread, over the newest durable state, and queues what it wants to
-    /// write. It is settled or given back later; at once, if it is refused, changes nothing or
-    /// costs too much.
+    /// Runs an attempt on this thread, over the newest durable state, and queues its writes. It is
+    /// completed or given back later; at once, if it is refused, changes nothing or costs too much.
     ///
     /// # Errors
-    /// 503 when too many wait or the engine is stopping; nothing of it was or will be kept.
+    /// 503 if too many attempts wait or the engine is stopping; nothing of it is or will be stored.
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()>;
 }

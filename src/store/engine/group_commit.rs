@@ -1,11 +1,11 @@
-//! GroupCommit commit: attempts run on their callers' threads; one writer thread takes the waiting ones, in
-//! turns between organizations, checks that what each has read still holds, makes their changes
-//! durable together, and then answers all of them.
+//! Group commit: attempts run on their callers' threads; one writer thread takes the queued ones,
+//! round-robin between organizations, checks that what each has read is still current, makes their
+//! changes durable in one commit, and then completes all of them.
 //!
-//! An attempt refused over a durable snapshot is answered at once. One that ran again on top of
-//! others' changes is answered after the commit, refused or not: the reason may be a change that was
-//! not kept. After a commit with an unknown outcome the storage is reopened before anyone is
-//! answered, so that a caller who then reads sees the actual state.
+//! An attempt refused over a durable snapshot is completed at once. One that ran again on top of
+//! others' changes is completed after the commit, refused or not: the reason may be a change that
+//! was not stored. After a commit with an unknown outcome the storage is reopened before any attempt
+//! is completed, so that a caller who then reads sees the actual state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
@@ -20,9 +20,9 @@ use super::{
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
 
-/// What waits for the writer. 1,024 attempts: at 10,000 a second the last of them waits a tenth of a
-/// second; more would only add to the waiting time of all. 64 MiB: eight of the largest. One
-/// organization takes a quarter of either, so that none can fill the queue for the others.
+/// The bounds of the writer's queue. 1,024 attempts: at 10,000 a second the last of them waits a tenth
+/// of a second; more would only increase the wait of all. 64 MiB: eight of the largest. One
+/// organization gets a quarter of either, so that none can fill the queue for the others.
 const WAITING: Bounds =
     Bounds { items: 1024, lane_items: 256, bytes: 64 * 1024 * 1024, lane_bytes: 16 * 1024 * 1024 };
 
@@ -30,10 +30,10 @@ const WAITING: Bounds =
 /// the first waits for the last.
 const MAX_GROUP_BYTES: usize = 8 * 1024 * 1024;
 
-/// How often to check whether the storage must be, or can be, reopened.
+/// How often the writer checks whether the storage must be, or can be, reopened: every second.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A group that conflicts runs at most eight times; then its callers get a 503 and may retry.
+/// A group whose commit conflicts runs at most 8 times; then its callers get a 503 and may retry.
 const MAX_RETRIES: usize = 8;
 
 /// A [`LocalStorage`] with its queue and its writer thread.
@@ -44,12 +44,15 @@ pub struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// Starts the writer thread. `signals` is fired after every commit.
-    pub fn start(mut disk: impl LocalStorage, signals: Arc<Signals>) -> Result<Self> {
-        let current = CurrentSnapshot::new(disk.snapshot()?);
+    /// Starts the writer thread. `signals` notifies the topics of every commit.
+    ///
+    /// # Errors
+    /// If the storage cannot be read or the thread cannot be started.
+    pub fn start(mut storage: impl LocalStorage, signals: Arc<Signals>) -> Result<Self> {
+        let current = CurrentSnapshot::new(storage.snapshot()?);
         let queue = Arc::new(Queue::new());
         let mut writer = Writer {
-            disk,
+            storage,
             current: current.clone(),
             signals,
             outcome_known: true,
@@ -76,9 +79,9 @@ impl Engine for GroupCommit {
                 over_budget(attempt, terms);
                 return Ok(());
             }
-            // The writer opens the database again and runs it then.
+            // The writer reopens the database first and runs the attempt then.
             (_, Reads::Failed) => None,
-            // A durable snapshot gave the reason: it needs no commit to be true.
+            // The reason is in a durable snapshot: no commit is needed to confirm it.
             (Err(error), _) => {
                 complete(attempt, Err(error));
                 return Ok(());
@@ -94,11 +97,11 @@ impl Engine for GroupCommit {
 }
 
 impl Drop for GroupCommit {
-    /// Returns when all queued attempts have been settled.
+    /// Returns when all queued attempts have been completed.
     fn drop(&mut self) {
         self.queue.close();
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
-        // An attempt that held the last handle drops this on the writer thread, which cannot join
+        // An attempt that holds the last handle drops this on the writer thread, which cannot join
         // itself.
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
@@ -108,7 +111,7 @@ impl Drop for GroupCommit {
     }
 }
 
-/// An attempt on its way to the commit.
+/// An attempt queued for a commit.
 struct Prepared {
     attempt: Box<dyn Attempt>,
     /// `None` if there was no state that could be read.
@@ -116,7 +119,7 @@ struct Prepared {
     terms: Terms,
 }
 
-/// What an attempt came to over a snapshot.
+/// The result of running an attempt over a snapshot.
 struct Ran {
     writes: Writes,
     reads: ReadSet,
@@ -130,7 +133,7 @@ impl Prepared {
     }
 }
 
-/// What waits for the writer thread.
+/// The queue of the writer thread.
 struct Queue {
     waiting: Mutex<Waiting>,
     filled: Condvar,
@@ -141,7 +144,7 @@ struct Waiting {
     closed: bool,
 }
 
-/// What the writer thread finds.
+/// What the writer thread finds in its queue.
 enum Next {
     Prepared(Prepared),
     TimedOut,
@@ -161,7 +164,7 @@ impl Queue {
     fn push(&self, prepared: Prepared) -> Result<()> {
         let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes());
         let refused = self.lock().prepared.push(lane, bytes, prepared);
-        // What is refused is dropped here, outside of the lock.
+        // A refused attempt is dropped here, outside of the lock.
         refused.map_err(|_| Error::busy("overloaded", "too many writes are waiting", 1))?;
         self.filled.notify_one();
         Ok(())
@@ -171,7 +174,7 @@ impl Queue {
         self.lock().prepared.pop()
     }
 
-    /// Waits for something to do, at most so long.
+    /// Waits for an attempt, at most so long.
     fn wait(&self, at_most: Duration) -> Next {
         let nothing = |waiting: &mut Waiting| waiting.prepared.is_empty() && !waiting.closed;
         let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
@@ -209,7 +212,7 @@ impl CurrentSnapshot {
         self.0.read().expect("no thread panics while holding it").clone()
     }
 
-    /// Puts the next state in the place of the last; its number.
+    /// Replaces the current state; returns the number of the new one.
     fn set(&self, reader: Arc<dyn Reader>) -> u64 {
         let mut state = self.0.write().expect("no thread panics while holding it");
         let next = State { reader, number: state.number + 1 };
@@ -220,30 +223,30 @@ impl CurrentSnapshot {
     }
 }
 
-struct Writer<D> {
-    disk: D,
+struct Writer<S> {
+    storage: S,
     current: CurrentSnapshot,
     signals: Arc<Signals>,
-    /// Whether the last commit's outcome is known. If not, the storage is reopened first.
+    /// Whether the outcome of the last commit is known. If not, the storage is reopened first.
     outcome_known: bool,
     history: History,
 }
 
-/// An attempt of a group, and whether it is part of the commit.
+/// An attempt of a group, with its own result: whether it is part of the commit.
 struct Member {
     attempt: Box<dyn Attempt>,
     own: Result<()>,
     terms: Terms,
 }
 
-impl<D: LocalStorage> Writer<D> {
+impl<S: LocalStorage> Writer<S> {
     fn run(&mut self, queue: &Queue) {
         loop {
             match queue.wait(RECOVERY_INTERVAL) {
                 Next::Prepared(first) => self.commit_group(first, &mut || queue.pop()),
                 Next::TimedOut => {
                     if let Err(error) = self.recover() {
-                        tracing::warn!(%error, "the database cannot be opened again yet");
+                        tracing::warn!(%error, "the database cannot be reopened yet");
                     }
                 }
                 Next::Closed => return,
@@ -254,7 +257,7 @@ impl<D: LocalStorage> Writer<D> {
     /// Runs `first` and other waiting attempts as one group.
     fn commit_group(&mut self, first: Prepared, waiting: &mut dyn FnMut() -> Option<Prepared>) {
         if let Err(error) = self.recover() {
-            // Each of the others would try the broken storage again; who comes after these are told may.
+            // Each of the others would try the broken storage again; attempts submitted later may.
             let all: Vec<_> = std::iter::once(first).chain(std::iter::from_fn(waiting)).collect();
             for prepared in all {
                 complete(prepared.attempt, Err(error.clone()));
@@ -272,23 +275,23 @@ impl<D: LocalStorage> Writer<D> {
                 bytes += size;
                 group.push(member);
             }
-            let full = group.len() >= self.disk.max_group() || bytes >= MAX_GROUP_BYTES;
+            let full = group.len() >= self.storage.max_group() || bytes >= MAX_GROUP_BYTES;
             next = if full { None } else { waiting() };
         }
         let end = self.commit_or_rerun(&mut group, &mut writes);
         // The storage refused the writes of one of them: each is committed alone. Where it accepts
-        // nothing at all (busy), trying again for each would only take time.
+        // none at all (busy), trying again for each would only take time.
         if group.len() > 1 && end.as_ref().is_err_and(|error| error.kind() == Kind::Internal) {
             for member in group {
                 self.commit_alone(member);
             }
             return;
         }
-        self.answer(group, writes, &end);
+        self.complete_group(group, writes, &end);
     }
 
-    /// Adds what a waiting attempt wants to write to that of its group, as it is or, where what it
-    /// read has changed, after running it again.
+    /// Adds the writes of a queued attempt to those of its group: as they are or, if what it read has
+    /// changed, after running it again.
     fn admit(
         &mut self,
         prepared: Prepared,
@@ -296,7 +299,7 @@ impl<D: LocalStorage> Writer<D> {
         writes: &mut Writes,
     ) -> Option<Member> {
         let Prepared { mut attempt, ran, terms } = prepared;
-        let rehearses = self.disk.run_count() > 0;
+        let rehearses = self.storage.run_count() > 0;
         let failed = ran.is_none();
         if let Some(ran) = ran
             && !rehearses
@@ -305,7 +308,7 @@ impl<D: LocalStorage> Writer<D> {
             writes.append(ran.writes);
             return Some(Member { attempt, own: Ok(()), terms });
         }
-        // A light attempt is run again faster than handed back.
+        // Running a light attempt again is faster than giving it back.
         let is_light = terms.budget == Budget::LIGHT;
         if !is_light && !terms.rerun_on_conflict && !rehearses && !failed {
             give_back(attempt, GivenBack::Conflict);
@@ -323,7 +326,7 @@ impl<D: LocalStorage> Writer<D> {
         }
     }
 
-    /// Whether what an attempt read is as it was, below the changes of its group and among them.
+    /// Returns whether what an attempt read is unchanged, by later commits and by its group.
     fn is_current(&self, ran: &Ran, base: &dyn Reader, writes: &Writes) -> bool {
         let access = if writes.changes_access { None } else { base.access_version() };
         self.history.is_current(ran.read_at, &ran.reads)
@@ -341,13 +344,13 @@ impl<D: LocalStorage> Writer<D> {
         rerun(&mut member, &*base, &mut writes);
         let mut group = vec![member];
         let end = self.commit_or_rerun(&mut group, &mut writes);
-        self.answer(group, writes, &end);
+        self.complete_group(group, writes, &end);
     }
 
-    /// Tells each of a group how it ended, and those who listen that there is something new.
-    fn answer(&mut self, group: Vec<Member>, writes: Writes, end: &Result<()>) {
+    /// Completes the attempts of a group and notifies the topics of their writes.
+    fn complete_group(&mut self, group: Vec<Member>, writes: Writes, end: &Result<()>) {
         if end.is_ok() {
-            self.signals.fire(&writes.topics);
+            self.signals.notify(&writes.topics);
             if !writes.is_empty() {
                 self.history.add(self.current.get().number, writes);
             }
@@ -377,7 +380,7 @@ impl<D: LocalStorage> Writer<D> {
     }
 
     fn commit(&mut self, writes: &Writes) -> GroupOutcome {
-        let end = catch_unwind(AssertUnwindSafe(|| self.disk.commit(writes)))
+        let end = catch_unwind(AssertUnwindSafe(|| self.storage.commit(writes)))
             .unwrap_or_else(|_| Commit::Unknown(Error::internal("the commit panicked")));
         match end {
             Commit::Done(reader) => {
@@ -396,19 +399,22 @@ impl<D: LocalStorage> Writer<D> {
     }
 
     /// Reopens the storage, if it must be.
+    ///
+    /// # Errors
+    /// 503 if that is not possible yet.
     fn recover(&mut self) -> Result<()> {
-        if self.outcome_known && !self.disk.failed() {
+        if self.outcome_known && !self.storage.failed() {
             return Ok(());
         }
         self.outcome_known = false;
-        let reopened = catch_unwind(AssertUnwindSafe(|| self.disk.reopen()))
-            .unwrap_or_else(|_| Err(Error::internal("opening the database again panicked")));
+        let reopened = catch_unwind(AssertUnwindSafe(|| self.storage.reopen()))
+            .unwrap_or_else(|_| Err(Error::internal("reopening the database panicked")));
         match reopened {
             Ok(reader) => {
                 // What was committed since the last known state is not known.
                 self.history.reset(self.current.set(reader));
                 self.outcome_known = true;
-                tracing::info!("the database was opened again; writes go on");
+                tracing::info!("the database was reopened; writes continue");
                 Ok(())
             }
             Err(error) => {
@@ -422,7 +428,7 @@ impl<D: LocalStorage> Writer<D> {
 enum GroupOutcome {
     /// It is known.
     Known(Result<()>),
-    /// It must be tried again.
+    /// It must run again.
     Conflict,
 }
 
@@ -434,7 +440,7 @@ fn outcome_unknown() -> Error {
     )
 }
 
-/// Runs an attempt within a budget. If it panics, that is its own 500 and nobody else's.
+/// Runs an attempt within a budget. A panic is a 500 of this attempt alone.
 fn run(attempt: &mut dyn Attempt, reader: &dyn Reader, budget: Budget) -> (Result<Writes>, Reads) {
     let recorder = Recorder::new(reader, budget);
     let end = catch_unwind(AssertUnwindSafe(|| attempt.run(&recorder)))
@@ -442,7 +448,7 @@ fn run(attempt: &mut dyn Attempt, reader: &dyn Reader, budget: Budget) -> (Resul
     (end, recorder.into_reads())
 }
 
-/// Runs a group's attempt again, on top of what those before it write.
+/// Runs a group's attempt again, on top of the writes of those before it.
 fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut Writes) {
     member.own = match run(&mut *member.attempt, &Overlay { base, writes }, member.terms.budget) {
         (_, Reads::OverBudget) => Err(too_large()),
@@ -450,7 +456,7 @@ fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut Writes) {
     };
 }
 
-/// An attempt that costs more than it may here.
+/// Ends or gives back an attempt that exceeds its budget.
 fn over_budget(attempt: Box<dyn Attempt>, terms: Terms) {
     if terms.budget == Budget::FULL {
         complete(attempt, Err(too_large()));
@@ -463,7 +469,7 @@ fn give_back(attempt: Box<dyn Attempt>, why: GivenBack) {
     let _ = catch_unwind(AssertUnwindSafe(|| attempt.give_back(why)));
 }
 
-/// Answers an attempt. A panic in it (its values are dropped here) must not end the writer thread.
+/// Completes an attempt. A panic in it (its values are dropped here) must not end the writer thread.
 fn complete(attempt: Box<dyn Attempt>, end: Result<()>) {
     let _ = catch_unwind(AssertUnwindSafe(|| attempt.complete(end)));
 }

@@ -1,13 +1,12 @@
 //! An in-memory overlay of uncommitted changes over a reader.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use super::{Each, KeyRange, Op, Order, Reader, Writes};
 use crate::base::Result;
 
-/// Reads as if `writes` had been applied to `base`.
+/// A reader that shows `base` with `writes` applied.
 pub struct Overlay<'a> {
     /// The committed state.
     pub base: &'a dyn Reader,
@@ -141,7 +140,7 @@ mod tests {
         let mut rows = Vec::new();
         reader
             .scan("t", range, order, &mut |key, value| {
-                assert!(rows.len() < most, "nothing is shown after enough");
+                assert!(rows.len() < most, "the scan goes on after it was stopped");
                 rows.push((key.to_vec(), value.to_vec()));
                 Ok(if rows.len() == most {
                     ControlFlow::Break(())
@@ -215,8 +214,8 @@ mod tests {
                 prop_assert_eq!(upper.may_insert("t", key).unwrap(), value.is_none());
             }
 
-            // Joined to one batch they come to the same, and what the batch says of the state
-            // below is true: it inserts only where nothing was.
+            // Both appended to one batch give the same rows, and the batch is right about the base:
+            // it inserts only where no row was.
             one.append(two);
             prop_assert_eq!(scanned(&Overlay { base: &*below, writes: &one }, range, order, most), want);
             for (key, op) in one.tables.values().flatten() {

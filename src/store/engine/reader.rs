@@ -13,19 +13,19 @@ pub enum Order {
     Descending,
 }
 
-/// A range of keys: from the first, included, to the second, excluded; `None` is the table's end.
+/// A range of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRange<'a> {
-    /// The smallest key.
+    /// The smallest key, included.
     pub from: &'a [u8],
-    /// The first key too large.
+    /// The end, excluded; `None` is the end of the table.
     pub to: Option<&'a [u8]>,
 }
 
-/// What a scan calls for each entry: key and value.
+/// The function that a scan calls for each entry, with key and value.
 pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
-/// Tables as they were at one commit.
+/// A snapshot: the tables as they were at one commit.
 pub trait Reader: Send + Sync {
     /// Calls `see` with the value under `key`, if there is one; returns whether there is.
     fn get(
@@ -44,21 +44,22 @@ pub trait Reader: Send + Sync {
         each: &mut Each<'_>,
     ) -> Result<()>;
 
-    /// Whether `key` may be written as a new one. An engine that finds out at its commit
-    /// ([`Op::Insert`]) may always say yes: looking first would make it conflict with others' rows.
+    /// Returns whether `key` may be inserted. An engine that finds out at its commit
+    /// ([`Op::Insert`](super::Op::Insert)) may always return true: reading the key first would add it
+    /// to the read set and so cause conflicts.
     fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
         Ok(!self.get(table, key, &mut |_| Ok(()))?)
     }
 
-    /// The number of the last commit that changed a record which decides access. What was
-    /// concluded under one stamp holds under the same stamp. `None`: the records may have changed
-    /// in this transaction, so nothing concluded before holds.
+    /// Returns the number of the last commit that changed a record which affects access. Conclusions
+    /// about access hold while it stays the same. `None`: such records may have changed in this
+    /// transaction, so no earlier conclusion holds.
     fn access_version(&self) -> Option<u64>;
 
-    /// Counts bytes that the transaction over this reader is about to write.
+    /// Charges bytes that the transaction over this reader is about to write to its budget.
     ///
     /// # Errors
-    /// If they are more than it may.
+    /// 413 if the budget is exceeded.
     fn charge_write(&self, _bytes: usize) -> Result<()> {
         Ok(())
     }

@@ -10,26 +10,27 @@ use crate::base::{Error, Result};
 /// have run.
 pub(super) const MAX_GROUP: usize = 512;
 
-/// How a commit ended.
+/// The outcome of a commit.
 pub enum Commit {
-    /// Durable; seen by all later reads.
+    /// Durable; this reader and all later ones see it.
     Done(Arc<dyn Reader>),
-    /// Nothing of it was kept.
+    /// Nothing of it was stored.
     Refused(Error),
-    /// Nothing of it was kept, because what it read has changed since. The attempts run again.
+    /// Nothing of it was stored, because what it read has changed since. The attempts run again.
     /// Storage with one writer never reports it; an engine over several machines does.
     Conflict,
-    /// It may or may not have been kept. Callers are told neither; the storage is reopened.
+    /// It may or may not have been stored. Callers get a 503 that says so; the storage is reopened.
     Unknown(Error),
 }
 
-/// Storage on this machine, to which [`GroupCommit`](super::GroupCommit) adds the queue and the writer thread.
+/// Storage on this machine, to which [`GroupCommit`](super::GroupCommit) adds the queue and the
+/// writer thread.
 pub trait LocalStorage: Send + 'static {
-    /// The newest durable state.
+    /// Returns the newest durable state.
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>>;
     /// Makes a batch durable.
     fn commit(&mut self, writes: &Writes) -> Commit;
-    /// Whether it must be reopened because reads fail.
+    /// Returns whether it must be reopened because reads fail.
     fn failed(&self) -> bool {
         false
     }
@@ -38,15 +39,15 @@ pub trait LocalStorage: Send + 'static {
     /// # Errors
     /// If that is not possible yet; it is retried.
     fn reopen(&mut self) -> Result<Arc<dyn Reader>>;
-    /// Makes a table require_readable that was not named when this was opened: that of an index that is no
+    /// Makes a table readable that was not named when this was opened: that of an index that is no
     /// longer defined. Earlier snapshots cannot read it.
     fn add_table(&mut self, _name: &'static str) {}
-    /// How many attempts share a commit at most.
+    /// Returns how many attempts share a commit at most.
     fn max_group(&self) -> usize {
         MAX_GROUP
     }
-    /// How often an attempt runs before the run that counts: 0, except in tests, which prove that
-    /// attempts may run repeatedly.
+    /// Returns how often an attempt runs before the run that counts: 0, except in tests, which prove
+    /// that attempts may run repeatedly.
     fn run_count(&mut self) -> usize {
         0
     }

@@ -17,7 +17,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The value afterwards.
+    /// Returns the value afterwards; `None` after a delete.
     pub fn value(&self) -> Option<&[u8]> {
         match self {
             Op::Put(value) | Op::Insert(value) => Some(value),
@@ -26,36 +26,36 @@ impl Op {
     }
 }
 
-/// A batch of changes, and the topics to signal.
+/// A batch of changes with the topics to notify.
 #[derive(Clone, Debug, Default)]
 pub struct Writes {
     /// By table, then by key: engines apply them in key order, which is much faster.
     pub tables: BTreeMap<&'static str, BTreeMap<Vec<u8>, Op>>,
-    /// Topics to signal once this is durable.
+    /// Topics to notify once this is durable.
     pub topics: Vec<Topic>,
-    /// Whether a record that decides access is among them.
+    /// Whether a record that affects access is among them.
     pub changes_access: bool,
 }
 
 impl Writes {
-    /// Whether nothing changes.
+    /// Returns whether no key changes.
     pub fn is_empty(&self) -> bool {
         self.tables.values().all(BTreeMap::is_empty)
     }
 
-    /// How many keys change.
+    /// Returns how many keys change.
     pub fn len(&self) -> usize {
         self.tables.values().map(BTreeMap::len).sum()
     }
 
-    /// The bytes of all keys and values.
+    /// Returns the bytes of all keys and values.
     pub fn bytes(&self) -> usize {
         let changes = self.tables.values().flatten();
         changes.map(|(key, op)| key.len() + op.value().map_or(0, <[u8]>::len)).sum()
     }
 
-    /// Adds a change that follows those already here. Two changes of one key become one, which
-    /// keeps what the first knew of the state below: whether the key existed.
+    /// Adds a change after those already in the batch. Two changes of one key become one, which keeps
+    /// what the first knew of the committed state: whether the key existed.
     pub fn add(&mut self, table: &'static str, key: Vec<u8>, op: Op) {
         let mut place = match self.tables.entry(table).or_default().entry(key) {
             Entry::Occupied(place) => place,
@@ -78,7 +78,7 @@ impl Writes {
         place.insert(op);
     }
 
-    /// Adds a later batch.
+    /// Adds the changes and topics of a later batch.
     pub fn append(&mut self, later: Writes) {
         for (table, changes) in later.tables {
             for (key, op) in changes {

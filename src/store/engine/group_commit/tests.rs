@@ -1,4 +1,4 @@
-//! GroupCommit commit over a disk that does as it is told: batches, failures, opening again.
+//! Group commit over storage with scripted outcomes: batches, failures, reopening.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Sender, channel};
