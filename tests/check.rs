@@ -148,9 +148,19 @@ fn damages(rows: &[(&'static str, Vec<Row>)]) -> Vec<(String, Damage)> {
     let last = of("tasks").last().unwrap();
     let mut other = last.0.clone();
     *other.last_mut().unwrap() ^= 0x80;
-    add("lies under another's key", "tasks", &other, altered::<Task>(&other, last, |_| {}));
+    add(
+        "is stored under another record's key",
+        "tasks",
+        &other,
+        altered::<Task>(&other, last, |_| {}),
+    );
     let longer = [last.0.as_slice(), &last.0[16..]].concat();
-    add("lies under another's key", "tasks", &longer, altered::<Task>(&longer, last, |_| {}));
+    add(
+        "is stored under another record's key",
+        "tasks",
+        &longer,
+        altered::<Task>(&longer, last, |_| {}),
+    );
     // A record that says something else than its entries do.
     type Change = fn(&mut Task);
     let changes: [(&str, Change); 4] = [

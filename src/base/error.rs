@@ -74,10 +74,10 @@ pub struct Limit {
 
 /// A failure that is reported to a caller.
 #[derive(Clone, Debug)]
-pub struct Error(Box<Parts>);
+pub struct Error(Box<ErrorInner>);
 
 #[derive(Clone, Debug)]
-struct Parts {
+struct ErrorInner {
     kind: Kind,
     code: &'static str,
     message: Cow<'static, str>,
@@ -91,7 +91,7 @@ impl Error {
     /// A failure of `kind`. `code` is a stable snake_case word; `message` a sentence without a
     /// final full stop that a person can act on.
     pub fn new(kind: Kind, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(Box::new(Parts {
+        Error(Box::new(ErrorInner {
             kind,
             code,
             message: message.into(),

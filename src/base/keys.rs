@@ -29,19 +29,19 @@ impl Keys {
         *blake3::keyed_hash(&self.derive(purpose), content).as_bytes()
     }
 
-    /// Encrypts a secret so that it opens only with this key and in the same place. `place` names
+    /// Encrypts a secret so that it opens only with this key and in the same context. `context` names
     /// table, record and field as separate parts, and must be unique. For records use `Tx::seal`
     /// and `View::unseal`, which supply it.
     ///
     /// `nonce` is random. A repeated one, likely after 2^48 secrets, is harmless with AES-GCM-SIV:
-    /// it reveals only whether the same secret was sealed twice in one place. With AES-GCM it would
+    /// it reveals only whether the same secret was sealed twice in one context. With AES-GCM it would
     /// reveal both secrets and allow forgeries.
-    pub fn seal(&self, place: &[&[u8]], nonce: [u8; NONCE_LEN], secret: &str) -> Sealed {
+    pub fn seal(&self, context: &[&[u8]], nonce: [u8; NONCE_LEN], secret: &str) -> Sealed {
         let mut sealed = secret.as_bytes().to_vec();
         self.sealing_key()
             .seal_in_place_append_tag(
                 Nonce::assume_unique_for_key(nonce),
-                Aad::from(joined(place)),
+                Aad::from(length_prefixed(context)),
                 &mut sealed,
             )
             .expect("a secret is far smaller than what the cipher takes");
@@ -49,18 +49,20 @@ impl Keys {
         Sealed(sealed)
     }
 
-    /// Decrypts what [`Keys::seal`] sealed in the same place.
+    /// Decrypts what [`Keys::seal`] sealed in the same context.
     ///
     /// # Errors
     /// 500 if it was sealed elsewhere, under another key, or changed.
-    pub fn unseal(&self, place: &[&[u8]], sealed: &Sealed) -> Result<String> {
-        let wrong = || Error::internal("a sealed value does not open with this key in this place");
+    pub fn unseal(&self, context: &[&[u8]], sealed: &Sealed) -> Result<String> {
+        let wrong =
+            || Error::internal("a sealed value does not open with this key in this context");
         let (nonce, content) = sealed.0.split_first_chunk::<NONCE_LEN>().ok_or_else(wrong)?;
-        let (nonce, place) = (Nonce::assume_unique_for_key(*nonce), Aad::from(joined(place)));
+        let (nonce, context) =
+            (Nonce::assume_unique_for_key(*nonce), Aad::from(length_prefixed(context)));
         let mut content = content.to_vec();
         let opened = self
             .sealing_key()
-            .open_in_place(nonce, place, &mut content)
+            .open_in_place(nonce, context, &mut content)
             .map_err(|_| wrong())?
             .len();
         content.truncate(opened);
@@ -75,7 +77,7 @@ impl Keys {
 }
 
 /// The parts, each preceded by its length, so that no two lists of parts encode to the same bytes.
-fn joined(parts: &[&[u8]]) -> Vec<u8> {
+fn length_prefixed(parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in parts {
         bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
@@ -113,8 +115,8 @@ mod tests {
         assert_eq!(keys.unseal(&[b"a", b"b"], &sealed).unwrap(), "secret");
         let elsewhere: [&[&[u8]]; 6] =
             [&[], &[b"a"], &[b"ab"], &[b"", b"ab"], &[b"a", b"b", b""], &[b"b", b"a"]];
-        for place in elsewhere {
-            assert!(keys.unseal(place, &sealed).is_err(), "{place:?}");
+        for context in elsewhere {
+            assert!(keys.unseal(context, &sealed).is_err(), "{context:?}");
         }
         assert!(Keys::new([8; 32]).unseal(&[b"a", b"b"], &sealed).is_err());
         for i in 0..sealed.0.len() {

@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use super::text::{Checked, Rule};
+use super::text::{Checked, TextRule};
 
 /// A slug: `^[a-z0-9]+(?:-[a-z0-9]+)*$`, up to 64, not of the form of a UUID.
 pub type Slug = Checked<SlugRule>;
@@ -29,7 +29,7 @@ const LOOKS_LIKE_AN_ID: &str = "must not have the form of an id";
 
 /// The rule of [`Slug`].
 pub struct SlugRule;
-impl Rule for SlugRule {
+impl TextRule for SlugRule {
     fn check(text: String) -> Result<String, String> {
         let word = |w: &str| {
             !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
@@ -53,7 +53,7 @@ impl StableKeyRule {
     /// `/agents/deployments` and `/agents/tool-deployments` are routes of their own.
     const RESERVED: [&str; 2] = ["deployments", "tool-deployments"];
 }
-impl Rule for StableKeyRule {
+impl TextRule for StableKeyRule {
     fn check(text: String) -> Result<String, String> {
         let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         let form = text.len() <= 64
@@ -78,7 +78,7 @@ impl Rule for StableKeyRule {
 
 /// The rule of [`Version`].
 pub struct VersionRule;
-impl Rule for VersionRule {
+impl TextRule for VersionRule {
     fn check(text: String) -> Result<String, String> {
         // 64: three 64-bit numbers fit, and no key of ours grows with a version.
         let number = |n: &str| n.parse::<u64>().is_ok() && n.bytes().all(|b| b.is_ascii_digit());
@@ -102,7 +102,7 @@ impl Version {
 
 /// The rule of [`VariableName`].
 pub struct VariableNameRule;
-impl Rule for VariableNameRule {
+impl TextRule for VariableNameRule {
     fn check(text: String) -> Result<String, String> {
         let form = text.len() <= 128
             && text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
@@ -125,7 +125,7 @@ fn in_artifact_name(b: u8) -> bool {
 
 /// The rule of [`ArtifactName`].
 pub struct ArtifactNameRule;
-impl Rule for ArtifactNameRule {
+impl TextRule for ArtifactNameRule {
     fn check(text: String) -> Result<String, String> {
         let form = (1..=128).contains(&text.len()) && text.bytes().all(in_artifact_name);
         match () {
@@ -142,7 +142,7 @@ impl Rule for ArtifactNameRule {
 
 /// The rule of [`Label`].
 pub struct LabelRule;
-impl Rule for LabelRule {
+impl TextRule for LabelRule {
     fn check(text: String) -> Result<String, String> {
         let form = text.len() <= 64
             && text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
@@ -162,21 +162,33 @@ impl Rule for LabelRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::text::tests::{bad, good};
+    use crate::base::text::tests::{assert_invalid, assert_valid};
 
     #[test]
     fn slugs_and_stable_keys_keep_their_form_and_are_no_ids() {
         let uuid = "01890a5d-ac96-774b-bcce-b302099a8057";
-        good::<SlugRule>(&["a", "a-b", "9-lives", &"a".repeat(64)]);
-        bad::<SlugRule>(&["", "-a", "a-", "a--b", "A", "a_b", "ä", uuid, &"a".repeat(65)]);
-        good::<StableKeyRule>(&["a", "a.b_c-d", "0", "a-"]);
-        bad::<StableKeyRule>(&["", ".a", "A", "deployments", "tool-deployments", uuid]);
+        assert_valid::<SlugRule>(&["a", "a-b", "9-lives", &"a".repeat(64)]);
+        assert_invalid::<SlugRule>(&[
+            "",
+            "-a",
+            "a-",
+            "a--b",
+            "A",
+            "a_b",
+            "ä",
+            uuid,
+            &"a".repeat(65),
+        ]);
+        assert_valid::<StableKeyRule>(&["a", "a.b_c-d", "0", "a-"]);
+        assert_invalid::<StableKeyRule>(&["", ".a", "A", "deployments", "tool-deployments", uuid]);
     }
 
     #[test]
     fn versions_are_three_numbers() {
-        good::<VersionRule>(&["0.0.0", "1.20.300"]);
-        bad::<VersionRule>(&["1", "1.2", "1.2.3.4", "1.2.x", "+1.2.3", "", "1..2", "v1.2.3"]);
+        assert_valid::<VersionRule>(&["0.0.0", "1.20.300"]);
+        assert_invalid::<VersionRule>(&[
+            "1", "1.2", "1.2.3.4", "1.2.x", "+1.2.3", "", "1..2", "v1.2.3",
+        ]);
         assert!(
             Version::parse("1.10.0").unwrap().numbers()
                 > Version::parse("1.9.9").unwrap().numbers()
@@ -185,7 +197,7 @@ mod tests {
 
     #[test]
     fn artifact_names_and_labels_keep_their_form() {
-        good::<ArtifactNameRule>(&[
+        assert_valid::<ArtifactNameRule>(&[
             "a",
             "9",
             "tone-of-voice",
@@ -194,7 +206,7 @@ mod tests {
             ".a",
             &"a".repeat(128),
         ]);
-        bad::<ArtifactNameRule>(&[
+        assert_invalid::<ArtifactNameRule>(&[
             "",
             ".",
             "..",
@@ -205,7 +217,17 @@ mod tests {
             "a\n",
             &"a".repeat(129),
         ]);
-        good::<LabelRule>(&["a", "production", "A.b_c-9", &"a".repeat(64)]);
-        bad::<LabelRule>(&["", "1.0", "-a", ".a", "_a", "a b", "a@b", "ä", &"a".repeat(65)]);
+        assert_valid::<LabelRule>(&["a", "production", "A.b_c-9", &"a".repeat(64)]);
+        assert_invalid::<LabelRule>(&[
+            "",
+            "1.0",
+            "-a",
+            ".a",
+            "_a",
+            "a b",
+            "a@b",
+            "ä",
+            &"a".repeat(65),
+        ]);
     }
 }

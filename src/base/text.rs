@@ -19,10 +19,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
 
-use super::checked::checked;
+use super::validated::checked;
 
 /// The rule of a kind of text.
-pub trait Rule {
+pub trait TextRule {
     /// Returns the text as it is stored, or a phrase that says what it must be.
     fn check(text: String) -> Result<String, String>;
     /// Its JSON Schema.
@@ -32,7 +32,7 @@ pub trait Rule {
 /// A text that satisfies the rule `R`.
 pub struct Checked<R>(String, PhantomData<fn() -> R>);
 
-impl<R: Rule> Checked<R> {
+impl<R: TextRule> Checked<R> {
     /// Checks a text; the error is a phrase such as "must be at most 200 characters".
     pub fn parse(text: impl Into<String>) -> Result<Self, String> {
         R::check(text.into()).map(|text| Checked(text, PhantomData))
@@ -98,7 +98,7 @@ impl<R> Serialize for Checked<R> {
         serializer.serialize_str(&self.0)
     }
 }
-impl<'de, R: Rule> Deserialize<'de> for Checked<R> {
+impl<'de, R: TextRule> Deserialize<'de> for Checked<R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         checked(
             deserializer,
@@ -107,7 +107,7 @@ impl<'de, R: Rule> Deserialize<'de> for Checked<R> {
         )
     }
 }
-impl<R: Rule> JsonSchema for Checked<R> {
+impl<R: TextRule> JsonSchema for Checked<R> {
     fn inline_schema() -> bool {
         true
     }
@@ -164,9 +164,9 @@ pub type Text<const MIN: usize, const MAX: usize> = Checked<Chars<MIN, MAX>>;
 
 /// Any text of `MIN` to `MAX` characters.
 pub struct Chars<const MIN: usize, const MAX: usize>;
-impl<const MIN: usize, const MAX: usize> Rule for Chars<MIN, MAX> {
+impl<const MIN: usize, const MAX: usize> TextRule for Chars<MIN, MAX> {
     fn check(text: String) -> Result<String, String> {
-        within(&text, MIN, MAX)?;
+        check_length(&text, MIN, MAX)?;
         Ok(text)
     }
     fn schema() -> serde_json::Value {
@@ -174,7 +174,7 @@ impl<const MIN: usize, const MAX: usize> Rule for Chars<MIN, MAX> {
     }
 }
 
-fn within(text: &str, min: usize, max: usize) -> Result<(), String> {
+fn check_length(text: &str, min: usize, max: usize) -> Result<(), String> {
     // Bytes bound characters from above, so that most texts are not counted at all.
     if text.len() >= min.saturating_mul(4) && text.len() <= max {
         return Ok(());
@@ -190,9 +190,9 @@ fn within(text: &str, min: usize, max: usize) -> Result<(), String> {
 
 /// The rule of [`Name`].
 pub struct NameRule;
-impl Rule for NameRule {
+impl TextRule for NameRule {
     fn check(text: String) -> Result<String, String> {
-        within(&text, 1, 200)?;
+        check_length(&text, 1, 200)?;
         match text.chars().any(char::is_control) {
             true => Err("must not contain control characters".into()),
             false => Ok(text),
@@ -208,7 +208,7 @@ pub struct PromptRule;
 impl PromptRule {
     const MAX_BYTES: usize = 307_200;
 }
-impl Rule for PromptRule {
+impl TextRule for PromptRule {
     fn check(text: String) -> Result<String, String> {
         match text.len() <= Self::MAX_BYTES {
             true => Ok(text),
@@ -223,7 +223,7 @@ impl Rule for PromptRule {
 
 /// The rule of [`Email`].
 pub struct EmailRule;
-impl Rule for EmailRule {
+impl TextRule for EmailRule {
     /// One `@` with something on both sides, no blanks or control characters, at most 254 bytes
     /// (the longest that SMTP can carry). Whether the address exists is not checked.
     fn check(text: String) -> Result<String, String> {
@@ -250,7 +250,7 @@ impl Rule for EmailRule {
 
 /// The rule of [`Domain`].
 pub struct DomainRule;
-impl Rule for DomainRule {
+impl TextRule for DomainRule {
     fn check(text: String) -> Result<String, String> {
         const FORM: &str = "must be a domain name of at least two labels, such as example.com, \
                             without a port, path or wildcard";
@@ -294,7 +294,7 @@ fn is_host_and_port(authority: &str) -> bool {
 
 /// The rule of [`HttpUrl`].
 pub struct HttpUrlRule;
-impl Rule for HttpUrlRule {
+impl TextRule for HttpUrlRule {
     fn check(text: String) -> Result<String, String> {
         const FORM: &str = "must be an absolute http or https URL of at most 2048 characters, \
                             without user information";
@@ -316,13 +316,13 @@ impl Rule for HttpUrlRule {
 pub(super) mod tests {
     use super::*;
 
-    pub fn good<R: Rule>(texts: &[&str]) {
+    pub fn assert_valid<R: TextRule>(texts: &[&str]) {
         for text in texts {
             assert!(Checked::<R>::parse(*text).is_ok(), "{text:?} should do");
         }
     }
 
-    pub fn bad<R: Rule>(texts: &[&str]) {
+    pub fn assert_invalid<R: TextRule>(texts: &[&str]) {
         for text in texts {
             assert!(Checked::<R>::parse(*text).is_err(), "{text:?} should not do");
         }
@@ -339,8 +339,8 @@ pub(super) mod tests {
     #[test]
     fn domains_are_ascii_lower_case_and_no_addresses() {
         assert_eq!(Domain::parse("Bücher.Example").unwrap().as_str(), "xn--bcher-kva.example");
-        good::<DomainRule>(&["example.com", "a.b.example"]);
-        bad::<DomainRule>(&[
+        assert_valid::<DomainRule>(&["example.com", "a.b.example"]);
+        assert_invalid::<DomainRule>(&[
             "",
             "localhost",
             "1.2.3.4",
@@ -359,19 +359,19 @@ pub(super) mod tests {
     #[test]
     fn e_mail_addresses_are_kept_in_lower_case() {
         assert_eq!(Email::parse("Ada@Acme.Test").unwrap().as_str(), "ada@acme.test");
-        bad::<EmailRule>(&["", "ada", "@acme.test", "ada@", "a b@acme.test", "a@b@c"]);
+        assert_invalid::<EmailRule>(&["", "ada", "@acme.test", "ada@", "a b@acme.test", "a@b@c"]);
     }
 
     #[test]
     fn urls_are_http_with_a_host_and_no_user() {
-        good::<HttpUrlRule>(&[
+        assert_valid::<HttpUrlRule>(&[
             "http://a.test",
             "https://a.test:8443/x?y=1",
             "http://127.0.0.1:80/",
             "http://[::1]:80/",
             "HTTP://a.test?x",
         ]);
-        bad::<HttpUrlRule>(&[
+        assert_invalid::<HttpUrlRule>(&[
             "",
             "ftp://a.test",
             "//a.test",

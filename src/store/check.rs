@@ -1,5 +1,5 @@
-//! Whether what lies in the tables is whole: every record reads, every index entry has its record,
-//! every record its entries.
+//! The consistency check: every record can be read, every index entry has its record, every record
+//! its index entries and the targets of its references.
 
 use super::codec;
 use super::engine::{KeyRange, Order, Reader};
@@ -10,26 +10,26 @@ use super::removal::is_pending;
 use crate::base::{Id, Result};
 use std::ops::ControlFlow;
 
-/// At most 1,000 findings are kept: enough to see what kind of damage it is.
+/// At most 1,000 messages are kept: enough to see what kind of damage it is.
 const MAX_MESSAGES: usize = 1000;
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Records read.
     pub records: u64,
     /// Index entries read.
     pub entries: u64,
-    /// How many things are wrong.
+    /// Number of problems.
     pub wrong: u64,
-    /// What is wrong, a sentence each; the first thousand.
+    /// A sentence for each of the first 1,000 problems.
     pub messages: Vec<String>,
-    /// Indexes that are not built yet, and were not read.
+    /// Indexes that are not built yet and were not read.
     pub unbuilt: Vec<&'static str>,
 }
 
 impl Findings {
-    /// Adds what another check found.
+    /// Adds the findings of another check.
     pub fn add(&mut self, other: Findings) {
         self.records += other.records;
         self.entries += other.entries;
@@ -43,7 +43,7 @@ impl Findings {
         self.messages.extend(other.messages.into_iter().take(room));
     }
 
-    /// Notes something wrong.
+    /// Reports a problem.
     pub fn note(&mut self, message: String) {
         self.wrong += 1;
         if self.messages.len() < MAX_MESSAGES {
@@ -87,7 +87,7 @@ pub(super) fn table<R: Record>(
             findings.entries += 1;
             if !has_record(*index, key, value, reader)? {
                 let key = codec::hex(key);
-                findings.note(format!("{} {key}: has no record that belongs there", index.name()));
+                findings.note(format!("{} {key}: has no record that belongs to it", index.name()));
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -95,7 +95,7 @@ pub(super) fn table<R: Record>(
     Ok(())
 }
 
-/// Notes which entries of a record are missing or wrong.
+/// Reports which index entries of a record are missing or wrong.
 fn has_entries<R: Record>(
     record: &R,
     key: &[u8],
@@ -105,25 +105,25 @@ fn has_entries<R: Record>(
 ) -> Result<()> {
     let place = || format!("{} {}", R::TABLE, codec::hex(key));
     if key.get(org_prefix_len::<R>()..) != Some(record.key().to_bytes().as_slice()) {
-        findings.note(format!("{}: lies under another's key", place()));
+        findings.note(format!("{}: is stored under another record's key", place()));
         return Ok(());
     }
     for index in indexes {
         let Some(own) = index.key_of(record) else { continue };
         let (entry, value) = entry(*index, &own, key, org_prefix_len::<R>());
-        let mut stands = false;
+        let mut is_right = false;
         reader.get(index.name(), &entry, &mut |found| {
-            stands = found == value;
+            is_right = found == value;
             Ok(())
         })?;
-        if !stands {
+        if !is_right {
             findings.note(format!("{}: is missing in {}", place(), index.name()));
         }
     }
     Ok(())
 }
 
-/// Notes references to what is not there, save what a sweep is about to remove or clear.
+/// Reports references to missing records, except those that a sweep is about to remove or clear.
 fn has_targets<R: Record>(
     record: &R,
     key: &[u8],
@@ -137,11 +137,11 @@ fn has_targets<R: Record>(
     for &reference in references.from(R::TABLE) {
         let Some(target) = reference.dangling(reader, org, record)? else { continue };
         match reference.is_deferred() && is_pending(reader, org, reference, &target)? {
-            // It is about to go, whatever else it refers to.
+            // It is about to be removed, whatever else it refers to.
             true if reference.action() == Action::Cascade => return Ok(()),
             true => {}
             false => wrong.push(format!(
-                "{} {}: {} refers to {} {}, which is not there",
+                "{} {}: {} refers to {} {}, which does not exist",
                 R::TABLE,
                 codec::hex(key),
                 reference.fields().join(", "),
@@ -154,7 +154,7 @@ fn has_targets<R: Record>(
     Ok(())
 }
 
-/// Whether an index entry belongs to a record.
+/// Returns whether an index entry belongs to a record.
 fn has_record<R: Record>(
     index: &dyn AnyIndex<R>,
     key: &[u8],
@@ -162,7 +162,7 @@ fn has_record<R: Record>(
     reader: &dyn Reader,
 ) -> Result<bool> {
     let Some((owner, rest)) = key.split_at_checked(org_prefix_len::<R>()) else { return Ok(false) };
-    let record_key = match index.taken() {
+    let record_key = match index.conflict() {
         Some(_) => value,
         None => match index.key_len(rest) {
             Some(len) => &rest[len..],
@@ -170,15 +170,15 @@ fn has_record<R: Record>(
         },
     };
     let record_key = [owner, record_key].concat();
-    let mut stands = false;
+    let mut is_right = false;
     reader.get(R::TABLE, &record_key, &mut |bytes| {
-        // A record that does not read has been noted already.
-        stands = codec::decode::<R>(&record_key, bytes).map_or(true, |record| {
+        // A record that cannot be decoded has been reported already.
+        is_right = codec::decode::<R>(&record_key, bytes).map_or(true, |record| {
             index
                 .key_of(&record)
                 .is_some_and(|own| entry(index, &own, &record_key, org_prefix_len::<R>()).0 == key)
         });
         Ok(())
     })?;
-    Ok(stands)
+    Ok(is_right)
 }

@@ -2,7 +2,7 @@
 //!
 //! `[format: 1 byte][version of the record: 1 byte][body][checksum: 8 bytes]`. The checksum covers
 //! table, key and everything before it, and is verified on every read: the engine does not verify
-//! its own checksums when reading, and a page in the place of another is detected too.
+//! its own checksums when reading, and a page in place of another is detected too.
 
 use bincode::Decode;
 use bincode::config::{self, Config};
@@ -12,14 +12,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::record::Record;
 use crate::base::{Error, Result};
 
-/// The format of the envelope. Another number was written by a newer Roadstead.
+/// The format of the envelope. A newer Roadstead may write another.
 const FORMAT: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
-/// A record has at most 2 MiB: a request body of 1 MiB fits, escaped.
+/// A record is at most 2 MiB: a request body of 1 MiB fits, escaped.
 pub const MAX_RECORD_BYTES: usize = 2 * 1024 * 1024;
 
-/// The bincode configuration of bodies. It never changes: records of every past version are read
+/// Returns the bincode configuration of bodies. It never changes: records of every past version are read
 /// with it. It has no limit: bincode's counts the size in memory, and would refuse to read what
 /// could be written. A body is decoded only after its checksum has proved its lengths.
 pub fn layout() -> impl Config {
@@ -31,7 +31,10 @@ fn checksum(table: &str, key: &[u8], content: &[u8]) -> [u8; CHECKSUM_BYTES] {
     xxh3_64_with_seed(content, place).to_be_bytes()
 }
 
-/// The bytes to store for `record` under `key`.
+/// Returns the bytes to store for `record` under `key`.
+///
+/// # Errors
+/// 413 if they exceed [`MAX_RECORD_BYTES`].
 pub fn encode<R: Record>(record: &R, key: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(256);
     bytes.push(FORMAT);
@@ -50,10 +53,10 @@ pub fn encode<R: Record>(record: &R, key: &[u8]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a record back, verifying its envelope.
+/// Reads a stored record and verifies its envelope.
 ///
 /// # Errors
-/// 500 whose log detail names table and key, if the bytes are not what was written.
+/// 500, whose log detail names table and key, if the bytes are not what was written.
 pub fn decode<R: Record>(key: &[u8], bytes: &[u8]) -> Result<R> {
     let broken = |what: &str| Error::internal(format!("{} {}: {what}", R::TABLE, hex(key)));
     let (content, sum) = bytes
@@ -94,7 +97,7 @@ fn read_body<T: Decode<()>>(body: &[u8]) -> Result<T, String> {
     }
 }
 
-/// Bytes as lower-case hexadecimal, for messages.
+/// Formats bytes as lower-case hexadecimal, for messages.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
     use crate::store::sample::{Note, note};
 
-    /// How notes were before they had tags.
+    /// The layout of notes before they had tags.
     #[derive(Clone, Encode, Decode)]
     struct OldNote {
         id: u32,
@@ -120,7 +123,7 @@ mod tests {
         }
     }
 
-    /// How they will be.
+    /// A later layout.
     #[derive(Clone, Debug, PartialEq, Encode, Decode)]
     struct NewNote(Note);
     impl Record for NewNote {
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_in_the_place_of_another_is_found() {
+    fn a_record_in_place_of_another_is_found() {
         #[derive(Clone, Encode, Decode)]
         struct Copy(Note);
         impl Record for Copy {
@@ -182,7 +185,7 @@ mod tests {
         assert_eq!(decode::<NewNote>(b"key", &old).unwrap(), NewNote(note(7, "x", "")));
         let new = encode(&NewNote(note(7, "x", "")), b"key").unwrap();
         assert!(refused::<Note>(b"key", &new).contains("written by a newer Roadstead"));
-        // Version 0 never was, and a note has no upgrade from it.
+        // Version 0 never existed, so a note has no upgrade from it.
         let mut odd = encode(&note(7, "x", ""), b"key").unwrap();
         odd.truncate(odd.len() - CHECKSUM_BYTES);
         odd[1] = 0;

@@ -1,10 +1,10 @@
-//! Which indexes are whole, and how those are built that are not.
+//! Building of indexes, and refusal to read those that are incomplete.
 //!
-//! An index that was added to a record, or whose key function changed, has no entries for the
-//! existing records, or wrong ones. So the store keeps a fingerprint of the definition by which the
-//! entries of each index were made. [`build`] runs before the server starts and builds each index
-//! whose fingerprint differs from its definition in this build of Roadstead; [`Incomplete`] refuses
-//! to read an index that is not whole.
+//! An index that was added to a record, or whose key function changed, has missing or wrong entries
+//! for the existing records. So the store keeps a fingerprint of the definition by which the entries
+//! of each index were written. [`build`] runs before the server starts and builds each index whose
+//! fingerprint differs from its definition in this build of Roadstead; [`Incomplete`] refuses to read
+//! an index that is not complete.
 //!
 //! Building works in bounded steps, each of them one commit that also stores how far the index is
 //! built. A crash loses one step at most.
@@ -14,13 +14,14 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::catalog::TableInfo;
 use super::codec;
 use super::engine::{
     Attempt, Commit, Each, Engine, KeyRange, LocalStorage, Op, Order, Overlay, Reader, Terms,
     Writes,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
-use super::record::{IndexInfo, Record, TableInfo};
+use super::record::{IndexInfo, Record};
 use super::stored_enum;
 use crate::base::{Error, Kind, Result};
 
@@ -35,7 +36,7 @@ const MAX_STEP_BYTES: usize = 8 * 1024 * 1024;
 /// A step reads at most 64 MiB of records; one at a time is in memory.
 const MAX_STEP_READ_BYTES: usize = 64 * 1024 * 1024;
 
-/// How far the entries of an index are what its definition says.
+/// How far the entries of an index match its definition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     /// Every record has its entry, and every entry its record.
@@ -47,7 +48,7 @@ enum Stage {
 }
 stored_enum!(Stage { Whole = 0, Clearing = 1, Building = 2 });
 
-/// The fingerprint of an index: by which definition its entries were made.
+/// The fingerprint of an index: the definition by which its entries were written.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub(super) struct IndexState {
     /// The index's table.
@@ -82,7 +83,7 @@ impl IndexState {
 #[derive(Clone, Copy)]
 struct Defined {
     table: TableInfo,
-    /// Its place among the indexes of its table.
+    /// Its position among the indexes of its table.
     place: usize,
     info: IndexInfo,
 }
@@ -117,7 +118,7 @@ fn state_of(reader: &dyn Reader, index: &Defined) -> Result<Option<IndexState>> 
     Ok(state)
 }
 
-/// The indexes of `tables` that are not whole.
+/// Returns the indexes of `tables` that are not complete.
 fn incomplete(reader: &dyn Reader, tables: &[TableInfo]) -> Result<Vec<Defined>> {
     let mut found = Vec::new();
     for index in defined(tables) {
@@ -128,10 +129,10 @@ fn incomplete(reader: &dyn Reader, tables: &[TableInfo]) -> Result<Vec<Defined>>
     Ok(found)
 }
 
-/// The names of the indexes of `tables` that are not whole, and must not be read.
+/// Returns the names of the indexes of `tables` that are not complete and must not be read.
 ///
 /// # Errors
-/// If a fingerprint does not read.
+/// If a fingerprint cannot be read.
 pub(super) fn incomplete_names(
     reader: &dyn Reader,
     tables: &[TableInfo],
@@ -141,15 +142,15 @@ pub(super) fn incomplete_names(
 
 // ── Building ─────────────────────────────────────────────────────────────────
 
-/// Makes the indexes in `storage` what `tables` define: removes the entries of indexes that are no
+/// Brings the indexes in `storage` in line with `tables`: removes the entries of indexes that are no
 /// longer defined, and builds those that were added or changed. `progress` is called after each step
 /// with a line about it, and with an empty line at the end. Returns at once when nothing differs.
 ///
 /// After an error or a crash, the next call continues where this one stopped.
 ///
 /// # Errors
-/// If two records have the same key in a unique index, naming both; if a record does not read; if
-/// the storage fails.
+/// If two records have the same key in a unique index, naming both; if a record cannot be
+/// read; if the storage fails.
 pub fn build(
     storage: &mut impl LocalStorage,
     tables: &[TableInfo],
@@ -196,7 +197,7 @@ fn put(writes: &mut Writes, state: &IndexState) -> Result<()> {
     Ok(())
 }
 
-/// The first key after `key`; the first of all if it is empty.
+/// Returns the first key after `key`; the first of all if it is empty.
 fn first_after(key: &[u8]) -> Vec<u8> {
     if key.is_empty() { Vec::new() } else { [key, &[0]].concat() }
 }
@@ -248,7 +249,7 @@ impl<S: LocalStorage> Builder<'_, S> {
 
     /// Removes an index that is no longer defined, its fingerprint last.
     fn remove(&mut self, state: IndexState) -> Result<()> {
-        // Table names are static. This leaks a few in the life of a process, when it starts.
+        // Table names are static. This leaks a few bytes once, when the process starts.
         let name: &'static str = state.name.clone().leak();
         self.storage.add_table(name);
         self.reader = self.storage.snapshot()?;
@@ -299,11 +300,11 @@ impl<S: LocalStorage> Builder<'_, S> {
     /// Writes the entries of the next records and the new state; returns how many records it read.
     fn build_step(&mut self, index: &Defined, state: &mut IndexState) -> Result<usize> {
         let from = first_after(&state.built_to);
-        let span = KeyRange { from: &from, to: None };
+        let range = KeyRange { from: &from, to: None };
         let mut step = BuildStep::new(index, &*self.reader);
         let mut next = IndexState { stage: Stage::Whole, built_to: Vec::new(), ..state.clone() };
         let mut last = Vec::new();
-        self.reader.scan(index.table.name, span, Order::Ascending, &mut |key, value| {
+        self.reader.scan(index.table.name, range, Order::Ascending, &mut |key, value| {
             if step.is_full() {
                 next.stage = Stage::Building;
                 return Ok(ControlFlow::Break(()));
@@ -363,35 +364,35 @@ impl<'a> BuildStep<'a> {
         }
         let name = self.index.info.name;
         if self.index.info.is_unique {
-            self.must_be_free(&entry, key)?;
+            self.require_unique(&entry, key)?;
         }
         self.written_bytes += entry.len() + content.len();
         self.writes.add(name, entry, Op::Insert(content));
         Ok(())
     }
 
-    fn must_be_free(&self, entry: &[u8], key: &[u8]) -> Result<()> {
+    fn require_unique(&self, entry: &[u8], key: &[u8]) -> Result<()> {
         let mut other = None;
-        let layer = Overlay { base: self.reader, writes: &self.writes };
-        layer.get(self.index.info.name, entry, &mut |content| {
+        let overlay = Overlay { base: self.reader, writes: &self.writes };
+        overlay.get(self.index.info.name, entry, &mut |content| {
             other = Some(content.to_vec());
             Ok(())
         })?;
         let Some(other) = other else { return Ok(()) };
-        // The entry holds the other record's key without its owner, which is the same.
-        let owner = &key[..key.len().min(self.index.table.org_prefix_len)];
-        let (other, key) = (codec::hex(&[owner, &other].concat()), codec::hex(key));
+        // The entry holds the other record's key without its organization, which is the same.
+        let org = &key[..key.len().min(self.index.table.org_prefix_len)];
+        let (other, key) = (codec::hex(&[org, &other].concat()), codec::hex(key));
         Err(Error::internal(format!(
             "it is unique, and the records {other} and {key} have the same key in it; change one \
-             of them with the release that was used before"
+             of them with the previous release"
         )))
     }
 }
 
-// ── Reading meanwhile ────────────────────────────────────────────────────────
+// ── Reading before that ────────────────────────────────────────────────────────
 
-/// An engine over a store in which some indexes are not whole. It reads everything else and refuses
-/// all writes, which would have to maintain those indexes. It lets a store be checked unchanged.
+/// An engine over a store in which some indexes are incomplete. It reads everything else and refuses
+/// all writes, which would have to maintain those indexes. So a store can be checked unchanged.
 pub(super) struct Incomplete {
     /// The engine itself.
     pub engine: Arc<dyn Engine>,
@@ -416,11 +417,11 @@ struct IncompleteReader {
 }
 
 impl IncompleteReader {
-    fn must_be_whole(&self, table: &'static str) -> Result<()> {
-        match self.indexes.contains(&table) {
-            true => Err(Error::internal(format!("the index {table} must be built first"))),
-            false => Ok(()),
+    fn require_complete(&self, table: &'static str) -> Result<()> {
+        if self.indexes.contains(&table) {
+            return Err(Error::internal(format!("the index {table} must be built first")));
         }
+        Ok(())
     }
 }
 
@@ -431,19 +432,19 @@ impl Reader for IncompleteReader {
         key: &[u8],
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        self.must_be_whole(table)?;
+        self.require_complete(table)?;
         self.reader.get(table, key, see)
     }
 
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
-        self.must_be_whole(table)?;
-        self.reader.scan(table, span, order, each)
+        self.require_complete(table)?;
+        self.reader.scan(table, range, order, each)
     }
 
     fn access_version(&self) -> Option<u64> {

@@ -1,21 +1,22 @@
 //! Keys: bytes that sort as their values do, so that a range of keys is a range of values.
 //!
-//! Numbers are big-endian, texts end in two zero bytes (a zero inside is escaped), tuples are the
-//! concatenation of their parts; so the bytes of a tuple's first parts are a prefix of its bytes.
+//! Numbers are big-endian, texts end in two zero bytes (a zero byte inside is escaped), tuples are
+//! the concatenation of their parts, so the bytes of a tuple's first parts are a prefix of its bytes.
 
 use crate::base::{Checked, Id, Time};
 
 /// Keys are at most 1 KiB, which every engine considered so far accepts.
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// A value that can be (part of) a key.
+/// A value that can be a key or a part of one.
 pub trait Key: Sized {
     /// Appends its bytes.
     fn write(&self, out: &mut Vec<u8>);
-    /// Takes a key off the front of `bytes`; `None` if they do not begin with one.
+    /// Reads a key from the front of `bytes` and advances them past it; `None` if they do not begin
+    /// with one.
     fn read(bytes: &mut &[u8]) -> Option<Self>;
 
-    /// Its bytes.
+    /// Returns its bytes.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(48);
         self.write(&mut out);
@@ -120,7 +121,7 @@ impl<R> Key for Checked<R> {
     fn write(&self, out: &mut Vec<u8>) {
         write_text(self, out);
     }
-    /// Not validated again: only where a key ends matters, or it came from a record.
+    /// Does not validate the text: only the key's end matters, or it came from a record.
     fn read(bytes: &mut &[u8]) -> Option<Self> {
         String::read(bytes).map(Checked::stored)
     }
@@ -195,7 +196,7 @@ impl<A: Key, B: Key, C: Key, D: Key> Key for (A, B, C, D) {
     }
 }
 
-/// The first key after all keys that begin with `prefix`; `None` when there is none.
+/// Returns the first key after all keys that begin with `prefix`; `None` if there is none.
 pub(super) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
     let mut end = prefix[..=last].to_vec();

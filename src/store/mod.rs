@@ -1,12 +1,16 @@
 //! Typed records over ordered tables of bytes.
 //!
-//! A [`View`] reads at a snapshot, a [`Tx`] works out changes on top of one; both see one
-//! organization. What they see lies in an [`engine`]; how a record lies there is the [`codec`]'s;
-//! which tables there are, the catalogue of [`TableInfo`]s says.
+//! A [`View`] reads at a snapshot; a [`Tx`] collects changes on top of one. Both see the records of
+//! one organization. An [`engine`] stores the rows, the [`codec`] defines the bytes of a record, and
+//! the catalog of [`TableInfo`]s lists the tables.
 
+mod catalog;
 pub mod check;
+mod clock;
 pub mod codec;
 pub mod engine;
+mod fair_semaphore;
+mod id_watermark;
 mod indexes;
 mod key;
 mod record;
@@ -15,9 +19,7 @@ mod removal;
 #[cfg(test)]
 mod sample;
 mod signals;
-mod source;
 mod stored_enum;
-mod turns;
 mod tx;
 mod view;
 
@@ -26,218 +28,227 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+pub use catalog::TableInfo;
+pub use clock::Clock;
 pub use engine::Order;
 pub use indexes::build as build_indexes;
 pub use key::Key;
-pub use record::{AnyIndex, Index, IndexInfo, Org, Record, TableInfo, no_upgrade};
+pub use record::{AnyIndex, Index, IndexInfo, Org, Record, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use signals::{ACCESS, Listener, Signals, Topic};
-pub use source::Clock;
-use source::IdWatermark;
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{Page, PageRequest, Source, View};
 
 use crate::base::{Error, Id, Keys, Result};
 use engine::{
-    Attempt, Budget, Engine, GivenBack, Group, Lane, LocalStorage, Reader, Terms, Writes,
+    Attempt, Budget, Engine, GivenBack, GroupCommit, Lane, LocalStorage, Reader, Terms, Writes,
 };
-use turns::Turns;
+use fair_semaphore::FairSemaphore;
+use id_watermark::IdWatermark;
 
-/// The store: an engine, with what transactions need beside it.
+/// The store: an engine with the clock, keys and references that transactions need.
 #[derive(Clone)]
 pub struct Store {
     engine: Arc<dyn Engine>,
-    shared: Arc<Shared>,
+    context: Arc<Context>,
     signals: Arc<Signals>,
     unbuilt: Arc<[&'static str]>,
-    heavy: Arc<Turns>,
+    heavy: Arc<FairSemaphore>,
 }
 
-struct Shared {
+struct Context {
     clock: Clock,
     keys: Keys,
     references: References,
 }
 
 impl Store {
-    /// A store on this machine's `disk`, with these tables. Only references among them are kept.
+    /// Starts a store on local `storage` with these tables. Only references among them are enforced.
     ///
-    /// Call [`build_indexes`] first. If an index is not whole ([`Store::unbuilt`]), reading it fails,
+    /// Call [`build_indexes`] first. If an index is incomplete ([`Store::unbuilt`]), reading it fails,
     /// as do all writes.
+    ///
+    /// # Errors
+    /// If the storage cannot be read or the writer thread cannot be started.
     pub fn start(
-        mut disk: impl LocalStorage,
+        mut storage: impl LocalStorage,
         clock: Clock,
         keys: Keys,
         tables: &[TableInfo],
     ) -> Result<Self> {
-        let unbuilt: Arc<[_]> = indexes::incomplete_names(&*disk.snapshot()?, tables)?.into();
+        let unbuilt: Arc<[_]> = indexes::incomplete_names(&*storage.snapshot()?, tables)?.into();
         let signals = Arc::new(Signals::default());
-        let mut engine: Arc<dyn Engine> = Arc::new(Group::start(disk, signals.clone())?);
+        let mut engine: Arc<dyn Engine> = Arc::new(GroupCommit::start(storage, signals.clone())?);
         if !unbuilt.is_empty() {
             engine = Arc::new(indexes::Incomplete { engine, indexes: unbuilt.clone() });
         }
-        let references = References::of(tables);
+        let references = catalog::references(tables);
         let store = Store {
             engine,
-            shared: Arc::new(Shared { clock, keys, references }),
+            context: Arc::new(Context { clock, keys, references }),
             signals,
             unbuilt,
-            heavy: Arc::new(Turns::new(heavy_at_once())),
+            heavy: Arc::new(FairSemaphore::new(max_heavy())),
         };
         if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {
-            store.clock().resume_after(watermark);
+            store.clock().resume_after(watermark.newest_millis);
         }
         Ok(store)
     }
 
-    /// A store in memory that runs about half of all attempts twice, for tests.
+    /// Returns a store in memory that runs about half of all attempts twice, for tests.
     pub fn in_memory(clock: Clock, tables: &[TableInfo]) -> Self {
-        let mut disk = engine::Memory::running_twice(clock.now().millis() as u64);
-        build_indexes(&mut disk, tables, &|_| {}).expect("memory does not fail");
-        Self::start(disk, clock, Keys::new([7; 32]), tables).expect("memory does not fail")
+        let mut storage = engine::Memory::running_twice(clock.now().millis() as u64);
+        build_indexes(&mut storage, tables, &|_| {}).expect("memory does not fail");
+        Self::start(storage, clock, Keys::new([7; 32]), tables).expect("memory does not fail")
     }
 
-    /// Time, ids and randomness.
+    /// Returns the source of time, ids and randomness.
     pub fn clock(&self) -> &Clock {
-        &self.shared.clock
+        &self.context.clock
     }
 
-    /// The installation's keys.
+    /// Returns the installation's keys.
     pub fn keys(&self) -> &Keys {
-        &self.shared.keys
+        &self.context.keys
     }
 
-    /// Where to listen for commits.
+    /// Returns the notifications of commits.
     pub fn signals(&self) -> &Signals {
         &self.signals
     }
 
-    /// Reads at the newest durable state, seeing the records of `org` ([`Id::NIL`]: of none).
-    /// An engine in this process answers at once; others are waited for.
+    /// Reads at the newest durable state, with the records of `org` visible ([`Id::NIL`]: of no
+    /// organization). Returns without waiting if the engine is in this process.
     ///
     /// # Errors
-    /// What `read` returns, and 503 if there is no state to be had.
+    /// What `read` returns; 503 if no snapshot is available.
     pub async fn read<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
         let reader = self.engine.begin_snapshot().wait().await?;
         read(&self.view(&*reader, org))
     }
 
-    /// The same from a thread that may wait.
+    /// Does the same as [`Store::read`] from a thread that may block.
     pub fn read_now<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
         let reader = self.engine.snapshot();
         read(&self.view(&*reader, org))
     }
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
-        let (now, keys) = (self.shared.clock.now(), &self.shared.keys);
-        View { base: reader, own: None, org, now, keys }
+        let (now, keys) = (self.context.clock.now(), &self.context.keys);
+        View { reader, writes: None, org, now, keys }
     }
 
-    /// Runs `write` in a transaction of `org` and waits until what it wrote is durable. `write`
-    /// may be run again.
+    /// Runs `write` in a transaction of `org` and waits until its changes are durable. `write` may
+    /// run several times.
     ///
-    /// It runs on this task as long as it costs little, else on a thread of its own, of which few
-    /// work at a time and organizations take turns.
+    /// It runs on this task while it stays within [`Budget::LIGHT`], otherwise on a blocking thread.
+    /// Few of these run at a time, and organizations take turns.
     ///
     /// # Errors
-    /// What `write` returns; nothing is kept then. 413 if it reads or writes too much at once; 503
-    /// if too many wait, or if it is not known whether the changes were kept.
+    /// What `write` returns; nothing is stored then. 413 if it reads or writes too much at once; 503
+    /// if too many writes wait, or if it is unknown whether the changes were stored.
     pub async fn write<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
         let mut pending = self.pending(org, write);
-        let mut terms = Terms { budget: Budget::LIGHT, settle_conflicts: false };
+        let mut terms = Terms { budget: Budget::LIGHT, rerun_on_conflict: false };
         let mut conflicts = 0;
         loop {
             let (reply, answer) = oneshot::channel();
-            let attempt = Box::new(Attempted { pending, reply });
+            let attempt = Box::new(WriteAttempt { pending, reply });
             if terms.budget == Budget::LIGHT {
                 self.engine.submit(attempt, terms)?;
             } else {
-                let turn = self.heavy.turn(attempt.lane()).await?;
+                let permit = self.heavy.acquire(attempt.lane()).await?;
                 let engine = self.engine.clone();
                 let submitted = tokio::task::spawn_blocking(move || {
-                    let _turn = turn;
+                    let _permit = permit;
                     engine.submit(attempt, terms)
                 });
                 submitted
                     .await
-                    .map_err(|e| Error::internal(format!("an attempt broke: {e}")))??;
+                    .map_err(|e| Error::internal(format!("an attempt panicked: {e}")))??;
             }
             match answer.await {
-                Ok(Reply::End(end)) => return end,
-                Ok(Reply::Back(given_back, why)) => {
+                Ok(Reply::Completed(end)) => return end,
+                Ok(Reply::GivenBack(given_back, why)) => {
                     pending = given_back;
                     terms.budget = Budget::FULL;
                     conflicts += usize::from(why == GivenBack::Conflict);
-                    terms.settle_conflicts = conflicts == MAX_CONFLICTS;
+                    terms.rerun_on_conflict = conflicts == MAX_CONFLICTS;
                 }
                 Err(_) => return Err(Error::internal("the writer thread ended")),
             }
         }
     }
 
-    /// The same from a thread that may wait.
+    /// Does the same as [`Store::write`] from a thread that may block.
     pub fn write_now<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let attempt = Attempted { pending: self.pending(org, write), reply };
-        let terms = Terms { budget: Budget::FULL, settle_conflicts: true };
+        let attempt = WriteAttempt { pending: self.pending(org, write), reply };
+        let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
         self.engine.submit(Box::new(attempt), terms)?;
         match answer.blocking_recv() {
-            Ok(Reply::End(end)) => end,
-            Ok(Reply::Back(..)) => Err(Error::internal("an attempt came back on its last terms")),
+            Ok(Reply::Completed(end)) => end,
+            Ok(Reply::GivenBack(..)) => {
+                Err(Error::internal("an attempt was given back on its last terms"))
+            }
             Err(_) => Err(Error::internal("the writer thread ended")),
         }
     }
 
-    fn pending<T, F>(&self, org: Id<Org>, write: F) -> Pending<T, F> {
+    fn pending<T, F>(&self, org: Id<Org>, write: F) -> PendingWrite<T, F> {
         let lane = *org.bytes();
-        Pending { shared: self.shared.clone(), org, lane, write, out: None, watermark: None }
+        PendingWrite { context: self.context.clone(), org, lane, write, out: None, watermark: None }
     }
 
-    /// The indexes that must be built before they can be read.
+    /// Returns the names of the indexes that must be built before they can be read.
     pub fn unbuilt(&self) -> &[&'static str] {
         &self.unbuilt
     }
 
-    /// Reads everything in these tables and says what is wrong. Indexes that are not built are left
-    /// out.
+    /// Reads everything in these tables and reports what is wrong. Indexes that are not built are
+    /// skipped.
+    ///
+    /// # Errors
+    /// If the engine cannot be read.
     pub fn check(&self, tables: &[TableInfo]) -> Result<check::Findings> {
         let reader = self.engine.snapshot();
         let mut findings = check::Findings::default();
         findings.unbuilt.extend_from_slice(&self.unbuilt);
         for table in tables {
-            (table.check)(&*reader, &self.shared.references, &mut findings)?;
+            (table.check)(&*reader, &self.context.references, &mut findings)?;
         }
         Ok(findings)
     }
 }
 
-/// How much work that costs more than a little is done at a time: on every processor but one,
-/// which is left to those who want little.
-fn heavy_at_once() -> usize {
+/// How many attempts over the light budget run at a time: one on every processor but one, which is
+/// left to light requests.
+fn max_heavy() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1)
 }
 
-/// What the store keeps for itself.
+/// The tables of the store itself.
 pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<IdWatermark>(),
     TableInfo::of::<indexes::IndexState>(),
     TableInfo::of::<PendingRemoval>(),
 ];
 
-/// The names of all tables of a catalogue, and of the store's own.
+/// Returns the names of all tables and indexes of a catalog and of the store itself.
 ///
 /// # Panics
-/// If two have the same name: their rows would be taken for each other's.
+/// If two have the same name: their rows would be mixed up.
 pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
     let names: Vec<_> = tables
         .iter()
@@ -254,50 +265,50 @@ pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
     names
 }
 
-/// After so many conflicts an attempt is run where nothing can come between.
+/// After 3 conflicts an attempt runs on the writer thread, where no other commit can intervene.
 const MAX_CONFLICTS: usize = 3;
 
-/// An operation with what it came to when it last ran.
-struct Pending<T, F> {
-    shared: Arc<Shared>,
+/// An operation with the outcome of its last run.
+struct PendingWrite<T, F> {
+    context: Arc<Context>,
     org: Id<Org>,
-    /// The organization that it turned out to be of.
+    /// The organization of its last run; `write` may set another than `org`.
     lane: Lane,
     write: F,
     out: Option<T>,
-    /// What was written of the watermark.
-    watermark: Option<IdWatermark>,
+    /// The id watermark that it wrote, in milliseconds.
+    watermark: Option<i64>,
 }
 
-/// An operation on its way to the writer thread, and its answer's way back.
-struct Attempted<T, F> {
-    pending: Pending<T, F>,
+/// An operation queued for the writer thread, with the channel for its reply.
+struct WriteAttempt<T, F> {
+    pending: PendingWrite<T, F>,
     reply: oneshot::Sender<Reply<T, F>>,
 }
 
-/// What comes back of an attempt.
+/// The reply to an attempt.
 enum Reply<T, F> {
-    /// How it ended.
-    End(Result<T>),
-    /// Itself, to be handed in again.
-    Back(Pending<T, F>, GivenBack),
+    /// It is over, with this outcome.
+    Completed(Result<T>),
+    /// It must be submitted again.
+    GivenBack(PendingWrite<T, F>, GivenBack),
 }
 
-impl<T, F> Attempt for Attempted<T, F>
+impl<T, F> Attempt for WriteAttempt<T, F>
 where
     T: Send,
     F: FnMut(&mut Tx) -> Result<T> + Send,
 {
     fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
-        let Pending { shared, org, lane, write, out, watermark } = &mut self.pending;
-        let mut tx = Tx::new(reader, &shared.clock, &shared.keys, &shared.references);
+        let PendingWrite { context, org, lane, write, out, watermark } = &mut self.pending;
+        let mut tx = Tx::new(reader, &context.clock, &context.keys, &context.references);
         tx.enter(*org);
         let end = write(&mut tx);
         *lane = *tx.org().bytes();
         *out = Some(end?);
-        *watermark = if tx.has_changes() { shared.clock.due() } else { None };
-        if let Some(watermark) = watermark {
-            tx.put(watermark)?;
+        *watermark = if tx.has_changes() { context.clock.watermark_due() } else { None };
+        if let Some(newest_millis) = *watermark {
+            tx.put(&IdWatermark { newest_millis })?;
         }
         Ok(tx.into_writes())
     }
@@ -306,20 +317,20 @@ where
         self.pending.lane
     }
 
-    fn settle(self: Box<Self>, end: Result<()>) {
-        let Attempted { pending: Pending { shared, out, watermark, .. }, reply } = *self;
+    fn complete(self: Box<Self>, end: Result<()>) {
+        let WriteAttempt { pending: PendingWrite { context, out, watermark, .. }, reply } = *self;
         if let (Ok(()), Some(watermark)) = (&end, watermark) {
-            shared.clock.kept(watermark);
+            context.clock.mark_stored(watermark);
         }
         let answer = end.and_then(|()| {
-            out.ok_or_else(|| Error::internal("an attempt was settled but never run"))
+            out.ok_or_else(|| Error::internal("an attempt was completed but never run"))
         });
-        // Whoever asked may have left; what was written stays.
-        let _ = reply.send(Reply::End(answer));
+        // The caller may be gone; what was written stays.
+        let _ = reply.send(Reply::Completed(answer));
     }
 
     fn give_back(self: Box<Self>, why: GivenBack) {
-        let Attempted { pending, reply } = *self;
-        let _ = reply.send(Reply::Back(pending, why));
+        let WriteAttempt { pending, reply } = *self;
+        let _ = reply.send(Reply::GivenBack(pending, why));
     }
 }

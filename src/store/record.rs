@@ -1,118 +1,122 @@
-//! Records and their indexes, and the catalogue that lists them.
+//! Records and their indexes.
 
 use bincode::{Decode, Encode};
 
-use super::check::{self, Findings};
-use super::codec;
-use super::engine::Reader;
 use super::key::Key;
-use super::reference::{AnyReference, References};
+use super::reference::AnyReference;
 use super::tx::Tx;
 use crate::base::{Error, Id, Result};
 
-/// The organization that owns a record; what `auth::Organization` is to the store.
+/// The organization that owns a record: the store's name for `auth::Organization`, used in [`Id`]s.
 pub enum Org {}
 
-/// Something kept in a table of its own.
+/// A value stored in a table of its own.
 ///
-/// Equal records encode to equal bytes (so no `HashMap` in them): the store compares them so.
+/// Equal records must encode to equal bytes (so no `HashMap` in them): the store compares the bytes.
 pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
-    /// Its table, in plain words.
+    /// The name of its table. Never changes once released.
     const TABLE: &'static str;
     /// The version of its layout; older ones are read by [`Record::upgrade`].
     const VERSION: u8 = 1;
-    /// Whether an organization owns it. Its key then begins with that organization's id, and only
-    /// a view of that organization can reach it.
+    /// Whether an organization owns it. Its stored key then begins with that organization's id, and
+    /// only a view of that organization can read it.
     const OWNED: bool = true;
-    /// Whether it decides who may do what. A commit that changes such a record ends every
-    /// conclusion drawn from them before (see [`Reader::access_version`]).
+    /// Whether it affects access. A commit that changes such a record invalidates every conclusion
+    /// about access drawn before (see [`Reader::access_version`](super::engine::Reader::access_version)).
     const AFFECTS_ACCESS: bool = false;
-    /// Its indexes, kept by the transaction.
+    /// Its indexes, maintained by the transaction.
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[];
-    /// What it refers to. Kept by the transaction: see [`Reference`](super::Reference).
+    /// Its references, enforced by the transaction: see [`Reference`](super::Reference).
     const REFERENCES: &'static [&'static dyn AnyReference] = &[];
-    /// References to it by records of modules below, which cannot name its type.
+    /// References to it by records of lower modules, which cannot name its type.
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[];
     /// The fields with ids that are no reference, dotted where they are nested, each with the
-    /// reason. `tests/references.rs` finds an id that is declared neither here nor there.
+    /// reason. `tests/references.rs` finds ids that are declared neither here nor as a reference.
     const UNBOUND: &'static [(&'static str, &'static str)] = &[];
-    /// What identifies it, in its organization if it is owned.
+    /// The type of its key, unique in its organization if it is owned.
     type Key: Key;
 
-    /// Its key.
+    /// Returns its key.
     fn key(&self) -> Self::Key;
 
-    /// Does what removing it takes beside its references: removes rows that are derived from it,
-    /// signals a topic. Called when it is gone from its table, and before what refers to it is
-    /// removed.
+    /// Runs when it is removed, for what its references do not cover: removes rows derived from it,
+    /// signals a topic. It is gone from its table by then; what refers to it is not.
+    ///
+    /// # Errors
+    /// Any error ends the transaction.
     fn removed(&self, _tx: &mut Tx) -> Result<()> {
         Ok(())
     }
 
-    /// Reads the body of an older version, with [`codec::decode_body`] into a struct that has the
-    /// fields of that version. `tests/golden/records/` has a sample of each version.
+    /// Converts the body of an older version, read with [`decode_body`](super::codec::decode_body) into a
+    /// struct with the fields of that version. `tests/golden/records/` has a sample of each version.
+    ///
+    /// # Errors
+    /// 500 if the bytes are not such a body, or there is no such version.
     fn upgrade(version: u8, _body: &[u8]) -> Result<Self> {
         Err(no_upgrade::<Self>(version))
     }
 }
 
-/// The error of [`Record::upgrade`] for a version that never existed.
+/// Returns the error of [`Record::upgrade`] for a version that never existed.
 pub fn no_upgrade<R: Record>(version: u8) -> Error {
     Error::internal(format!("{} has no upgrade from version {version}", R::TABLE))
 }
 
 /// An index: finds records by something other than their key.
 ///
-/// A record whose `of` gives `None` is left out. Keys have at most [`super::key::MAX_KEY_BYTES`],
-/// together with the record's own: of a text that may be longer, index a hash.
+/// Records for which `of` returns `None` are left out. An entry's key, that of the record included,
+/// has at most [`super::key::MAX_KEY_BYTES`]: of a text that may be longer, index a hash.
 pub struct Index<R, K> {
     name: &'static str,
     version: u32,
-    taken: Option<(&'static str, &'static str)>,
+    conflict: Option<(&'static str, &'static str)>,
     of: fn(&R) -> Option<K>,
 }
 
 impl<R: Record, K: Key> Index<R, K> {
-    /// An index in which many records may share a key; they stand in the order of their own keys.
+    /// Defines an index in which several records may share a key, in the order of their own keys.
     pub const fn many(name: &'static str, of: fn(&R) -> Option<K>) -> Self {
-        Index { name, version: 1, taken: None, of }
+        Index { name, version: 1, conflict: None, of }
     }
 
-    /// An index in which a key belongs to one record. A second is refused with 409, `code` and
-    /// `message`.
+    /// Defines an index in which a key belongs to one record. A second is refused with 409, `code`
+    /// and `message`.
     pub const fn unique(
         name: &'static str,
         code: &'static str,
         message: &'static str,
         of: fn(&R) -> Option<K>,
     ) -> Self {
-        Index { name, version: 1, taken: Some((code, message)), of }
+        Index { name, version: 1, conflict: Some((code, message)), of }
     }
 
-    /// Sets the version of `of`, which is 1 by default. Raise it whenever `of` returns another key for
-    /// a record that may be stored already, in an older layout too: the index is then rebuilt before
-    /// the server starts.
+    /// Sets the version of `of`, 1 by default. Raise it whenever `of` returns another key for a record
+    /// that may be stored already, also in an older layout: the index is then rebuilt before the
+    /// server starts.
     pub const fn version(self, version: u32) -> Self {
         Index { version, ..self }
     }
 
-    /// Whether its record lists it; nothing would be found in it otherwise.
-    pub(super) fn is_kept(&self) -> bool {
+    /// Returns whether its record lists it in [`Record::INDEXES`]; otherwise it has no entries.
+    pub(super) fn is_registered(&self) -> bool {
         R::INDEXES.iter().any(|index| index.name() == self.name)
     }
 }
 
 /// An index whose key type does not matter to the caller.
 pub trait AnyIndex<R>: Sync {
-    /// Its table.
+    /// Returns the name of its table.
     fn name(&self) -> &'static str;
-    /// What defines it.
+    /// Returns its definition.
     fn info(&self) -> IndexInfo;
-    /// Code and message of the 409 when a key is taken; `None` if many may share it.
-    fn taken(&self) -> Option<(&'static str, &'static str)>;
-    /// The record's key in this index (without owner and record key), if it stands there.
+    /// Returns code and message of the 409 of a duplicate key; `None` if several records may share a
+    /// key.
+    fn conflict(&self) -> Option<(&'static str, &'static str)>;
+    /// Returns the record's key in this index (without organization and record key); `None` if it is
+    /// left out.
     fn key_of(&self, record: &R) -> Option<Vec<u8>>;
-    /// How many of these bytes are the index's own key; what follows is the record's.
+    /// Returns how many of these bytes are the index's key; the record's key follows them.
     fn key_len(&self, bytes: &[u8]) -> Option<usize>;
 }
 
@@ -121,11 +125,11 @@ impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
         self.name
     }
     fn info(&self) -> IndexInfo {
-        let is_unique = self.taken.is_some();
+        let is_unique = self.conflict.is_some();
         IndexInfo { name: self.name, version: self.version, is_unique }
     }
-    fn taken(&self) -> Option<(&'static str, &'static str)> {
-        self.taken
+    fn conflict(&self) -> Option<(&'static str, &'static str)> {
+        self.conflict
     }
     fn key_of(&self, record: &R) -> Option<Vec<u8>> {
         (self.of)(record).map(|key| key.to_bytes())
@@ -137,8 +141,8 @@ impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
     }
 }
 
-/// The bytes before every key of a record: its owner, if it has one.
-pub(super) fn owner<R: Record>(org: Id<Org>) -> Vec<u8> {
+/// Returns the bytes before every key of a record: its organization's id, if it is owned.
+pub(super) fn org_prefix<R: Record>(org: Id<Org>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64);
     if R::OWNED {
         bytes.extend_from_slice(org.bytes());
@@ -146,9 +150,9 @@ pub(super) fn owner<R: Record>(org: Id<Org>) -> Vec<u8> {
     bytes
 }
 
-/// The entry of the record under `record_key` in an index where its own key is `own`; the first
-/// `org_prefix_len` bytes of both name the owner. Many share a key by the record's own standing behind
-/// it; a unique one has the record's key as its value.
+/// Returns key and value of the index entry of the record under `record_key` whose key in the index
+/// is `own`; the first `org_prefix_len` bytes of `record_key` and of the entry are the organization.
+/// In a unique index the record's key is the value; otherwise it follows the index's key.
 pub(super) fn entry<R>(
     index: &dyn AnyIndex<R>,
     own: &[u8],
@@ -156,75 +160,20 @@ pub(super) fn entry<R>(
     org_prefix_len: usize,
 ) -> (Vec<u8>, Vec<u8>) {
     let (owner, record_key) = record_key.split_at(org_prefix_len);
-    match index.taken() {
+    match index.conflict() {
         Some(_) => ([owner, own].concat(), record_key.to_vec()),
         None => ([owner, own, record_key].concat(), Vec::new()),
     }
 }
 
-/// The definition of an index, except for its key function. An index whose entries were made by
+/// The definition of an index, except for its key function. An index whose entries were written by
 /// another definition is rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IndexInfo {
-    /// Its table.
+    /// The name of its table.
     pub name: &'static str,
     /// The version of its key function.
     pub version: u32,
     /// Whether a key belongs to one record.
     pub is_unique: bool,
-}
-
-/// Reads a stored record of any version from its key and value, and gives the key and value of its
-/// entry in the index at this place among its table's, if it has one.
-type EntryOf = fn(usize, &[u8], &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
-
-/// One line of the catalogue: a table with its indexes, and how to check them.
-#[derive(Clone, Copy)]
-pub struct TableInfo {
-    /// The table.
-    pub name: &'static str,
-    /// Its indexes.
-    pub indexes: fn() -> Vec<IndexInfo>,
-    /// Makes an index entry of a stored record.
-    pub(super) entry: EntryOf,
-    /// How many bytes of a key name the record's owner.
-    pub(super) org_prefix_len: usize,
-    /// The references that its record declares: its own, and those of modules below to it.
-    pub references: fn() -> Vec<&'static dyn AnyReference>,
-    /// See [`Record::UNBOUND`].
-    pub unbound: &'static [(&'static str, &'static str)],
-    /// Reads every record, index entry and reference and notes what is wrong.
-    pub check: fn(&dyn Reader, &References, &mut Findings) -> Result<()>,
-    /// The version in which its records are written now.
-    pub version: u8,
-    /// Reads a record of any version from its key and value, and gives its value as it is written
-    /// now: how records kept from past releases are proved to read still.
-    pub rewrite: fn(&[u8], &[u8]) -> Result<Vec<u8>>,
-}
-
-fn stored_entry<R: Record>(
-    place: usize,
-    key: &[u8],
-    value: &[u8],
-) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-    let index = R::INDEXES[place];
-    let own = index.key_of(&codec::decode::<R>(key, value)?);
-    Ok(own.map(|own| entry(index, &own, key, if R::OWNED { 16 } else { 0 })))
-}
-
-impl TableInfo {
-    /// The line of `R`.
-    pub const fn of<R: Record>() -> Self {
-        TableInfo {
-            name: R::TABLE,
-            indexes: || R::INDEXES.iter().map(|index| index.info()).collect(),
-            entry: stored_entry::<R>,
-            org_prefix_len: if R::OWNED { 16 } else { 0 },
-            references: || [R::REFERENCES, R::REFERRED_BY].concat(),
-            unbound: R::UNBOUND,
-            check: check::table::<R>,
-            version: R::VERSION,
-            rewrite: |key, value| codec::encode(&codec::decode::<R>(key, value)?, key),
-        }
-    }
 }

@@ -1,8 +1,8 @@
-//! References from one record to another, and what removing the other does to them.
+//! References from one record to another, and what removing the target does to them.
 //!
-//! A record declares its references as it declares its indexes, and [`Tx::remove`] keeps them: it
-//! refuses, removes the referring records too, or clears the field. Referring records are found
-//! through an index or a key prefix that the reference names; nothing is scanned.
+//! A record declares its references as it declares its indexes, and [`Tx::remove`] enforces them: it
+//! refuses the removal, removes the referring records too, or clears the field. Referring records
+//! are found through an index or a key prefix that the reference names; no table is scanned.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use super::engine::{KeyRange, Order, Reader};
 use super::key::{Key, after_prefix};
-use super::record::{AnyIndex, Index, Org, Record, TableInfo};
+use super::record::{AnyIndex, Index, Org, Record, org_prefix};
 use super::tx::Tx;
 use super::view::{Source, View};
 use crate::base::{Error, Id, Result};
@@ -39,17 +39,17 @@ enum OnRemove<R: 'static, T: Record> {
     Clear(Clear<R, T>),
 }
 
-/// Makes the record as it is without the reference to the target with this key.
+/// Returns the record without its reference to the target with this key.
 type Clear<R, T> = fn(&Tx, &R, &<T as Record>::Key) -> Result<R>;
 
 /// What removing the target does to a referring record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The removal is refused as long as there is one.
+    /// The removal is refused while a referring record exists.
     Restrict,
-    /// It is removed too.
+    /// The referring record is removed too.
     Cascade,
-    /// It stays, without the reference.
+    /// The referring record stays, without the reference.
     Clear,
 }
 
@@ -57,9 +57,9 @@ impl<R: Record, T: Record> Reference<R, T> {
     /// Refuses the removal of a target that is referred to, with 409, `code` and `message`.
     ///
     /// `fields` are the fields of `R` that hold the reference, dotted where they are nested.
-    /// `referrers` is the beginning of the keys under which the records that refer to a target
-    /// stand in the table of `R`, or in the index given to [`by`](Self::by). `targets` is the
-    /// reverse: the keys (or their beginnings) in the table of `T` that a record refers to.
+    /// `referrers` returns the prefix of the keys of the records that refer to a target, in the table
+    /// of `R` or in the index given to [`by`](Self::by). `targets` is the reverse: it returns the keys
+    /// (or key prefixes) in the table of `T` that a record refers to.
     pub const fn restrict(
         fields: &'static [&'static str],
         code: &'static str,
@@ -72,8 +72,8 @@ impl<R: Record, T: Record> Reference<R, T> {
 
     /// Removes the records that refer to a target with it, in the same transaction.
     ///
-    /// For the arguments see [`restrict`](Self::restrict). Nothing is asked for permission then:
-    /// what restricts the removal of such a record must be removed by the same target.
+    /// For the arguments see [`restrict`](Self::restrict). Restrictions of the referring records are
+    /// not checked: what restricts the removal of such a record must be removed with the same target.
     pub const fn cascade(
         fields: &'static [&'static str],
         referrers: fn(&T) -> Vec<u8>,
@@ -82,7 +82,7 @@ impl<R: Record, T: Record> Reference<R, T> {
         Self::new(fields, OnRemove::Cascade, referrers, targets)
     }
 
-    /// Replaces the records that refer to a target by what `clear` makes of them, in the same
+    /// Replaces the records that refer to a target by what `clear` returns for them, in the same
     /// transaction. An error of `clear` refuses the removal.
     ///
     /// For the other arguments see [`restrict`](Self::restrict).
@@ -105,26 +105,26 @@ impl<R: Record, T: Record> Reference<R, T> {
         Reference { fields, on_remove, deferred, index, referrers, applies, targets, org }
     }
 
-    /// Finds the referring records in this index instead of the table itself.
+    /// Finds the referring records through this index instead of the table's keys.
     pub const fn by<K: Key>(mut self, index: &'static Index<R, K>) -> Self {
         self.index = Some(index);
         self
     }
 
-    /// Leaves to a sweep what is too much for one transaction. For records that only their target
-    /// leads to: until they are gone, nothing else may list, count or find them.
+    /// Leaves to a sweep what is too much for one transaction. For records that are reached through
+    /// their target only: until they are removed, nothing else may list, count or find them.
     pub const fn deferred(mut self) -> Self {
         self.deferred = true;
         self
     }
 
-    /// Only targets for which `applies` is true are referred to in this way.
+    /// Restricts the reference to targets for which `applies` returns true.
     pub const fn when(mut self, applies: fn(&T) -> bool) -> Self {
         self.applies = Some(applies);
         self
     }
 
-    /// The organization of the target, where the target is owned and the referring record is not.
+    /// Sets the organization of the target, where the target is owned and the referring record is not.
     pub const fn in_org(mut self, org: fn(&R) -> Id<Org>) -> Self {
         self.org = Some(org);
         self
@@ -135,10 +135,10 @@ impl<R: Record, T: Record> Reference<R, T> {
     }
 
     fn refers(&self, record: &R, org: Id<Org>, target: &[u8]) -> bool {
-        (self.targets)(record, org).iter().any(|beginning| target.starts_with(beginning))
+        (self.targets)(record, org).iter().any(|prefix| target.starts_with(prefix))
     }
 
-    /// The first records that refer to the target, and whether there may be more.
+    /// Returns the first records that refer to the target, and whether there may be more.
     fn batch(&self, view: &View, of: &Referrers) -> Result<(Vec<R>, bool)> {
         let (mut rows, mut bytes, mut more) = (Vec::new(), 0, false);
         view.each_sized(self.source(), &of.prefix, |size, record| {
@@ -157,42 +157,46 @@ impl<R: Record, T: Record> Reference<R, T> {
     }
 }
 
-/// Where the records that refer to one target are found.
+/// Where to find the records that refer to one target.
 #[derive(Clone, Debug)]
 pub struct Referrers {
-    /// The beginning of their keys in the reference's table or index, without owner.
+    /// The prefix of their keys in the reference's table or index, without organization.
     pub(super) prefix: Vec<u8>,
-    /// The target's key, without owner.
+    /// The target's key, without organization.
     pub(super) target: Vec<u8>,
 }
 
-/// A [`Reference`] whose types do not matter to the caller. Implemented by it alone.
+/// A [`Reference`] whose types do not matter to the caller. Only [`Reference`] implements it.
 pub trait AnyReference: Sync {
-    /// Its name: the referring table and fields, and the target's table.
+    /// Returns its name: the referring table and fields, and the target's table.
     fn name(&self) -> String;
-    /// The table of the referring records.
+    /// Returns the table of the referring records.
     fn from(&self) -> &'static str;
-    /// The target's table.
+    /// Returns the target's table.
     fn to(&self) -> &'static str;
-    /// The fields that hold it.
+    /// Returns the fields that hold it.
     fn fields(&self) -> &'static [&'static str];
-    /// What removing the target does.
+    /// Returns what removing the target does.
     fn action(&self) -> Action;
-    /// Whether a sweep may complete it.
+    /// Returns whether a sweep may complete it.
     fn is_deferred(&self) -> bool;
-    /// Whether organizations own the records at both ends.
+    /// Returns whether organizations own the records at both ends.
     fn is_within_org(&self) -> bool;
-    /// Where the records that refer to `target`, a `T`, are found; none if none can.
+    /// Returns where to find the records that refer to `target`, a `T`; `None` if there can be none.
     fn referrers(&self, target: &dyn Any) -> Option<Referrers>;
-    /// Whether anything stands where the referring records are found.
+    /// Returns whether there may be a referring record.
     fn any(&self, view: &View, of: &Referrers) -> Result<bool>;
-    /// Refuses a removal with the reference's 409 if a record refers to the target, unless that
-    /// record is itself about to go with another target that is gone.
+    /// Checks that no record restricts the removal of the target.
+    ///
+    /// # Errors
+    /// The reference's 409 if a record refers to the target, unless that record is itself about to be
+    /// removed with another target that no longer exists.
     fn restrict(&self, tx: &Tx, of: &Referrers) -> Result<()>;
-    /// Removes or clears one batch of the referring records; whether that was the last. One that is
-    /// deferred stops where the transaction has removed enough.
+    /// Removes or clears one batch of the referring records; returns whether that was the last. A
+    /// deferred reference stops where the transaction has removed enough.
     fn step(&self, tx: &mut Tx, of: &Referrers) -> Result<bool>;
-    /// The key, or its beginning, that `record`, an `R` of `org`, refers to and that is not there.
+    /// Returns the first key (or key prefix) that `record`, an `R` of `org`, refers to and that does
+    /// not exist.
     fn dangling(
         &self,
         reader: &dyn Reader,
@@ -229,7 +233,8 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
     }
 
     fn referrers(&self, target: &dyn Any) -> Option<Referrers> {
-        let target = target.downcast_ref::<T>().expect("the catalogue goes by the target's table");
+        let target =
+            target.downcast_ref::<T>().expect("references are looked up by the target's table");
         if self.applies.is_some_and(|applies| !applies(target)) {
             return None;
         }
@@ -276,15 +281,16 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         org: Id<Org>,
         record: &dyn Any,
     ) -> Result<Option<Vec<u8>>> {
-        let record = record.downcast_ref::<R>().expect("the catalogue goes by the record's table");
+        let record =
+            record.downcast_ref::<R>().expect("references are looked up by the record's table");
         let owner = self.org.map_or(org, |org| org(record));
-        // An empty beginning means whichever target is there, if any.
+        // An empty prefix means any target, if one exists.
         for target in (self.targets)(record, org).into_iter().filter(|key| !key.is_empty()) {
-            let from = [super::record::owner::<T>(owner).as_slice(), &target].concat();
+            let from = [org_prefix::<T>(owner).as_slice(), &target].concat();
             let mut found = false;
             let to = after_prefix(&from);
-            let span = KeyRange { from: &from, to: to.as_deref() };
-            reader.scan(T::TABLE, span, Order::Ascending, &mut |_, _| {
+            let range = KeyRange { from: &from, to: to.as_deref() };
+            reader.scan(T::TABLE, range, Order::Ascending, &mut |_, _| {
                 found = true;
                 Ok(ControlFlow::Break(()))
             })?;
@@ -296,7 +302,7 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
     }
 }
 
-/// The references between the tables of a catalogue, by either end.
+/// The references between the tables of a catalog, by either end.
 #[derive(Default)]
 pub struct References {
     to: HashMap<&'static str, Vec<&'static dyn AnyReference>>,
@@ -305,15 +311,16 @@ pub struct References {
 }
 
 impl References {
-    /// Those that `tables` declare. The references to a table stand in the order of the tables
-    /// that refer to it.
+    /// Collects the references that tables declare. `tables` is each table with what it declares;
+    /// the references to a table are kept in the order of the tables that refer to it.
     ///
     /// # Panics
-    /// If one that is deferred is not between records of an organization, whose sweep completes
+    /// If a deferred reference is not between records of an organization, whose sweep completes
     /// it, or has the name of another.
-    pub fn of(tables: &[TableInfo]) -> Self {
-        let mut all: Vec<_> = tables.iter().flat_map(|table| (table.references)()).collect();
-        all.sort_by_key(|reference| tables.iter().position(|table| table.name == reference.from()));
+    pub fn new(tables: Vec<(&'static str, Vec<&'static dyn AnyReference>)>) -> Self {
+        let names: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
+        let mut all: Vec<_> = tables.into_iter().flat_map(|(_, references)| references).collect();
+        all.sort_by_key(|reference| names.iter().position(|name| *name == reference.from()));
         let mut references = Self::default();
         for reference in all {
             references.to.entry(reference.to()).or_default().push(reference);
@@ -328,17 +335,17 @@ impl References {
         references
     }
 
-    /// The references to records of this table.
+    /// Returns the references to records of this table.
     pub(super) fn to(&self, table: &str) -> &[&'static dyn AnyReference] {
         self.to.get(table).map_or(&[], Vec::as_slice)
     }
 
-    /// The references that records of this table hold.
+    /// Returns the references that records of this table hold.
     pub(super) fn from(&self, table: &str) -> &[&'static dyn AnyReference] {
         self.from.get(table).map_or(&[], Vec::as_slice)
     }
 
-    /// The deferred reference with this name.
+    /// Returns the deferred reference with this name.
     pub(super) fn deferred(&self, name: &str) -> Option<&'static dyn AnyReference> {
         self.deferred.get(name).copied()
     }

@@ -1,9 +1,9 @@
-//! Removing a record with everything that its references say goes with it.
+//! Cascading removal: a record is removed with everything that its references remove with it.
 //!
-//! What is small goes in the same transaction. What may be large is deferred: the transaction
-//! removes as much as one attempt may and notes the rest as a [`PendingRemoval`], which a sweep
-//! completes in steps of the same size. The target itself is gone at once, so that nothing leads
-//! to the rest any more.
+//! Small parts are removed in the same transaction. Parts that may be large are deferred: the
+//! transaction removes as much as one attempt may and stores the rest as a [`PendingRemoval`], which
+//! a sweep completes in steps of the same size. The target itself is removed at once, so that the
+//! rest can no longer be reached.
 
 use bincode::{Decode, Encode};
 use std::ops::ControlFlow;
@@ -11,31 +11,32 @@ use std::ops::ControlFlow;
 use super::codec;
 use super::engine::{KeyRange, Order, Reader};
 use super::key::after_prefix;
-use super::record::{Org, Record, owner};
+use super::record::{Org, Record, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
 use super::view::Source;
 use crate::base::{Id, Result};
 
-/// One attempt changes at most about so many keys for deferred references: a tenth of what a
-/// transaction may, some 20 ms during which everybody else waits.
+/// One attempt changes about 2,000 keys at most for deferred references: a tenth of what a
+/// transaction may, some 20 ms during which other writes wait.
 pub const MAX_DEFERRED_CHANGES: usize = 2_000;
 
-/// The same in bytes of the records removed, which are read and compared: for long texts.
+/// One attempt removes about 4 MiB of records at most for deferred references: records with long
+/// texts are read and compared.
 pub const MAX_DEFERRED_BYTES: usize = 4 * 1024 * 1024;
 
-/// One step of the sweep takes up at most so many pending removals: most are small.
+/// One step of the sweep continues at most 100 pending removals: most are small.
 const MAX_RESUMED: usize = 100;
 
-/// That a target was removed and records that refer to it may be left, which are to be removed or
-/// cleared.
+/// A removal to be completed: the target was removed, and records that refer to it may be left, which
+/// are to be removed or cleared.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct PendingRemoval {
-    /// Its id; the oldest is continued first.
+    /// Its id; the oldest removal is continued first.
     id: Id<PendingRemoval>,
-    /// The reference's name.
+    /// The name of the reference.
     reference: String,
-    /// The beginning of the referring records' keys.
+    /// The prefix of the referring records' keys.
     prefix: Vec<u8>,
     /// The target's key.
     target: Vec<u8>,
@@ -52,33 +53,33 @@ impl Record for PendingRemoval {
 /// The removals of one transaction.
 #[derive(Default)]
 pub(super) struct Removal {
-    /// What is left to do; the last is next.
+    /// Deferred references to follow; the last is next.
     unfinished: Vec<Unfinished>,
-    /// Whether references are being followed: what is removed meanwhile joins them.
+    /// Whether references are being followed: a record removed meanwhile adds its own.
     is_running: bool,
-    /// How many keys the transaction changes that do not count as removed by this.
+    /// Number of changed keys of the transaction that do not count towards the limit.
     before: usize,
-    /// How many do, so far.
+    /// Number of changed keys that count, so far.
     changes: usize,
-    /// The bytes of the records removed.
+    /// Bytes of the removed records.
     bytes: usize,
 }
 
 struct Unfinished {
     reference: &'static dyn AnyReference,
     of: Referrers,
-    /// Its row, if an earlier transaction left it.
+    /// Its row, if an earlier transaction stored it.
     pending: Option<PendingRemoval>,
 }
 
 impl Tx<'_> {
-    /// Removes a record, which was read in this transaction, with what refers to it: as each
-    /// [`Reference`](super::Reference) to it says, that refuses the removal, goes too, or is
-    /// cleared.
+    /// Removes a record, which was read in this transaction, and enforces each
+    /// [`Reference`](super::Reference) to it: it refuses the removal, removes the referring records,
+    /// or clears their field.
     ///
     /// # Errors
-    /// 409 of a reference that refuses; nothing of it is written then. 500 if the record is not
-    /// what is there. After any other error the transaction must not go on.
+    /// 409 of a reference that refuses; nothing is changed then. 500 if the record is not what is
+    /// stored. After any other error the transaction must not be committed.
     pub fn remove<R: Record>(&mut self, record: &R) -> Result<()> {
         if self.removal.is_running {
             return self.remove_referrer(record);
@@ -94,12 +95,15 @@ impl Tx<'_> {
         end
     }
 
-    /// Continues what earlier transactions of the organization left to do, for as much as one
-    /// attempt may. Whether there was anything.
+    /// Continues the pending removals of the organization as far as one attempt may. Returns whether
+    /// there were any.
+    ///
+    /// # Errors
+    /// Those of [`Tx::remove`].
     pub fn continue_removals(&mut self) -> Result<bool> {
         let mut pending = Vec::new();
         self.view().each(Source::TABLE, &(), Order::Ascending, |row: PendingRemoval| {
-            // One of a reference that is no longer declared stays, for the check to tell.
+            // The row of a reference that is no longer declared stays, for the check to report.
             if let Some(reference) = self.references.deferred(&row.reference) {
                 pending.push((reference, row));
             }
@@ -121,8 +125,8 @@ impl Tx<'_> {
         end.map(|()| is_any)
     }
 
-    /// Removes the record itself, follows the references that are not deferred, and notes those
-    /// that are.
+    /// Removes the record itself, follows the references to it that are not deferred, and queues the
+    /// deferred ones.
     pub(super) fn remove_referrer<R: Record>(&mut self, record: &R) -> Result<()> {
         self.removal.bytes += self.delete(record)?;
         record.removed(self)?;
@@ -139,20 +143,21 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Puts a record in the place of one from which a reference was cleared.
+    /// Replaces a record by one from which a reference was cleared.
     pub(super) fn replace_referrer<R: Record>(&mut self, old: &R, new: &R) -> Result<()> {
         self.removal.bytes += codec::encode(new, &[])?.len();
         self.replace(old, new)
     }
 
-    /// Whether this attempt may do more for deferred references.
+    /// Returns whether this attempt may do more for deferred references.
     pub(super) fn may_remove_more(&self) -> bool {
         let Removal { before, bytes, .. } = self.removal;
         self.changes() < before + MAX_DEFERRED_CHANGES && bytes < MAX_DEFERRED_BYTES
     }
 
-    /// Follows deferred references as far as this attempt may, and writes down the rest. What a
-    /// removed record leaves comes before the next record, so that little is noted at a time.
+    /// Follows deferred references as far as this attempt may, and stores the rest. The references to
+    /// a removed record are followed before the next record is removed, so that few are queued at a
+    /// time.
     fn follow(&mut self) -> Result<()> {
         self.removal.before = self.changes().saturating_sub(self.removal.changes);
         while self.may_remove_more()
@@ -171,9 +176,9 @@ impl Tx<'_> {
         self.reschedule()
     }
 
-    /// Notes what is left to do, where anything is.
+    /// Stores a row for each deferred reference that may have referring records left.
     fn reschedule(&mut self) -> Result<()> {
-        // The sweep begins with the oldest row, and the last of the list is next.
+        // The sweep begins with the oldest row, so the last of the list is stored first.
         for Unfinished { reference, of, pending } in
             std::mem::take(&mut self.removal.unfinished).into_iter().rev()
         {
@@ -186,17 +191,17 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Deletes a record and nothing that refers to it, as damage would.
+    /// Deletes a record without its references, as damage would.
     #[cfg(test)]
     pub fn lose<R: Record>(&mut self, record: &R) -> Result<()> {
         self.delete(record).map(drop)
     }
 
-    /// Whether a record is about to go with a target that is gone already.
+    /// Returns whether a record is about to be removed with a target that no longer exists.
     pub(super) fn is_orphan<R: Record>(&self, record: &R) -> Result<bool> {
         for reference in self.references.from(R::TABLE) {
             if reference.action() == Action::Cascade
-                && reference.dangling(&self.layer(), self.org(), record)?.is_some()
+                && reference.dangling(&self.overlay(), self.org(), record)?.is_some()
             {
                 return Ok(true);
             }
@@ -205,18 +210,19 @@ impl Tx<'_> {
     }
 }
 
-/// Whether the sweep has still to do what removing `target`, which is gone, does by `reference`.
+/// Returns whether the sweep has yet to apply `reference` to the records that refer to `target`,
+/// which was removed.
 pub(super) fn is_pending(
     reader: &dyn Reader,
     org: Id<Org>,
     reference: &dyn AnyReference,
     target: &[u8],
 ) -> Result<bool> {
-    let from = owner::<PendingRemoval>(org);
+    let from = org_prefix::<PendingRemoval>(org);
     let to = after_prefix(&from);
     let mut found = false;
-    let span = KeyRange { from: &from, to: to.as_deref() };
-    reader.scan(PendingRemoval::TABLE, span, Order::Ascending, &mut |key, value| {
+    let range = KeyRange { from: &from, to: to.as_deref() };
+    reader.scan(PendingRemoval::TABLE, range, Order::Ascending, &mut |key, value| {
         let row: PendingRemoval = codec::decode(key, value)?;
         found = row.reference == reference.name() && row.target.starts_with(target);
         Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

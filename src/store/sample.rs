@@ -1,11 +1,11 @@
-//! A record for the tests of this room, with an index of each kind.
+//! A record for the tests of this layer, with an index of each kind.
 
 use bincode::{Decode, Encode};
 
 use super::{AnyIndex, Clock, Index, Org, Record, Store, TableInfo};
 use crate::base::{Id, Time};
 
-/// Something with a name of its own and a tag that it shares.
+/// A record with a unique name and a tag that several may share.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Note {
     pub id: u32,
@@ -47,8 +47,8 @@ pub fn keep(store: &Store, notes: &[Note]) {
     store.write_now(org(1), move |tx| notes.iter().try_for_each(|note| tx.insert(note))).unwrap();
 }
 
-/// Everything is whole.
-pub fn assert_sound(store: &Store) {
+/// Fails unless the check finds no problem.
+pub fn assert_consistent(store: &Store) {
     let findings = store.check(TABLES).unwrap();
     assert_eq!(findings.wrong, 0, "{:?}", findings.messages);
 }

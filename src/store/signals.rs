@@ -1,7 +1,7 @@
 //! Notifications of commits within this process, by topic.
 //!
-//! A signal carries no data and may be lost: a waiter reads the rows again after each, and from
-//! time to time without any.
+//! A signal carries no data and may be lost: a waiter reads the rows again after each signal, and
+//! from time to time without one.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,39 +9,39 @@ use std::sync::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// What can be waited for: the id of the thing that changes.
+/// What can be waited for: the id of the resource that changes.
 pub type Topic = Uuid;
 
-/// Signalled whenever a record that decides access changes, so that a waiter that has lost its
-/// right to wait is told at once.
+/// The topic of changes to records that affect access: a waiter that has lost its right to wait is
+/// woken at once.
 pub const ACCESS: Topic = Uuid::nil();
 
-/// The listeners of all topics.
+/// The subscriptions to all topics.
 #[derive(Default)]
 pub struct Signals {
     waiting: Mutex<HashMap<Topic, watch::Sender<()>>>,
 }
 
 impl Signals {
-    /// Subscribes to a topic. Read the rows between this and waiting: every later commit ends the
-    /// wait.
+    /// Subscribes to a topic. Read the rows after subscribing and before waiting: every later commit
+    /// ends the wait.
     pub fn listen(&self, topic: Topic) -> Listener {
-        let mut waiting = self.waiting.lock().expect("nobody panics holding it");
-        // Topics without listeners are dropped when the map would have to grow.
+        let mut waiting = self.waiting.lock().expect("no thread panics while holding it");
+        // Topics without subscriptions are dropped when the map would have to grow.
         if waiting.len() == waiting.capacity() {
             waiting.retain(|_, sender| sender.receiver_count() > 0);
         }
         Listener(waiting.entry(topic).or_insert_with(|| watch::channel(()).0).subscribe())
     }
 
-    /// Wakes the listeners of these topics.
-    pub(super) fn fire(&self, topics: &[Topic]) {
+    /// Wakes the subscribers of these topics.
+    pub(super) fn notify(&self, topics: &[Topic]) {
         if topics.is_empty() {
             return;
         }
-        let mut waiting = self.waiting.lock().expect("nobody panics holding it");
+        let mut waiting = self.waiting.lock().expect("no thread panics while holding it");
         for topic in topics {
-            // No listener is left: dropped, so that the map does not grow.
+            // The topic has no subscription left: dropped, so that the map does not grow.
             if waiting.get(topic).is_some_and(|sender| sender.send(()).is_err()) {
                 waiting.remove(topic);
             }
@@ -56,7 +56,7 @@ impl Listener {
     /// Waits for the next signal.
     pub async fn heard(&mut self) {
         if self.0.changed().await.is_err() {
-            // The signals themselves are gone: the process is ending.
+            // The signals themselves were dropped: the process is ending.
             std::future::pending::<()>().await;
         }
     }
@@ -66,7 +66,7 @@ impl Listener {
 mod tests {
     use super::*;
 
-    fn heard(listener: &mut Listener) -> bool {
+    fn is_notified(listener: &mut Listener) -> bool {
         listener.0.has_changed().is_ok_and(|changed| changed)
     }
 
@@ -74,19 +74,19 @@ mod tests {
     fn a_subscription_is_notified_of_later_signals_of_its_topic_only() {
         let signals = Signals::default();
         let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        signals.fire(&[one]);
+        signals.notify(&[one]);
         let mut ones = [signals.listen(one), signals.listen(one)];
         let mut other = signals.listen(two);
-        assert!(!heard(&mut ones[0]) && !heard(&mut ones[1]));
-        signals.fire(&[one, Uuid::from_u128(3)]);
-        assert!(heard(&mut ones[0]) && heard(&mut ones[1]) && !heard(&mut other));
+        assert!(!is_notified(&mut ones[0]) && !is_notified(&mut ones[1]));
+        signals.notify(&[one, Uuid::from_u128(3)]);
+        assert!(is_notified(&mut ones[0]) && is_notified(&mut ones[1]) && !is_notified(&mut other));
     }
 
     #[tokio::test]
     async fn a_signal_that_came_before_the_wait_ends_it() {
         let signals = Signals::default();
         let mut listener = signals.listen(Uuid::from_u128(1));
-        signals.fire(&[Uuid::from_u128(1)]);
+        signals.notify(&[Uuid::from_u128(1)]);
         listener.heard().await;
     }
 

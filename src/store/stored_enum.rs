@@ -1,21 +1,21 @@
-//! Stored enums: the one way in which an enum becomes bytes, in records and in keys.
+//! Stored enums: the one way to encode an enum, in records and in keys.
 //!
-//! Each variant has a number of its own that is written down beside the enum, because the order of
-//! variants in the source is not a format: they get sorted, or one is added in the middle. A number
-//! never changes its meaning and is never reused; `tests/enums.rs` compares all of them with
+//! Each variant has an explicit number beside the enum, because the order of variants in the source
+//! is not a format: they get sorted, or one is added in the middle. A number never changes its
+//! meaning and is never reused; `tests/enums.rs` compares all of them with
 //! `tests/golden/enums.txt`.
 
 /// Declares the numbers under which the variants of an enum are stored, one byte each.
 ///
 /// ```text
 /// stored_enum!(TaskStatus { Open = 0, InProgress = 1 });
-/// stored_enum!(DraftEnd { VersionRecord(at: Time) = 0, Deleted(at: Time) = 1 });
+/// stored_enum!(DraftEnd { Published(at: Time) = 0, Deleted(at: Time) = 1 });
 /// ```
 ///
 /// Implements bincode's `Encode` and `Decode`, and [`Key`](super::Key) where no variant has a
 /// field: keys then sort by number. A variant that is left out does not compile, nor do two with
-/// the same number. Reading a number that is not listed is an error, as only a newer Roadstead can
-/// have written it.
+/// the same number. Reading a number that is not listed is an error: only a newer Roadstead can have
+/// written it.
 macro_rules! stored_enum {
     ($name:ident { $($variant:ident = $number:literal),+ $(,)? }) => {
         impl $crate::store::Key for $name {
@@ -99,7 +99,7 @@ mod tests {
         fn key(&self) {}
     }
 
-    /// What a build wrote that knows more shades.
+    /// What a newer release with more shades wrote.
     #[derive(Clone, Encode, Decode)]
     struct NewerHat([u8; 2]);
 

@@ -1,26 +1,26 @@
-//! Changing records: a transaction keeps its changes in memory until all of it is done.
+//! Transactions: changes of records, held in memory until the transaction is committed.
 
+use super::clock::Clock;
 use super::codec;
 use super::engine::{Op, Order, Overlay, Reader, Writes};
 use super::key::{Key, MAX_KEY_BYTES};
-use super::record::{Index, Org, Record, entry, owner};
+use super::record::{Index, Org, Record, entry, org_prefix};
 use super::reference::References;
 use super::removal::Removal;
 use super::signals::{ACCESS, Topic};
-use super::source::Clock;
 use super::view::{Page, PageRequest, Source, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
 
-/// At most 20,000 keys change in one transaction: a bulk of 1,000 with everything that hangs on
-/// it fits; what is larger is done by a job in steps, so that nobody else waits long.
+/// At most 20,000 keys change in one transaction: a bulk request of 1,000 items with their indexes
+/// fits; larger work is done by a job in steps, so that other writes do not wait long.
 pub const MAX_WRITES: usize = 20_000;
 
 /// A transaction of one organization's request.
 ///
-/// It may be run again from the start and then must write the same for the same state: it has no
-/// effect but its rows, and takes time, ids and randomness from here alone.
+/// It may be run again from the start, and must be without side effects: it changes rows only, and
+/// takes time, ids and randomness from here alone.
 pub struct Tx<'a> {
-    base: &'a dyn Reader,
+    reader: &'a dyn Reader,
     writes: Writes,
     org: Id<Org>,
     clock: &'a Clock,
@@ -32,17 +32,17 @@ pub struct Tx<'a> {
 
 impl<'a> Tx<'a> {
     pub(super) fn new(
-        base: &'a dyn Reader,
+        reader: &'a dyn Reader,
         clock: &'a Clock,
         keys: &'a Keys,
         references: &'a References,
     ) -> Self {
         let now = clock.now();
         let (writes, org, removal) = (Writes::default(), Id::NIL, Removal::default());
-        Tx { base, writes, org, clock, now, keys, references, removal }
+        Tx { reader, writes, org, clock, now, keys, references, removal }
     }
 
-    /// How many keys change so far.
+    /// Returns how many keys change so far.
     pub(super) fn changes(&self) -> usize {
         self.writes.len()
     }
@@ -55,55 +55,55 @@ impl<'a> Tx<'a> {
         self.writes
     }
 
-    /// What it sees: the state it began at with its own changes on top.
+    /// Returns a view of what it sees: its snapshot with its own changes on top.
     pub fn view(&self) -> View<'_> {
         View {
-            base: self.base,
-            own: Some(&self.writes),
+            reader: self.reader,
+            writes: Some(&self.writes),
             org: self.org,
             now: self.now,
             keys: self.keys,
         }
     }
 
-    /// From now on it is of this organization. For the pipeline of requests and for jobs;
-    /// `tests/tidy.rs` keeps it out of the resources' operations.
+    /// Sets the organization of what follows. For the pipeline of requests and for jobs; `tests/tidy`
+    /// keeps it out of the resources' operations.
     pub fn enter(&mut self, org: Id<Org>) {
         self.org = org;
     }
 
-    /// When this is. The same throughout the transaction.
+    /// Returns the time of the transaction, the same throughout.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// The organization it is of.
+    /// Returns its organization.
     pub fn org(&self) -> Id<Org> {
         self.org
     }
 
-    /// The installation's keys.
+    /// Returns the installation's keys.
     pub fn keys(&self) -> &'a Keys {
         self.keys
     }
 
-    /// A new id, larger than all before it.
+    /// Returns a new id, larger than all before it.
     pub fn new_id<T: ?Sized>(&self) -> Id<T> {
         Id::new(self.clock.new_id())
     }
 
-    /// Random bytes that nobody can guess.
+    /// Returns cryptographically secure random bytes.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         self.clock.random()
     }
 
-    /// Seals a secret that the record of this key will keep in `field`; [`View::unseal`] opens it.
+    /// Encrypts a secret for `field` of the record with this key; [`View::unseal`] decrypts it.
     pub fn seal<R: Record>(&self, key: &R::Key, field: &'static str, secret: &str) -> Sealed {
-        let record = self.view().prefixed::<R>(key);
+        let record = self.view().scoped_key::<R>(key);
         self.keys.seal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], self.random(), secret)
     }
 
-    /// Wakes whoever listens to `topic`, once this is durable.
+    /// Wakes the subscribers of `topic` once the transaction is durable.
     pub fn signal(&mut self, topic: Topic) {
         self.writes.topics.push(topic);
     }
@@ -166,38 +166,41 @@ impl<'a> Tx<'a> {
     ///
     /// # Errors
     /// 409 of a unique index whose key is taken; 500 if the record's own key is (ids are new).
-    /// Nothing of it is written then.
+    /// Nothing is changed then.
     pub fn insert<R: Record>(&mut self, record: &R) -> Result<()> {
         let key = self.key_of(record)?;
-        if !self.layer().is_free(R::TABLE, &key)? {
+        if !self.overlay().may_insert(R::TABLE, &key)? {
             return Err(Error::internal(format!("{} {} exists", R::TABLE, codec::hex(&key))));
         }
         self.change(key, None, Some(record))
     }
 
-    /// Puts `new` in the place of `old`, which was read in this transaction and has the same key.
+    /// Replaces `old`, which was read in this transaction, by `new`, which has the same key.
     ///
     /// # Errors
-    /// 409 of a unique index whose key is taken; 500 if `old` is not what is there. Nothing of it
-    /// is written then.
+    /// 409 of a unique index whose key is taken; 500 if `old` is not what is stored. Nothing is
+    /// changed then.
     pub fn replace<R: Record>(&mut self, old: &R, new: &R) -> Result<()> {
         let key = self.key_of(new)?;
         self.expect(&key, old)?;
         self.change(key, Some(old), Some(new))
     }
 
-    /// Adds a record or puts it in the place of the one with its key.
+    /// Adds a record or replaces the one with its key.
+    ///
+    /// # Errors
+    /// 409 of a unique index whose key is taken. Nothing is changed then.
     pub fn put<R: Record>(&mut self, record: &R) -> Result<()> {
         let key = self.key_of(record)?;
         let old = self.view().get_raw::<R>(&key)?;
         self.change(key, old.as_ref(), Some(record))
     }
 
-    /// Deletes a record, which was read in this transaction, whatever refers to it; returns its
-    /// bytes as it is stored.
+    /// Deletes a record, which was read in this transaction, regardless of references to it; returns
+    /// its stored size in bytes.
     ///
     /// # Errors
-    /// 500 if it is not what is there. Nothing of it is written then.
+    /// 500 if it is not what is stored. Nothing is changed then.
     pub(super) fn delete<R: Record>(&mut self, record: &R) -> Result<usize> {
         let key = self.key_of(record)?;
         let bytes = self.expect(&key, record)?;
@@ -205,44 +208,41 @@ impl<'a> Tx<'a> {
         Ok(bytes)
     }
 
-    pub(super) fn layer(&self) -> Overlay<'_> {
-        Overlay { base: self.base, writes: &self.writes }
+    pub(super) fn overlay(&self) -> Overlay<'_> {
+        Overlay { base: self.reader, writes: &self.writes }
     }
 
     fn key_of<R: Record>(&self, record: &R) -> Result<Vec<u8>> {
         if R::OWNED && self.org.is_nil() {
             return Err(Error::internal(format!("{} written outside an organization", R::TABLE)));
         }
-        let mut key = owner::<R>(self.org);
+        let mut key = org_prefix::<R>(self.org);
         record.key().write(&mut key);
         Ok(key)
     }
 
-    /// Refuses a copy that is not (any longer) what lies under `key`: what came between would be
-    /// lost, and its index entries left behind. Returns its bytes.
+    /// Refuses a copy that is not (any longer) what is stored under `key`: changes made in between
+    /// would be lost, and their index entries left behind. Returns its stored size in bytes.
     fn expect<R: Record>(&self, key: &[u8], old: &R) -> Result<usize> {
         let own = codec::encode(old, key)?;
         let mut same = false;
-        self.layer().get(R::TABLE, key, &mut |stored| {
+        self.overlay().get(R::TABLE, key, &mut |stored| {
             // An older version differs in its bytes only.
             same = stored == own || codec::encode(&codec::decode::<R>(key, stored)?, key)? == own;
             Ok(())
         })?;
-        match same {
-            true => Ok(own.len()),
-            false => Err(Error::internal(format!(
-                "{} {}: is not what was read before",
-                R::TABLE,
-                codec::hex(key)
-            ))),
+        if same {
+            return Ok(own.len());
         }
+        let key = codec::hex(key);
+        Err(Error::internal(format!("{} {key}: is not what was read before", R::TABLE)))
     }
 
-    /// Makes every change that turns `old` into `new`, or none: whoever is refused may go on with
-    /// the transaction.
+    /// Makes every change that turns `old` into `new`, or none: after an error the transaction may
+    /// continue.
     fn change<R: Record>(&mut self, key: Vec<u8>, old: Option<&R>, new: Option<&R>) -> Result<()> {
         let mut changes = Vec::with_capacity(1 + 2 * R::INDEXES.len());
-        let org_prefix_len = owner::<R>(self.org).len();
+        let org_prefix_len = org_prefix::<R>(self.org).len();
         for index in R::INDEXES {
             let before = old.and_then(|record| index.key_of(record));
             let after = new.and_then(|record| index.key_of(record));
@@ -251,8 +251,8 @@ impl<'a> Tx<'a> {
             }
             if let Some(after) = after {
                 let (key, value) = entry(*index, &after, &key, org_prefix_len);
-                if let Some((code, message)) = index.taken()
-                    && !self.layer().is_free(index.name(), &key)?
+                if let Some((code, message)) = index.conflict()
+                    && !self.overlay().may_insert(index.name(), &key)?
                 {
                     return Err(Error::conflict(code, message));
                 }
@@ -295,7 +295,7 @@ impl<'a> Tx<'a> {
             ));
         }
         let bytes = |(_, key, op): &(_, Vec<u8>, Op)| key.len() + op.value().map_or(0, <[u8]>::len);
-        self.base.charge_write(changes.iter().map(bytes).sum())?;
+        self.reader.charge_write(changes.iter().map(bytes).sum())?;
         for (table, key, op) in changes {
             self.writes.add(table, key, op);
         }

@@ -1,43 +1,44 @@
-//! Reading records, in a snapshot or in a transaction.
+//! Views: reads of records, at a snapshot or in a transaction.
+
+use std::ops::ControlFlow;
 
 use super::codec;
 use super::engine::{Each, KeyRange, Order, Overlay, Reader, Writes};
 use super::key::{Key, after_prefix};
-use super::record::{AnyIndex, Index, Org, Record, owner};
+use super::record::{AnyIndex, Index, Org, Record, org_prefix};
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
-use std::ops::ControlFlow;
 
-/// The records as one organization's request may see them, at one moment.
+/// The records that one organization's request may see, at one snapshot.
 ///
-/// Records that an organization owns are reached only through a view of that organization: no
+/// Records that an organization owns can be read only through a view of that organization: no
 /// operation can read another's.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    pub(super) base: &'a dyn Reader,
-    pub(super) own: Option<&'a Writes>,
+    pub(super) reader: &'a dyn Reader,
+    pub(super) writes: Option<&'a Writes>,
     pub(super) org: Id<Org>,
     pub(super) now: Time,
     pub(super) keys: &'a Keys,
 }
 
-/// Where records are listed from: the table itself, in the order of its keys, or an index.
+/// Where records are listed from: a table, in the order of its keys, or an index.
 pub struct Source<R: 'static>(Option<&'static dyn AnyIndex<R>>);
 
 impl<R: Record> Source<R> {
-    /// The table itself.
+    /// The table, in the order of its keys.
     pub const TABLE: Self = Source(None);
 
-    /// An index.
+    /// Returns the source that lists an index.
     pub(super) fn index(index: &'static dyn AnyIndex<R>) -> Self {
         Source(Some(index))
     }
 
-    /// Whether these bytes have the form of a position: of a key as a whole.
+    /// Returns whether these bytes have the form of a position: of a complete key.
     fn is_position(&self, bytes: &[u8]) -> bool {
         let is_key = |mut rest: &[u8]| R::Key::read(&mut rest).is_some() && rest.is_empty();
         match self.0 {
             None => is_key(bytes),
-            Some(index) => index.key_len(bytes).is_some_and(|own| match index.taken() {
+            Some(index) => index.key_len(bytes).is_some_and(|own| match index.conflict() {
                 Some(_) => own == bytes.len(),
                 None => is_key(&bytes[own..]),
             }),
@@ -47,38 +48,38 @@ impl<R: Record> Source<R> {
 
 impl<R: Record, K: Key> From<&'static Index<R, K>> for Source<R> {
     fn from(index: &'static Index<R, K>) -> Self {
-        debug_assert!(index.is_kept(), "{} is not among its record's indexes", index.name());
+        debug_assert!(index.is_registered(), "{} is not among its record's indexes", index.name());
         Source(Some(index))
     }
 }
 
-/// A page ends once its records would have more than 8 MiB together as they are stored: 200 of the
-/// largest would be 400 MiB in memory, and more as JSON.
+/// A page ends before its records exceed 8 MiB in total as stored: 200 of the largest would be
+/// 400 MiB in memory, and more as JSON.
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// A page ends when so many records were looked at, whether they are in it or left out by a filter:
-/// a request that finds little shall not read a whole table. Looking at them takes some 50 ms.
+/// A page ends after 20,000 scanned records, whether they are in it or left out by a filter: a
+/// request that finds little must not read a whole table. Scanning them takes some 50 ms.
 const MAX_SCANNED_ROWS: usize = 20_000;
 
-/// The same in bytes as they are stored: 20,000 large records are gigabytes.
+/// A page ends after 64 MiB of scanned records as stored: 20,000 large records are gigabytes.
 const MAX_SCANNED_BYTES: usize = 64 * 1024 * 1024;
 
-/// PageRequest of a list: some records and where the next part begins, if there is one.
+/// A page of a list: some records and where the next page begins, if there is one.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
     /// The records.
     pub items: Vec<T>,
-    /// The position of the last record that was looked at, when something follows.
+    /// The position of the last scanned record, if more follow.
     pub next: Option<Vec<u8>>,
 }
 
 impl<T> Page<T> {
-    /// A list that has only this one part.
+    /// Returns the only page of a list.
     pub fn whole(items: Vec<T>) -> Self {
         Page { items, next: None }
     }
 
-    /// The same part with its records turned into something else.
+    /// Returns the same page with its records turned into something else.
     pub fn map<U>(self, f: impl FnMut(T) -> U) -> Page<U> {
         Page { items: self.items.into_iter().map(f).collect(), next: self.next }
     }
@@ -90,33 +91,33 @@ impl<T> Page<T> {
     }
 }
 
-/// Which part of a list is wanted.
+/// Which page of a list to return.
 #[derive(Clone, Debug)]
 pub struct PageRequest {
-    /// At most so many records.
+    /// Maximum number of records.
     pub limit: usize,
-    /// Those after this position.
+    /// The position after which the page begins; `None` for the first page.
     pub after: Option<Vec<u8>>,
 }
 
 impl<'a> View<'a> {
-    /// When this is. The same throughout a request.
+    /// Returns the time of the request, the same throughout.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// The organization it is of.
+    /// Returns its organization.
     pub fn org(&self) -> Id<Org> {
         self.org
     }
 
-    /// The installation's keys.
+    /// Returns the installation's keys.
     pub fn keys(&self) -> &'a Keys {
         self.keys
     }
 
-    /// Opens a secret that [`Tx::seal`](super::Tx::seal) sealed for this field of this record, in
-    /// this organization. What it gives goes to the service that it is for and nowhere else.
+    /// Decrypts a secret that [`Tx::seal`](super::Tx::seal) encrypted for this field of this record,
+    /// in this organization. Send it to the service that it is for and nowhere else.
     ///
     /// # Errors
     /// 500 if it is of another record, field or organization, or was changed.
@@ -126,40 +127,43 @@ impl<'a> View<'a> {
         field: &'static str,
         sealed: &Sealed,
     ) -> Result<String> {
-        let record = self.prefixed::<R>(key);
+        let record = self.scoped_key::<R>(key);
         self.keys.unseal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], sealed)
     }
 
-    /// The same moment as another organization may see it. For `auth`, which works out whose
-    /// request it is, and for jobs; `tests/tidy.rs` keeps it out of the resources.
+    /// Returns a view of another organization at the same snapshot. For `auth`, which resolves the
+    /// organization of a request, and for jobs; `tests/tidy` keeps it out of the resources.
     pub fn of(&self, org: Id<Org>) -> View<'a> {
         View { org, ..*self }
     }
 
     /// See [`Reader::access_version`].
     pub fn access_version(&self) -> Option<u64> {
-        match self.own {
-            Some(own) if own.changes_access => None,
-            _ => self.base.access_version(),
+        match self.writes {
+            Some(writes) if writes.changes_access => None,
+            _ => self.reader.access_version(),
         }
     }
 
-    /// The record with this key.
+    /// Returns the record with this key, if it exists.
     pub fn get<R: Record>(&self, key: &R::Key) -> Result<Option<R>> {
-        self.get_raw(&self.prefixed::<R>(key))
+        self.get_raw(&self.scoped_key::<R>(key))
     }
 
-    /// Whether there is a record with this key, without reading what is in it.
+    /// Returns whether there is a record with this key, without decoding it.
     pub fn has<R: Record>(&self, key: &R::Key) -> Result<bool> {
-        self.raw_get(R::TABLE, &self.prefixed::<R>(key), &mut |_| Ok(()))
+        self.raw_get(R::TABLE, &self.scoped_key::<R>(key), &mut |_| Ok(()))
     }
 
-    /// The record with this key, or 404.
+    /// Returns the record with this key.
+    ///
+    /// # Errors
+    /// 404 if it does not exist.
     pub fn fetch<R: Record>(&self, key: &R::Key) -> Result<R> {
         self.get(key)?.ok_or_else(Error::not_found)
     }
 
-    /// The record that a unique index has under this key.
+    /// Returns the record with this key in a unique index, if there is one.
     pub fn find<R: Record, K: Key>(
         &self,
         index: &'static Index<R, K>,
@@ -167,11 +171,11 @@ impl<'a> View<'a> {
     ) -> Result<Option<R>> {
         let own = key.to_bytes();
         let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
-        let record_key = [owner::<R>(self.org).as_slice(), &record_key].concat();
+        let record_key = [org_prefix::<R>(self.org).as_slice(), &record_key].concat();
         Ok(Some(self.indexed(index, &own, &record_key)?.1))
     }
 
-    /// The key of that record, which is not read.
+    /// Returns the key of the record with this key in a unique index, without reading the record.
     pub fn find_key<R: Record, K: Key>(
         &self,
         index: &'static Index<R, K>,
@@ -181,21 +185,21 @@ impl<'a> View<'a> {
         let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
         R::Key::read(&mut record_key.as_slice())
             .map(Some)
-            .ok_or_else(|| dangling(index.name(), &own))
+            .ok_or_else(|| dangling_entry(index.name(), &own))
     }
 
-    /// What a unique index has under this key.
+    /// Returns the key of a record, without organization, that a unique index has under this key.
     fn existing_key<R: Record, K: Key>(
         &self,
         index: &'static Index<R, K>,
         own: &[u8],
     ) -> Result<Option<Vec<u8>>> {
-        debug_assert!(index.is_kept(), "{} is not among its record's indexes", index.name());
-        if index.taken().is_none() {
+        debug_assert!(index.is_registered(), "{} is not among its record's indexes", index.name());
+        if index.conflict().is_none() {
             return Err(Error::internal(format!("{} is not unique", index.name())));
         }
         let mut found = None;
-        let entry = [owner::<R>(self.org).as_slice(), own].concat();
+        let entry = [org_prefix::<R>(self.org).as_slice(), own].concat();
         self.raw_get(index.name(), &entry, &mut |value| {
             found = Some(value.to_vec());
             Ok(())
@@ -203,11 +207,15 @@ impl<'a> View<'a> {
         Ok(found)
     }
 
-    /// One part of the records whose key in `source` begins with `prefix`, those that `keep` keeps.
-    /// `keep` reads what it leaves out: for more than a handful, there should be an index.
+    /// Returns one page of the records whose key in `source` begins with `prefix` and for which `keep`
+    /// returns true. Records that `keep` leaves out are read too: to leave out more than a handful,
+    /// use an index.
     ///
-    /// A part may have fewer records than its limit, even none, and still name a next: it ends at
-    /// 8 MiB of records, and after 20,000 records or 64 MiB looked at.
+    /// A page may have fewer records than its limit, even none, and still have a next: it ends at
+    /// 8 MiB of records, and after 20,000 scanned records or 64 MiB.
+    ///
+    /// # Errors
+    /// 400 if the position is not of this list.
     pub fn page<R: Record>(
         &self,
         source: impl Into<Source<R>>,
@@ -223,7 +231,7 @@ impl<'a> View<'a> {
         let mut last: Vec<u8> = Vec::new();
         let mut next = None;
         let after = part.after.as_deref();
-        self.walk(source.into(), prefix, order, after, &mut |position, bytes, record| {
+        self.scan_records(source.into(), prefix, order, after, &mut |position, bytes, record| {
             let is_kept = keep(&record);
             let is_full = items.len() == part.limit
                 || (!items.is_empty() && items_bytes + bytes > MAX_PAGE_BYTES);
@@ -245,7 +253,8 @@ impl<'a> View<'a> {
         Ok(Page { items, next })
     }
 
-    /// Every record whose key in `source` begins with `prefix`, in order, until told to stop.
+    /// Calls `each` with every record whose key in `source` begins with `prefix`, in order, until it
+    /// stops the scan.
     pub fn each<R: Record>(
         &self,
         source: impl Into<Source<R>>,
@@ -253,11 +262,11 @@ impl<'a> View<'a> {
         order: Order,
         mut each: impl FnMut(R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.walk(source.into(), prefix, order, None, &mut |_, _, record| each(record))
+        self.scan_records(source.into(), prefix, order, None, &mut |_, _, record| each(record))
     }
 
-    /// The same from the smallest key on, with the bytes of each record as it is stored and the
-    /// beginning of the keys as bytes.
+    /// Does the same as [`View::each`] in ascending order, with the prefix as bytes. Also passes the
+    /// stored size of each record.
     pub(super) fn each_sized<R: Record>(
         &self,
         source: Source<R>,
@@ -265,7 +274,7 @@ impl<'a> View<'a> {
         mut each: impl FnMut(usize, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let prefix = Prefix(prefix.to_vec());
-        self.walk(source, &prefix, Order::Ascending, None, &mut |_, size, record| {
+        self.scan_records(source, &prefix, Order::Ascending, None, &mut |_, size, record| {
             each(size, record)
         })
     }
@@ -280,7 +289,8 @@ impl<'a> View<'a> {
         self.count(source, &Prefix(prefix.to_vec()), at_most)
     }
 
-    /// All of them, smallest key first. For lists that a limit keeps short.
+    /// Returns all records whose key in `source` begins with `prefix`, smallest key first. For lists
+    /// that a limit keeps short.
     pub fn all<R: Record>(
         &self,
         source: impl Into<Source<R>>,
@@ -294,7 +304,7 @@ impl<'a> View<'a> {
         Ok(all)
     }
 
-    /// The first of them in this order.
+    /// Returns the first record, in this order, whose key in `source` begins with `prefix`.
     pub fn first<R: Record>(
         &self,
         source: impl Into<Source<R>>,
@@ -309,7 +319,8 @@ impl<'a> View<'a> {
         Ok(first)
     }
 
-    /// How many there are, counting no further than `at_most`; reads no records.
+    /// Counts the records whose key in `source` begins with `prefix`, up to `at_most`, without reading
+    /// them.
     pub fn count<R: Record>(
         &self,
         source: impl Into<Source<R>>,
@@ -317,7 +328,7 @@ impl<'a> View<'a> {
         at_most: usize,
     ) -> Result<usize> {
         let Source(index) = source.into();
-        let from = self.prefixed::<R>(prefix);
+        let from = self.scoped_key::<R>(prefix);
         let to = after_prefix(&from);
         let mut count = 0;
         if at_most == 0 {
@@ -339,9 +350,9 @@ impl<'a> View<'a> {
         Ok(count)
     }
 
-    /// Every entry of an index from the key `from`, included, to the key `to`, excluded, until told
-    /// to stop: its own key and that of its record, which is not read. For counting, and for
-    /// filters over what an index holds.
+    /// Calls `each` with every entry of an index from the key `from`, included, to the key `to`,
+    /// excluded, until it stops the scan: the entry's key and that of its record, which is not read.
+    /// For counting, and for filters over what an index holds.
     pub fn entries<R: Record, K: Key>(
         &self,
         index: &'static Index<R, K>,
@@ -350,25 +361,25 @@ impl<'a> View<'a> {
         order: Order,
         mut each: impl FnMut(K, R::Key) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let (from, to) = (self.prefixed::<R>(from), self.prefixed::<R>(to));
+        let (from, to) = (self.scoped_key::<R>(from), self.scoped_key::<R>(to));
         if from >= to {
             return Ok(());
         }
-        let owner = owner::<R>(self.org).len();
-        let span = KeyRange { from: &from, to: Some(&to) };
-        self.scan(index.name(), span, order, &mut |key, value| {
+        let owner = org_prefix::<R>(self.org).len();
+        let range = KeyRange { from: &from, to: Some(&to) };
+        self.scan(index.name(), range, order, &mut |key, value| {
             let mut rest = &key[owner..];
             let own = K::read(&mut rest);
-            let mut record_key = if index.taken().is_some() { value } else { rest };
+            let mut record_key = if index.conflict().is_some() { value } else { rest };
             match (own, R::Key::read(&mut record_key)) {
                 (Some(own), Some(record)) => each(own, record),
-                _ => Err(dangling(index.name(), key)),
+                _ => Err(dangling_entry(index.name(), key)),
             }
         })
     }
 
-    /// Every key of a table from `from`, included, to `to`, excluded, until told to stop; reads no
-    /// records. For lists in the order of the keys that are counted and skipped through.
+    /// Calls `each` with every key of a table from `from`, included, to `to`, excluded, until it stops
+    /// the scan; reads no records. For lists in key order that are counted and skipped through.
     pub fn record_keys<R: Record>(
         &self,
         from: &impl Key,
@@ -376,41 +387,40 @@ impl<'a> View<'a> {
         order: Order,
         mut each: impl FnMut(R::Key) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let (from, to) = (self.prefixed::<R>(from), self.prefixed::<R>(to));
+        let (from, to) = (self.scoped_key::<R>(from), self.scoped_key::<R>(to));
         if from >= to {
             return Ok(());
         }
-        let owner = owner::<R>(self.org).len();
-        let span = KeyRange { from: &from, to: Some(&to) };
-        self.scan(R::TABLE, span, order, &mut |key, _| match R::Key::read(&mut &key[owner..]) {
+        let owner = org_prefix::<R>(self.org).len();
+        let range = KeyRange { from: &from, to: Some(&to) };
+        self.scan(R::TABLE, range, order, &mut |key, _| match R::Key::read(&mut &key[owner..]) {
             Some(key) => each(key),
-            None => Err(dangling(R::TABLE, key)),
+            None => Err(dangling_entry(R::TABLE, key)),
         })
     }
 
-    /// The beginning of keys, or a whole key, behind its owner's id.
-    pub(super) fn prefixed<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
-        let mut bytes = owner::<R>(self.org);
+    /// Returns a key or key prefix with the organization's id in front.
+    pub(super) fn scoped_key<R: Record>(&self, prefix: &impl Key) -> Vec<u8> {
+        let mut bytes = org_prefix::<R>(self.org);
         prefix.write(&mut bytes);
         bytes
     }
 
-    /// Walks a source.
-    /// Positions are the keys without their owner: what a cursor carries.
-    fn walk<R: Record>(
+    /// Scans a source. Positions are its keys without the organization: what a cursor carries.
+    fn scan_records<R: Record>(
         &self,
         source: Source<R>,
         prefix: &impl Key,
         order: Order,
         after: Option<&[u8]>,
-        each: &mut EachRecord<'_, R>,
+        each: &mut RecordFn<'_, R>,
     ) -> Result<()> {
-        let mut from = self.prefixed::<R>(prefix);
+        let mut from = self.scoped_key::<R>(prefix);
         let mut to = after_prefix(&from);
-        let owner = owner::<R>(self.org);
+        let owner = org_prefix::<R>(self.org);
         if let Some(after) = after {
             let mut position = [owner.as_slice(), after].concat();
-            // A position that no record of this list can have was made up, or is of another list.
+            // A position that no record of this list can have is forged or of another list.
             if !position.starts_with(&from) || !source.is_position(after) {
                 return Err(Error::invalid_at("cursor", "is not a cursor of this list"));
             }
@@ -422,18 +432,19 @@ impl<'a> View<'a> {
                 }
             }
         }
-        let span = KeyRange { from: &from, to: to.as_deref() };
+        let range = KeyRange { from: &from, to: to.as_deref() };
         let Source(Some(index)) = source else {
-            return self.scan(R::TABLE, span, order, &mut |key, value| {
+            return self.scan(R::TABLE, range, order, &mut |key, value| {
                 each(&key[owner.len()..], value.len(), codec::decode(key, value)?)
             });
         };
-        self.scan(index.name(), span, order, &mut |key, value| {
+        self.scan(index.name(), range, order, &mut |key, value| {
             let entry = &key[owner.len()..];
-            let (own, record_key) = match index.taken() {
+            let (own, record_key) = match index.conflict() {
                 Some(_) => (entry, value),
                 None => {
-                    let own = index.key_len(entry).ok_or_else(|| dangling(index.name(), key))?;
+                    let own =
+                        index.key_len(entry).ok_or_else(|| dangling_entry(index.name(), key))?;
                     entry.split_at(own)
                 }
             };
@@ -443,8 +454,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The record an index entry points to, and its bytes as it is stored. Entries carry no
-    /// checksum as records do; what the record says of itself shows whether the entry is right.
+    /// Returns the record that an index entry points to, and its stored size. Entries have no
+    /// checksum as records do; the record's own key in the index shows whether the entry is right.
     fn indexed<R: Record>(
         &self,
         index: &dyn AnyIndex<R>,
@@ -453,7 +464,7 @@ impl<'a> View<'a> {
     ) -> Result<(usize, R)> {
         match self.get_sized::<R>(key)? {
             Some(found) if index.key_of(&found.1).as_deref() == Some(own) => Ok(found),
-            _ => Err(dangling(index.name(), key)),
+            _ => Err(dangling_entry(index.name(), key)),
         }
     }
 
@@ -476,27 +487,27 @@ impl<'a> View<'a> {
         key: &[u8],
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        match self.own {
-            None => self.base.get(table, key, see),
-            Some(writes) => Overlay { base: self.base, writes }.get(table, key, see),
+        match self.writes {
+            None => self.reader.get(table, key, see),
+            Some(writes) => Overlay { base: self.reader, writes }.get(table, key, see),
         }
     }
 
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
-        match self.own {
-            None => self.base.scan(table, span, order, each),
-            Some(writes) => Overlay { base: self.base, writes }.scan(table, span, order, each),
+        match self.writes {
+            None => self.reader.scan(table, range, order, each),
+            Some(writes) => Overlay { base: self.reader, writes }.scan(table, range, order, each),
         }
     }
 }
 
-/// The beginning of a key as its bytes.
+/// A key prefix as bytes.
 struct Prefix(Vec<u8>);
 
 impl Key for Prefix {
@@ -504,14 +515,14 @@ impl Key for Prefix {
         out.extend_from_slice(&self.0);
     }
     fn read(_: &mut &[u8]) -> Option<Self> {
-        None // Nothing has it as its key.
+        None // No record has it as its key.
     }
 }
 
-/// What a walk calls for each record: its position, its bytes as it is stored, and itself.
-type EachRecord<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<ControlFlow<()>> + 'a;
+/// The function that a scan calls for each record, with its position, its stored size and itself.
+type RecordFn<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<ControlFlow<()>> + 'a;
 
-fn dangling(index: &str, key: &[u8]) -> Error {
+fn dangling_entry(index: &str, key: &[u8]) -> Error {
     let key = codec::hex(key);
     Error::internal(format!(
         "{index}: an entry is wrong, or was written by a newer Roadstead, for {key}"

@@ -1,7 +1,7 @@
-//! Whether a redb file is whole, page by page: what `roadstead check` begins with.
+//! The integrity check of a redb file, page by page: the first step of `roadstead check`.
 //!
-//! Nothing is written to the file: redb repairs what it finds broken, perhaps by returning to an
-//! older state, and a broken file should be copied first.
+//! The file is not written to: redb repairs what it finds broken, perhaps by rolling back to an older
+//! state, and a broken file should be copied first.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -12,33 +12,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 
-use super::redb::{Redb, unusable};
+use super::redb::{Redb, open_error};
 use crate::base::Result;
 
-/// Reads every page and verifies its checksum. `false` if something is wrong.
+/// Reads the whole file and verifies the checksum of every page. Returns `false` if one is wrong.
 ///
-/// It reads the whole file. A broken one can make redb panic, which is caught, but perhaps also use
-/// up memory or never end: run it in a process of its own.
+/// A broken file can make redb panic, which is caught, but perhaps also exhaust memory or never end:
+/// run this in a separate process.
 ///
 /// # Errors
 /// If the file cannot be read or is served by another process.
 pub fn integrity(path: &Path) -> Result<bool> {
-    let file = File::open(path).map_err(|error| unusable(path, error))?;
+    let file = File::open(path).map_err(|error| open_error(path, error))?;
     match file.try_lock_shared() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(unusable(path, "is in use by another process"));
+            return Err(open_error(path, "is in use by another process"));
         }
-        Err(TryLockError::Error(error)) => return Err(unusable(path, error)),
+        Err(TryLockError::Error(error)) => return Err(open_error(path, error)),
     }
-    let len = file.metadata().map_err(|error| unusable(path, error))?.len();
+    let len = file.metadata().map_err(|error| open_error(path, error))?.len();
     if len == 0 {
         return Ok(false);
     }
-    let content = Content { file, file_len: len, len, changed: BTreeMap::new() };
+    let content = FileContent { file, file_len: len, len, changed: BTreeMap::new() };
     let whole = catch_unwind(|| {
-        let overlay = PatchedFile(Mutex::new(content));
-        let mut database = Redb::builder().create_with_backend(overlay).ok()?;
+        let patched = PatchedFile(Mutex::new(content));
+        let mut database = Redb::builder().create_with_backend(patched).ok()?;
         database.check_integrity().ok()
     });
     Ok(whole.is_ok_and(|whole| whole == Some(true)))
@@ -48,12 +48,12 @@ const PAGE: u64 = 4096;
 
 /// A file with changes that stay in memory.
 #[derive(Debug)]
-struct PatchedFile(Mutex<Content>);
+struct PatchedFile(Mutex<FileContent>);
 
 #[derive(Debug)]
-struct Content {
+struct FileContent {
     file: File,
-    /// How much of the file still counts.
+    /// How many bytes of the file still count.
     file_len: u64,
     len: u64,
     /// Changed pages by their number.
@@ -61,12 +61,12 @@ struct Content {
 }
 
 impl PatchedFile {
-    fn content(&self) -> MutexGuard<'_, Content> {
+    fn content(&self) -> MutexGuard<'_, FileContent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Content {
+impl FileContent {
     fn page(&mut self, number: u64) -> io::Result<Box<[u8; PAGE as usize]>> {
         if let Some(page) = self.changed.get(&number) {
             return Ok(page.clone());
@@ -81,8 +81,8 @@ impl Content {
         Ok(page)
     }
 
-    /// Calls `f` for each page that the range touches, with the page and the place in it, and the
-    /// place in the range. Keeps the page if `f` changes it.
+    /// Calls `f` for each page that the range touches, with the bytes of the page in the range and
+    /// their position in the range. Stores the page if `f` returns that it changed it.
     fn pages(
         &mut self,
         offset: u64,
@@ -123,7 +123,7 @@ impl StorageBackend for PatchedFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut content = self.content();
         if len < content.len {
-            // What lies behind the new end is zeros if the end moves back there.
+            // What is behind the new end reads as zeros if the file grows again.
             content.file_len = content.file_len.min(len);
             content.changed.split_off(&len.div_ceil(PAGE));
             if let Some(last) = content.changed.get_mut(&(len / PAGE)) {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_is_whole_and_stays_as_it_is() {
+    fn an_intact_file_passes_and_stays_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.redb");
         file_with(500, &path);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_in_a_row_is_found_and_nothing_is_mended() {
+    fn a_flipped_bit_in_a_row_is_found_and_not_repaired() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.redb");
         file_with(500, &path);
@@ -193,38 +193,38 @@ mod tests {
             assert!(!integrity(&path).unwrap(), "at {at}");
             assert!(std::fs::read(&path).unwrap() == flipped);
         }
-        for broken in [vec![], b"somebody's text".to_vec(), whole[..whole.len() / 2].to_vec()] {
+        for broken in [vec![], b"some other text".to_vec(), whole[..whole.len() / 2].to_vec()] {
             std::fs::write(&path, &broken).unwrap();
             assert!(!integrity(&path).unwrap());
         }
     }
 
     #[test]
-    fn an_overlay_reads_as_a_file_would() {
+    fn a_patched_file_reads_as_a_written_one_would() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, [1; 10_000]).unwrap();
         let file = File::open(&path).unwrap();
-        let content = Content { file, file_len: 10_000, len: 10_000, changed: BTreeMap::new() };
-        let overlay = PatchedFile(Mutex::new(content));
+        let content = FileContent { file, file_len: 10_000, len: 10_000, changed: BTreeMap::new() };
+        let patched = PatchedFile(Mutex::new(content));
         let mut model = vec![1; 10_000];
         let same = |model: &[u8]| {
             let mut out = vec![9; model.len()];
-            overlay.read(0, &mut out).unwrap();
-            assert!(out == model && overlay.len().unwrap() == model.len() as u64);
+            patched.read(0, &mut out).unwrap();
+            assert!(out == model && patched.len().unwrap() == model.len() as u64);
         };
         same(&model);
         for (offset, len) in [(0, 1), (4095, 2), (4096, 4096), (100, 9000), (9999, 1)] {
-            overlay.write(offset, &vec![len as u8; len]).unwrap();
+            patched.write(offset, &vec![len as u8; len]).unwrap();
             model[offset as usize..offset as usize + len].fill(len as u8);
             same(&model);
         }
         for len in [20_000, 5000, 9000, 4096, 8192, 0, 3] {
-            overlay.set_len(len).unwrap();
+            patched.set_len(len).unwrap();
             model.resize(len as usize, 0);
             same(&model);
         }
-        assert!(overlay.read(0, &mut [0; 4]).is_err() && overlay.write(3, &[0]).is_err());
+        assert!(patched.read(0, &mut [0; 4]).is_err() && patched.write(3, &[0]).is_err());
         assert!(std::fs::read(&path).unwrap() == [1; 10_000]);
     }
 }

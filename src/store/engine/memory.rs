@@ -1,21 +1,20 @@
-//! Tables in memory, for tests: real storage whose contents end with it.
+//! Storage in memory, for tests.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use super::{Commit, Each, KeyRange, LocalStorage, Order, Reader, Writes};
 use crate::base::Result;
 
-/// Shared with the snapshots taken; a commit copies only the tables it changes.
+/// Tables are shared with snapshots; a commit copies only those that it changes.
 type Tables = BTreeMap<&'static str, Arc<BTreeMap<Vec<u8>, Arc<[u8]>>>>;
 
-/// Tables in memory.
+/// Storage in memory; its contents are lost when it is dropped.
 #[derive(Default)]
 pub struct Memory {
     now: State,
-    rehearse: Option<u64>,
+    run_twice: Option<u64>,
 }
 
 #[derive(Clone, Default)]
@@ -26,10 +25,10 @@ struct State {
 }
 
 impl Memory {
-    /// Storage for which about half of all attempts run twice, to prove that they may. The same
-    /// seed makes the same choices.
+    /// Returns storage for which about half of all attempts run twice, to prove that they may. The
+    /// same seed makes the same choices.
     pub fn running_twice(seed: u64) -> Self {
-        Memory { now: State::default(), rehearse: Some(seed | 1) }
+        Memory { now: State::default(), run_twice: Some(seed | 1) }
     }
 }
 
@@ -60,7 +59,7 @@ impl LocalStorage for Memory {
     }
 
     fn run_count(&mut self) -> usize {
-        let Some(state) = &mut self.rehearse else { return 0 };
+        let Some(state) = &mut self.run_twice else { return 0 };
         // xorshift: enough to be irregular.
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -85,19 +84,19 @@ impl Reader for State {
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
         let Some(table) = self.tables.get(table) else { return Ok(()) };
-        if span.to.is_some_and(|to| to <= span.from) {
+        if range.to.is_some_and(|to| to <= range.from) {
             return Ok(());
         }
-        let to = span.to.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut range = table.range::<[u8], _>((Bound::Included(span.from), to));
+        let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut entries = table.range::<[u8], _>((Bound::Included(range.from), to));
         while let Some((key, value)) = match order {
-            Order::Ascending => range.next(),
-            Order::Descending => range.next_back(),
+            Order::Ascending => entries.next(),
+            Order::Descending => entries.next_back(),
         } {
             if each(key, value)? == ControlFlow::Break(()) {
                 break;

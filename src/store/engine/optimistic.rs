@@ -1,4 +1,5 @@
-//! What an attempt has read, and whether that still stands when its turn to commit comes.
+//! Optimistic concurrency: what an attempt has read, and whether it is still current when the
+//! attempt is committed.
 //!
 //! An attempt runs on its caller's thread over a snapshot. Everything that costs processor time
 //! (reading records, compiling, hashing, encoding an answer) happens there. The writer thread
@@ -8,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Each, KeyRange, Order, Reader, Writes};
+use super::reader::{Each, KeyRange, Order, Reader};
+use super::writes::Writes;
 use crate::base::{Error, Kind, Result};
 
 /// What one attempt may cost.
@@ -23,27 +25,28 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What is done at once on whichever thread asks: well under a millisecond.
+    /// What may run at once on the calling thread, even an async task's: well under a millisecond.
     pub const LIGHT: Budget =
         Budget { read_bytes: 512 * 1024, reads: 4_000, written_bytes: 128 * 1024 };
 
     /// What one request may do in a single transaction. 8 MiB of rows take some 40 ms to commit,
-    /// which everybody else waits for; larger work goes in steps.
+    /// during which all other writes wait; larger work goes in steps.
     pub const FULL: Budget =
         Budget { read_bytes: 64 * 1024 * 1024, reads: 100_000, written_bytes: 8 * 1024 * 1024 };
 }
 
-/// What an attempt has read: single keys, ranges, and the state of access.
+/// The read set of an attempt: single keys, ranges, and the access version.
 #[derive(Debug, Default)]
 pub struct ReadSet {
     keys: Vec<(&'static str, Vec<u8>)>,
-    ranges: Vec<Range>,
-    access: Option<Option<u64>>,
+    ranges: Vec<ReadRange>,
+    /// The access version, if it was asked for.
+    access_version: Option<Option<u64>>,
 }
 
 /// A range that was read: from a key, included, to a bound.
 #[derive(Debug)]
-struct Range {
+struct ReadRange {
     table: &'static str,
     from: Vec<u8>,
     to: Bound<Vec<u8>>,
@@ -52,11 +55,11 @@ struct Range {
 /// The keys that a commit changed.
 pub type ChangedKeys = BTreeMap<&'static str, BTreeSet<Vec<u8>>>;
 
-/// A map whose keys can be looked up singly and by range.
+/// A set of changed keys that can be searched by key and by range.
 pub trait Changes {
-    /// Whether this key of this table is in it.
+    /// Returns whether this key of this table is in the set.
     fn has_key(&self, table: &'static str, key: &[u8]) -> bool;
-    /// Whether any key of this range is.
+    /// Returns whether any key of this range is in the set.
     fn has_any(&self, table: &'static str, from: &[u8], to: Bound<&[u8]>) -> bool;
 }
 
@@ -82,7 +85,7 @@ impl Changes for Writes {
     }
 }
 
-/// Whether a range can hold nothing; the standard library's maps panic on some such ranges.
+/// Whether a range can hold no key; the standard library's maps panic on some such ranges.
 fn is_empty(from: &[u8], to: Bound<&[u8]>) -> bool {
     match to {
         Bound::Included(to) => to < from,
@@ -92,31 +95,32 @@ fn is_empty(from: &[u8], to: Bound<&[u8]>) -> bool {
 }
 
 impl ReadSet {
-    fn key(&mut self, table: &'static str, key: &[u8]) {
+    fn add_key(&mut self, table: &'static str, key: &[u8]) {
         self.keys.push((table, key.to_vec()));
     }
 
-    /// Notes a range as far as it was read: to the key at which the reading stopped, if it did.
-    fn range(
+    /// Adds a range as far as it was read: up to the key `last` at which the scan was stopped, or
+    /// all of it.
+    fn add_range(
         &mut self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         last: Option<Vec<u8>>,
     ) {
-        let end = || span.to.map_or(Bound::Unbounded, |to| Bound::Excluded(to.to_vec()));
+        let end = || range.to.map_or(Bound::Unbounded, |to| Bound::Excluded(to.to_vec()));
         let (from, to) = match (order, last) {
-            (_, None) => (span.from.to_vec(), end()),
-            (Order::Ascending, Some(last)) => (span.from.to_vec(), Bound::Included(last)),
+            (_, None) => (range.from.to_vec(), end()),
+            (Order::Ascending, Some(last)) => (range.from.to_vec(), Bound::Included(last)),
             (Order::Descending, Some(last)) => (last, end()),
         };
-        self.ranges.push(Range { table, from, to });
+        self.ranges.push(ReadRange { table, from, to });
     }
 
-    /// Whether any of these changes touches what was read.
+    /// Returns whether any of these changes touches what was read.
     pub fn conflicts_with(&self, changes: &dyn Changes) -> bool {
         let key = |(table, key): &(&'static str, Vec<u8>)| changes.has_key(table, key);
-        let range = |range: &Range| {
+        let range = |range: &ReadRange| {
             let to = match &range.to {
                 Bound::Included(to) => Bound::Included(to.as_slice()),
                 Bound::Excluded(to) => Bound::Excluded(to.as_slice()),
@@ -127,34 +131,34 @@ impl ReadSet {
         self.keys.iter().any(key) || self.ranges.iter().any(range)
     }
 
-    /// Whether conclusions about access that it relied on still hold at this stamp; always, if it
-    /// relied on none.
-    pub fn access_is(&self, stamp: Option<u64>) -> bool {
-        self.access.is_none_or(|read| read == stamp && read.is_some())
+    /// Returns whether the conclusions about access that it relied on hold at this access version;
+    /// always, if it relied on none.
+    pub fn access_is(&self, version: Option<u64>) -> bool {
+        self.access_version.is_none_or(|read| read == version && read.is_some())
     }
 }
 
-/// A reader that notes what is read and stops what costs more than its budget.
+/// A reader that records what is read and stops an attempt that costs more than its budget.
 pub struct Recorder<'a> {
-    base: &'a dyn Reader,
+    reader: &'a dyn Reader,
     budget: Budget,
     // A reader may be shared between threads; this one never is, and an uncontended lock costs
     // a few nanoseconds.
-    notes: Mutex<Notes>,
+    recorded: Mutex<Recorded>,
 }
 
-/// What came of the reading of an attempt.
+/// The outcome of an attempt's reads.
 pub enum Reads {
-    /// This was read.
+    /// Everything was read within the budget.
     Whole(ReadSet),
-    /// The budget was not enough.
+    /// The budget was exceeded.
     OverBudget,
-    /// The state below could not be read.
+    /// The underlying state could not be read.
     Failed,
 }
 
 #[derive(Default)]
-struct Notes {
+struct Recorded {
     reads: ReadSet,
     read_bytes: usize,
     read_count: usize,
@@ -163,16 +167,16 @@ struct Notes {
     failed: bool,
 }
 
-impl Notes {
+impl Recorded {
     /// Counts a read. An error ends the attempt.
-    fn read(&mut self, budget: &Budget, bytes: usize) -> Result<()> {
+    fn charge_read(&mut self, budget: &Budget, bytes: usize) -> Result<()> {
         self.read_bytes += bytes;
         self.read_count += 1;
-        self.within(self.read_bytes <= budget.read_bytes && self.read_count <= budget.reads)
+        self.require(self.read_bytes <= budget.read_bytes && self.read_count <= budget.reads)
     }
 
-    fn within(&mut self, within: bool) -> Result<()> {
-        if within {
+    fn require(&mut self, is_within_budget: bool) -> Result<()> {
+        if is_within_budget {
             return Ok(());
         }
         self.exceeded = true;
@@ -181,24 +185,24 @@ impl Notes {
 }
 
 impl<'a> Recorder<'a> {
-    /// Over `base`, within `budget`.
-    pub fn new(base: &'a dyn Reader, budget: Budget) -> Self {
-        Recorder { base, budget, notes: Mutex::default() }
+    /// Creates a recorder over `reader` with this budget.
+    pub fn new(reader: &'a dyn Reader, budget: Budget) -> Self {
+        Recorder { reader, budget, recorded: Mutex::default() }
     }
 
-    /// What was read, whatever the attempt made of errors.
+    /// Returns what was read, even if the attempt ignored an error.
     pub fn into_reads(self) -> Reads {
-        let notes = self.notes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match notes {
-            Notes { exceeded: true, .. } => Reads::OverBudget,
-            Notes { failed: true, .. } => Reads::Failed,
-            Notes { reads, .. } => Reads::Whole(reads),
+        let recorded = self.recorded.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match recorded {
+            Recorded { exceeded: true, .. } => Reads::OverBudget,
+            Recorded { failed: true, .. } => Reads::Failed,
+            Recorded { reads, .. } => Reads::Whole(reads),
         }
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        // An attempt that panicked is over; what it noted is not used.
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        // An attempt that panicked is over; its read set is not used.
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -209,31 +213,31 @@ impl Reader for Recorder<'_> {
         key: &[u8],
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        self.notes().reads.key(table, key);
+        self.recorded().reads.add_key(table, key);
         let mut bytes = 0;
         let mut seen = Ok(());
-        let found = self.base.get(table, key, &mut |value| {
+        let found = self.reader.get(table, key, &mut |value| {
             bytes = value.len();
             seen = see(value);
             seen.clone()
         });
-        let mut notes = self.notes();
-        notes.failed |= found.is_err() && seen.is_ok();
-        notes.read(&self.budget, bytes)?;
+        let mut recorded = self.recorded();
+        recorded.failed |= found.is_err() && seen.is_ok();
+        recorded.charge_read(&self.budget, bytes)?;
         found
     }
 
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
         let mut last = None;
         let mut refused = false;
-        let end = self.base.scan(table, span, order, &mut |key, value| {
-            let within = self.notes().read(&self.budget, value.len());
+        let end = self.reader.scan(table, range, order, &mut |key, value| {
+            let within = self.recorded().charge_read(&self.budget, value.len());
             let step = within.and_then(|()| each(key, value));
             refused = step.is_err();
             if step.as_ref().is_ok_and(|step| step.is_break()) {
@@ -241,27 +245,27 @@ impl Reader for Recorder<'_> {
             }
             step
         });
-        let mut notes = self.notes();
-        notes.failed |= end.is_err() && !refused;
-        notes.reads.range(table, span, order, last);
+        let mut recorded = self.recorded();
+        recorded.failed |= end.is_err() && !refused;
+        recorded.reads.add_range(table, range, order, last);
         end
     }
 
     fn access_version(&self) -> Option<u64> {
-        let stamp = self.base.access_version();
-        self.notes().reads.access = Some(stamp);
-        stamp
+        let version = self.reader.access_version();
+        self.recorded().reads.access_version = Some(version);
+        version
     }
 
     fn charge_write(&self, bytes: usize) -> Result<()> {
-        let mut notes = self.notes();
-        notes.written_bytes += bytes;
-        let within = notes.written_bytes <= self.budget.written_bytes;
-        notes.within(within)
+        let mut recorded = self.recorded();
+        recorded.written_bytes += bytes;
+        let is_within_budget = recorded.written_bytes <= self.budget.written_bytes;
+        recorded.require(is_within_budget)
     }
 }
 
-/// What an attempt that exceeds the largest budget is answered.
+/// The error of an attempt that exceeds the largest budget.
 pub fn too_large() -> Error {
     Error::new(
         Kind::TooLarge,
@@ -270,22 +274,23 @@ pub fn too_large() -> Error {
     )
 }
 
-/// The keys that the latest commits changed, to hold against what was read before them.
+/// The keys that the latest commits changed, to compare with what was read before them.
 #[derive(Default)]
 pub struct History {
     /// Commits in ascending order, without gaps.
     commits: VecDeque<(u64, ChangedKeys)>,
     keys: usize,
-    /// Nothing is known of this commit and those before it.
-    forgotten: u64,
+    /// The newest commit of which nothing is known any more; nothing is known of older ones either.
+    evicted: u64,
 }
 
 /// Keys of past commits held in memory: some 10 MiB. At 10,000 small writes a second they reach
-/// half a second back; whoever read longer ago runs again.
-const MAX_HISTORY_KEYS: usize = 100_000;
+/// half a second back; an attempt that read before that runs again. In tests a few commits fill it.
+const MAX_HISTORY_KEYS: usize = if cfg!(test) { 100 } else { 100_000 };
 
 impl History {
-    /// Adds what the commit of this number changed.
+    /// Adds what the commit of this number changed, and evicts the oldest commits that no longer
+    /// fit.
     pub fn add(&mut self, number: u64, writes: Writes) {
         let keys: ChangedKeys = writes
             .tables
@@ -298,18 +303,21 @@ impl History {
             && let Some((number, keys)) = self.commits.pop_front()
         {
             self.keys -= keys.values().map(BTreeSet::len).sum::<usize>();
-            self.forgotten = number;
+            self.evicted = number;
         }
     }
 
-    /// Forgets everything up to this number: what was committed is not known for certain.
-    pub fn forget(&mut self, number: u64) {
-        *self = History { forgotten: number, ..History::default() };
+    /// Evicts everything up to this number: what was committed is not known for certain.
+    pub fn reset(&mut self, number: u64) {
+        *self = History { evicted: number, ..History::default() };
     }
 
-    /// Whether what was read at the state of commit `base` still stands.
-    pub fn stands(&self, base: u64, reads: &ReadSet) -> bool {
-        let since = self.commits.iter().rev().take_while(|(number, _)| *number > base);
-        base >= self.forgotten && !since.into_iter().any(|(_, keys)| reads.conflicts_with(keys))
+    /// Returns whether what was read at the state of commit `read_at` is known to be unchanged.
+    pub fn is_current(&self, read_at: u64, reads: &ReadSet) -> bool {
+        let since = self.commits.iter().rev().take_while(|(number, _)| *number > read_at);
+        read_at >= self.evicted && !since.into_iter().any(|(_, keys)| reads.conflicts_with(keys))
     }
 }
+
+#[cfg(test)]
+mod tests;

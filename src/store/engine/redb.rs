@@ -1,8 +1,8 @@
-//! Tables in one redb file.
+//! Storage in one redb file.
 //!
 //! Configured by measurement: two-phase commit, so that no crash can roll back what was durable;
-//! quick repair, so that the restart after a crash takes a millisecond whatever the size; and one
-//! read transaction with its tables open, shared by all readers until the next commit.
+//! quick repair, so that the restart after a crash takes a millisecond regardless of the size; and
+//! one read transaction with its tables open, shared by all readers until the next commit.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -23,10 +23,10 @@ use super::{Commit, Each, KeyRange, LocalStorage, Op, Order, Reader, Writes};
 use crate::base::{Error, Kind, Result};
 use crate::store::codec;
 
-/// The page cache. 64 MB hold the hot part of a million records; an idle server does not use them.
+/// The page cache: 64 MiB hold the hot part of a million records; an idle server does not use them.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How much free space a disk that was full must have before it is written to again: more than a
+/// Free space that a disk that was full must have before it is written to again: 1 MiB, more than a
 /// commit of ordinary requests takes, so that it does not fail at once.
 const MIN_FREE_BYTES: usize = 1024 * 1024;
 
@@ -36,58 +36,58 @@ fn definition(name: &str) -> TableDefinition<'_, &'static [u8], &'static [u8]> {
     TableDefinition::new(name)
 }
 
-/// A failure of the database, as reported to callers.
+/// Converts a failure of the database into the error for callers.
 fn failed(error: impl Into<redb::Error>) -> Error {
     match error.into() {
         // It failed before and is about to be reopened, or was reopened during the read.
         redb::Error::PreviousIo | redb::Error::DatabaseClosed => {
-            Error::busy("reopening", "the database is being opened again", 1)
+            Error::busy("reopening", "the database is being reopened", 1)
         }
         error => Error::internal(format!("the database: {error}")),
     }
 }
 
-/// A database that cannot be used, as reported on the command line.
-pub(super) fn unusable(path: &Path, what: impl std::fmt::Display) -> Error {
+/// Returns the error of a database that cannot be used, for the command line.
+pub(super) fn open_error(path: &Path, what: impl std::fmt::Display) -> Error {
     Error::new(Kind::Internal, "database", format!("{}: {what}", path.display()))
 }
 
 /// Opens the database, and reopens it after a failure.
 type Opener = Box<dyn Fn() -> Result<Database> + Send>;
 
-/// One redb file.
+/// Storage in one redb file.
 pub struct Redb {
     /// `None` only after it could not be reopened.
     database: Option<Database>,
     opener: Opener,
-    /// The file, if it is in one.
+    /// The file; `None` on another backend.
     path: Option<PathBuf>,
     tables: Vec<&'static str>,
-    stamps: Stamps,
-    /// Whether a commit failed and none has succeeded since.
+    versions: Versions,
+    /// Whether a commit failed and none has succeeded since: the disk may be full.
     suspect: bool,
     /// Whether reads fail.
     reads_fail: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Stamps {
+struct Versions {
     commits: u64,
     access: u64,
 }
 
 impl Redb {
-    /// Creates a new file. Only `init`, `demo` and the first `serve` do: creating one over an empty
-    /// file would hide that a database was lost.
+    /// Creates a new file. Only `init`, `demo` and the first `serve` do: creating a database in an
+    /// empty file would hide that one was lost.
     ///
     /// # Errors
-    /// If there is a file already, or it cannot be written.
+    /// If the file exists or cannot be written.
     pub fn create(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
-        let wrong = |e: &dyn std::fmt::Display| unusable(path, format!("cannot be made: {e}"));
+        let wrong = |e: &dyn std::fmt::Display| open_error(path, format!("cannot be created: {e}"));
         let mut new = OpenOptions::new();
         new.write(true).create_new(true).mode(0o600).open(path).map_err(|e| wrong(&e))?;
         if let Err(error) = builder().create(path) {
-            // Nothing is lost with it, and it would block the next attempt.
+            // It holds nothing yet, and would block the next attempt.
             let _ = std::fs::remove_file(path);
             return Err(wrong(&error));
         }
@@ -97,7 +97,7 @@ impl Redb {
         Self::open(path, tables)
     }
 
-    /// Opens a file that [`Redb::create`] made.
+    /// Opens a file that [`Redb::create`] created.
     ///
     /// # Errors
     /// If it is missing, empty, broken or served by another process.
@@ -106,8 +106,11 @@ impl Redb {
         Self::open_by(Box::new(move || open_file(&file)), Some(path.to_path_buf()), tables)
     }
 
-    /// Opens with the given function: tests use it to put a failing disk below. `path` is where to
-    /// test whether a disk that failed can be written again.
+    /// Opens the database by the given function: tests use it for a failing disk. `path` is where to
+    /// test whether a disk that failed can be written to again.
+    ///
+    /// # Errors
+    /// What `opener` returns; if the tables cannot be created.
     pub fn open_by(
         opener: Opener,
         path: Option<PathBuf>,
@@ -118,7 +121,7 @@ impl Redb {
             opener,
             path,
             tables,
-            stamps: Stamps::default(),
+            versions: Versions::default(),
             suspect: false,
             reads_fail: Arc::default(),
         };
@@ -126,12 +129,12 @@ impl Redb {
         Ok(redb)
     }
 
-    /// The settings of the builder, for tests that open on a backend of their own.
+    /// Returns the configured builder, for tests that open another backend.
     pub fn builder() -> redb::Builder {
         builder()
     }
 
-    /// Creates the tables that this build knows and the file does not have yet.
+    /// Creates the tables of this build that the file does not have yet.
     fn create_tables(&self) -> Result<()> {
         let database = self.database()?;
         let missing: Vec<_> = {
@@ -161,10 +164,10 @@ impl Redb {
         let transaction = self.database()?.begin_read().map_err(failed)?;
         let tables = self.tables.iter().map(|name| (*name, OnceLock::new())).collect();
         let reads_fail = self.reads_fail.clone();
-        Ok(Arc::new(Snapshot { transaction, tables, stamps: self.stamps, reads_fail }))
+        Ok(Arc::new(Snapshot { transaction, tables, versions: self.versions, reads_fail }))
     }
 
-    /// Applies a batch and makes it durable; the error is how the commit ended otherwise.
+    /// Applies a batch and makes it durable; the error is any other outcome of the commit.
     fn write(&mut self, writes: &Writes) -> Result<Arc<dyn Reader>, Commit> {
         let transaction = self.database().and_then(begin).map_err(Commit::Unknown)?;
         for (name, changes) in &writes.tables {
@@ -179,15 +182,16 @@ impl Redb {
                 .map_err(|error| Commit::Unknown(failed(error)))?
                 .is_some();
                 if there && matches!(op, Op::Insert(_)) {
-                    let error = format!("{name} {}: would be written over", codec::hex(key));
+                    let error =
+                        format!("{name} {}: exists and would be overwritten", codec::hex(key));
                     return Err(Commit::Refused(Error::internal(error)));
                 }
             }
         }
         transaction.commit().map_err(|error| Commit::Unknown(failed(error)))?;
-        self.stamps.commits += 1;
+        self.versions.commits += 1;
         if writes.changes_access {
-            self.stamps.access = self.stamps.commits;
+            self.versions.access = self.versions.commits;
         }
         self.reader().map_err(Commit::Unknown)
     }
@@ -201,15 +205,15 @@ fn builder() -> redb::Builder {
 
 fn open_file(path: &Path) -> Result<Database> {
     if path.metadata().is_ok_and(|file| file.len() == 0) {
-        return Err(unusable(path, "is empty: what was in it is lost; restore a backup"));
+        return Err(open_error(path, "is empty: its content was lost; restore a backup"));
     }
     match catch_unwind(|| builder().open(path)) {
         Ok(Ok(database)) => Ok(database),
         Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
-            Err(unusable(path, "is in use by another process"))
+            Err(open_error(path, "is in use by another process"))
         }
-        Ok(Err(error)) => Err(unusable(path, format!("cannot be opened: {error}"))),
-        Err(_) => Err(unusable(path, "is broken; restore a backup")),
+        Ok(Err(error)) => Err(open_error(path, format!("cannot be opened: {error}"))),
+        Err(_) => Err(open_error(path, "is broken; restore a backup")),
     }
 }
 
@@ -259,24 +263,24 @@ impl LocalStorage for Redb {
 
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
         if let Some(path) = &self.path {
-            // Much of the open database can be read from the cache. It is not given up for a file
-            // that cannot be opened, as on a disk that is mounted read-only after an error.
+            // Much of the open database can be read from the cache. It is kept while the file cannot
+            // be opened, as on a disk that is mounted read-only after an error.
             let file = OpenOptions::new().read(true).write(true).open(path);
-            file.map_err(|error| unusable(path, error))?;
+            file.map_err(|error| open_error(path, error))?;
         }
         self.database = None;
         self.database = Some((self.opener)()?);
         self.reads_fail = Arc::default();
-        self.stamps.commits += 1;
-        self.stamps.access = self.stamps.commits;
+        self.versions.commits += 1;
+        self.versions.access = self.versions.commits;
         self.reader()
     }
 }
 
-/// Whether the disk has some free space again.
+/// Fails unless the disk has [`MIN_FREE_BYTES`] free: writes and removes a file of that size.
 fn check_free_space(file: &Path) -> std::io::Result<()> {
-    let mut room = File::create(file)?;
-    let tried = room.write_all(&[0; MIN_FREE_BYTES]).and_then(|()| room.sync_all());
+    let mut probe = File::create(file)?;
+    let tried = probe.write_all(&[0; MIN_FREE_BYTES]).and_then(|()| probe.sync_all());
     std::fs::remove_file(file)?;
     tried
 }
@@ -284,12 +288,12 @@ fn check_free_space(file: &Path) -> std::io::Result<()> {
 struct Snapshot {
     transaction: ReadTransaction,
     tables: HashMap<&'static str, OnceLock<Table>>,
-    stamps: Stamps,
+    versions: Versions,
     reads_fail: Arc<AtomicBool>,
 }
 
 impl Snapshot {
-    /// A failed read: redb then answers only from its cache until it is reopened.
+    /// Converts a failed read. redb then serves reads only from its cache until it is reopened.
     fn failed(&self, error: impl Into<redb::Error>) -> Error {
         let error = error.into();
         if matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo) {
@@ -298,12 +302,12 @@ impl Snapshot {
         failed(error)
     }
 
-    /// `None` for a table that has never been written to.
+    /// Returns a table; `None` if it has never been written to.
     fn table(&self, name: &'static str) -> Result<Option<&Table>> {
         let place = self
             .tables
             .get(name)
-            .ok_or_else(|| Error::internal(format!("the table {name} is in no catalogue")))?;
+            .ok_or_else(|| Error::internal(format!("the table {name} is in no catalog")))?;
         if let Some(table) = place.get() {
             return Ok(Some(table));
         }
@@ -332,22 +336,22 @@ impl Reader for Snapshot {
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
         let Some(table) = self.table(table)? else { return Ok(()) };
-        if span.to.is_some_and(|to| to <= span.from) {
+        if range.to.is_some_and(|to| to <= range.from) {
             return Ok(());
         }
-        let mut range = match span.to {
-            Some(to) => table.range(span.from..to),
-            None => table.range(span.from..),
+        let mut entries = match range.to {
+            Some(to) => table.range(range.from..to),
+            None => table.range(range.from..),
         }
         .map_err(|error| self.failed(error))?;
         while let Some(entry) = match order {
-            Order::Ascending => range.next(),
-            Order::Descending => range.next_back(),
+            Order::Ascending => entries.next(),
+            Order::Descending => entries.next_back(),
         } {
             let (key, value) = entry.map_err(|error| self.failed(error))?;
             if each(key.value(), value.value())? == ControlFlow::Break(()) {
@@ -358,7 +362,7 @@ impl Reader for Snapshot {
     }
 
     fn access_version(&self) -> Option<u64> {
-        Some(self.stamps.access)
+        Some(self.versions.access)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A state to read at, as an engine gives it to those who wait for it without holding up a thread.
+//! A snapshot that an async caller can await without blocking a thread.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,23 +6,23 @@ use std::sync::Arc;
 use super::Reader;
 use crate::base::Result;
 
-/// A state to read at that has to be waited for.
+/// A future of a snapshot.
 pub type PendingReader = Pin<Box<dyn Future<Output = Result<Arc<dyn Reader>>> + Send>>;
 
-/// A state to read at, perhaps on its way. An engine in this process has one at once, which costs
-/// nothing; one over several machines may have to ask the others for theirs.
+/// A snapshot to read at, or a future of one. An engine in this process has one at once, at no cost;
+/// one over several machines may have to ask the others for theirs.
 pub enum Snapshot {
-    /// It is here.
+    /// The snapshot is available.
     Ready(Arc<dyn Reader>),
-    /// It comes.
+    /// The snapshot must be awaited.
     Pending(PendingReader),
 }
 
 impl Snapshot {
-    /// Waits for it, if need be.
+    /// Waits for the snapshot, if it is not available yet.
     ///
     /// # Errors
-    /// 503 if there is none to be had.
+    /// 503 if none is available.
     pub async fn wait(self) -> Result<Arc<dyn Reader>> {
         match self {
             Snapshot::Ready(reader) => Ok(reader),
@@ -39,7 +39,7 @@ mod tests {
     use crate::store::engine::{LocalStorage, Memory};
 
     #[tokio::test]
-    async fn a_snapshot_that_is_on_its_way_is_waited_for() {
+    async fn a_pending_snapshot_is_awaited() {
         let reader = Memory::default().snapshot().unwrap();
         let (send, here) = oneshot::channel::<Arc<dyn Reader>>();
         let pending = async move { Ok(here.await.expect("it is sent")) };

@@ -172,12 +172,16 @@ fn remove(store: &Store, shelf: u32) -> Result<()> {
 }
 
 fn books(store: &Store, shelf: u32, number: u32, bytes: usize) {
-    write(store, move |tx| {
-        (0..number).try_for_each(|id| {
-            tx.insert(&Book { shelf, id, text: "x".repeat(bytes) })?;
-            tx.insert(&Mark { book: (shelf, id), also: Some(2) })
-        })
-    });
+    // A transaction may write 8 MiB.
+    let at_once = (4 * 1024 * 1024 / bytes.max(1)).clamp(1, 5_000) as u32;
+    for from in (0..number).step_by(at_once as usize) {
+        write(store, move |tx| {
+            (from..number.min(from + at_once)).try_for_each(|id| {
+                tx.insert(&Book { shelf, id, text: "x".repeat(bytes) })?;
+                tx.insert(&Mark { book: (shelf, id), also: Some(2) })
+            })
+        });
+    }
 }
 
 fn count<R: Record>(store: &Store) -> usize {
@@ -349,5 +353,5 @@ fn only_an_organizations_records_are_left_to_its_sweep() {
             self.id
         }
     }
-    crate::store::References::of(&[TableInfo::of::<Visitor>()]);
+    crate::store::catalog::references(&[TableInfo::of::<Visitor>()]);
 }

@@ -1,13 +1,12 @@
 //! An in-memory overlay of uncommitted changes over a reader.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use super::{Each, KeyRange, Op, Order, Reader, Writes};
 use crate::base::Result;
 
-/// Reads as if `writes` had been applied to `base`.
+/// A reader that shows `base` with `writes` applied.
 pub struct Overlay<'a> {
     /// The committed state.
     pub base: &'a dyn Reader,
@@ -31,20 +30,20 @@ impl Reader for Overlay<'_> {
     fn scan(
         &self,
         table: &'static str,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         each: &mut Each<'_>,
     ) -> Result<()> {
         match self.writes.tables.get(table) {
-            Some(changes) => merged(self.base, changes, table, span, order, each),
-            None => self.base.scan(table, span, order, each),
+            Some(changes) => merge_scan(self.base, changes, table, range, order, each),
+            None => self.base.scan(table, range, order, each),
         }
     }
 
-    fn is_free(&self, table: &'static str, key: &[u8]) -> Result<bool> {
+    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
         match self.writes.tables.get(table).and_then(|changes| changes.get(key)) {
             Some(op) => Ok(op.value().is_none()),
-            None => self.base.is_free(table, key),
+            None => self.base.may_insert(table, key),
         }
     }
 
@@ -58,22 +57,22 @@ impl Reader for Overlay<'_> {
 }
 
 /// Merges both in key order; a change replaces the committed entry of its key.
-fn merged(
+fn merge_scan(
     base: &dyn Reader,
     changes: &BTreeMap<Vec<u8>, Op>,
     table: &'static str,
-    span: KeyRange<'_>,
+    range: KeyRange<'_>,
     order: Order,
     each: &mut Each<'_>,
 ) -> Result<()> {
-    if span.to.is_some_and(|to| to <= span.from) {
+    if range.to.is_some_and(|to| to <= range.from) {
         return Ok(());
     }
-    let to = span.to.map_or(Bound::Unbounded, Bound::Excluded);
-    let range = changes.range::<[u8], _>((Bound::Included(span.from), to));
+    let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
+    let changes = changes.range::<[u8], _>((Bound::Included(range.from), to));
     let mut changes: Box<dyn Iterator<Item = (&Vec<u8>, &Op)>> = match order {
-        Order::Ascending => Box::new(range),
-        Order::Descending => Box::new(range.rev()),
+        Order::Ascending => Box::new(changes),
+        Order::Descending => Box::new(changes.rev()),
     };
     let mut next = changes.next();
     let mut end = ControlFlow::Continue(());
@@ -82,11 +81,11 @@ fn merged(
         Order::Descending => a > b,
     };
 
-    base.scan(table, span, order, &mut |key, value| {
+    base.scan(table, range, order, &mut |key, value| {
         while let Some((changed, op)) = next
             && before(changed, key)
         {
-            end = show(changed, op, each)?;
+            end = emit(changed, op, each)?;
             if end == ControlFlow::Break(()) {
                 return Ok(ControlFlow::Break(()));
             }
@@ -95,7 +94,7 @@ fn merged(
         end = match next {
             Some((changed, op)) if changed == key => {
                 next = changes.next();
-                show(key, op, each)?
+                emit(key, op, each)?
             }
             _ => each(key, value)?,
         };
@@ -104,13 +103,13 @@ fn merged(
     while end == ControlFlow::Continue(())
         && let Some((changed, op)) = next
     {
-        end = show(changed, op, each)?;
+        end = emit(changed, op, each)?;
         next = changes.next();
     }
     Ok(())
 }
 
-fn show(key: &[u8], op: &Op, each: &mut Each<'_>) -> Result<ControlFlow<()>> {
+fn emit(key: &[u8], op: &Op, each: &mut Each<'_>) -> Result<ControlFlow<()>> {
     op.value().map_or(Ok(ControlFlow::Continue(())), |value| each(key, value))
 }
 
@@ -134,14 +133,14 @@ mod tests {
 
     fn scanned(
         reader: &dyn Reader,
-        span: KeyRange<'_>,
+        range: KeyRange<'_>,
         order: Order,
         most: usize,
     ) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut rows = Vec::new();
         reader
-            .scan("t", span, order, &mut |key, value| {
-                assert!(rows.len() < most, "nothing is shown after enough");
+            .scan("t", range, order, &mut |key, value| {
+                assert!(rows.len() < most, "the scan goes on after it was stopped");
                 rows.push((key.to_vec(), value.to_vec()));
                 Ok(if rows.len() == most {
                     ControlFlow::Break(())
@@ -199,26 +198,26 @@ mod tests {
             let upper = Overlay { base: &lower, writes: &two };
 
             let order = if descending { Order::Descending } else { Order::Ascending };
-            let span = KeyRange { from: &from, to: to.as_deref() };
+            let range = KeyRange { from: &from, to: to.as_deref() };
             let within = |key: &Vec<u8>| *key >= from && to.as_ref().is_none_or(|to| key < to);
             let mut want: Vec<_> = rows.clone().into_iter().filter(|(key, _)| within(key)).collect();
             if descending {
                 want.reverse();
             }
             want.truncate(most);
-            prop_assert_eq!(scanned(&upper, span, order, most), want.clone());
+            prop_assert_eq!(scanned(&upper, range, order, most), want.clone());
             for key in base.keys().chain(rows.keys()) {
                 let mut value = None;
                 let there = upper.get("t", key, &mut |v| { value = Some(v.to_vec()); Ok(()) }).unwrap();
                 prop_assert_eq!(value.as_ref(), rows.get(key));
                 prop_assert_eq!(there, value.is_some());
-                prop_assert_eq!(upper.is_free("t", key).unwrap(), value.is_none());
+                prop_assert_eq!(upper.may_insert("t", key).unwrap(), value.is_none());
             }
 
-            // Joined to one batch they come to the same, and what the batch says of the state
-            // below is true: it inserts only where nothing was.
+            // Both appended to one batch give the same rows, and the batch is right about the base:
+            // it inserts only where no row was.
             one.append(two);
-            prop_assert_eq!(scanned(&Overlay { base: &*below, writes: &one }, span, order, most), want);
+            prop_assert_eq!(scanned(&Overlay { base: &*below, writes: &one }, range, order, most), want);
             for (key, op) in one.tables.values().flatten() {
                 match op {
                     Op::Insert(_) => prop_assert!(!base.contains_key(key)),

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
-use super::checked::checked;
+use super::validated::checked;
 
 /// A list of `MIN` to `MAX` items.
 #[derive(Clone, Debug, PartialEq, Eq)]

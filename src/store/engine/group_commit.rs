@@ -1,11 +1,11 @@
-//! Group commit: attempts run on their callers' threads; one writer thread takes the waiting ones, in
-//! turns between organizations, checks that what each has read still holds, makes their changes
-//! durable together, and then answers all of them.
+//! Group commit: attempts run on their callers' threads; one writer thread takes the queued ones,
+//! round-robin between organizations, checks that what each has read is still current, makes their
+//! changes durable in one commit, and then completes all of them.
 //!
-//! An attempt refused over a durable snapshot is answered at once. One that ran again on top of
-//! others' changes is answered after the commit, refused or not: the reason may be a change that was
-//! not kept. After a commit with an unknown outcome the storage is reopened before anyone is
-//! answered, so that a caller who then reads sees the actual state.
+//! An attempt refused over a durable snapshot is completed at once. One that ran again on top of
+//! others' changes is completed after the commit, refused or not: the reason may be a change that
+//! was not stored. After a commit with an unknown outcome the storage is reopened before any attempt
+//! is completed, so that a caller who then reads sees the actual state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
@@ -20,43 +20,42 @@ use super::{
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
 
-/// What waits for the writer. 1,024 attempts: at 10,000 a second the last of them waits a tenth of a
-/// second; more would only add to the waiting time of all. 64 MiB: eight of the largest. One
-/// organization takes a quarter of either, so that none can fill the queue for the others.
+/// The bounds of the writer's queue. 1,024 attempts: at 10,000 a second the last of them waits a tenth
+/// of a second; more would only increase the wait of all. 64 MiB: eight of the largest. One
+/// organization gets a quarter of either, so that none can fill the queue for the others.
 const WAITING: Bounds =
     Bounds { items: 1024, lane_items: 256, bytes: 64 * 1024 * 1024, lane_bytes: 16 * 1024 * 1024 };
-
-/// At most 512 attempts share a commit, so that the first does not wait until a thousand others
-/// have run.
-pub(super) const MAX_GROUP: usize = 512;
 
 /// A group accepts no further attempts once it has 8 MiB to write: they are all held in memory, and
 /// the first waits for the last.
 const MAX_GROUP_BYTES: usize = 8 * 1024 * 1024;
 
-/// How often to check whether the storage must be, or can be, reopened.
+/// How often the writer checks whether the storage must be, or can be, reopened: every second.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A group that conflicts runs at most eight times; then its callers get a 503 and may retry.
+/// A group whose commit conflicts runs at most 8 times; then its callers get a 503 and may retry.
 const MAX_RETRIES: usize = 8;
 
 /// A [`LocalStorage`] with its queue and its writer thread.
-pub struct Group {
-    newest: Newest,
+pub struct GroupCommit {
+    current: CurrentSnapshot,
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Group {
-    /// Starts the writer thread. `signals` is fired after every commit.
-    pub fn start(mut disk: impl LocalStorage, signals: Arc<Signals>) -> Result<Self> {
-        let newest = Newest::new(disk.snapshot()?);
+impl GroupCommit {
+    /// Starts the writer thread. `signals` notifies the topics of every commit.
+    ///
+    /// # Errors
+    /// If the storage cannot be read or the thread cannot be started.
+    pub fn start(mut storage: impl LocalStorage, signals: Arc<Signals>) -> Result<Self> {
+        let current = CurrentSnapshot::new(storage.snapshot()?);
         let queue = Arc::new(Queue::new());
         let mut writer = Writer {
-            disk,
-            newest: newest.clone(),
+            storage,
+            current: current.clone(),
             signals,
-            sound: true,
+            outcome_known: true,
             history: History::default(),
         };
         let waiting = queue.clone();
@@ -64,45 +63,45 @@ impl Group {
             .name("writer".into())
             .spawn(move || writer.run(&waiting))
             .map_err(|e| Error::internal(format!("the writer thread cannot be started: {e}")))?;
-        Ok(Group { newest, queue, thread: Mutex::new(Some(thread)) })
+        Ok(GroupCommit { current, queue, thread: Mutex::new(Some(thread)) })
     }
 }
 
-impl Engine for Group {
+impl Engine for GroupCommit {
     fn snapshot(&self) -> Arc<dyn Reader> {
-        self.newest.get().reader
+        self.current.get().reader
     }
 
     fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
-        let State { reader, number } = self.newest.get();
+        let State { reader, number } = self.current.get();
         let ran = match run(&mut *attempt, &*reader, terms.budget) {
             (_, Reads::OverBudget) => {
                 over_budget(attempt, terms);
                 return Ok(());
             }
-            // The writer opens the database again and runs it then.
+            // The writer reopens the database first and runs the attempt then.
             (_, Reads::Failed) => None,
-            // A durable snapshot gave the reason: it needs no commit to be true.
+            // The reason is in a durable snapshot: no commit is needed to confirm it.
             (Err(error), _) => {
-                settle(attempt, Err(error));
+                complete(attempt, Err(error));
                 return Ok(());
             }
             (Ok(writes), _) if writes.is_empty() => {
-                settle(attempt, Ok(()));
+                complete(attempt, Ok(()));
                 return Ok(());
             }
-            (Ok(writes), Reads::Whole(reads)) => Some(Ran { writes, reads, base: number }),
+            (Ok(writes), Reads::Whole(reads)) => Some(Ran { writes, reads, read_at: number }),
         };
         self.queue.push(Prepared { attempt, ran, terms })
     }
 }
 
-impl Drop for Group {
-    /// Returns when all queued attempts have been settled.
+impl Drop for GroupCommit {
+    /// Returns when all queued attempts have been completed.
     fn drop(&mut self) {
         self.queue.close();
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
-        // An attempt that held the last handle drops this on the writer thread, which cannot join
+        // An attempt that holds the last handle drops this on the writer thread, which cannot join
         // itself.
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
@@ -112,7 +111,7 @@ impl Drop for Group {
     }
 }
 
-/// An attempt on its way to the commit.
+/// An attempt queued for a commit.
 struct Prepared {
     attempt: Box<dyn Attempt>,
     /// `None` if there was no state that could be read.
@@ -120,12 +119,12 @@ struct Prepared {
     terms: Terms,
 }
 
-/// What an attempt came to over a snapshot.
+/// The result of running an attempt over a snapshot.
 struct Ran {
     writes: Writes,
     reads: ReadSet,
     /// The number of the commit whose state it read.
-    base: u64,
+    read_at: u64,
 }
 
 impl Prepared {
@@ -134,7 +133,7 @@ impl Prepared {
     }
 }
 
-/// What waits for the writer thread.
+/// The queue of the writer thread.
 struct Queue {
     waiting: Mutex<Waiting>,
     filled: Condvar,
@@ -145,10 +144,10 @@ struct Waiting {
     closed: bool,
 }
 
-/// What the writer thread finds.
+/// What the writer thread finds in its queue.
 enum Next {
     Prepared(Prepared),
-    Nothing,
+    TimedOut,
     Closed,
 }
 
@@ -159,13 +158,13 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().expect("nobody panics holding it")
+        self.waiting.lock().expect("no thread panics while holding it")
     }
 
     fn push(&self, prepared: Prepared) -> Result<()> {
         let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes());
         let refused = self.lock().prepared.push(lane, bytes, prepared);
-        // What is refused is dropped here, outside of the lock.
+        // A refused attempt is dropped here, outside of the lock.
         refused.map_err(|_| Error::busy("overloaded", "too many writes are waiting", 1))?;
         self.filled.notify_one();
         Ok(())
@@ -175,15 +174,15 @@ impl Queue {
         self.lock().prepared.pop()
     }
 
-    /// Waits for something to do, at most so long.
+    /// Waits for an attempt, at most so long.
     fn wait(&self, at_most: Duration) -> Next {
         let nothing = |waiting: &mut Waiting| waiting.prepared.is_empty() && !waiting.closed;
         let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
-        let (mut waiting, _) = waited.expect("nobody panics holding it");
+        let (mut waiting, _) = waited.expect("no thread panics while holding it");
         match waiting.prepared.pop() {
             Some(prepared) => Next::Prepared(prepared),
             None if waiting.closed => Next::Closed,
-            None => Next::Nothing,
+            None => Next::TimedOut,
         }
     }
 
@@ -202,20 +201,20 @@ struct State {
 
 /// The newest durable state, shared by all readers.
 #[derive(Clone)]
-struct Newest(Arc<RwLock<State>>);
+struct CurrentSnapshot(Arc<RwLock<State>>);
 
-impl Newest {
+impl CurrentSnapshot {
     fn new(reader: Arc<dyn Reader>) -> Self {
-        Newest(Arc::new(RwLock::new(State { reader, number: 0 })))
+        CurrentSnapshot(Arc::new(RwLock::new(State { reader, number: 0 })))
     }
 
     fn get(&self) -> State {
-        self.0.read().expect("nobody panics holding it").clone()
+        self.0.read().expect("no thread panics while holding it").clone()
     }
 
-    /// Puts the next state in the place of the last; its number.
+    /// Replaces the current state; returns the number of the new one.
     fn set(&self, reader: Arc<dyn Reader>) -> u64 {
-        let mut state = self.0.write().expect("nobody panics holding it");
+        let mut state = self.0.write().expect("no thread panics while holding it");
         let next = State { reader, number: state.number + 1 };
         let old = std::mem::replace(&mut *state, next);
         drop(state);
@@ -224,30 +223,30 @@ impl Newest {
     }
 }
 
-struct Writer<D> {
-    disk: D,
-    newest: Newest,
+struct Writer<S> {
+    storage: S,
+    current: CurrentSnapshot,
     signals: Arc<Signals>,
-    /// Whether the last commit's outcome is known. If not, the storage is reopened first.
-    sound: bool,
+    /// Whether the outcome of the last commit is known. If not, the storage is reopened first.
+    outcome_known: bool,
     history: History,
 }
 
-/// An attempt of a group, and whether it is part of the commit.
+/// An attempt of a group, with its own result: whether it is part of the commit.
 struct Member {
     attempt: Box<dyn Attempt>,
     own: Result<()>,
     terms: Terms,
 }
 
-impl<D: LocalStorage> Writer<D> {
+impl<S: LocalStorage> Writer<S> {
     fn run(&mut self, queue: &Queue) {
         loop {
             match queue.wait(RECOVERY_INTERVAL) {
-                Next::Prepared(first) => self.serve(first, &mut || queue.pop()),
-                Next::Nothing => {
+                Next::Prepared(first) => self.commit_group(first, &mut || queue.pop()),
+                Next::TimedOut => {
                     if let Err(error) = self.recover() {
-                        tracing::warn!(%error, "the database cannot be opened again yet");
+                        tracing::warn!(%error, "the database cannot be reopened yet");
                     }
                 }
                 Next::Closed => return,
@@ -256,16 +255,16 @@ impl<D: LocalStorage> Writer<D> {
     }
 
     /// Runs `first` and other waiting attempts as one group.
-    fn serve(&mut self, first: Prepared, waiting: &mut dyn FnMut() -> Option<Prepared>) {
+    fn commit_group(&mut self, first: Prepared, waiting: &mut dyn FnMut() -> Option<Prepared>) {
         if let Err(error) = self.recover() {
-            // Each of the others would try the broken storage again; who comes after these are told may.
+            // Each of the others would try the broken storage again; attempts submitted later may.
             let all: Vec<_> = std::iter::once(first).chain(std::iter::from_fn(waiting)).collect();
             for prepared in all {
-                settle(prepared.attempt, Err(error.clone()));
+                complete(prepared.attempt, Err(error.clone()));
             }
             return;
         }
-        let base = self.newest.get().reader;
+        let base = self.current.get().reader;
         let mut writes = Writes::default();
         let mut bytes = 0;
         let mut group = Vec::new();
@@ -276,23 +275,23 @@ impl<D: LocalStorage> Writer<D> {
                 bytes += size;
                 group.push(member);
             }
-            let full = group.len() >= self.disk.max_group() || bytes >= MAX_GROUP_BYTES;
+            let full = group.len() >= self.storage.max_group() || bytes >= MAX_GROUP_BYTES;
             next = if full { None } else { waiting() };
         }
         let end = self.commit_or_rerun(&mut group, &mut writes);
         // The storage refused the writes of one of them: each is committed alone. Where it accepts
-        // nothing at all (busy), trying again for each would only take time.
+        // none at all (busy), trying again for each would only take time.
         if group.len() > 1 && end.as_ref().is_err_and(|error| error.kind() == Kind::Internal) {
             for member in group {
-                self.serve_alone(member);
+                self.commit_alone(member);
             }
             return;
         }
-        self.answer(group, writes, &end);
+        self.complete_group(group, writes, &end);
     }
 
-    /// Adds what a waiting attempt wants to write to that of its group, as it is or, where what it
-    /// read has changed, after running it again.
+    /// Adds the writes of a queued attempt to those of its group: as they are or, if what it read has
+    /// changed, after running it again.
     fn admit(
         &mut self,
         prepared: Prepared,
@@ -300,18 +299,18 @@ impl<D: LocalStorage> Writer<D> {
         writes: &mut Writes,
     ) -> Option<Member> {
         let Prepared { mut attempt, ran, terms } = prepared;
-        let rehearses = self.disk.run_count() > 0;
+        let rehearses = self.storage.run_count() > 0;
         let failed = ran.is_none();
         if let Some(ran) = ran
             && !rehearses
-            && self.stands(&ran, base, writes)
+            && self.is_current(&ran, base, writes)
         {
             writes.append(ran.writes);
             return Some(Member { attempt, own: Ok(()), terms });
         }
-        // A light attempt is run again faster than handed back.
+        // Running a light attempt again is faster than giving it back.
         let is_light = terms.budget == Budget::LIGHT;
-        if !is_light && !terms.settle_conflicts && !rehearses && !failed {
+        if !is_light && !terms.rerun_on_conflict && !rehearses && !failed {
             give_back(attempt, GivenBack::Conflict);
             return None;
         }
@@ -327,37 +326,37 @@ impl<D: LocalStorage> Writer<D> {
         }
     }
 
-    /// Whether what an attempt read is as it was, below the changes of its group and among them.
-    fn stands(&self, ran: &Ran, base: &dyn Reader, writes: &Writes) -> bool {
+    /// Returns whether what an attempt read is unchanged, by later commits and by its group.
+    fn is_current(&self, ran: &Ran, base: &dyn Reader, writes: &Writes) -> bool {
         let access = if writes.changes_access { None } else { base.access_version() };
-        self.history.stands(ran.base, &ran.reads)
+        self.history.is_current(ran.read_at, &ran.reads)
             && ran.reads.access_is(access)
             && !ran.reads.conflicts_with(writes)
     }
 
     /// Runs an attempt again and commits it without others.
-    fn serve_alone(&mut self, mut member: Member) {
+    fn commit_alone(&mut self, mut member: Member) {
         let mut writes = Writes::default();
         if let Err(error) = self.recover() {
-            return settle(member.attempt, Err(error));
+            return complete(member.attempt, Err(error));
         }
-        let base = self.newest.get().reader;
+        let base = self.current.get().reader;
         rerun(&mut member, &*base, &mut writes);
         let mut group = vec![member];
         let end = self.commit_or_rerun(&mut group, &mut writes);
-        self.answer(group, writes, &end);
+        self.complete_group(group, writes, &end);
     }
 
-    /// Tells each of a group how it ended, and those who listen that there is something new.
-    fn answer(&mut self, group: Vec<Member>, writes: Writes, end: &Result<()>) {
+    /// Completes the attempts of a group and notifies the topics of their writes.
+    fn complete_group(&mut self, group: Vec<Member>, writes: Writes, end: &Result<()>) {
         if end.is_ok() {
-            self.signals.fire(&writes.topics);
+            self.signals.notify(&writes.topics);
             if !writes.is_empty() {
-                self.history.add(self.newest.get().number, writes);
+                self.history.add(self.current.get().number, writes);
             }
         }
         for Member { attempt, own, .. } in group {
-            settle(attempt, end.clone().and(own));
+            complete(attempt, end.clone().and(own));
         }
     }
 
@@ -368,10 +367,10 @@ impl<D: LocalStorage> Writer<D> {
                 return Ok(());
             }
             match self.commit(writes) {
-                End::Known(end) => return end,
-                End::Conflict => {}
+                GroupOutcome::Known(end) => return end,
+                GroupOutcome::Conflict => {}
             }
-            let base = self.newest.get().reader;
+            let base = self.current.get().reader;
             *writes = Writes::default();
             for member in group.iter_mut() {
                 rerun(member, &*base, writes);
@@ -380,39 +379,42 @@ impl<D: LocalStorage> Writer<D> {
         Err(Error::busy("overloaded", "others keep changing the same things; try again", 1))
     }
 
-    fn commit(&mut self, writes: &Writes) -> End {
-        let end = catch_unwind(AssertUnwindSafe(|| self.disk.commit(writes)))
+    fn commit(&mut self, writes: &Writes) -> GroupOutcome {
+        let end = catch_unwind(AssertUnwindSafe(|| self.storage.commit(writes)))
             .unwrap_or_else(|_| Commit::Unknown(Error::internal("the commit panicked")));
         match end {
             Commit::Done(reader) => {
-                self.newest.set(reader);
-                End::Known(Ok(()))
+                self.current.set(reader);
+                GroupOutcome::Known(Ok(()))
             }
-            Commit::Refused(error) => End::Known(Err(error)),
-            Commit::Conflict => End::Conflict,
+            Commit::Refused(error) => GroupOutcome::Known(Err(error)),
+            Commit::Conflict => GroupOutcome::Conflict,
             Commit::Unknown(error) => {
                 tracing::error!(%error, "a commit failed; its outcome is unknown");
-                self.sound = false;
+                self.outcome_known = false;
                 let _ = self.recover();
-                End::Known(Err(unknown().detail(error)))
+                GroupOutcome::Known(Err(outcome_unknown().detail(error)))
             }
         }
     }
 
     /// Reopens the storage, if it must be.
+    ///
+    /// # Errors
+    /// 503 if that is not possible yet.
     fn recover(&mut self) -> Result<()> {
-        if self.sound && !self.disk.failed() {
+        if self.outcome_known && !self.storage.failed() {
             return Ok(());
         }
-        self.sound = false;
-        let reopened = catch_unwind(AssertUnwindSafe(|| self.disk.reopen()))
-            .unwrap_or_else(|_| Err(Error::internal("opening the database again panicked")));
+        self.outcome_known = false;
+        let reopened = catch_unwind(AssertUnwindSafe(|| self.storage.reopen()))
+            .unwrap_or_else(|_| Err(Error::internal("reopening the database panicked")));
         match reopened {
             Ok(reader) => {
                 // What was committed since the last known state is not known.
-                self.history.forget(self.newest.set(reader));
-                self.sound = true;
-                tracing::info!("the database was opened again; writes go on");
+                self.history.reset(self.current.set(reader));
+                self.outcome_known = true;
+                tracing::info!("the database was reopened; writes continue");
                 Ok(())
             }
             Err(error) => {
@@ -423,14 +425,14 @@ impl<D: LocalStorage> Writer<D> {
 }
 
 /// The outcome of a commit for its group.
-enum End {
+enum GroupOutcome {
     /// It is known.
     Known(Result<()>),
-    /// It must be tried again.
+    /// It must run again.
     Conflict,
 }
 
-fn unknown() -> Error {
+fn outcome_unknown() -> Error {
     Error::busy(
         "outcome_unknown",
         "the write may or may not have been kept; look before you repeat it",
@@ -438,7 +440,7 @@ fn unknown() -> Error {
     )
 }
 
-/// Runs an attempt within a budget. If it panics, that is its own 500 and nobody else's.
+/// Runs an attempt within a budget. A panic is a 500 of this attempt alone.
 fn run(attempt: &mut dyn Attempt, reader: &dyn Reader, budget: Budget) -> (Result<Writes>, Reads) {
     let recorder = Recorder::new(reader, budget);
     let end = catch_unwind(AssertUnwindSafe(|| attempt.run(&recorder)))
@@ -446,7 +448,7 @@ fn run(attempt: &mut dyn Attempt, reader: &dyn Reader, budget: Budget) -> (Resul
     (end, recorder.into_reads())
 }
 
-/// Runs a group's attempt again, on top of what those before it write.
+/// Runs a group's attempt again, on top of the writes of those before it.
 fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut Writes) {
     member.own = match run(&mut *member.attempt, &Overlay { base, writes }, member.terms.budget) {
         (_, Reads::OverBudget) => Err(too_large()),
@@ -454,10 +456,10 @@ fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut Writes) {
     };
 }
 
-/// An attempt that costs more than it may here.
+/// Ends or gives back an attempt that exceeds its budget.
 fn over_budget(attempt: Box<dyn Attempt>, terms: Terms) {
     if terms.budget == Budget::FULL {
-        settle(attempt, Err(too_large()));
+        complete(attempt, Err(too_large()));
     } else {
         give_back(attempt, GivenBack::OverBudget);
     }
@@ -467,9 +469,9 @@ fn give_back(attempt: Box<dyn Attempt>, why: GivenBack) {
     let _ = catch_unwind(AssertUnwindSafe(|| attempt.give_back(why)));
 }
 
-/// Answers an attempt. A panic in it (its values are dropped here) must not end the writer thread.
-fn settle(attempt: Box<dyn Attempt>, end: Result<()>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| attempt.settle(end)));
+/// Completes an attempt. A panic in it (its values are dropped here) must not end the writer thread.
+fn complete(attempt: Box<dyn Attempt>, end: Result<()>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| attempt.complete(end)));
 }
 
 #[cfg(test)]

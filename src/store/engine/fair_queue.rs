@@ -3,10 +3,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-/// Whose turn it is: an organization's id, or whatever else shares a queue. Zero is a lane too.
+/// The key of a lane: an organization's id, or that of another sharer of the queue. Zero is a lane
+/// too.
 pub type Lane = [u8; 16];
 
-/// What a queue holds at most. Each bound is for everybody and for one lane.
+/// The maximum contents of a queue, in total and for one lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Items waiting.
@@ -19,8 +20,7 @@ pub struct Bounds {
     pub lane_bytes: usize,
 }
 
-/// Items in lanes. Within a lane the order is that of arrival; the lanes with something in them
-/// take turns.
+/// A queue of items in lanes. A lane is first in, first out; the lanes that are not empty take turns.
 pub struct FairQueue<T> {
     bounds: Bounds,
     lanes: HashMap<Lane, Waiting<T>>,
@@ -36,22 +36,22 @@ struct Waiting<T> {
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(bounds: Bounds) -> Self {
         FairQueue { bounds, lanes: HashMap::new(), turns: VecDeque::new(), items: 0, bytes: 0 }
     }
 
-    /// How many items wait.
+    /// Returns the number of waiting items.
     pub fn len(&self) -> usize {
         self.items
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no item waits.
     pub fn is_empty(&self) -> bool {
         self.items == 0
     }
 
-    /// How many bytes wait.
+    /// Returns the number of waiting bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -59,8 +59,8 @@ impl<T> FairQueue<T> {
     /// Appends an item of so many bytes to its lane.
     ///
     /// # Errors
-    /// Gives the item back when the queue or the lane is full. A lane that is empty always has
-    /// room for one item as far as its own bound goes.
+    /// Returns the item if the queue or the lane is full. The bounds of a lane never refuse the first
+    /// item of an empty one.
     pub fn push(&mut self, lane: Lane, bytes: usize, item: T) -> Result<(), T> {
         let Bounds { items, lane_items, bytes: all_bytes, lane_bytes } = self.bounds;
         if self.items >= items || (self.items > 0 && self.bytes + bytes > all_bytes) {
@@ -81,8 +81,8 @@ impl<T> FairQueue<T> {
         Ok(())
     }
 
-    /// Takes the first item of the lane whose turn it is; that lane's next turn comes after all
-    /// others'.
+    /// Removes the first item of the lane whose turn it is; the lane's next turn comes after that of
+    /// all others.
     pub fn pop(&mut self) -> Option<T> {
         let lane = self.turns.pop_front()?;
         let waiting = self.lanes.get_mut(&lane).expect("a lane with a turn exists");

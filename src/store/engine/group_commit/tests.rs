@@ -1,8 +1,9 @@
-//! Group commit over a disk that does as it is told: batches, failures, opening again.
+//! Group commit over storage with scripted outcomes: batches, failures, reopening.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Sender, channel};
 
+use super::super::storage::MAX_GROUP;
 use super::super::{Each, KeyRange, Lane, Memory, Op, Order};
 use super::*;
 use crate::base::Kind;
@@ -49,7 +50,7 @@ enum Go {
     Panics,
 }
 
-fn told(commits: &[Go], opens: &[bool]) -> (Group, Log) {
+fn told(commits: &[Go], opens: &[bool]) -> (GroupCommit, Log) {
     let log = Log::default();
     let reversed = |list: &[Go]| list.iter().rev().copied().collect();
     let disk = Told {
@@ -58,7 +59,7 @@ fn told(commits: &[Go], opens: &[bool]) -> (Group, Log) {
         opens: opens.iter().rev().copied().collect(),
         log: log.clone(),
     };
-    (Group::start(disk, Arc::default()).unwrap(), log)
+    (GroupCommit::start(disk, Arc::default()).unwrap(), log)
 }
 
 impl LocalStorage for Told {
@@ -103,13 +104,13 @@ struct Try<F> {
     run: F,
     lane: Lane,
     log: Log,
-    answer: Sender<(usize, End)>,
+    answer: Sender<(usize, AttemptOutcome)>,
 }
 
 /// What becomes of an attempt.
 #[derive(Debug)]
-enum End {
-    Settled(Result<()>),
+enum AttemptOutcome {
+    Completed(Result<()>),
     GivenBack(GivenBack),
 }
 
@@ -120,13 +121,13 @@ impl<F: FnMut(&dyn Reader) -> Result<Writes> + Send> Attempt for Try<F> {
     fn lane(&self) -> Lane {
         self.lane
     }
-    fn settle(self: Box<Self>, end: Result<()>) {
+    fn complete(self: Box<Self>, end: Result<()>) {
         self.log.add(format!("{} answered", self.name));
-        let _ = self.answer.send((self.number, End::Settled(end)));
+        let _ = self.answer.send((self.number, AttemptOutcome::Completed(end)));
     }
     fn give_back(self: Box<Self>, why: GivenBack) {
         self.log.add(format!("{} given back", self.name));
-        let _ = self.answer.send((self.number, End::GivenBack(why)));
+        let _ = self.answer.send((self.number, AttemptOutcome::GivenBack(why)));
     }
 }
 
@@ -134,10 +135,10 @@ impl<F: FnMut(&dyn Reader) -> Result<Writes> + Send> Attempt for Try<F> {
 const HOLD: &str = "hold";
 
 /// The last terms: whatever it costs, and run again by the writer after a conflict.
-const LAST: Terms = Terms { budget: Budget::FULL, settle_conflicts: true };
+const LAST: Terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
 /// Terms of which a conflict is no part.
-const FULL: Terms = Terms { budget: Budget::FULL, settle_conflicts: false };
-const LIGHT: Terms = Terms { budget: Budget::LIGHT, settle_conflicts: false };
+const FULL: Terms = Terms { budget: Budget::FULL, rerun_on_conflict: false };
+const LIGHT: Terms = Terms { budget: Budget::LIGHT, rerun_on_conflict: false };
 
 fn one(key: &str) -> Writes {
     let mut writes = Writes::default();
@@ -159,7 +160,11 @@ type Run = fn(&dyn Reader) -> Result<Writes>;
 
 /// Hands in attempts that all wait when the writer comes to them, so that they share a commit;
 /// gives what became of them in the order they were handed in.
-fn handed_in(group: &Group, log: &Log, runs: &[(&'static str, Run, Terms)]) -> Vec<End> {
+fn handed_in(
+    group: &GroupCommit,
+    log: &Log,
+    runs: &[(&'static str, Run, Terms)],
+) -> Vec<AttemptOutcome> {
     let (answer, answers) = channel();
     let hold = |_: &dyn Reader| {
         let mut writes = Writes::default();
@@ -185,11 +190,11 @@ fn handed_in(group: &Group, log: &Log, runs: &[(&'static str, Run, Terms)]) -> V
 }
 
 /// The same on the last terms, on which each is settled.
-fn together(group: &Group, log: &Log, runs: &[(&'static str, Run)]) -> Vec<Result<()>> {
+fn together(group: &GroupCommit, log: &Log, runs: &[(&'static str, Run)]) -> Vec<Result<()>> {
     let runs: Vec<_> = runs.iter().map(|(name, run)| (*name, *run, LAST)).collect();
     let settled = |end| match end {
-        End::Settled(end) => end,
-        End::GivenBack(why) => panic!("given back: {why:?}"),
+        AttemptOutcome::Completed(end) => end,
+        AttemptOutcome::GivenBack(why) => panic!("given back: {why:?}"),
     };
     handed_in(group, log, &runs).into_iter().map(settled).collect()
 }
@@ -271,7 +276,9 @@ fn while_the_disk_cannot_be_opened_writes_are_refused_and_reads_go_on() {
     let attempt =
         Try { number: 0, name: "b", run: WRITE_B.1, lane: Lane::default(), log: log_of, answer };
     group.submit(Box::new(attempt), LAST).unwrap();
-    let End::Settled(Err(error)) = answers.recv().unwrap().1 else { panic!("it was not refused") };
+    let AttemptOutcome::Completed(Err(error)) = answers.recv().unwrap().1 else {
+        panic!("it was not refused")
+    };
     assert_eq!((error.kind(), error.code()), (Kind::Busy, "read_only"));
     assert_eq!(keys(&*group.snapshot()), ["a"]);
     assert_eq!(codes(together(&group, &log, &[WRITE_B])), ["ok"]);
@@ -362,7 +369,11 @@ fn an_attempt_that_costs_much_comes_back_after_a_conflict_and_a_light_one_does_n
     );
     assert!(matches!(
         ends.as_slice(),
-        [End::Settled(Ok(())), End::Settled(Ok(())), End::GivenBack(GivenBack::Conflict)]
+        [
+            AttemptOutcome::Completed(Ok(())),
+            AttemptOutcome::Completed(Ok(())),
+            AttemptOutcome::GivenBack(GivenBack::Conflict)
+        ]
     ));
     assert_eq!(keys(&*group.snapshot()), ["a", "saw 1"]);
 }
@@ -378,7 +389,9 @@ fn an_attempt_over_its_budget_comes_back_and_over_the_largest_is_refused() {
     }
     let (group, log) = told(&[], &[]);
     let ends = handed_in(&group, &log, &[("much", read_much, LIGHT), ("more", read_much, FULL)]);
-    let [End::GivenBack(GivenBack::OverBudget), End::Settled(Ok(()))] = ends.as_slice() else {
+    let [AttemptOutcome::GivenBack(GivenBack::OverBudget), AttemptOutcome::Completed(Ok(()))] =
+        ends.as_slice()
+    else {
         panic!("{ends:?}")
     };
     fn write_much(reader: &dyn Reader) -> Result<Writes> {
@@ -386,7 +399,9 @@ fn an_attempt_over_its_budget_comes_back_and_over_the_largest_is_refused() {
         Ok(one("written"))
     }
     let ends = handed_in(&group, &log, &[("much", write_much, LIGHT), ("more", write_much, FULL)]);
-    let [End::GivenBack(GivenBack::OverBudget), End::Settled(Err(error))] = ends.as_slice() else {
+    let [AttemptOutcome::GivenBack(GivenBack::OverBudget), AttemptOutcome::Completed(Err(error))] =
+        ends.as_slice()
+    else {
         panic!("{ends:?}")
     };
     assert_eq!((error.kind(), error.code()), (Kind::TooLarge, "transaction_too_large"));
@@ -424,7 +439,8 @@ fn a_full_lane_turns_away_others_do_not_and_everything_handed_in_is_settled_befo
     log.add("hold no longer".into());
     drop(group);
     drop(answer);
-    let settled = answers.iter().filter(|(_, end)| matches!(end, End::Settled(Ok(()))));
+    let settled =
+        answers.iter().filter(|(_, end)| matches!(end, AttemptOutcome::Completed(Ok(()))));
     assert_eq!(settled.count(), taken);
     let commits = log.told().into_iter().filter(|line| line.starts_with("commit")).count();
     assert_eq!(commits, WAITING.items / MAX_GROUP);
@@ -457,6 +473,6 @@ fn the_last_handle_may_be_dropped_by_an_attempt() {
     group.submit(Box::new(attempt), LAST).unwrap();
     drop(group);
     log.add("hold no longer".into());
-    assert!(matches!(answers.recv().unwrap().1, End::Settled(Ok(()))));
+    assert!(matches!(answers.recv().unwrap().1, AttemptOutcome::Completed(Ok(()))));
     assert!(!panicked.recv().unwrap());
 }

@@ -1,0 +1,202 @@
+//! The source of time, ids and randomness for transactions: the only one, so that tests can set the
+//! time.
+//!
+//! Ids increase even if the clock is set back, across restarts too: a watermark is stored from time
+//! to time (see [`super::id_watermark`]).
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::rand;
+use uuid::Uuid;
+
+use crate::base::Time;
+
+/// Time, ids and randomness.
+pub struct Clock {
+    /// The time in tests, in milliseconds; otherwise the system's clock is used.
+    fixed: Option<AtomicI64>,
+    ids: Mutex<Ids>,
+    /// The newest [`IdWatermark`](super::id_watermark::IdWatermark) that is durable, in milliseconds.
+    stored_watermark: AtomicI64,
+}
+
+/// How far the times of ids may run ahead of the stored watermark: 10 s. After a restart ids begin
+/// that much later, so it is short; but each update adds a row to a commit, so it is not shorter.
+const MAX_WATERMARK_LAG_MILLIS: i64 = 10_000;
+
+/// The state of the id generator.
+#[derive(Default)]
+struct Ids {
+    last: LastId,
+    /// A buffer of random numbers: fetched one by one they would be most of the cost of an id.
+    random: Vec<[u8; 16]>,
+}
+
+impl Ids {
+    fn random(&mut self) -> u128 {
+        if self.random.is_empty() {
+            self.random.extend_from_slice(random::<512>().as_chunks().0);
+        }
+        u128::from_be_bytes(self.random.pop().expect("some were just fetched"))
+    }
+}
+
+/// The last id issued, so that the next is larger even if the clock was set back.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct LastId {
+    millis: i64,
+    counter: u128,
+}
+
+impl LastId {
+    /// Returns the first id of a millisecond. The counter's top bit stays zero, which leaves room to
+    /// count up.
+    fn new(millis: i64, random: u128) -> Self {
+        LastId { millis, counter: random >> (128 - COUNTER_BITS + 1) }
+    }
+}
+
+/// An id's bits below its time: 12 of `rand_a` and 62 of `rand_b`.
+const COUNTER_BITS: u32 = 74;
+
+impl Clock {
+    /// Returns the system's clock.
+    pub fn system() -> Self {
+        Clock { fixed: None, ids: Mutex::default(), stored_watermark: AtomicI64::new(0) }
+    }
+
+    /// Returns a clock that moves only by [`Clock::advance_secs`], for tests.
+    pub fn at(time: Time) -> Self {
+        Clock { fixed: Some(AtomicI64::new(time.millis())), ..Clock::system() }
+    }
+
+    /// Advances a clock made by [`Clock::at`]; has no effect on the system's.
+    pub fn advance_secs(&self, secs: i64) {
+        if let Some(fixed) = &self.fixed {
+            fixed.fetch_add(secs * 1000, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns the current time.
+    pub fn now(&self) -> Time {
+        Time::from_millis(match &self.fixed {
+            Some(millis) => millis.load(Ordering::SeqCst),
+            None => SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
+        })
+    }
+
+    /// Returns a new UUIDv7, larger than all before it.
+    pub fn new_id(&self) -> Uuid {
+        let now = self.now().millis();
+        let mut ids = self.ids.lock().expect("no thread panics while holding it");
+        let random = ids.random();
+        let last = &mut ids.last;
+        *last = match *last {
+            LastId { millis, .. } if now > millis => LastId::new(now, random),
+            LastId { millis, counter } => match counter + u128::from(random as u32) + 1 {
+                counter if counter >> COUNTER_BITS != 0 => LastId::new(millis + 1, random),
+                counter => LastId { millis, counter },
+            },
+        };
+        let LastId { millis, counter } = *last;
+        let time = (u128::from(millis as u64) & 0xFFFF_FFFF_FFFF) << 80;
+        let high = (counter >> 62 & 0xFFF) << 64;
+        let low = counter & ((1 << 62) - 1);
+        Uuid::from_u128(time | 0x7 << 76 | high | 0b10 << 62 | low)
+    }
+
+    /// Returns the watermark to store with the ids issued so far, if one is due: the time of the newest,
+    /// in milliseconds.
+    pub(super) fn watermark_due(&self) -> Option<i64> {
+        let newest = self.ids.lock().expect("no thread panics while holding it").last.millis;
+        let stored = self.stored_watermark.load(Ordering::SeqCst);
+        (newest - stored >= MAX_WATERMARK_LAG_MILLIS).then_some(newest)
+    }
+
+    /// Notes that this watermark is durable.
+    pub(super) fn mark_stored(&self, watermark: i64) {
+        self.stored_watermark.fetch_max(watermark, Ordering::SeqCst);
+    }
+
+    /// Continues after all ids that can have been stored under this watermark.
+    pub(super) fn resume_after(&self, watermark: i64) {
+        let mut ids = self.ids.lock().expect("no thread panics while holding it");
+        let random = ids.random();
+        let last = &mut ids.last;
+        *last = (*last).max(LastId::new(watermark + MAX_WATERMARK_LAG_MILLIS, random));
+        self.mark_stored(watermark);
+    }
+
+    /// Returns cryptographically secure random bytes.
+    pub fn random<const N: usize>(&self) -> [u8; N] {
+        random()
+    }
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    rand::fill(&mut bytes).expect("the system gives random bytes");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Id, Keys};
+    use crate::store::engine::Redb;
+    use crate::store::sample::{TABLES, note, org};
+    use crate::store::{Store, table_names};
+
+    #[test]
+    fn ids_are_uuid_v7_and_grow_even_when_the_clock_is_set_back() {
+        let clock = Clock::at(Time::from_millis(1_700_000_000_000));
+        let mut last = clock.new_id();
+        assert_eq!(last.get_version_num(), 7);
+        assert_eq!(last.get_variant(), uuid::Variant::RFC4122);
+        for step in [0, 0, -3600, 0, 7200, 0] {
+            clock.advance_secs(step);
+            for _ in 0..1000 {
+                let next = clock.new_id();
+                assert!(next > last);
+                last = next;
+            }
+        }
+    }
+
+    #[test]
+    fn ids_grow_across_a_restart_after_which_the_clock_is_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.redb");
+        drop(Redb::create(&path, table_names(TABLES)).unwrap());
+        let start = |millis| {
+            let storage = Redb::open(&path, table_names(TABLES)).unwrap();
+            let clock = Clock::at(Time::from_millis(millis));
+            Store::start(storage, clock, Keys::new([7; 32]), &[]).unwrap()
+        };
+        let noon = 1_800_000_000_000;
+        let mut newest = Id::NIL;
+        // The clock is an hour behind after each restart, and advances while the store runs.
+        for hour in 0..5 {
+            let store = start(noon - hour * 3_600_000);
+            for number in 0..20 {
+                let id = store.write_now(org(1), move |tx| {
+                    let id = tx.new_id::<()>();
+                    tx.put(&note(number, &id.to_string(), "")).map(|()| id)
+                });
+                assert!(id.as_ref().unwrap() > &newest, "hour {hour}, {number}");
+                newest = id.unwrap();
+                store.clock().advance_secs(3);
+            }
+        }
+        // Once the clock is right again, ids follow it.
+        let store = start(noon + 600_000);
+        let (secs, _) = store.clock().new_id().get_timestamp().unwrap().to_unix();
+        assert_eq!(secs, 1_800_000_600);
+        let findings = store.check(TABLES).unwrap();
+        assert_eq!((findings.wrong, findings.records), (0, 20), "the watermark is not counted");
+    }
+}

@@ -1,0 +1,62 @@
+//! The interface between an engine and the transactions that it runs.
+
+use std::sync::Arc;
+
+use super::fair_queue::Lane;
+use super::optimistic::Budget;
+use super::reader::Reader;
+use super::snapshot::Snapshot;
+use super::writes::Writes;
+use crate::base::Result;
+
+/// A transaction that an engine runs. It may run several times; the last run counts.
+pub trait Attempt: Send {
+    /// Returns what to write, given the state of `reader`.
+    ///
+    /// # Errors
+    /// If the transaction is refused; it writes nothing then.
+    fn run(&mut self, reader: &dyn Reader) -> Result<Writes>;
+    /// Returns its lane in the queue; called after it has run.
+    fn lane(&self) -> Lane {
+        Lane::default()
+    }
+    /// Reports the outcome to the caller: `Ok` if what `run` returned last is durable.
+    fn complete(self: Box<Self>, end: Result<()>);
+    /// Returns it to the caller, to be submitted again.
+    fn give_back(self: Box<Self>, why: GivenBack);
+}
+
+/// Why an attempt is given back instead of completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenBack {
+    /// It costs more than the budget it was submitted with.
+    OverBudget,
+    /// What it read has changed since, and running it again would delay the writer.
+    Conflict,
+}
+
+/// How an engine handles an attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// What the attempt may cost.
+    pub budget: Budget,
+    /// Whether, after a conflict, it runs again on the writer thread, where no other commit can
+    /// intervene, even if it is not light.
+    pub rerun_on_conflict: bool,
+}
+
+/// A storage engine: snapshots to read at, and transactions.
+pub trait Engine: Send + Sync {
+    /// Returns the newest durable state. May block, unless the engine is in this process.
+    fn snapshot(&self) -> Arc<dyn Reader>;
+    /// Returns the newest durable state, to be awaited without blocking a thread.
+    fn begin_snapshot(&self) -> Snapshot {
+        Snapshot::Ready(self.snapshot())
+    }
+    /// Runs an attempt on this thread, over the newest durable state, and queues its writes. It is
+    /// completed or given back later; at once, if it is refused, changes nothing or costs too much.
+    ///
+    /// # Errors
+    /// 503 if too many attempts wait or the engine is stopping; nothing of it is or will be stored.
+    fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()>;
+}

@@ -1,0 +1,66 @@
+//! Reads of ordered tables at a snapshot.
+
+use std::ops::ControlFlow;
+
+use crate::base::Result;
+
+/// The direction of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Smallest key first: oldest first, where keys end in ids.
+    Ascending,
+    /// Largest key first: newest first.
+    Descending,
+}
+
+/// A range of keys.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRange<'a> {
+    /// The smallest key, included.
+    pub from: &'a [u8],
+    /// The end, excluded; `None` is the end of the table.
+    pub to: Option<&'a [u8]>,
+}
+
+/// The function that a scan calls for each entry, with key and value.
+pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
+
+/// A snapshot: the tables as they were at one commit.
+pub trait Reader: Send + Sync {
+    /// Calls `see` with the value under `key`, if there is one; returns whether there is.
+    fn get(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        see: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool>;
+
+    /// Calls `each` with the entries of a range in order, until it stops the scan.
+    fn scan(
+        &self,
+        table: &'static str,
+        range: KeyRange<'_>,
+        order: Order,
+        each: &mut Each<'_>,
+    ) -> Result<()>;
+
+    /// Returns whether `key` may be inserted. An engine that finds out at its commit
+    /// ([`Op::Insert`](super::Op::Insert)) may always return true: reading the key first would add it
+    /// to the read set and so cause conflicts.
+    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
+        Ok(!self.get(table, key, &mut |_| Ok(()))?)
+    }
+
+    /// Returns the number of the last commit that changed a record which affects access. Conclusions
+    /// about access hold while it stays the same. `None`: such records may have changed in this
+    /// transaction, so no earlier conclusion holds.
+    fn access_version(&self) -> Option<u64>;
+
+    /// Charges bytes that the transaction over this reader is about to write to its budget.
+    ///
+    /// # Errors
+    /// 413 if the budget is exceeded.
+    fn charge_write(&self, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! The interface of storage on this machine.
+
+use std::sync::Arc;
+
+use super::reader::Reader;
+use super::writes::Writes;
+use crate::base::{Error, Result};
+
+/// At most 512 attempts share a commit, so that the first does not wait until a thousand others
+/// have run.
+pub(super) const MAX_GROUP: usize = 512;
+
+/// The outcome of a commit.
+pub enum Commit {
+    /// Durable; this reader and all later ones see it.
+    Done(Arc<dyn Reader>),
+    /// Nothing of it was stored.
+    Refused(Error),
+    /// Nothing of it was stored, because what it read has changed since. The attempts run again.
+    /// Storage with one writer never reports it; an engine over several machines does.
+    Conflict,
+    /// It may or may not have been stored. Callers get a 503 that says so; the storage is reopened.
+    Unknown(Error),
+}
+
+/// Storage on this machine, to which [`GroupCommit`](super::GroupCommit) adds the queue and the
+/// writer thread.
+pub trait LocalStorage: Send + 'static {
+    /// Returns the newest durable state.
+    fn snapshot(&mut self) -> Result<Arc<dyn Reader>>;
+    /// Makes a batch durable.
+    fn commit(&mut self, writes: &Writes) -> Commit;
+    /// Returns whether it must be reopened because reads fail.
+    fn failed(&self) -> bool {
+        false
+    }
+    /// Reopens the storage. Earlier readers may fail from then on (503).
+    ///
+    /// # Errors
+    /// If that is not possible yet; it is retried.
+    fn reopen(&mut self) -> Result<Arc<dyn Reader>>;
+    /// Makes a table readable that was not named when this was opened: that of an index that is no
+    /// longer defined. Earlier snapshots cannot read it.
+    fn add_table(&mut self, _name: &'static str) {}
+    /// Returns how many attempts share a commit at most.
+    fn max_group(&self) -> usize {
+        MAX_GROUP
+    }
+    /// Returns how often an attempt runs before the run that counts: 0, except in tests, which prove
+    /// that attempts may run repeatedly.
+    fn run_count(&mut self) -> usize {
+        0
+    }
+}

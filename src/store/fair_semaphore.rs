@@ -1,0 +1,122 @@
+//! A semaphore that serves its waiters round-robin between organizations.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::oneshot;
+
+use super::engine::{Bounds, FairQueue, Lane};
+use crate::base::{Error, Result};
+
+/// The number of waiters is bounded as the writer's queue is: more would only wait longer.
+const WAITING: Bounds =
+    Bounds { items: 512, lane_items: 128, bytes: usize::MAX, lane_bytes: usize::MAX };
+
+/// A fixed number of permits. While none is free, callers wait in lanes, which take turns: a lane
+/// gets its next permit after each other lane with a waiter got one.
+pub struct FairSemaphore(Mutex<State>);
+
+struct State {
+    free: usize,
+    waiting: FairQueue<oneshot::Sender<Permit>>,
+}
+
+/// A permit, held until it is dropped.
+pub struct Permit(Option<Arc<FairSemaphore>>);
+
+impl FairSemaphore {
+    /// Creates a semaphore with so many permits.
+    pub fn new(permits: usize) -> Self {
+        FairSemaphore(Mutex::new(State { free: permits, waiting: FairQueue::new(WAITING) }))
+    }
+
+    /// Waits for a permit.
+    ///
+    /// # Errors
+    /// 503 when 512 callers wait, or 128 in this lane.
+    pub async fn acquire(self: &Arc<Self>, lane: Lane) -> Result<Permit> {
+        let receiver = {
+            let mut state = self.lock();
+            if state.free > 0 {
+                state.free -= 1;
+                return Ok(Permit(Some(self.clone())));
+            }
+            let (sender, receiver) = oneshot::channel();
+            let full = || Error::busy("overloaded", "too much large work is waiting", 1);
+            state.waiting.push(lane, 0, sender).map_err(|_| full())?;
+            receiver
+        };
+        receiver.await.map_err(|_| Error::internal("a waiter was dropped without a permit"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no thread panics while holding it")
+    }
+}
+
+impl Drop for Permit {
+    /// Passes the permit to the next waiter, or frees it.
+    fn drop(&mut self) {
+        let Some(semaphore) = self.0.take() else { return };
+        loop {
+            let next = {
+                let mut state = semaphore.lock();
+                let next = state.waiting.pop();
+                state.free += usize::from(next.is_none());
+                next
+            };
+            let Some(next) = next else { return };
+            match next.send(Permit(Some(semaphore.clone()))) {
+                Ok(()) => return,
+                // The waiter is gone. The returned permit is disarmed, so that dropping it does
+                // not pass it on a second time.
+                Err(mut permit) => permit.0 = None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(Duration::ZERO, future).await.ok()
+    }
+
+    #[tokio::test]
+    async fn permits_alternate_between_lanes_and_skip_dropped_waiters() {
+        let semaphore = Arc::new(FairSemaphore::new(1));
+        let first = semaphore.acquire([1; 16]).await.unwrap();
+        let mut waiting = Vec::new();
+        for lane in [1, 1, 2] {
+            let mut permit = Box::pin(semaphore.acquire([lane; 16]));
+            assert!(soon(&mut permit).await.is_none());
+            waiting.push(permit);
+        }
+        drop(waiting.remove(0));
+        drop(first);
+        assert!(soon(&mut waiting[0]).await.is_none(), "it is the other lane's turn");
+        let other = soon(&mut waiting[1]).await;
+        assert!(other.is_some());
+        drop(other);
+        let last = soon(&mut waiting[0]).await;
+        assert!(last.is_some());
+        assert_eq!(semaphore.lock().free, 0);
+        drop(last);
+        assert_eq!(semaphore.lock().free, 1);
+    }
+
+    #[tokio::test]
+    async fn all_permits_are_free_again_once_every_waiter_has_left() {
+        let semaphore = Arc::new(FairSemaphore::new(2));
+        let (one, two) =
+            (semaphore.acquire([1; 16]).await.unwrap(), semaphore.acquire([1; 16]).await.unwrap());
+        let mut late = Box::pin(semaphore.acquire([1; 16]));
+        assert!(soon(&mut late).await.is_none());
+        drop(late);
+        drop((one, two));
+        assert_eq!(semaphore.lock().free, 2);
+    }
+}
