@@ -1,72 +1,74 @@
-//! The other side: asks it for JSON, and says in one sentence what is wrong with what it answers.
+//! The client of a provider: requests JSON, and reports a failure in one sentence.
 //!
-//! Such a sentence holds neither credentials, nor the URL (its query may be one), nor anything of
-//! the answer: a provider that answers with its inner life must not show it to every member.
+//! Such a sentence contains neither credentials, nor the URL (its query may be a credential), nor any
+//! part of the answer: internals that a provider discloses must not be shown to every member.
 
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
-use super::ProviderKind;
+use super::provider::ProviderKind;
 use crate::api::Calls;
 use crate::base::{Error, Kind, Result};
 use crate::outside::{AnswerBody, Call, Limits, Method};
 
-/// A whole fetch takes at most so long (reference: registries-and-templates, "Prompt providers").
+/// The time limit of a whole fetch, in seconds (reference: registries-and-templates, "Prompt providers").
 pub const TOTAL_SECS: u64 = 10;
 
-/// A list in one answer: 200 prompts of usual size many times over.
+/// The largest answer with a list, in bytes: many times the size of 200 usual prompts.
 const LIST_BYTES: usize = 4 * 1024 * 1024;
 
-/// One prompt in one answer: as much as a request of ours may have.
+/// The largest answer with one prompt, in bytes: the size limit of our own requests.
 const PROMPT_BYTES: usize = 1024 * 1024;
 
-/// Parts of a list that are fetched one after the other. A provider whose list never ends must not
-/// keep us for long; 5 parts of 100 are more than anybody may ask for.
-pub const MAX_PARTS: usize = 5;
+/// The pages of a list that are fetched one after the other. A list without an end must not occupy us
+/// for long; 5 pages of 100 are more than a request can ask for.
+pub const MAX_PAGES: usize = 5;
 
-/// What stays as it is in a path.
+/// Escapes everything in a path except unreserved characters.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// One provider, as one request asks it.
-pub struct Server<'a> {
-    /// What it is.
+/// A client of one provider, for one request.
+pub struct ProviderClient<'a> {
+    /// The kind of the provider.
     pub kind: ProviderKind,
-    /// The slug of the organization that asks.
+    /// The slug of the caller's organization.
     pub org_slug: &'a str,
-    /// What the paths of its API are appended to.
+    /// The URL that paths of the API are appended to.
     base: String,
-    /// The query of its `baseUrl`, which is sent with every request; of another Roadstead, what it
-    /// says of where to look.
+    /// The query of its `baseUrl`. It is sent with every request, except to another Roadstead, where it
+    /// contains options.
     query: Vec<(String, String)>,
     authorization: Option<String>,
     calls: &'a mut Calls,
 }
 
-/// What came of asking for one thing.
-pub enum Reply<T> {
-    /// The answer is awaited.
+/// The answer to a request for one resource.
+pub enum ProviderReply<T> {
+    /// The answer is pending.
     Pending,
-    /// It has no such thing.
+    /// The resource does not exist.
     Missing,
-    /// Here it is.
-    There(T),
+    /// The resource.
+    Found(T),
 }
 
-impl<T> Reply<T> {
-    /// The same with what is there turned into something else, or found to be nothing.
-    pub fn and_then<U>(self, f: impl FnOnce(T) -> Option<U>) -> Reply<U> {
+impl<T> ProviderReply<T> {
+    /// Converts the resource; `None` means that it does not exist after all.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Option<U>) -> ProviderReply<U> {
         match self {
-            Reply::Pending => Reply::Pending,
-            Reply::Missing => Reply::Missing,
-            Reply::There(there) => f(there).map_or(Reply::Missing, Reply::There),
+            ProviderReply::Pending => ProviderReply::Pending,
+            ProviderReply::Missing => ProviderReply::Missing,
+            ProviderReply::Found(found) => {
+                f(found).map_or(ProviderReply::Missing, ProviderReply::Found)
+            }
         }
     }
 }
 
-impl<'a> Server<'a> {
-    /// The provider at `base_url`.
+impl<'a> ProviderClient<'a> {
+    /// Creates a client of the provider at `base_url`.
     pub fn new(
         kind: ProviderKind,
         base_url: &str,
@@ -76,7 +78,7 @@ impl<'a> Server<'a> {
     ) -> Self {
         let url = base_url.split('#').next().unwrap_or_default();
         let (path, query) = match kind {
-            // Its address is the list's own, as it stands.
+            // Its URL is that of the list itself.
             ProviderKind::Http => (url, ""),
             _ => url.split_once('?').unwrap_or((url, "")),
         };
@@ -87,41 +89,41 @@ impl<'a> Server<'a> {
             _ => path.into(),
         };
         let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-        Server { kind, org_slug, base, query, authorization, calls }
+        ProviderClient { kind, org_slug, base, query, authorization, calls }
     }
 
-    /// What the query of its `baseUrl` says of `name`.
+    /// Returns the parameter `name` of the query of its `baseUrl`.
     pub fn option(&self, name: &str) -> Option<String> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
 
-    /// Asks for a list; nothing while the answer is awaited.
+    /// Requests a list; `None` while the answer is pending.
     ///
     /// # Errors
-    /// 502, also when there is no such list.
+    /// 502 if the request fails or the list does not exist.
     pub fn list<T: DeserializeOwned>(
         &mut self,
         path: &str,
         query: &[(&str, &str)],
     ) -> Result<Option<T>> {
         match self.get(path, query, LIST_BYTES)? {
-            Reply::Pending => Ok(None),
-            Reply::There(list) => Ok(Some(list)),
-            Reply::Missing => Err(failed(
-                "it has no such path (404); see whether its baseUrl and its kind are right",
-            )),
+            ProviderReply::Pending => Ok(None),
+            ProviderReply::Found(list) => Ok(Some(list)),
+            ProviderReply::Missing => {
+                Err(failed("it has no such path (404); check its baseUrl and kind"))
+            }
         }
     }
 
-    /// Asks for one thing.
+    /// Requests one resource.
     ///
     /// # Errors
-    /// 502.
+    /// 502 if the request fails.
     pub fn one<T: DeserializeOwned>(
         &mut self,
         path: &str,
         query: &[(&str, &str)],
-    ) -> Result<Reply<T>> {
+    ) -> Result<ProviderReply<T>> {
         self.get(path, query, PROMPT_BYTES)
     }
 
@@ -130,7 +132,7 @@ impl<'a> Server<'a> {
         path: &str,
         query: &[(&str, &str)],
         bytes: usize,
-    ) -> Result<Reply<T>> {
+    ) -> Result<ProviderReply<T>> {
         let call = Call {
             method: Method::Get,
             url: self.url(path, query),
@@ -142,20 +144,18 @@ impl<'a> Server<'a> {
                 https_only: false,
             },
         };
-        let Some(heard) = self.calls.send(call) else { return Ok(Reply::Pending) };
-        let answer = heard.answer.map_err(failed)?;
+        let Some(answered) = self.calls.send(call) else { return Ok(ProviderReply::Pending) };
+        let answer = answered.answer.map_err(failed)?;
         match answer.status {
             200..=299 => {}
-            404 => return Ok(Reply::Missing),
+            404 => return Ok(ProviderReply::Missing),
             status => return Err(self.refusal(status)),
         }
-        serde_json::from_slice(&answer.body).map(Reply::There).map_err(|error| {
+        serde_json::from_slice(&answer.body).map(ProviderReply::Found).map_err(|error| {
             match error.classify() {
-                // Its text may repeat the answer.
+                // The text of the error may contain parts of the answer.
                 serde_json::error::Category::Data => self.malformed(),
-                _ => failed(
-                    "its answer is not JSON, or nested too deeply; see whether its baseUrl is right",
-                ),
+                _ => failed("its answer is not JSON, or nested too deeply; check its baseUrl"),
             }
         })
     }
@@ -180,40 +180,36 @@ impl<'a> Server<'a> {
     fn refusal(&self, status: u16) -> Error {
         match status {
             300..=399 => failed(format!(
-                "it redirects ({status}), which is not followed; give the address that it leads to \
-                 as baseUrl"
+                "it redirects ({status}), which is not followed; set baseUrl to the target of the \
+                 redirect"
             )),
             401 | 403 if self.authorization.is_none() => {
-                failed(format!("it asks for credentials ({status}); add them with PATCH"))
+                failed(format!("it requires credentials ({status}); add them with PATCH"))
             }
-            401 | 403 => failed(format!(
-                "it refuses the credentials ({status}); give it valid ones with PATCH"
-            )),
-            429 => failed("it has been asked too often (429); try again later"),
+            401 | 403 => {
+                failed(format!("it refuses the credentials ({status}); set valid ones with PATCH"))
+            }
+            429 => failed("its rate limit is reached (429); try again later"),
             _ => failed(format!(
-                "it answers with the error {status}; see whether its baseUrl is right, or try again \
-                 later"
+                "it answers with the error {status}; check its baseUrl, or try again later"
             )),
         }
     }
 
-    /// 502 for an answer that is not what this kind of provider gives.
+    /// Returns the 502 for an answer that does not have the form of this kind.
     pub fn malformed(&self) -> Error {
         let kind = self.kind.as_str();
-        failed(format!(
-            "its answer does not have the form that the kind {kind} has; see whether its kind is \
-             right"
-        ))
+        failed(format!("its answer does not have the form of the kind {kind}; check its kind"))
     }
 }
 
-/// 502 that says what was wrong.
+/// Returns a 502 with the cause.
 fn failed(what: impl std::fmt::Display) -> Error {
     let message = format!("the prompt provider cannot be used now: {what}");
     Error::new(Kind::Upstream, "prompt_provider_failed", message)
 }
 
-/// A name as one part of a path.
-pub fn in_path(name: &str) -> String {
+/// Escapes a name as one segment of a path.
+pub fn path_segment(name: &str) -> String {
     utf8_percent_encode(name, UNRESERVED).to_string()
 }

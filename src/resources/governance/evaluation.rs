@@ -1,4 +1,4 @@
-//! Examining a text by policies: when something is published, and when somebody only asks.
+//! Evaluating a text against policies: when a version is published, and as a dry run.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -11,8 +11,8 @@ use super::super::registries::{self, ArtifactType, Registry};
 use super::assignments;
 use super::flags::Flag;
 use super::judge::{self, JUDGE_SECS};
-use super::policies::{Policy, Severity};
-use super::rules::{self, Content, RuleType};
+use super::policy::{Policy, Severity};
+use super::rules::{self, PolicyInput, RuleType};
 use crate::api::{Calls, Input, Output, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Id, Issue, JsonMap, List, Range, Result, Text, Version};
@@ -26,52 +26,52 @@ pub(super) const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
-/// What is about to be published.
-pub struct Subject<'a> {
-    /// What it is.
+/// A version submitted for publication.
+pub struct Submission<'a> {
+    /// The type of the artifact.
     pub kind: ArtifactType,
-    /// Its name.
+    /// The name of the artifact.
     pub name: &'a ArtifactName,
-    /// Its version.
+    /// The version.
     pub version: &'a Version,
-    /// Its text after compiling, before its variables are filled.
+    /// The text after compilation, with variables in place.
     pub text: &'a str,
-    /// The variables in it.
+    /// The variables of the text.
     pub variables: &'a [String],
-    /// Its metadata.
+    /// The metadata.
     pub metadata: &'a JsonMap,
-    /// The model that it is for.
+    /// The model that the text is for.
     pub model: &'a str,
 }
 
-/// What policies say of a text.
+/// The result of evaluating a text against policies.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Verdict {
-    /// Whether no rule is broken.
+pub struct PolicyVerdict {
+    /// Whether no rule is violated.
     passed: bool,
-    /// The rules that are.
+    /// The violations, at most one for each rule.
     issues: Vec<RuleViolation>,
-    /// The policies that were asked.
+    /// The policies that were evaluated.
     #[serde(skip)]
     policies: Vec<Id<Policy>>,
 }
 
-impl Output for Verdict {}
+impl Output for PolicyVerdict {}
 
-/// A rule that a text breaks.
+/// A rule that a text violates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleViolation {
     policy_id: Id<Policy>,
     rule: RuleType,
     severity: Severity,
-    /// What must be otherwise, as a phrase: "must not match …".
+    /// What the text must do to satisfy the rule, as a phrase: "must not match …".
     pub message: String,
 }
 
-impl Verdict {
-    /// Why the text is not published, if it is not.
+impl PolicyVerdict {
+    /// The violations that refuse the publication.
     pub fn refusals(&self) -> impl Iterator<Item = &RuleViolation> {
         self.issues.iter().filter(|issue| issue.severity == Severity::Error)
     }
@@ -79,33 +79,38 @@ impl Verdict {
 
 // ── Publishing ───────────────────────────────────────────────────────────────
 
-/// Examines what is about to be published in a registry by the policies assigned to it. Writes
-/// nothing; [`settle`] does.
+/// Evaluates a submission against the policies assigned to a registry. Writes nothing;
+/// [`record_result`] or [`record_refusal`] does.
 ///
 /// # Errors
-/// 502 when a judge cannot be asked.
+/// 502 if a judge cannot be queried.
 pub fn evaluate(
     tx: &Tx,
     registry: Id<Registry>,
-    subject: &Subject,
+    submission: &Submission,
     calls: &mut Calls,
-) -> Result<Verdict> {
+) -> Result<PolicyVerdict> {
     let policies = assignments::policies_of(&tx.view(), registry)?;
-    let Subject { text, variables, metadata, model, .. } = *subject;
-    evaluate_policies(&tx.view(), &policies, &Content { text, variables, metadata, model }, calls)
+    let Submission { text, variables, metadata, model, .. } = *submission;
+    evaluate_policies(
+        &tx.view(),
+        &policies,
+        &PolicyInput { text, variables, metadata, model },
+        calls,
+    )
 }
 
-/// Writes what follows for what is published: the event, and a flag for each broken rule.
+/// Records the result for a version that is published: an event, and a flag for each violation.
 ///
 /// # Errors
 /// If the store fails.
-pub fn settle(
+pub fn record_result(
     tx: &mut Tx,
     registry: &Registry,
-    subject: &Subject,
-    verdict: &Verdict,
+    submission: &Submission,
+    verdict: &PolicyVerdict,
 ) -> Result<()> {
-    tell(tx, registry, subject, verdict, true)?;
+    publish_event(tx, registry, submission, verdict, true)?;
     let registry_ref = registry.reference.clone();
     for issue in &verdict.issues {
         let flag = Flag {
@@ -113,9 +118,9 @@ pub fn settle(
             policy_id: issue.policy_id,
             registry: registry.id,
             registry_ref: registry_ref.clone(),
-            artifact_type: subject.kind,
-            name: subject.name.clone(),
-            version: subject.version.clone(),
+            artifact_type: submission.kind,
+            name: submission.name.clone(),
+            version: submission.version.clone(),
             rule: issue.rule,
             message: issue.message.clone(),
             created_at: tx.now(),
@@ -127,134 +132,136 @@ pub fn settle(
     Ok(())
 }
 
-/// Writes what follows for what is refused, by its own verdict or with others: the event, if a rule
-/// is broken. It stays although nothing is published.
+/// Records the result for a version that is refused, by its own verdict or by that of another version
+/// of the same request: an event, if a rule is violated. The event is committed although nothing is
+/// published.
 ///
 /// # Errors
 /// If the store fails.
-pub fn refuse(
+pub fn record_refusal(
     tx: &mut Tx,
     registry: &Registry,
-    subject: &Subject,
-    verdict: &Verdict,
+    submission: &Submission,
+    verdict: &PolicyVerdict,
 ) -> Result<()> {
-    match verdict.passed {
-        true => Ok(()),
-        false => tell(tx, registry, subject, verdict, false),
+    if verdict.passed {
+        return Ok(());
     }
+    publish_event(tx, registry, submission, verdict, false)
 }
 
-fn tell(
+fn publish_event(
     tx: &mut Tx,
     registry: &Registry,
-    subject: &Subject,
-    verdict: &Verdict,
+    submission: &Submission,
+    verdict: &PolicyVerdict,
     is_published: bool,
 ) -> Result<()> {
     if verdict.policies.is_empty() {
         return Ok(());
     }
-    let broken: BTreeSet<_> = verdict.issues.iter().map(|issue| issue.policy_id).collect();
-    let (event, policies) = match verdict.passed {
-        true => (EventType::GovernancePassed, json!(verdict.policies)),
-        false => (EventType::GovernanceViolation, json!(broken)),
+    let violated: BTreeSet<_> = verdict.issues.iter().map(|issue| issue.policy_id).collect();
+    let (event, policies) = if verdict.passed {
+        (EventType::GovernancePassed, json!(verdict.policies))
+    } else {
+        (EventType::GovernanceViolation, json!(violated))
     };
     let payload = json!({
         "registryId": registry.id,
         "registryRef": registry.reference,
-        "artifactType": subject.kind,
-        "name": subject.name,
-        "version": subject.version,
-        "model": subject.model,
+        "artifactType": submission.kind,
+        "name": submission.name,
+        "version": submission.version,
+        "model": submission.model,
         "policyIds": policies,
         "published": is_published,
     });
-    // What is examined has no record yet: the event is about its registry.
+    // The submission has no record yet: the event is about its registry.
     let about = About::resource("registry", registry.id).guarded_by("registry", registry.id);
     publish(tx, event, about, payload)
 }
 
-/// What these policies say of a content; anything as long as not all is known that it follows from.
-/// Judges are asked last, and only about what nothing else refuses: a text that must not be
-/// published need not be shown to a provider.
+/// Evaluates an input against policies. While the result of a search or a judge is pending, the
+/// returned value is meaningless and the run is discarded. Judges are queried last, and only for a
+/// text that no other rule refuses: a text that must not be published is not sent to a provider.
 fn evaluate_policies(
     view: &View,
     policies: &[Policy],
-    content: &Content,
+    input: &PolicyInput,
     calls: &mut Calls,
-) -> Result<Verdict> {
+) -> Result<PolicyVerdict> {
     let mut issues = Vec::new();
     let mut judges = Vec::new();
     let all_rules = policies.iter().flat_map(|policy| &policy.rules);
-    let Some(occurring) = rules::occurring(all_rules, content.text, calls) else {
-        return Ok(Verdict { passed: true, issues, policies: Vec::new() });
+    let Some(occurring) = rules::occurring(all_rules, input.text, calls) else {
+        return Ok(PolicyVerdict { passed: true, issues, policies: Vec::new() });
     };
     for policy in policies {
         for rule in &policy.rules {
             if rule.kind == RuleType::Judge {
                 judges.push((policy, rule));
-            } else if let Some(message) = rules::fault(rule, content, &occurring) {
-                issues.push(broken(policy, rule.kind, message));
+            } else if let Some(message) = rules::violation(rule, input, &occurring) {
+                issues.push(violation(policy, rule.kind, message));
             }
         }
     }
     if issues.iter().all(|issue| issue.severity == Severity::Warning) {
         for (policy, rule) in judges {
-            if let Some(message) = judge::fault(view, policy, rule, content.text, calls)? {
-                issues.push(broken(policy, rule.kind, message));
+            if let Some(message) = judge::violation(view, policy, rule, input.text, calls)? {
+                issues.push(violation(policy, rule.kind, message));
             }
         }
     }
     let policies = policies.iter().map(|policy| policy.id).collect();
-    Ok(Verdict { passed: issues.is_empty(), issues, policies })
+    Ok(PolicyVerdict { passed: issues.is_empty(), issues, policies })
 }
 
-fn broken(policy: &Policy, rule: RuleType, message: String) -> RuleViolation {
+fn violation(policy: &Policy, rule: RuleType, message: String) -> RuleViolation {
     let message = format!("{message} (policy \"{}\")", policy.name);
     RuleViolation { policy_id: policy.id, rule, severity: policy.severity, message }
 }
 
-// ── Asking ───────────────────────────────────────────────────────────────────
+// ── Dry run ──────────────────────────────────────────────────────────────────
 
-/// The longest text that compiling gives.
+/// The longest text that compilation produces.
 const MAX_CHARS: usize = templates::MAX_TEXT_BYTES;
 
-/// A text to evaluate: as it would be published, imports and all.
+/// A text to evaluate without publishing it. At least one of `policyIds` and `registryRef` is required.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GovernanceCheck {
-    /// The text, as compiling leaves it: its variables stand in it as `{{NAME}}`.
+    /// The compiled text, with its imports inserted and its variables as `{{NAME}}`.
     text: Text<0, MAX_CHARS>,
-    /// The policies to evaluate it by.
+    /// The policies to evaluate.
     policy_ids: Option<List<Id<Policy>, 1, 20>>,
-    /// A registry, whose policies it is to be examined by too.
+    /// A registry whose policies are evaluated, too: `<orgSlug>/<registrySlug>`, its id or its slug.
     registry_ref: Option<String>,
-    /// The model that it is for; `generic` where it is absent.
+    /// The model that the text is for; `generic` if absent.
     model: Option<Text<1, 200>>,
-    /// Its metadata; empty where it is absent.
+    /// The metadata; empty if absent.
     metadata: Option<JsonMap>,
 }
 
 impl Input for GovernanceCheck {
     fn check(&self, issues: &mut Vec<Issue>) {
         if self.policy_ids.is_none() && self.registry_ref.is_none() {
-            issues.push(Issue::new("policyIds", "is required where registryRef is absent"));
+            issues.push(Issue::new("policyIds", "is required if registryRef is absent"));
         }
     }
 }
 
-/// The model of what is for any.
+/// The model of a text that serves every model.
 const GENERIC: &str = "generic";
 
 pub(super) fn check(
     view: &View,
     req: &Req<(), GovernanceCheck>,
     calls: &mut Calls,
-) -> Result<Verdict> {
+) -> Result<PolicyVerdict> {
     let input = &req.input;
     let mut policies = Vec::new();
     if let Some(reference) = &input.registry_ref {
-        let registry = registries::named(view, req.caller(), reference)?;
+        let registry = registries::require_usable(view, req.caller(), reference)?;
         policies = assignments::policies_of(view, registry.id)?;
     }
     for id in input.policy_ids.iter().flat_map(|ids| ids.iter()) {
@@ -264,7 +271,7 @@ pub(super) fn check(
         }
     }
     let variables = variables_in(&input.text);
-    let content = Content {
+    let content = PolicyInput {
         text: &input.text,
         variables: &variables,
         metadata: &input.metadata.clone().unwrap_or_default(),
@@ -273,11 +280,11 @@ pub(super) fn check(
     evaluate_policies(view, &policies, &content, calls)
 }
 
-/// The variables of a text that is compiled already. What is no placeholder is none: whether the
-/// text is well-formed is told by publishing it.
+/// Returns the variables of a compiled text. Malformed placeholders are ignored: publishing reports
+/// them.
 fn variables_in(text: &str) -> Vec<String> {
-    let nothing = |_: &ArtifactName, _: &Range| Ok::<_, Infallible>(Err(String::new()));
-    let Ok(compilation) = templates::compile(text, nothing);
+    let find_nothing = |_: &ArtifactName, _: &Range| Ok::<_, Infallible>(Err(String::new()));
+    let Ok(compilation) = templates::compile(text, find_nothing);
     compilation.variables
 }
 
@@ -291,6 +298,6 @@ pub(super) fn routes() -> Vec<Route> {
             "governance.check",
             op::read_calling(JUDGE_SECS, check),
         )
-        .about("Examine a text by policies; nothing follows from it"),
+        .about("Dry-run policies on a text"),
     ]
 }
