@@ -37,9 +37,9 @@ pub struct VariableUsage {
     /// Whether anything uses it, listed here or not.
     used: bool,
     /// The published versions that use it, in registries that the caller may use; at most 5,000.
-    prompts: Vec<PromptUse>,
+    prompts: Vec<VariablePromptUsage>,
     /// The tools that use it, newest first; at most 5,000.
-    tools: Vec<ToolUse>,
+    tools: Vec<VariableToolUsage>,
 }
 
 impl Output for VariableUsage {}
@@ -47,7 +47,7 @@ impl Output for VariableUsage {}
 /// A published version that uses a variable.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PromptUse {
+pub struct VariablePromptUsage {
     /// The registry: `<orgSlug>/<registrySlug>`.
     registry_ref: String,
     /// The name of the artifact.
@@ -62,7 +62,7 @@ pub struct PromptUse {
 
 /// A tool that uses a variable.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ToolUse {
+pub struct VariableToolUsage {
     /// The id of the tool.
     id: Id<Tool>,
     /// The name of the tool.
@@ -83,7 +83,8 @@ fn get(view: &View, req: &Req<String>) -> Result<VariableUsage> {
     // Nothing uses a name that no variable can have.
     let Ok(variable) = VariableName::parse(req.params.as_str()) else { return Ok(usage) };
     let tools = tools::variables::tools_using(view, &variable, MAX_SHOWN)?;
-    let tool = |tool: Tool| ToolUse { id: tool.id, name: tool.name, version: tool.version };
+    let tool =
+        |tool: Tool| VariableToolUsage { id: tool.id, name: tool.name, version: tool.version };
     usage.tools = tools.into_iter().map(tool).collect();
     usage.used = !usage.tools.is_empty();
 
@@ -102,7 +103,7 @@ fn get(view: &View, req: &Req<String>) -> Result<VariableUsage> {
             RegistryAccess::Hidden => usage.used = true,
             RegistryAccess::Usable(reference) => {
                 usage.used = true;
-                usage.prompts.push(PromptUse {
+                usage.prompts.push(VariablePromptUsage {
                     registry_ref: reference.clone(),
                     latest: in_artifacts::is_latest(view, &found)?,
                     name: found.of.name,

@@ -72,8 +72,8 @@ pub(super) fn clone(
     }
     // The answer has the generic text, if there is one.
     clones.sort_by_key(|clone| clone.model.as_str() != GENERIC);
-    publish_all(tx, req.caller().user(), &target, clones, calls)?.try_map(|made| {
-        made.into_iter().next().ok_or_else(|| Error::internal("a version without any text"))
+    publish_all(tx, req.caller().user(), &target, clones, calls)?.try_map(|published| {
+        published.into_iter().next().ok_or_else(|| Error::internal("a version without any text"))
     })
 }
 

@@ -55,7 +55,7 @@ const MAX_MODELS: usize = 500;
 /// A version to publish.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NewVersion {
+pub struct NewArtifactVersion {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     artifact_type: ArtifactType,
@@ -70,7 +70,7 @@ pub struct NewVersion {
     metadata: Option<JsonMap>,
 }
 
-impl Input for NewVersion {}
+impl Input for NewArtifactVersion {}
 
 /// A version for one model, with its texts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -361,7 +361,7 @@ fn representation(registry_ref: String, row: VersionRecord, texts: VersionText) 
 
 pub(super) fn create(
     tx: &mut Tx,
-    req: &Req<(), NewVersion>,
+    req: &Req<(), NewArtifactVersion>,
     calls: &mut Calls,
 ) -> Result<Outcome<ArtifactVersion>> {
     let new = &req.input;

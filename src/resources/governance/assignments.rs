@@ -14,7 +14,7 @@ use crate::store::{
 };
 
 pub(super) const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<Assignment>()], ..Resource::EMPTY };
+    Resource { routes, tables: &[TableInfo::of::<PolicyAssignment>()], ..Resource::EMPTY };
 
 /// A registry has at most 20 policies: all of them are evaluated for every publication in it.
 const MAX_POLICIES_OF_A_REGISTRY: usize = 20;
@@ -24,9 +24,9 @@ const MAX_POLICIES_OF_A_REGISTRY: usize = 20;
 /// The assignment of a policy to a registry: versions published there must satisfy the policy.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Assignment {
+pub struct PolicyAssignment {
     /// The id of the assignment.
-    pub id: Id<Assignment>,
+    pub id: Id<PolicyAssignment>,
     /// The id of the policy.
     pub policy_id: Id<Policy>,
     /// The id of the registry.
@@ -39,40 +39,40 @@ pub struct Assignment {
     pub created_at: Time,
 }
 
-impl Output for Assignment {
+impl Output for PolicyAssignment {
     fn resource(&self) -> Option<ResourceRef> {
         ResourceRef::id(self.id)
     }
 }
 
 /// Also lists the policies of a registry, in the order of their creation.
-static BY_REGISTRY: Index<Assignment, (Id<Registry>, Id<Policy>)> = Index::unique(
+static BY_REGISTRY: Index<PolicyAssignment, (Id<Registry>, Id<Policy>)> = Index::unique(
     "policy_assignments.by_registry",
     "policy_assigned",
     "the policy is assigned to this registry already",
     |assignment| Some((assignment.registry_id, assignment.policy_id)),
 );
 
-static POLICY: Reference<Assignment, Policy> = Reference::cascade(
+static POLICY: Reference<PolicyAssignment, Policy> = Reference::cascade(
     &["policy_id"],
     |policy: &Policy| policy.id.to_bytes(),
-    |assignment: &Assignment, _| vec![assignment.policy_id.to_bytes()],
+    |assignment: &PolicyAssignment, _| vec![assignment.policy_id.to_bytes()],
 );
 
-static REGISTRY: Reference<Assignment, Restricted<Registry>> = Reference::cascade(
+static REGISTRY: Reference<PolicyAssignment, Restricted<Registry>> = Reference::cascade(
     &["registry_id"],
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |assignment: &Assignment, _| vec![assignment.registry_id.to_bytes()],
+    |assignment: &PolicyAssignment, _| vec![assignment.registry_id.to_bytes()],
 )
 .by(&BY_REGISTRY);
 
-impl Record for Assignment {
+impl Record for PolicyAssignment {
     const TABLE: &'static str = "policy_assignments";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_REGISTRY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&POLICY, &REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: the user who assigned it may have left")];
-    type Key = (Id<Policy>, Id<Assignment>);
+    type Key = (Id<Policy>, Id<PolicyAssignment>);
     fn key(&self) -> Self::Key {
         (self.policy_id, self.id)
     }
@@ -83,7 +83,7 @@ impl Record for Assignment {
 /// A registry to assign a policy to.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NewAssignment {
+pub struct NewPolicyAssignment {
     /// `<orgSlug>/<registrySlug>`, the registry's slug or its id.
     registry_ref: Option<String>,
     /// The id of the registry. At least one of `registryId` and `registryRef` is required; both must name
@@ -91,7 +91,7 @@ pub struct NewAssignment {
     registry_id: Option<Id<Registry>>,
 }
 
-impl Input for NewAssignment {
+impl Input for NewPolicyAssignment {
     fn check(&self, issues: &mut Vec<Issue>) {
         if self.registry_ref.is_none() && self.registry_id.is_none() {
             issues.push(Issue::new("registryRef", "is required if registryId is absent"));
@@ -99,7 +99,7 @@ impl Input for NewAssignment {
     }
 }
 
-impl NewAssignment {
+impl NewPolicyAssignment {
     /// Returns the registry.
     ///
     /// # Errors
@@ -132,19 +132,22 @@ pub(super) fn policies_of(view: &View, registry: Id<Registry>) -> Result<Vec<Pol
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment>> {
+pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<PolicyAssignment>> {
     let policy: Policy = view.fetch(&req.params)?;
     // Not restricted registries without a grant (reference: identity-and-rights, "Restricted
     // resources"), nor deleted ones whose rows remain. There are at most 1,000 in all.
     let visible = visible_ids(view, req.caller())?;
-    let is_visible = |assignment: &Assignment| visible.contains(&assignment.registry_id);
+    let is_visible = |assignment: &PolicyAssignment| visible.contains(&assignment.registry_id);
     view.page(Source::TABLE, &policy.id, Order::Descending, &req.page, is_visible)
 }
 
-pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Result<Assignment> {
+pub(super) fn create(
+    tx: &mut Tx,
+    req: &Req<Id<Policy>, NewPolicyAssignment>,
+) -> Result<PolicyAssignment> {
     let policy: Policy = tx.fetch(&req.params)?;
     let registry = req.input.registry(&tx.view())?.open(&tx.view(), req.caller())?;
-    let assignment = Assignment {
+    let assignment = PolicyAssignment {
         id: tx.new_id(),
         policy_id: policy.id,
         registry_id: registry.id,
@@ -163,8 +166,11 @@ pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Resul
     Ok(assignment)
 }
 
-pub(super) fn delete(tx: &mut Tx, req: &Req<(Id<Policy>, Id<Assignment>)>) -> Result<Deleted> {
-    let assignment: Assignment = tx.fetch(&req.params)?;
+pub(super) fn delete(
+    tx: &mut Tx,
+    req: &Req<(Id<Policy>, Id<PolicyAssignment>)>,
+) -> Result<Deleted> {
+    let assignment: PolicyAssignment = tx.fetch(&req.params)?;
     tx.remove(&assignment)?;
     Ok(Deleted::new(assignment.id))
 }

@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::super::registries::{self, ArtifactType, Registry};
 use super::assignments;
-use super::flags::Flag;
+use super::flags::PolicyFlag;
 use super::judge::{self, JUDGE_SECS};
-use super::policy::{Policy, Severity};
-use super::rules::{self, PolicyInput, RuleType};
+use super::policy::{Policy, PolicySeverity};
+use super::rules::{self, PolicyInput, PolicyRuleType};
 use crate::api::{Calls, Input, Output, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Id, Issue, JsonMap, List, Range, Result, Text, Version};
@@ -51,7 +51,7 @@ pub struct PolicyVerdict {
     /// Whether no rule is violated.
     passed: bool,
     /// The violations, at most one for each rule.
-    issues: Vec<RuleViolation>,
+    issues: Vec<PolicyViolation>,
     /// The policies that were evaluated.
     #[serde(skip)]
     policies: Vec<Id<Policy>>,
@@ -62,18 +62,18 @@ impl Output for PolicyVerdict {}
 /// A rule that a text violates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RuleViolation {
+pub struct PolicyViolation {
     policy_id: Id<Policy>,
-    rule: RuleType,
-    severity: Severity,
+    rule: PolicyRuleType,
+    severity: PolicySeverity,
     /// What the text must do to satisfy the rule, as a phrase: "must not match …".
     pub message: String,
 }
 
 impl PolicyVerdict {
     /// The violations that refuse the publication.
-    pub fn refusals(&self) -> impl Iterator<Item = &RuleViolation> {
-        self.issues.iter().filter(|issue| issue.severity == Severity::Error)
+    pub fn refusals(&self) -> impl Iterator<Item = &PolicyViolation> {
+        self.issues.iter().filter(|issue| issue.severity == PolicySeverity::Error)
     }
 }
 
@@ -113,7 +113,7 @@ pub fn record_result(
     publish_event(tx, registry, submission, verdict, true)?;
     let registry_ref = registry.reference.clone();
     for issue in &verdict.issues {
-        let flag = Flag {
+        let flag = PolicyFlag {
             id: tx.new_id(),
             policy_id: issue.policy_id,
             registry: registry.id,
@@ -198,14 +198,14 @@ fn evaluate_policies(
     };
     for policy in policies {
         for rule in &policy.rules {
-            if rule.kind == RuleType::Judge {
+            if rule.kind == PolicyRuleType::Judge {
                 judges.push((policy, rule));
             } else if let Some(message) = rules::violation(rule, input, &occurring) {
                 issues.push(violation(policy, rule.kind, message));
             }
         }
     }
-    if issues.iter().all(|issue| issue.severity == Severity::Warning) {
+    if issues.iter().all(|issue| issue.severity == PolicySeverity::Warning) {
         for (policy, rule) in judges {
             if let Some(message) = judge::violation(view, policy, rule, input.text, calls)? {
                 issues.push(violation(policy, rule.kind, message));
@@ -216,9 +216,9 @@ fn evaluate_policies(
     Ok(PolicyVerdict { passed: issues.is_empty(), issues, policies })
 }
 
-fn violation(policy: &Policy, rule: RuleType, message: String) -> RuleViolation {
+fn violation(policy: &Policy, rule: PolicyRuleType, message: String) -> PolicyViolation {
     let message = format!("{message} (policy \"{}\")", policy.name);
-    RuleViolation { policy_id: policy.id, rule, severity: policy.severity, message }
+    PolicyViolation { policy_id: policy.id, rule, severity: policy.severity, message }
 }
 
 // ── Dry run ──────────────────────────────────────────────────────────────────

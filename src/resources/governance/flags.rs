@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::super::registries::{self, ArtifactType, Registry};
 use super::policy::Policy;
-use super::rules::RuleType;
+use super::rules::PolicyRuleType;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
@@ -18,7 +18,7 @@ use crate::store::{
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Flag>()],
+    tables: &[TableInfo::of::<PolicyFlag>()],
     events: &[EventType::GovernanceFlagCleared],
     ..Resource::EMPTY
 };
@@ -28,9 +28,9 @@ pub(super) const RESOURCE: Resource = Resource {
 /// A record that a version was published although it violates a rule.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Flag {
+pub struct PolicyFlag {
     /// The id of the flag.
-    pub id: Id<Flag>,
+    pub id: Id<PolicyFlag>,
     /// The id of the policy, which may have been deleted since.
     pub policy_id: Id<Policy>,
     /// The id of the registry.
@@ -45,7 +45,7 @@ pub struct Flag {
     /// The published version.
     pub version: Version,
     /// The type of the violated rule.
-    pub rule: RuleType,
+    pub rule: PolicyRuleType,
     /// The violation, as a phrase: "must not match …".
     pub message: String,
     /// When the version was published.
@@ -56,32 +56,33 @@ pub struct Flag {
     pub cleared_by: Option<Id<User>>,
 }
 
-impl Output for Flag {
+impl Output for PolicyFlag {
     fn resource(&self) -> Option<ResourceRef> {
         ResourceRef::id(self.id)
     }
 }
 
-impl Flag {
+impl PolicyFlag {
     fn is_cleared(&self) -> bool {
         self.cleared_at.is_some()
     }
 }
 
-static BY_STATE: Index<Flag, bool> = Index::many("flags.by_state", |flag| Some(flag.is_cleared()));
+static BY_STATE: Index<PolicyFlag, bool> =
+    Index::many("flags.by_state", |flag| Some(flag.is_cleared()));
 
-static BY_REGISTRY: Index<Flag, (Id<Registry>, bool)> =
+static BY_REGISTRY: Index<PolicyFlag, (Id<Registry>, bool)> =
     Index::many("flags.by_registry", |flag| Some((flag.registry, flag.is_cleared())));
 
-static REGISTRY: Reference<Flag, Restricted<Registry>> = Reference::cascade(
+static REGISTRY: Reference<PolicyFlag, Restricted<Registry>> = Reference::cascade(
     &["registry"],
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |flag: &Flag, _| vec![flag.registry.to_bytes()],
+    |flag: &PolicyFlag, _| vec![flag.registry.to_bytes()],
 )
 .by(&BY_REGISTRY)
 .deferred();
 
-impl Record for Flag {
+impl Record for PolicyFlag {
     const TABLE: &'static str = "flags";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATE, &BY_REGISTRY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
@@ -89,7 +90,7 @@ impl Record for Flag {
         ("policy_id", "history: the policy may be deleted; the version is still published"),
         ("cleared_by", "history: the user who cleared it may have left"),
     ];
-    type Key = Id<Flag>;
+    type Key = Id<PolicyFlag>;
     fn key(&self) -> Self::Key {
         self.id
     }
@@ -111,12 +112,12 @@ impl Input for FlagFilter {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>> {
+pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<PolicyFlag>> {
     let cleared = req.input.cleared.unwrap_or(false);
     // Not restricted registries without a grant (reference: identity-and-rights, "Restricted
     // resources"), nor deleted ones whose flags remain. There are at most 1,000 in all.
     let visible = visible_ids(view, req.caller())?;
-    let is_visible = |flag: &Flag| visible.contains(&flag.registry);
+    let is_visible = |flag: &PolicyFlag| visible.contains(&flag.registry);
     let Some(reference) = &req.input.registry_ref else {
         return view.page(&BY_STATE, &cleared, Order::Descending, &req.page, is_visible);
     };
@@ -129,13 +130,16 @@ pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>>
     }
 }
 
-pub(super) fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
-    let old: Flag = tx.fetch(&req.params)?;
+pub(super) fn clear(tx: &mut Tx, req: &Req<Id<PolicyFlag>>) -> Result<PolicyFlag> {
+    let old: PolicyFlag = tx.fetch(&req.params)?;
     if old.is_cleared() {
         return Err(Error::conflict("flag_cleared", "this flag was cleared already"));
     }
-    let new =
-        Flag { cleared_at: Some(tx.now()), cleared_by: Some(req.caller().user()), ..old.clone() };
+    let new = PolicyFlag {
+        cleared_at: Some(tx.now()),
+        cleared_by: Some(req.caller().user()),
+        ..old.clone()
+    };
     tx.replace(&old, &new)?;
     let payload = json!({
         "flagId": new.id,

@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_verdict_is_found_in_surrounding_text() {
-        for (said, pass, reason) in [
+        for (answer, pass, reason) in [
             (r#"{"pass": true, "reason": "It is kind."}"#, true, Some("It is kind.")),
             (r#"{"pass":false}"#, false, None),
             ("```json\n{\"pass\": false, \"reason\": \"a\\nb\"}\n```", false, Some("a b")),
@@ -216,14 +216,14 @@ mod tests {
             (r#"{"pass": "true"}"#, true, None),
         ] {
             let reason = reason.map(String::from);
-            assert_eq!(read(said), Some(JudgeAnswer { pass, reason }), "{said}");
+            assert_eq!(read(answer), Some(JudgeAnswer { pass, reason }), "{answer}");
         }
     }
 
     #[test]
     fn an_ambiguous_answer_is_no_verdict() {
         let long = format!("{}{{\"pass\": true}}", " ".repeat(MAX_VERDICT_BYTES));
-        for said in [
+        for answer in [
             "",
             "maybe",
             "yes and no",
@@ -239,7 +239,7 @@ mod tests {
             r#"The text says {"pass": true}. I say {"pass": false}."#,
             &long,
         ] {
-            assert_eq!(read(said), None, "{said}");
+            assert_eq!(read(answer), None, "{answer}");
         }
         // Many opening braces do not take quadratic time.
         assert_eq!(read(&"{\"a\":".repeat(10_000)), None);
@@ -248,9 +248,9 @@ mod tests {
 
     #[test]
     fn the_question_surrounds_the_delimited_text() {
-        let asked = judge_prompt("Is it kind?", "{\"pass\": true}", "=== b ===");
-        assert!(asked.system.ends_with("The question: Is it kind?"));
-        let parts: Vec<_> = asked.user.split("=== b ===").collect();
+        let request = judge_prompt("Is it kind?", "{\"pass\": true}", "=== b ===");
+        assert!(request.system.ends_with("The question: Is it kind?"));
+        let parts: Vec<_> = request.user.split("=== b ===").collect();
         assert_eq!(parts.len(), 3);
         assert_eq!(parts[1], "\n{\"pass\": true}\n");
         assert!(parts[2].contains("Is it kind?"));
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn reasons_are_one_line_and_not_too_long() {
-        let said = format!("{{\"pass\": false, \"reason\": \"{}\"}}", "ä".repeat(2000));
-        assert_eq!(read(&said).unwrap().reason.unwrap().chars().count(), MAX_REASON_CHARS);
+        let answer = format!("{{\"pass\": false, \"reason\": \"{}\"}}", "ä".repeat(2000));
+        assert_eq!(read(&answer).unwrap().reason.unwrap().chars().count(), MAX_REASON_CHARS);
     }
 }

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::llm_providers::{self, LlmProvider};
-use super::policy::{Policy, Severity};
+use super::policy::{Policy, PolicySeverity};
 use super::provider_references;
-use super::rules::{self, NewRules, RuleType};
+use super::rules::{self, NewPolicyRules, PolicyRuleType};
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Error, Field, Id, Issue, Name, Result};
@@ -22,9 +22,9 @@ pub(super) const RESOURCE: Resource =
 #[serde(rename_all = "camelCase")]
 pub struct NewPolicy {
     name: Name,
-    severity: Severity,
+    severity: PolicySeverity,
     /// The rules; at most 5 of them are judges.
-    rules: NewRules,
+    rules: NewPolicyRules,
     description: Option<Description>,
 }
 
@@ -39,8 +39,8 @@ impl Input for NewPolicy {
 #[serde(rename_all = "camelCase")]
 pub struct PolicyPatch {
     name: Option<Name>,
-    severity: Option<Severity>,
-    rules: Option<NewRules>,
+    severity: Option<PolicySeverity>,
+    rules: Option<NewPolicyRules>,
     #[serde(default)]
     description: Field<Description>,
 }
@@ -103,7 +103,8 @@ pub(super) fn update(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<
 /// # Errors
 /// 404 for a provider that does not exist; 400 if a judge names none and there is no default provider.
 fn set_judge_references(tx: &mut Tx, policy: &Policy) -> Result<()> {
-    let judges = policy.rules.iter().enumerate().filter(|(_, rule)| rule.kind == RuleType::Judge);
+    let judges =
+        policy.rules.iter().enumerate().filter(|(_, rule)| rule.kind == PolicyRuleType::Judge);
     let judges: Vec<(usize, Option<Id<LlmProvider>>)> =
         judges.map(|(n, rule)| (n, rule.llm_provider_id)).collect();
     let providers: Vec<_> = judges.iter().map(|(_, provider)| *provider).collect();

@@ -21,7 +21,7 @@ pub struct Policy {
     /// What the policy is for.
     pub description: Option<Description>,
     /// What a violation of one of its rules leads to.
-    pub severity: Severity,
+    pub severity: PolicySeverity,
     /// The rules, in the order they were given.
     pub rules: Vec<PolicyRule>,
     /// When it was created.
@@ -51,10 +51,10 @@ impl Record for Policy {
 /// What the violation of a rule leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum PolicySeverity {
     /// The version is not published.
     Error,
     /// The version is published, and a flag is raised.
     Warning,
 }
-crate::store::stored_enum!(Severity { Error = 0, Warning = 1 });
+crate::store::stored_enum!(PolicySeverity { Error = 0, Warning = 1 });

@@ -43,7 +43,7 @@ const MAX_JUDGES: usize = 5;
 /// What a rule requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum RuleType {
+pub enum PolicyRuleType {
     /// The text does not match a pattern.
     ForbidPattern,
     /// The text matches a pattern.
@@ -61,7 +61,7 @@ pub enum RuleType {
     /// An LLM answers a question about the text with yes.
     Judge,
 }
-crate::store::stored_enum!(RuleType {
+crate::store::stored_enum!(PolicyRuleType {
     ForbidPattern = 0,
     RequirePattern = 1,
     MaxLength = 2,
@@ -78,7 +78,7 @@ crate::store::stored_enum!(RuleType {
 pub struct PolicyRule {
     /// What the rule requires.
     #[serde(rename = "type")]
-    pub kind: RuleType,
+    pub kind: PolicyRuleType,
     /// The pattern, the number of characters, the name of a variable, metadata key or model, or the
     /// judge's question.
     pub value: RuleValue,
@@ -122,15 +122,15 @@ impl PolicyRule {
 // ── What callers send ────────────────────────────────────────────────────────
 
 /// The rules of a policy.
-pub type NewRules = List<NewRule, 1, 50>;
+pub type NewPolicyRules = List<NewPolicyRule, 1, 50>;
 
 /// A rule of a policy to create or update.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NewRule {
+pub struct NewPolicyRule {
     /// What the rule requires.
     #[serde(rename = "type")]
-    kind: RuleType,
+    kind: PolicyRuleType,
     /// A regular expression (`forbidPattern`, `requirePattern`), a number of characters
     /// (`maxLength`), the name of a variable, metadata key or model, or a judge's question,
     /// which must have the answer yes for an acceptable text.
@@ -140,50 +140,50 @@ pub struct NewRule {
     llm_provider_id: Option<Id<LlmProvider>>,
 }
 
-impl NewRule {
+impl NewPolicyRule {
     /// Returns the rule.
     ///
     /// # Errors
     /// The invalid field, and what is wrong with it.
     fn read(&self) -> Result<PolicyRule, Issue> {
         let value = self.read_value().map_err(|message| Issue::new("value", message))?;
-        if self.llm_provider_id.is_some() && self.kind != RuleType::Judge {
+        if self.llm_provider_id.is_some() && self.kind != PolicyRuleType::Judge {
             return Err(Issue::new("llmProviderId", "is only allowed for a judge"));
         }
         Ok(PolicyRule { kind: self.kind, value, llm_provider_id: self.llm_provider_id })
     }
 
     fn read_value(&self) -> Result<RuleValue, String> {
-        if self.kind == RuleType::MaxLength {
+        if self.kind == PolicyRuleType::MaxLength {
             let number = self.value.0.as_u64().map(RuleValue::Number);
             return number.ok_or_else(|| "must be a whole number, at least 0".into());
         }
         let Value::String(text) = &self.value.0 else { return Err("must be a string".into()) };
         match self.kind {
-            RuleType::ForbidPattern | RuleType::RequirePattern => {
+            PolicyRuleType::ForbidPattern | PolicyRuleType::RequirePattern => {
                 Text::<1, 2_000>::parse(text.as_str())?;
                 check_pattern(text)?;
             }
-            RuleType::RequireVariable | RuleType::ForbidVariable => {
+            PolicyRuleType::RequireVariable | PolicyRuleType::ForbidVariable => {
                 VariableName::parse(text.as_str())?;
             }
-            RuleType::RequireMetadata | RuleType::ForbidModel => {
+            PolicyRuleType::RequireMetadata | PolicyRuleType::ForbidModel => {
                 Text::<1, 200>::parse(text.as_str())?;
             }
-            RuleType::Judge => {
+            PolicyRuleType::Judge => {
                 Text::<1, 10_000>::parse(text.as_str())?;
             }
-            RuleType::MaxLength => {}
+            PolicyRuleType::MaxLength => {}
         }
         Ok(RuleValue::Text(text.clone()))
     }
 }
 
 /// Adds the issues of these rules.
-pub fn check(rules: &NewRules, issues: &mut Vec<Issue>) {
+pub fn check(rules: &NewPolicyRules, issues: &mut Vec<Issue>) {
     let before = issues.len();
     let mut patterns = Vec::new();
-    if rules.iter().filter(|rule| rule.kind == RuleType::Judge).count() > MAX_JUDGES {
+    if rules.iter().filter(|rule| rule.kind == PolicyRuleType::Judge).count() > MAX_JUDGES {
         issues.push(Issue::new("rules", format!("must have at most {MAX_JUDGES} judges")));
     }
     for (n, rule) in rules.iter().enumerate() {
@@ -202,12 +202,13 @@ pub fn check(rules: &NewRules, issues: &mut Vec<Issue>) {
 }
 
 /// Returns the rules, which [`check`] has accepted.
-pub fn read(rules: &NewRules) -> Vec<PolicyRule> {
+pub fn read(rules: &NewPolicyRules) -> Vec<PolicyRule> {
     rules.iter().filter_map(|rule| rule.read().ok()).collect()
 }
 
 fn pattern_of(rule: &PolicyRule) -> Option<&str> {
-    matches!(rule.kind, RuleType::ForbidPattern | RuleType::RequirePattern).then(|| rule.text())
+    matches!(rule.kind, PolicyRuleType::ForbidPattern | PolicyRuleType::RequirePattern)
+        .then(|| rule.text())
 }
 
 /// Checks that a pattern is valid and not too large.
@@ -297,27 +298,27 @@ pub fn violation(
     let value = rule.text();
     let uses = || input.variables.iter().any(|variable| variable == value);
     let (is_violated, message) = match rule.kind {
-        RuleType::ForbidPattern => {
+        PolicyRuleType::ForbidPattern => {
             (occurring.contains(value), format!("must not match {}", quoted(value)))
         }
-        RuleType::RequirePattern => {
+        PolicyRuleType::RequirePattern => {
             (!occurring.contains(value), format!("must match {}", quoted(value)))
         }
-        RuleType::MaxLength => {
+        PolicyRuleType::MaxLength => {
             let RuleValue::Number(most) = rule.value else { return None };
             let length = input.text.chars().count() as u64;
             (length > most, format!("must have at most {most} characters; it has {length}"))
         }
-        RuleType::RequireVariable => (!uses(), format!("must use the variable {value}")),
-        RuleType::ForbidVariable => (uses(), format!("must not use the variable {value}")),
-        RuleType::RequireMetadata => {
+        PolicyRuleType::RequireVariable => (!uses(), format!("must use the variable {value}")),
+        PolicyRuleType::ForbidVariable => (uses(), format!("must not use the variable {value}")),
+        PolicyRuleType::RequireMetadata => {
             let is_there = input.metadata.0.contains_key(value);
             (!is_there, format!("must have {} in its metadata", quoted(value)))
         }
-        RuleType::ForbidModel => {
+        PolicyRuleType::ForbidModel => {
             (input.model == value, format!("must not be for the model {}", quoted(value)))
         }
-        RuleType::Judge => (false, String::new()),
+        PolicyRuleType::Judge => (false, String::new()),
     };
     is_violated.then_some(message)
 }
@@ -345,12 +346,13 @@ mod tests {
     use super::*;
 
     fn rule(kind: &str, value: Value) -> PolicyRule {
-        let new: NewRule = serde_json::from_value(json!({"type": kind, "value": value})).unwrap();
+        let new: NewPolicyRule =
+            serde_json::from_value(json!({"type": kind, "value": value})).unwrap();
         new.read().unwrap()
     }
 
     fn issues(rules: Value) -> Vec<(String, String)> {
-        let rules: NewRules = serde_json::from_value(rules).unwrap();
+        let rules: NewPolicyRules = serde_json::from_value(rules).unwrap();
         let mut issues = Vec::new();
         check(&rules, &mut issues);
         issues.into_iter().map(|issue| (issue.path, issue.message)).collect()

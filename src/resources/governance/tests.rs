@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::super::llm_providers::{LlmProvider, tests as llm_provider};
 use super::super::registries::{self, ArtifactType, Registry};
-use super::assignments::Assignment;
+use super::assignments::PolicyAssignment;
 use super::evaluation::{self, GovernanceCheck};
-use super::flags::Flag;
+use super::flags::PolicyFlag;
 use super::policy::Policy;
 use super::*;
 use crate::api::{Calls, Req, Who};
@@ -31,7 +31,7 @@ fn policy(world: &World, severity: &str, rules: Value) -> Result<Policy> {
     world.write_as(&world.owner, policies::create, (), World::input(body)?)
 }
 
-fn assign(world: &World, policy: Id<Policy>, body: Value) -> Result<Assignment> {
+fn assign(world: &World, policy: Id<Policy>, body: Value) -> Result<PolicyAssignment> {
     world.write_as(&world.owner, assignments::create, policy, World::input(body)?)
 }
 
@@ -87,7 +87,7 @@ fn events(world: &World) -> Vec<(EventType, Value)> {
     all.into_iter().map(|entry| (entry.event_type, entry.payload.0)).collect()
 }
 
-fn listed(world: &World, who: &Who, filter: Value) -> Vec<Flag> {
+fn listed(world: &World, who: &Who, filter: Value) -> Vec<PolicyFlag> {
     world.read_as(who, flags::list, (), World::input(filter).unwrap()).unwrap().items
 }
 
@@ -432,13 +432,14 @@ fn flags_of_a_deleted_registry_are_hidden() {
     publish(&world, &main, "x");
     assert_eq!(listed(&world, &world.owner, json!({})).len(), 1);
     let many = world.store.write_now(world.org, |tx| {
-        let flag = tx.view().first(Source::<Flag>::TABLE, &(), Order::Ascending)?.unwrap();
+        let flag = tx.view().first(Source::<PolicyFlag>::TABLE, &(), Order::Ascending)?.unwrap();
         (0..crate::store::MAX_DEFERRED_CHANGES)
-            .try_for_each(|_| tx.insert(&Flag { id: tx.new_id(), ..flag.clone() }))
+            .try_for_each(|_| tx.insert(&PolicyFlag { id: tx.new_id(), ..flag.clone() }))
     });
     many.unwrap();
     remove(&world, &main);
-    let left = world.store.read_now(world.org, |view| view.count(Source::<Flag>::TABLE, &(), 1));
+    let left =
+        world.store.read_now(world.org, |view| view.count(Source::<PolicyFlag>::TABLE, &(), 1));
     assert_eq!(left.unwrap(), 1);
     assert_eq!(listed(&world, &world.owner, json!({})), []);
     assert_eq!(listed(&world, &world.member, json!({})), []);

@@ -255,8 +255,8 @@ mod tests {
             ),
         ];
         for (provider, body) in cases {
-            let said = text_of(provider, &answer(200, body), true);
-            assert_eq!(said.as_deref(), Ok("ok"), "{provider:?}");
+            let text = text_of(provider, &answer(200, body), true);
+            assert_eq!(text.as_deref(), Ok("ok"), "{provider:?}");
         }
     }
 
@@ -264,8 +264,8 @@ mod tests {
     fn an_invalid_answer_is_reported_with_what_to_do() {
         let strange = ["", "<html>", "{}", "[]", "null", r#"{"choices":[]}"#, r#"{"choices":1}"#];
         for body in strange {
-            let said = text_of(Provider::Custom, &answer(200, body), true).unwrap_err();
-            assert!(said.contains("check baseUrl"), "{body}: {said}");
+            let text = text_of(Provider::Custom, &answer(200, body), true).unwrap_err();
+            assert!(text.contains("check baseUrl"), "{body}: {text}");
         }
         // A reply with nothing but reasoning is an answer.
         let body = r#"{"choices":[{"message":{"content":null}}]}"#;
@@ -275,10 +275,10 @@ mod tests {
             ["redirects", "config.model", "another apiKey", "baseUrl", "baseUrl", "later", "later"];
         for (status, word) in zip(statuses, words) {
             let body = r#"{"error":{"message":"the key sk-secret is wrong"}}"#;
-            let said = text_of(Provider::Openai, &answer(status, body), true).unwrap_err();
-            assert!(said.contains(word) && !said.contains("sk-secret"), "{said}");
+            let text = text_of(Provider::Openai, &answer(status, body), true).unwrap_err();
+            assert!(text.contains(word) && !text.contains("sk-secret"), "{text}");
         }
-        let said = text_of(Provider::Openai, &answer(401, ""), false).unwrap_err();
-        assert!(said.contains("requires a key"), "{said}");
+        let text = text_of(Provider::Openai, &answer(401, ""), false).unwrap_err();
+        assert!(text.contains("requires a key"), "{text}");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
-use super::provider::ProviderKind;
+use super::provider::PromptProviderKind;
 use crate::api::Calls;
 use crate::base::{Error, Kind, Result};
 use crate::outside::{AnswerBody, Call, Limits, Method};
@@ -32,7 +32,7 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove
 /// A client of one provider, for one request.
 pub struct ProviderClient<'a> {
     /// The kind of the provider.
-    pub kind: ProviderKind,
+    pub kind: PromptProviderKind,
     /// The slug of the caller's organization.
     pub org_slug: &'a str,
     /// The URL that paths of the API are appended to.
@@ -70,7 +70,7 @@ impl<T> ProviderReply<T> {
 impl<'a> ProviderClient<'a> {
     /// Creates a client of the provider at `base_url`.
     pub fn new(
-        kind: ProviderKind,
+        kind: PromptProviderKind,
         base_url: &str,
         authorization: Option<String>,
         org_slug: &'a str,
@@ -79,13 +79,13 @@ impl<'a> ProviderClient<'a> {
         let url = base_url.split('#').next().unwrap_or_default();
         let (path, query) = match kind {
             // Its URL is that of the list itself.
-            ProviderKind::Http => (url, ""),
+            PromptProviderKind::Http => (url, ""),
             _ => url.split_once('?').unwrap_or((url, "")),
         };
         let path = path.trim_end_matches('/');
         let base = match kind {
-            ProviderKind::Http => url.into(),
-            ProviderKind::Roadstead if !path.ends_with("/api") => format!("{path}/api"),
+            PromptProviderKind::Http => url.into(),
+            PromptProviderKind::Roadstead if !path.ends_with("/api") => format!("{path}/api"),
             _ => path.into(),
         };
         let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
@@ -162,7 +162,7 @@ impl<'a> ProviderClient<'a> {
 
     fn url(&self, path: &str, query: &[(&str, &str)]) -> String {
         let mut form = form_urlencoded::Serializer::new(String::new());
-        if self.kind != ProviderKind::Roadstead {
+        if self.kind != PromptProviderKind::Roadstead {
             form.extend_pairs(&self.query);
         }
         let query = form.extend_pairs(query).finish();

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-use super::provider::ProviderKind;
+use super::provider::PromptProviderKind;
 use crate::base::{Checked, Error, Issue, Result, TextRule};
 
 /// A key: 1 to 1,000 printable ASCII characters, since it becomes part of a header.
@@ -42,13 +42,13 @@ pub struct Credentials {
 
 impl Credentials {
     /// Returns the issues that prevent their use for this kind.
-    pub fn problems(&self, kind: ProviderKind) -> Vec<Issue> {
+    pub fn problems(&self, kind: PromptProviderKind) -> Vec<Issue> {
         let missing = |field: &str, key: &Option<Key>| {
             let message = || format!("is required for the kind {}", kind.as_str());
             key.is_none().then(|| Issue::new(format!("credentials.{field}"), message()))
         };
         let issues = match kind {
-            ProviderKind::Langfuse => [
+            PromptProviderKind::Langfuse => [
                 missing("publicKey", &self.public_key).or_else(|| {
                     // In Basic authorization, the first colon ends the user name.
                     let colon = self.public_key.as_ref().is_some_and(|key| key.contains(':'));
@@ -65,14 +65,14 @@ impl Credentials {
     ///
     /// # Errors
     /// 400 with [`Credentials::problems`], if there are any.
-    pub fn authorization(&self, kind: ProviderKind) -> Result<String> {
+    pub fn authorization(&self, kind: PromptProviderKind) -> Result<String> {
         let issues = self.problems(kind);
         if !issues.is_empty() {
             return Err(Error::invalid(issues));
         }
         let text = |key: &Option<Key>| key.as_deref().unwrap_or_default().to_string();
         Ok(match kind {
-            ProviderKind::Langfuse => {
+            PromptProviderKind::Langfuse => {
                 let both = format!("{}:{}", text(&self.public_key), text(&self.secret_key));
                 format!("Basic {}", BASE64.encode(both))
             }

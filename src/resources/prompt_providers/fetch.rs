@@ -2,7 +2,7 @@
 
 use super::client::ProviderClient;
 use super::external::{FoundPrompt, PromptLookup};
-use super::provider::{AUTHORIZATION, PromptProvider, ProviderKind};
+use super::provider::{AUTHORIZATION, PromptProvider, PromptProviderKind};
 use super::{http, langfuse, mlflow, phoenix, roadstead};
 use crate::api::Calls;
 use crate::auth::Caller;
@@ -39,11 +39,11 @@ pub fn client<'a>(
 /// 502 if the provider cannot be used.
 pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
     let mut found = match client.kind {
-        ProviderKind::Langfuse => langfuse::list(client, limit),
-        ProviderKind::Phoenix => phoenix::list(client, limit),
-        ProviderKind::Mlflow => mlflow::list(client, limit),
-        ProviderKind::Roadstead => roadstead::list(client, limit),
-        ProviderKind::Http => http::list(client),
+        PromptProviderKind::Langfuse => langfuse::list(client, limit),
+        PromptProviderKind::Phoenix => phoenix::list(client, limit),
+        PromptProviderKind::Mlflow => mlflow::list(client, limit),
+        PromptProviderKind::Roadstead => roadstead::list(client, limit),
+        PromptProviderKind::Http => http::list(client),
     }?;
     found.truncate(limit);
     Ok(found)
@@ -59,10 +59,10 @@ pub fn find(
     version: Option<&str>,
 ) -> Result<PromptLookup> {
     match client.kind {
-        ProviderKind::Langfuse => langfuse::find(client, name, version),
-        ProviderKind::Phoenix => phoenix::find(client, name, version),
-        ProviderKind::Mlflow => mlflow::find(client, name, version),
-        ProviderKind::Roadstead => roadstead::find(client, name, version),
-        ProviderKind::Http => http::find(client, name, version),
+        PromptProviderKind::Langfuse => langfuse::find(client, name, version),
+        PromptProviderKind::Phoenix => phoenix::find(client, name, version),
+        PromptProviderKind::Mlflow => mlflow::find(client, name, version),
+        PromptProviderKind::Roadstead => roadstead::find(client, name, version),
+        PromptProviderKind::Http => http::find(client, name, version),
     }
 }

@@ -33,7 +33,7 @@ use crate::store::{Order, Page, Source, TableInfo, Tx, View};
 use client::TOTAL_SECS;
 use credentials::Credentials;
 use external::ExternalPrompt;
-use provider::{AUTHORIZATION, PromptProvider, ProviderKind};
+use provider::{AUTHORIZATION, PromptProvider, PromptProviderKind};
 
 /// Prompt providers.
 pub const RESOURCE: Resource = Resource {
@@ -51,7 +51,7 @@ pub const RESOURCE: Resource = Resource {
 pub struct NewPromptProvider {
     name: Name,
     /// The kind of system. It never changes.
-    kind: ProviderKind,
+    kind: PromptProviderKind,
     /// The URL: for `http` that of the list itself, for `roadstead` the one that ends in `/api`,
     /// optionally with `?orgSlug=…` or `?registryRef=…`, for the others that of their web interface.
     base_url: HttpUrl,

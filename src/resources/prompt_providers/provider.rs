@@ -11,7 +11,7 @@ use crate::store::Record;
 /// The kind of a provider: the API that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum ProviderKind {
+pub enum PromptProviderKind {
     /// Langfuse.
     Langfuse,
     /// Arize Phoenix.
@@ -23,7 +23,7 @@ pub enum ProviderKind {
     /// Any server that answers GET with a list in our own form.
     Http,
 }
-crate::store::stored_enum!(ProviderKind {
+crate::store::stored_enum!(PromptProviderKind {
     Langfuse = 0,
     Phoenix = 1,
     Mlflow = 2,
@@ -31,15 +31,15 @@ crate::store::stored_enum!(ProviderKind {
     Http = 4,
 });
 
-impl ProviderKind {
+impl PromptProviderKind {
     /// The name of the kind, as in the API.
     pub fn as_str(self) -> &'static str {
         match self {
-            ProviderKind::Langfuse => "langfuse",
-            ProviderKind::Phoenix => "phoenix",
-            ProviderKind::Mlflow => "mlflow",
-            ProviderKind::Roadstead => "roadstead",
-            ProviderKind::Http => "http",
+            PromptProviderKind::Langfuse => "langfuse",
+            PromptProviderKind::Phoenix => "phoenix",
+            PromptProviderKind::Mlflow => "mlflow",
+            PromptProviderKind::Roadstead => "roadstead",
+            PromptProviderKind::Http => "http",
         }
     }
 }
@@ -53,7 +53,7 @@ pub struct PromptProvider {
     /// The name of the provider.
     pub name: Name,
     /// The kind of system. It never changes.
-    pub kind: ProviderKind,
+    pub kind: PromptProviderKind,
     /// The URL of the system.
     pub base_url: HttpUrl,
     /// The value of `Authorization`, sealed.

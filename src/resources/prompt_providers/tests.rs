@@ -46,7 +46,7 @@ fn authorization(world: &World, provider: &PromptProvider) -> Option<String> {
 /// Runs an operation until all of its calls have an answer: that of `answer` for the path with its
 /// query.
 fn ask<T>(
-    kind: ProviderKind,
+    kind: PromptProviderKind,
     base_url: &str,
     answer: impl Fn(&str) -> Result<Answer, Failure>,
     act: impl Fn(&mut ProviderClient) -> Result<T>,
@@ -156,7 +156,7 @@ fn the_kind_never_changes() {
     let same = patch(&world, &provider, json!({"kind": "http"})).unwrap();
     assert_eq!(same, provider);
     let other = patch(&world, &provider, json!({"name": "Other"})).unwrap();
-    assert_eq!((other.kind, other.name.as_str()), (ProviderKind::Mlflow, "Other"));
+    assert_eq!((other.kind, other.name.as_str()), (PromptProviderKind::Mlflow, "Other"));
     assert!(other.updated_at > other.created_at);
 }
 
@@ -176,16 +176,16 @@ fn a_provider_of_another_organization_is_not_found() {
 
 // ── What can go wrong ────────────────────────────────────────────────────────
 
-const KINDS: [ProviderKind; 5] = [
-    ProviderKind::Langfuse,
-    ProviderKind::Phoenix,
-    ProviderKind::Mlflow,
-    ProviderKind::Roadstead,
-    ProviderKind::Http,
+const KINDS: [PromptProviderKind; 5] = [
+    PromptProviderKind::Langfuse,
+    PromptProviderKind::Phoenix,
+    PromptProviderKind::Mlflow,
+    PromptProviderKind::Roadstead,
+    PromptProviderKind::Http,
 ];
 
 /// Returns the message of the failure if every call gets this answer.
-fn told(kind: ProviderKind, answer: Result<Answer, Failure>) -> String {
+fn told(kind: PromptProviderKind, answer: Result<Answer, Failure>) -> String {
     let error =
         ask(kind, LANGFUSE, |_| answer.clone(), |client| fetch::list(client, 50)).unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Upstream, "prompt_provider_failed"));
@@ -239,8 +239,9 @@ fn messages_nested_too_deeply_are_refused() {
             answered(200, format!("{{\"version\": 1, \"prompt\": {open}{close}}}"))
         }
     };
-    let error = ask(ProviderKind::Langfuse, LANGFUSE, answer, |client| fetch::list(client, 50))
-        .unwrap_err();
+    let error =
+        ask(PromptProviderKind::Langfuse, LANGFUSE, answer, |client| fetch::list(client, 50))
+            .unwrap_err();
     assert!(error.message().contains("nested too deeply"), "{error}");
 }
 
@@ -249,7 +250,7 @@ fn a_refusal_without_credentials_requires_them() {
     let call = RefCell::new(None);
     let refused = |mut calls: Calls| {
         let mut client =
-            ProviderClient::new(ProviderKind::Mlflow, LANGFUSE, None, "acme", &mut calls);
+            ProviderClient::new(PromptProviderKind::Mlflow, LANGFUSE, None, "acme", &mut calls);
         let done = fetch::list(&mut client, 50);
         *call.borrow_mut() = calls.asked().first().map(|call| (*call).clone());
         done
@@ -265,7 +266,7 @@ fn a_refusal_without_credentials_requires_them() {
 
 #[test]
 fn unexpected_answers_are_malformed_in_every_call() {
-    use ProviderKind::*;
+    use PromptProviderKind::*;
     let prompt = |field: &str, value: Value| {
         let mut prompt = json!({"name": "a", "version": "1", "template": "t"});
         prompt[field] = value;

@@ -27,7 +27,7 @@ pub use kind::ArtifactType;
 use locate::RegistryLocation;
 pub use locate::{BY_PATH, BY_REFERENCE};
 pub use registry::{
-    Registry, Visibility, exists, find, find_by_id, require_readable, require_usable,
+    Registry, RegistryVisibility, exists, find, find_by_id, require_readable, require_usable,
 };
 
 /// Registries, and the organization of each.
@@ -55,7 +55,7 @@ pub struct NewRegistry {
     name: Name,
     description: Option<Description>,
     /// Who may read it; `private` if absent.
-    visibility: Option<Visibility>,
+    visibility: Option<RegistryVisibility>,
     /// Which members may use it; `organization` if absent.
     access: Option<Access>,
 }
@@ -75,7 +75,7 @@ pub struct RegistryPatch {
     name: Option<Name>,
     #[serde(default)]
     description: Field<Description>,
-    visibility: Option<Visibility>,
+    visibility: Option<RegistryVisibility>,
     access: Option<Access>,
 }
 
@@ -85,7 +85,7 @@ impl Input for RegistryPatch {}
 #[derive(Deserialize, JsonSchema)]
 pub struct RegistryFilter {
     /// Only public, or only private registries.
-    visibility: Option<Visibility>,
+    visibility: Option<RegistryVisibility>,
 }
 
 impl Input for RegistryFilter {}
@@ -103,7 +103,7 @@ pub struct RegistryInfo {
     slug: Slug,
     name: Name,
     description: Option<Description>,
-    visibility: Visibility,
+    visibility: RegistryVisibility,
     access: Access,
     created_at: Time,
     updated_at: Time,

@@ -24,7 +24,7 @@ pub struct Registry {
     /// What the registry is for.
     pub description: Option<Description>,
     /// Who may read it.
-    pub visibility: Visibility,
+    pub visibility: RegistryVisibility,
     /// Which members may use it.
     pub access: Access,
     /// When it was created.
@@ -36,14 +36,14 @@ pub struct Registry {
 /// Who may read a registry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Visibility {
+pub enum RegistryVisibility {
     /// Anonymous clients, too.
     Public,
     /// Members of the organization.
     #[default]
     Private,
 }
-crate::store::stored_enum!(Visibility { Public = 0, Private = 1 });
+crate::store::stored_enum!(RegistryVisibility { Public = 0, Private = 1 });
 
 static BY_SLUG: Index<Restricted<Registry>, Slug> = Index::unique(
     "registries.by_slug",
@@ -77,7 +77,7 @@ impl Restrictable for Registry {
         self.access
     }
     fn is_public(&self) -> bool {
-        self.visibility == Visibility::Public
+        self.visibility == RegistryVisibility::Public
     }
 }
 

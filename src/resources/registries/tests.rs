@@ -129,7 +129,7 @@ fn a_patch_keeps_absent_fields() {
     };
     assert_eq!(patch(json!({})), made);
     let changed = patch(json!({"visibility": "public", "slug": "other"}));
-    assert_eq!((changed.slug.as_str(), changed.visibility), ("main", Visibility::Public));
+    assert_eq!((changed.slug.as_str(), changed.visibility), ("main", RegistryVisibility::Public));
     assert_eq!(changed.description, made.description);
     assert!(changed.updated_at > made.updated_at);
     assert_eq!(patch(json!({"description": null})).description, None);

@@ -16,7 +16,7 @@ use super::{artifact, cloning, dependents, labels, prompts, variables};
 use crate::api::{Calls, Input, Outcome, Req, Who};
 use crate::auth::{Access, Restricted};
 use crate::base::{Name, Result, Slug};
-use crate::resources::registries::{Registry, Visibility};
+use crate::resources::registries::{Registry, RegistryVisibility};
 use crate::resources::testing::{World, args};
 use crate::store::{Source, Tx, View};
 
@@ -34,7 +34,7 @@ pub fn with_access(world: &World, slug: &'static str, access: Access) -> Registr
             reference: format!("acme/{slug}"),
             name: Name::parse(slug).unwrap(),
             description: None,
-            visibility: Visibility::Private,
+            visibility: RegistryVisibility::Private,
             access,
             created_at: tx.now(),
             updated_at: tx.now(),

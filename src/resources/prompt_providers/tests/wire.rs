@@ -4,10 +4,15 @@
 use super::super::external::PromptLookup;
 use super::*;
 
-use ProviderKind::*;
+use PromptProviderKind::*;
 
 /// Lists all prompts, given these answers.
-fn prompts(kind: ProviderKind, base_url: &str, limit: usize, table: &[(&str, Value)]) -> Value {
+fn prompts(
+    kind: PromptProviderKind,
+    base_url: &str,
+    limit: usize,
+    table: &[(&str, Value)],
+) -> Value {
     let found = ask(kind, base_url, from(table), |client| fetch::list(client, limit)).unwrap();
     let all: Vec<_> = found.into_iter().map(ExternalPrompt::from).collect();
     serde_json::to_value(all).unwrap()
@@ -15,7 +20,7 @@ fn prompts(kind: ProviderKind, base_url: &str, limit: usize, table: &[(&str, Val
 
 /// Looks up one prompt, given these answers: its version and its text in our language.
 fn prompt(
-    kind: ProviderKind,
+    kind: PromptProviderKind,
     base_url: &str,
     (name, version): (&str, Option<&str>),
     table: &[(&str, Value)],
