@@ -1,5 +1,5 @@
-//! Who uses a variable of an environment (reference: registries-and-templates, "Variable usage"):
-//! every published version and every tool that mentions it, from indexes that are kept whenever one
+//! Usage of a variable of environments (reference: registries-and-templates, "Variable usage"):
+//! every published version and every tool that uses it, from references that are updated whenever one
 //! of them is written.
 
 use std::collections::BTreeMap;
@@ -17,57 +17,57 @@ use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Id, Name, Result, VariableName, Version};
 use crate::store::View;
 
-/// The route alone; the indexes belong to what is written.
+/// The route. The references belong to artifacts and tools.
 pub const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// An answer shows at most 5,000 versions and 5,000 tools: more than anybody reads, and some 2 MB.
+/// An answer lists at most 5,000 versions and 5,000 tools: more than a person reads, and some 2 MB.
 const MAX_SHOWN: usize = 5000;
 
-/// For an answer at most 20,000 versions are looked at, which takes some 100 ms.
+/// An answer scans at most 20,000 versions, which takes some 100 ms.
 const MAX_SCANNED_ROWS: usize = 20_000;
 
 // ── What callers see ─────────────────────────────────────────────────────────
 
-/// Who uses a variable.
+/// The versions and tools that use a variable.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VariableUsage {
-    /// The variable.
+    /// The name of the variable.
     variable_name: String,
-    /// Whether anything uses it, be it shown or not.
+    /// Whether anything uses it, listed here or not.
     used: bool,
-    /// The published versions that mention it, in registries that the caller may use; at most 5,000.
-    prompts: Vec<PromptUse>,
-    /// The tools that mention it, the newest first; at most 5,000.
-    tools: Vec<ToolUse>,
+    /// The published versions that use it, in registries that the caller may use; at most 5,000.
+    prompts: Vec<VariablePromptUsage>,
+    /// The tools that use it, newest first; at most 5,000.
+    tools: Vec<VariableToolUsage>,
 }
 
 impl Output for VariableUsage {}
 
-/// A published version that mentions a variable.
+/// A published version that uses a variable.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PromptUse {
-    /// Its registry: `<orgSlug>/<registrySlug>`.
+pub struct VariablePromptUsage {
+    /// The registry: `<orgSlug>/<registrySlug>`.
     registry_ref: String,
-    /// Its artifact's name.
+    /// The name of the artifact.
     name: ArtifactName,
-    /// Its artifact's type.
+    /// The type of the artifact.
     artifact_type: ArtifactType,
     /// The version.
     version: Version,
-    /// Whether it is the newest.
+    /// Whether it is the latest version of the artifact.
     latest: bool,
 }
 
-/// A tool that mentions a variable.
+/// A tool that uses a variable.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ToolUse {
-    /// Its id.
+pub struct VariableToolUsage {
+    /// The id of the tool.
     id: Id<Tool>,
-    /// Its name.
+    /// The name of the tool.
     name: Name,
-    /// Its version.
+    /// The current version of the tool.
     version: Version,
 }
 
@@ -80,28 +80,30 @@ fn get(view: &View, req: &Req<String>) -> Result<VariableUsage> {
         prompts: Vec::new(),
         tools: Vec::new(),
     };
-    // What can be no variable's name is used by nobody.
+    // Nothing uses a name that no variable can have.
     let Ok(variable) = VariableName::parse(req.params.as_str()) else { return Ok(usage) };
     let tools = tools::variables::tools_using(view, &variable, MAX_SHOWN)?;
-    let tool = |tool: Tool| ToolUse { id: tool.id, name: tool.name, version: tool.version };
+    let tool =
+        |tool: Tool| VariableToolUsage { id: tool.id, name: tool.name, version: tool.version };
     usage.tools = tools.into_iter().map(tool).collect();
     usage.used = !usage.tools.is_empty();
 
-    // By registry: how answers name it, where it is there and may be used.
+    // The reference of each registry, if it exists and the caller may use it.
     let mut known = BTreeMap::new();
-    let mut looked_at = 0;
-    in_artifacts::each_use(view, &variable, |found| {
-        let shown = match known.entry(found.of.registry) {
+    let mut scanned = 0;
+    in_artifacts::scan_versions_using(view, &variable, |found| {
+        let registry = match known.entry(found.of.registry) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(display_name(view, req, &found)?),
+            Entry::Vacant(entry) => entry.insert(registry_access(view, req, &found)?),
         };
-        match shown {
-            // It counts for nothing, or what is used would seem unused until all is cleared away.
-            Shown::Gone => return Ok(ControlFlow::Continue(())),
-            Shown::Hidden => usage.used = true,
-            Shown::As(reference) => {
+        match registry {
+            // Versions that are about to be removed count for nothing: the variable would seem used until
+            // the last of them is removed.
+            RegistryAccess::Deleted => return Ok(ControlFlow::Continue(())),
+            RegistryAccess::Hidden => usage.used = true,
+            RegistryAccess::Usable(reference) => {
                 usage.used = true;
-                usage.prompts.push(PromptUse {
+                usage.prompts.push(VariablePromptUsage {
                     registry_ref: reference.clone(),
                     latest: in_artifacts::is_latest(view, &found)?,
                     name: found.of.name,
@@ -110,29 +112,33 @@ fn get(view: &View, req: &Req<String>) -> Result<VariableUsage> {
                 });
             }
         }
-        looked_at += 1;
-        let is_enough = usage.prompts.len() == MAX_SHOWN || looked_at == MAX_SCANNED_ROWS;
+        scanned += 1;
+        let is_enough = usage.prompts.len() == MAX_SHOWN || scanned == MAX_SCANNED_ROWS;
         Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(usage)
 }
 
-/// What a registry is to the caller.
-enum Shown {
-    /// Deleted, and not yet cleared away.
-    Gone,
-    /// Not theirs to use.
+/// What a caller may see of a registry.
+enum RegistryAccess {
+    /// It is deleted; its contents are not removed yet.
+    Deleted,
+    /// The caller may not use it.
     Hidden,
-    /// What answers call it.
-    As(String),
+    /// The caller may use it; its reference.
+    Usable(String),
 }
 
-fn display_name(view: &View, req: &Req<String>, found: &VariableReference) -> Result<Shown> {
+fn registry_access(
+    view: &View,
+    req: &Req<String>,
+    found: &VariableReference,
+) -> Result<RegistryAccess> {
     let Some(registry) = registries::find_by_id(view, found.of.registry)? else {
-        return Ok(Shown::Gone);
+        return Ok(RegistryAccess::Deleted);
     };
     let usable = registry.open_if_usable(view, req.caller())?;
-    Ok(usable.map_or(Shown::Hidden, |registry| Shown::As(registry.reference)))
+    Ok(usable.map_or(RegistryAccess::Hidden, |registry| RegistryAccess::Usable(registry.reference)))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -145,7 +151,7 @@ fn routes() -> Vec<Route> {
             "environment_variable.usage",
             op::read(get),
         )
-        .about("Show which prompts and tools use a variable of environments"),
+        .about("List prompts and tools using a variable"),
     ]
 }
 
@@ -173,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn published_versions_and_tools_use_what_they_mention() {
+    fn usage_lists_published_versions_and_tools() {
         let world = World::new();
         registry(&world, "main");
         promptlet(&world, "tone", "1.0.0", "{{TOKEN}}");
@@ -206,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_uses_what_it_mentions_now() {
+    fn a_tool_uses_the_variables_of_its_current_version() {
         let world = World::new();
         let body = |config: Value| json!({"name": "t", "type": "x", "providerConfig": config});
         let id = make(&world, body(json!({"a": "${A} ${B}"}))).unwrap().id;
@@ -219,7 +225,7 @@ mod tests {
             assert_eq!(tools, json!([{"id": id, "name": "renamed", "version": "1.1.0"}]));
         }
         make(&world, body(json!({"a": "${C}"}))).unwrap();
-        assert_eq!(names(&usage(&world, "C"), "tools"), ["t", "renamed"], "the newest first");
+        assert_eq!(names(&usage(&world, "C"), "tools"), ["t", "renamed"], "newest first");
         tool::delete(&world, id);
         assert_eq!(usage(&world, "B")["used"], false);
         assert_eq!(names(&usage(&world, "C"), "tools"), ["t"]);
@@ -227,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn remaining_rows_of_a_deleted_registry_hide_nothing() {
+    fn remaining_rows_of_a_deleted_registry_do_not_exhaust_the_scan() {
         let world = World::new();
         registry(&world, "main");
         prompt(&world, "p", "1.0.0", "{{A}}");
@@ -253,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_mentions_at_most_1000_variables() {
+    fn a_tool_uses_at_most_1000_variables() {
         let world = World::new();
         let config =
             |count: usize| -> String { (0..count).map(|n| format!("${{v{n}}}")).collect() };

@@ -9,7 +9,7 @@ use crate::client::{Caller, Connection, Reply, pick};
 use crate::registries::{publish, registry};
 use crate::world::World;
 
-/// 50 ms are usual; a test on a busy machine must not fail for its sake.
+/// 50 ms are usual; a test must not fail on a busy machine.
 const SOON: Duration = Duration::from_secs(1);
 
 /// An organization with an empty registry `main`.
@@ -86,7 +86,7 @@ fn a_published_version_has_every_field() {
 }
 
 #[test]
-fn what_is_sent_has_its_bounds() {
+fn fields_of_requests_are_limited() {
     let acme = acme();
     let publish = |fields: Value| {
         let mut new = json!({
@@ -123,7 +123,7 @@ fn what_is_sent_has_its_bounds() {
 }
 
 #[test]
-fn lists_are_walked_to_their_end_in_their_order() {
+fn lists_are_paginated_in_their_order() {
     let acme = acme();
     for n in 0..5 {
         prompt(&acme, "p", &format!("1.{n}.0"), "x");
@@ -261,7 +261,7 @@ fn a_waiting_request_is_refused_as_soon_as_access_is_revoked() {
     let tag = content(&acme, "p", "").header("etag").unwrap().to_string();
     let waits = |caller: &Caller| {
         let mut waiting = wait(&acme, caller, "", &tag, 30);
-        // By the time that all of these are answered, it waits.
+        // When all of these are answered, it waits.
         (0..20).for_each(|_| drop(acme.owner.get("/registries").ok()));
         move || (waiting.reply(false).unwrap().status, Instant::now())
     };

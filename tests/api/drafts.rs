@@ -27,7 +27,7 @@ fn list(acme: &World, more: &str) -> Reply {
     acme.member.get(&format!("/prompts/p/drafts?registryRef={}/main{more}", acme.slug))
 }
 
-/// The path of a draft, with what a query must name.
+/// The path of a draft, with the required query.
 fn one(acme: &World, name: &str, id: &str, more: &str) -> String {
     format!("/prompts/{name}/drafts/{id}?registryRef={}/main{more}", acme.slug)
 }
@@ -66,7 +66,7 @@ fn drafts_are_saved_listed_shown_and_deleted() {
 }
 
 #[test]
-fn what_is_saved_has_its_bounds() {
+fn fields_of_a_draft_are_limited() {
     let acme = acme();
     for name in ["a%20b", "%C3%A4", &"a".repeat(129)] {
         save(&acme, name, "1.0.0", "x").invalid(&["promptName"]);

@@ -149,7 +149,7 @@ fn a_check_reports_violations() {
 }
 
 #[test]
-fn a_judge_is_asked_about_the_text_and_its_answer_counts() {
+fn a_judge_is_queried_about_the_text_and_its_answer_counts() {
     let acme = World::new();
     let kind = saying("{\"pass\": true, \"reason\": \"It is.\"}");
     let rude = saying("{\"pass\": false, \"reason\": \"It is rude.\"}");
@@ -337,7 +337,7 @@ fn a_warning_publishes_with_a_flag_that_an_admin_clears() {
 }
 
 #[test]
-fn a_judge_is_asked_before_anything_is_published() {
+fn a_judge_is_queried_before_anything_is_published() {
     let model = saying("{\"pass\": false, \"reason\": \"It is rude.\"}");
     let acme = governed(|acme| vec![judge(acme, &model)]);
     let problem = publish(&acme, "1.0.0", "Get lost").invalid(&["source"]);
@@ -354,7 +354,7 @@ fn a_judge_is_asked_before_anything_is_published() {
     let acme = governed(|acme| vec![judge(acme, &kind)]);
     publish(&acme, "1.0.0", "Hello").ok();
     assert_eq!(published(&acme), 1);
-    // A version that is there already is nothing to ask about.
+    // No judge is queried for a version that exists already.
     assert!(kind.next().body.contains("Hello"));
     assert_eq!(publish(&acme, "1.0.0", "Hello again").status, 409);
     assert!(kind.is_idle());
@@ -373,7 +373,7 @@ fn flags_are_filtered_as_a_list_is() {
     acme.admin.post(&clear, json!({})).refused(404, "not_found");
 }
 
-/// A text of a's and b's without any pattern in it, which is what makes some patterns slow.
+/// A pseudo-random text of a's and b's, which makes some patterns slow.
 fn noise(length: usize) -> String {
     let mut state = 12345_u64;
     let letter = |_| {

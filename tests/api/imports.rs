@@ -9,7 +9,7 @@ use crate::client::{Caller, pick};
 use crate::providers::{There, prompt, provider, provider_of, registry, told};
 use crate::world::{World, unknown_id};
 
-/// What a version has as its source.
+/// Returns the source of a version.
 fn source(caller: &Caller, registry: &str, name: &str, version: &str) -> String {
     let path = "/registries/artifact-versions/content";
     let target = format!("{path}?registryRef={registry}&promptName={name}&version={version}");
@@ -21,7 +21,7 @@ fn imported(done: &Value) -> Vec<Value> {
     all.iter().map(|one| pick(one, "name artifactName version")).collect()
 }
 
-/// The events of imports so far, the newest first.
+/// Returns the events of imports so far, newest first.
 fn events(acme: &World) -> Vec<Value> {
     let log = acme.admin.get("/notifications/logs").items();
     let is_import = |entry: &&Value| entry["eventType"].as_str().unwrap().contains(".import.");

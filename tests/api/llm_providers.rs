@@ -7,17 +7,17 @@ use crate::client::pick;
 use crate::receiver::{Receiver, json_response};
 use crate::world::{World, key_of, unknown_id};
 
-/// A key that nothing else looks like.
+/// A key that differs from every other text.
 const KEY: &str = "sk-0123456789abcdef";
 
-/// A model that says this.
+/// A model that answers with this text.
 pub fn saying(content: &'static str) -> Receiver {
     let said = json!({"choices": [{"index": 0, "finish_reason": "stop",
         "message": {"role": "assistant", "content": content}}]});
     Receiver::responding(move |_| json_response(200, &said))
 }
 
-/// A connection to it, by its id.
+/// Creates a connection to it. Returns its id.
 pub fn connected(acme: &World, model: &Receiver) -> String {
     let body = json!({"name": "Ours", "provider": "custom", "baseUrl": model.url, "apiKey": KEY,
         "config": {"model": "small"}});
@@ -102,7 +102,7 @@ fn a_test_calls_the_model_with_the_key() {
     assert!(sent.head.starts_with("post /hook/chat/completions "), "{}", sent.head);
     assert_eq!(sent.field("authorization"), format!("bearer {KEY}"));
     assert_eq!(sent.json()["model"], "small");
-    // A new address alone loses the key.
+    // A new URL alone removes the key.
     let other = saying("ok");
     acme.admin.patch(&format!("/llm-providers/{id}"), json!({"baseUrl": other.url})).ok();
     assert_eq!(test(&acme, &id)["ok"], true);
@@ -119,7 +119,7 @@ fn a_failed_test_is_200_and_says_what_to_do() {
         told["message"].as_str().unwrap().to_string()
     };
     let refusing = Receiver::responding(move |_| json_response(401, &wrong));
-    assert_eq!(told(&refusing), "it does not accept the key; give it another apiKey (status 401)");
+    assert_eq!(told(&refusing), "it does not accept the key; set another apiKey (status 401)");
     let redirecting = Receiver::responding(|_| {
         "HTTP/1.1 302 X\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n".into()
     });

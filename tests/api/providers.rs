@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::client::{Reply, pick};
 use crate::world::{Running, World, config, key_of, unknown_id};
 
-// ── The other side ───────────────────────────────────────────────────────────
+// ── Stand-in providers ───────────────────────────────────────────────────────
 
 /// A stand-in prompt provider.
 pub struct There {
@@ -23,7 +23,7 @@ pub struct There {
 }
 
 impl There {
-    /// One that does this with each connection, once it has read the head of a request.
+    /// Starts one that does this with each connection, after reading the head of a request.
     pub fn doing(act: impl Fn(&str, TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -44,7 +44,7 @@ impl There {
         There { url, asked }
     }
 
-    /// One that answers so, given the target.
+    /// Starts one that answers by the target of a request.
     pub fn answering(answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static) -> Self {
         Self::doing(move |head, mut stream| {
             let (status, body) = answer(head.split(' ').nth(1).unwrap());
@@ -52,7 +52,7 @@ impl There {
         })
     }
 
-    /// One whose answer never changes.
+    /// Starts one with a constant answer.
     pub fn saying(body: &Value) -> Self {
         let body = body.to_string();
         Self::answering(move |_| (200, body.clone()))
@@ -94,7 +94,7 @@ pub fn provider_of(acme: &World, kind: &str, url: &str, credentials: Value) -> S
 }
 
 pub fn registry(acme: &World, slug: &str) -> String {
-    // Where it is there already, it stays.
+    // An existing one is kept.
     acme.admin.post("/registries", json!({"slug": slug, "name": slug}));
     format!("{}/{slug}", acme.slug)
 }
@@ -104,7 +104,7 @@ pub fn prompt(name: &str, version: &str, template: &str) -> Value {
         "updatedAt": null})
 }
 
-/// What a 502 says.
+/// Returns the message of a 502.
 #[track_caller]
 pub fn told(reply: &Reply) -> String {
     let problem = reply.refused(502, "prompt_provider_failed");
@@ -250,7 +250,7 @@ fn prompts_are_fetched_eight_at_a_time() {
             return (200, json!({"data": names, "meta": {"totalPages": 1}}).to_string());
         }
         seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        // Long enough for others to come meanwhile, if they may.
+        // Long enough for more requests to arrive, if they are allowed.
         std::thread::sleep(Duration::from_millis(20));
         now.fetch_sub(1, Ordering::SeqCst);
         (200, json!({"version": 1, "prompt": "t"}).to_string())
@@ -263,7 +263,7 @@ fn prompts_are_fetched_eight_at_a_time() {
     assert_eq!(most.load(Ordering::SeqCst), 8);
 }
 
-// ── What can go wrong ────────────────────────────────────────────────────────
+// ── Failures ─────────────────────────────────────────────────────────────────
 
 #[test]
 fn a_failing_provider_is_reported_without_its_answer() {
@@ -322,7 +322,7 @@ fn a_redirect_is_not_followed() {
 #[test]
 fn a_provider_has_ten_seconds_for_all_calls() {
     let acme = World::new();
-    // The list comes after four seconds, the prompts never.
+    // The list takes four seconds, the prompts never arrive.
     let there = There::doing(|head, mut stream| {
         if !head.contains("?page=") {
             let _ = stream.read(&mut [0]);
@@ -338,7 +338,7 @@ fn a_provider_has_ten_seconds_for_all_calls() {
     assert!(message.contains("no complete answer within"), "{message}");
     let took = begun.elapsed().as_secs_f64();
     assert!((9.5..13.0).contains(&took), "{took}");
-    // It was not asked again.
+    // It was not called again.
     assert_eq!(there.asked().len(), 2);
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Caller, Reply, pick};
 use crate::world::{World, key_of, unknown_id};
 
-/// Makes a registry as the owner.
+/// Creates a registry as the owner.
 pub fn registry(acme: &World, slug: &str, more: Value) -> Value {
     let mut new = json!({"slug": slug, "name": slug});
     for (name, value) in more.as_object().unwrap() {
@@ -24,7 +24,7 @@ pub fn publish(acme: &World, at: [&str; 4], source: &str) -> Value {
     acme.owner.ask("POST", "/registries/artifacts").json(&body).send().ok()
 }
 
-/// What only a query of the API names: no organization.
+/// Reads a path without naming an organization.
 fn read(caller: &Caller, path: &str) -> Reply {
     caller.ask("GET", path).send()
 }
@@ -115,10 +115,10 @@ fn a_public_registry_is_readable_without_a_credential() {
         }
         read(caller, &format!("/registries/main?orgSlug={}", acme.slug)).ok();
     }
-    // A credential that is sent is looked at all the same.
+    // A credential is checked even so.
     let bad = acme.nobody.with_key("rsk_nonsense");
     read(&bad, &reads(&full)[0]).refused(401, "unauthenticated");
-    // Drafts and writes are its members' alone.
+    // Drafts and writes require membership.
     let drafts = format!("/prompts/p/drafts?registryRef={full}&artifactType=prompt");
     read(&acme.nobody, &drafts).refused(401, "unauthenticated");
     assert_eq!(read(&stranger.owner, &drafts).status, 404);
@@ -196,7 +196,7 @@ fn a_registry_reference_has_three_forms_and_a_bare_slug_needs_a_key() {
     read(&acme.key, &content("main")).ok();
     read(&acme.member, &content("main")).invalid(&["registryRef"]);
     acme.member.get(&content("main")).ok();
-    // The organization may be named too, and then must be the registry's.
+    // An organization in the request must be that of the registry.
     acme.member.get(&content(&full)).ok();
     let other = World::new();
     let elsewhere = acme.owner.about(&other.slug);
@@ -233,7 +233,7 @@ fn a_registry_is_deleted_with_its_contents() {
     assert_eq!(acme.owner.get("/access-grants").items().len(), 0);
     let log = acme.owner.get("/notifications/logs?eventType=registry.deleted").items();
     assert_eq!(log[0]["payload"]["registryRef"], reference);
-    // Its slug is free, and what is made under it is empty.
+    // Its slug is free; a new registry with it is empty.
     registry(&acme, "main", json!({}));
     let artifacts = format!("/registries/artifacts?registryRef={reference}");
     assert_eq!(acme.owner.get(&artifacts).items().len(), 0);

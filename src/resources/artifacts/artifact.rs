@@ -1,4 +1,4 @@
-//! What is known of an artifact as a whole: its newest version and its labels.
+//! Artifacts as a whole: the latest version and the labels of each.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,12 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactId, ArtifactType, require_readable, versions};
+use super::id::ArtifactId;
+use super::version;
 use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
-use crate::resources::registries::{self, Registry};
+use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
@@ -20,30 +21,30 @@ pub(super) const RESOURCE: Resource =
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// An artifact that has a version.
+/// An artifact with at least one version.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Artifact {
-    /// What it is.
+    /// Its registry, type and name.
     pub id: ArtifactId,
     /// Its highest version.
     pub latest_version: Version,
-    /// Its labels, each with the version that it stands on.
+    /// Its labels, each with the version that it points to.
     pub labels: BTreeMap<Label, Version>,
-    /// New at each change, so that lists have what changed last first.
-    pub changed: Id<Change>,
+    /// A new id for each change: lists are ordered by it, the last change first.
+    pub change_id: Id<ArtifactChange>,
     /// When it was last changed.
     pub updated_at: Time,
 }
 
-/// That an artifact was changed.
-pub enum Change {}
+/// Marks the ids of changes to artifacts.
+pub enum ArtifactChange {}
 
-static BY_CHANGE: Index<Artifact, (Id<Registry>, Id<Change>)> =
-    Index::many("artifacts.by_change", |artifact| Some((artifact.id.registry, artifact.changed)));
+static BY_CHANGE: Index<Artifact, (Id<Registry>, Id<ArtifactChange>)> =
+    Index::many("artifacts.by_change", |artifact| Some((artifact.id.registry, artifact.change_id)));
 
-static BY_TYPE: Index<Artifact, (Id<Registry>, ArtifactType, Id<Change>)> =
+static BY_TYPE: Index<Artifact, (Id<Registry>, ArtifactType, Id<ArtifactChange>)> =
     Index::many("artifacts.by_type", |artifact| {
-        Some((artifact.id.registry, artifact.id.kind, artifact.changed))
+        Some((artifact.id.registry, artifact.id.kind, artifact.change_id))
     });
 
 static REGISTRY: Reference<Artifact, Restricted<Registry>> = Reference::cascade(
@@ -58,73 +59,83 @@ impl Record for Artifact {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_CHANGE, &BY_TYPE];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("changed", "orders changes; it is the id of no record")];
+        &[("change_id", "orders changes; it is the id of no record")];
     type Key = ArtifactId;
     fn key(&self) -> Self::Key {
         self.id.clone()
     }
 }
 
-/// Notes that `id` has one more version, and tells whoever waits for it.
-pub fn published(tx: &mut Tx, id: &ArtifactId, version: &Version) -> Result<()> {
+/// Records that `id` has one more version, and notifies those who wait for it.
+///
+/// # Errors
+/// If the store fails.
+pub fn version_added(tx: &mut Tx, id: &ArtifactId, version: &Version) -> Result<()> {
     let new = |tx: &Tx, latest_version, labels| Artifact {
         id: id.clone(),
         latest_version,
         labels,
-        changed: tx.new_id(),
+        change_id: tx.new_id(),
         updated_at: tx.now(),
     };
     tx.signal(id.topic());
     let Some(old) = tx.get::<Artifact>(id)? else {
         return tx.insert(&new(tx, version.clone(), BTreeMap::new()));
     };
-    let rises = version.numbers() > old.latest_version.numbers();
-    let latest = if rises { version } else { &old.latest_version };
+    let is_higher = version.numbers() > old.latest_version.numbers();
+    let latest = if is_higher { version } else { &old.latest_version };
     tx.replace(&old, &new(tx, latest.clone(), old.labels.clone()))
 }
 
-/// Notes that `id` has lost a version: it goes with its last one.
+/// Records that `id` has lost a version, and notifies those who wait for it. The artifact is
+/// removed with its last version.
+///
+/// # Errors
+/// If the store fails.
 pub fn version_removed(tx: &mut Tx, id: &ArtifactId) -> Result<()> {
     let old: Artifact = tx.fetch(id)?;
     tx.signal(id.topic());
-    let Some(latest_version) = versions::highest(&tx.view(), id)? else {
+    let Some(latest_version) = version::highest(&tx.view(), id)? else {
         return tx.remove(&old);
     };
-    let new = Artifact { latest_version, ..changed(tx, &old) };
+    let new = Artifact { latest_version, ..with_change(tx, &old) };
     tx.replace(&old, &new)
 }
 
-/// Puts other labels on `old`, and tells whoever waits for what they stand on.
+/// Replaces the labels of `old`, and notifies those who wait for one of them.
+///
+/// # Errors
+/// If the store fails.
 pub fn set_labels(
     tx: &mut Tx,
     old: &Artifact,
     labels: BTreeMap<Label, Version>,
 ) -> Result<Artifact> {
-    let new = Artifact { labels, ..changed(tx, old) };
+    let new = Artifact { labels, ..with_change(tx, old) };
     tx.signal(old.id.topic());
     tx.replace(old, &new)?;
     Ok(new)
 }
 
-fn changed(tx: &Tx, old: &Artifact) -> Artifact {
-    Artifact { changed: tx.new_id(), updated_at: tx.now(), ..old.clone() }
+fn with_change(tx: &Tx, old: &Artifact) -> Artifact {
+    Artifact { change_id: tx.new_id(), updated_at: tx.now(), ..old.clone() }
 }
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// Which artifacts to list.
+/// Selects the artifacts of a registry.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactFilter {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
-    /// Those of this type.
+    /// Only artifacts of this type.
     artifact_type: Option<ArtifactType>,
 }
 
 impl Input for ArtifactFilter {}
 
-/// An artifact, as callers see it.
+/// An artifact, as callers see it: all versions published under one name.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Artifact")]
@@ -132,7 +143,7 @@ pub struct ArtifactInfo {
     artifact_type: ArtifactType,
     name: ArtifactName,
     latest_version: Version,
-    /// Its labels, each with the version that it stands on.
+    /// The labels, each with the version that it points to.
     labels: BTreeMap<Label, Version>,
     updated_at: Time,
 }
@@ -154,7 +165,8 @@ impl From<Artifact> for ArtifactInfo {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<ArtifactInfo>> {
-    let registry = require_readable(view, req, &req.input.registry_ref)?.id;
+    let registry =
+        registries::require_readable(view, req.caller_if_any(), &req.input.registry_ref)?.id;
     let page = match req.input.artifact_type {
         None => view.page(&BY_CHANGE, &registry, Order::Descending, &req.page, |_| true),
         Some(kind) => {
@@ -170,6 +182,6 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/registries/artifacts", MEMBER_OR_PUBLIC, "artifact.list", op::list(list))
             .scope(Scope::Named(&registries::BY_REFERENCE))
-            .about("List what is published in a registry, what changed last first"),
+            .about("List artifacts, last changed first"),
     ]
 }

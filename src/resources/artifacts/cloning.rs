@@ -1,16 +1,17 @@
-//! Cloning: a version, with the texts of all its models, is published once more at another name,
-//! version or registry. It is compiled anew there, with what that registry has.
+//! Cloning: a version, with the texts for all its models, is published again under another name,
+//! version or registry, and compiled with the promptlets of that registry.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::publishing::publish_all;
-use super::{ArtifactId, ArtifactType, ArtifactVersion, GENERIC, Publication, text, versions};
+use super::id::{ArtifactId, GENERIC};
+use super::publishing::{ArtifactVersion, Publication, publish_all};
+use super::versions;
 use crate::api::{Calls, Input, Outcome, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Error, Result, Version};
 use crate::resources::governance::JUDGE_SECS;
-use crate::resources::registries;
+use crate::resources::registries::{self, ArtifactType};
 use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -18,47 +19,47 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 /// A version to clone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Clone {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+pub struct CloneRequest {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     /// The artifact's name.
     prompt_name: String,
-    /// Its type; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
-    /// Exactly a version.
+    /// The exact version.
     version: String,
     to: CloneTarget,
 }
 
-impl Input for Clone {}
+impl Input for CloneRequest {}
 
-/// Where a clone is published; what is absent stays as it is.
+/// Where a clone is published. Absent fields are taken from the original.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneTarget {
-    /// Another registry of the same organization.
+    /// A registry of the same organization, named as in `registryRef` above.
     registry_ref: Option<String>,
-    /// Another name.
+    /// The name of the clone.
     prompt_name: Option<ArtifactName>,
-    /// Another version.
+    /// The version of the clone.
     version: Option<Version>,
 }
 
 pub(super) fn clone(
     tx: &mut Tx,
-    req: &Req<(), Clone>,
+    req: &Req<(), CloneRequest>,
     calls: &mut Calls,
 ) -> Result<Outcome<ArtifactVersion>> {
-    let Clone { registry_ref, prompt_name, artifact_type, version, to } = &req.input;
-    let from = registries::named(&tx.view(), req.caller(), registry_ref)?;
+    let CloneRequest { registry_ref, prompt_name, artifact_type, version, to } = &req.input;
+    let from = registries::require_usable(&tx.view(), req.caller(), registry_ref)?;
     let target = match &to.registry_ref {
-        Some(reference) => registries::named(&tx.view(), req.caller(), reference)?,
+        Some(reference) => registries::require_usable(&tx.view(), req.caller(), reference)?,
         None => from.clone(),
     };
-    let id = ArtifactId::named(&from, *artifact_type, prompt_name)?;
+    let id = ArtifactId::parse(&from, *artifact_type, prompt_name)?;
     let mut clones = Vec::new();
-    for row in versions::named(&tx.view(), &id, version)? {
-        let source = text(&tx.view(), &row)?.source;
+    for row in versions::find(&tx.view(), &id, version)? {
+        let source = versions::text(&tx.view(), &row)?.source;
         clones.push(Publication {
             kind: row.of.kind,
             name: to.prompt_name.clone().unwrap_or(row.of.name),
@@ -69,10 +70,10 @@ pub(super) fn clone(
             path: "source",
         });
     }
-    // The generic text is the one that is answered, where there is one.
+    // The answer has the generic text, if there is one.
     clones.sort_by_key(|clone| clone.model.as_str() != GENERIC);
-    publish_all(tx, req.caller().user(), &target, clones, calls)?.try_map(|made| {
-        made.into_iter().next().ok_or_else(|| Error::internal("a version without any text"))
+    publish_all(tx, req.caller().user(), &target, clones, calls)?.try_map(|published| {
+        published.into_iter().next().ok_or_else(|| Error::internal("a version without any text"))
     })
 }
 
@@ -85,6 +86,6 @@ pub(super) fn routes() -> Vec<Route> {
             op::write_calling(JUDGE_SECS, clone),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
-        .about("Publish a version once more, at another name, version or registry"),
+        .about("Clone a version"),
     ]
 }

@@ -1,80 +1,81 @@
-//! What a version says: the texts that runtimes fetch.
+//! The content of a version: the texts that runtimes fetch.
 //!
-//! The answer's `ETag` changes when another version is meant, by its label, as the newest or by a
-//! range; whoever has one may wait for the next.
+//! The answer's `ETag` changes when the selector (a label, a range or the newest) resolves to
+//! another version; a client that sends it can wait for that.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ArtifactId, ArtifactType, Model, VersionRecord, meant, require_readable, text, versions,
-};
+use super::id::{ArtifactId, Model};
+use super::version::VersionRecord;
+use super::versions;
 use crate::api::{ContentVersion, Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Version};
-use crate::resources::registries::{self, Registry};
+use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::View;
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// Which content is wanted.
+/// Selects a version, and the model that its text is for.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentQuery {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     /// The artifact's name.
     prompt_name: String,
-    /// Its type; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
-    /// A version, a range or a label; the newest where it is absent.
+    /// A version, a range or a label; the newest version if absent.
     version: Option<String>,
-    /// The model that it is for; the generic text is taken where there is none for it.
+    /// The model that the text is for; the generic text is used if there is none for it.
     model: Option<String>,
 }
 
 impl Input for ContentQuery {}
 
-/// What a version says to a model.
+/// The content of a version for a model.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Content {
-    /// Its registry: `<orgSlug>/<registrySlug>`.
+pub struct ArtifactContent {
+    /// The registry: `<orgSlug>/<registrySlug>`.
     registry_ref: String,
-    /// Its artifact's type.
+    /// The type of the artifact.
     artifact_type: ArtifactType,
-    /// Its artifact's name.
+    /// The name of the artifact.
     name: ArtifactName,
-    /// The version.
+    /// The version that the selector resolved to.
     version: Version,
-    /// The model that the text is for.
+    /// The model that the text is for: the requested one, or `generic`.
     model: Model,
     /// The text as it was published.
     source: Prompt,
-    /// The text with its imports put in; the variables are left in place.
+    /// The text with its imports inserted; variables are left in place.
     compiled: String,
-    /// What its author says of it.
+    /// The metadata given by its author.
     metadata: JsonMap,
-    /// The same as in the version's other answers.
+    /// The hash of the version, as in its other representations.
     hash: String,
 }
 
-impl Output for Content {}
+impl Output for ArtifactContent {}
 
-/// The version that is meant, and its registry.
+/// Returns the version that a request selects, and its registry.
 fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, VersionRecord)> {
     let query = &req.input;
-    let registry = require_readable(view, req, &query.registry_ref)?;
-    let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
+    let registry = registries::require_readable(view, req.caller_if_any(), &query.registry_ref)?;
+    let id = ArtifactId::parse(&registry, query.artifact_type, &query.prompt_name)?;
     let selector = versions::selector(query.version.as_deref());
-    let row = meant(view, &id, &selector, query.model.as_deref())?.ok_or_else(Error::not_found)?;
+    let row = versions::resolve(view, &id, &selector, query.model.as_deref())?
+        .ok_or_else(Error::not_found)?;
     Ok((registry, row))
 }
 
-pub(super) fn get(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> {
+pub(super) fn get(view: &View, req: &Req<(), ContentQuery>) -> Result<ArtifactContent> {
     let (registry, row) = find(view, req)?;
-    let texts = text(view, &row)?;
-    Ok(Content {
+    let texts = versions::text(view, &row)?;
+    Ok(ArtifactContent {
         registry_ref: registry.reference.clone(),
         artifact_type: row.of.kind,
         name: row.of.name,
@@ -88,7 +89,7 @@ pub(super) fn get(view: &View, req: &Req<(), ContentQuery>) -> Result<Content> {
 }
 
 /// A version never changes, and neither do the slugs of its registry and organization: the answer
-/// is the same as long as the same version is meant.
+/// is the same as long as the selector resolves to the same version.
 pub(super) fn look(view: &View, req: &Req<(), ContentQuery>) -> Result<ContentVersion> {
     let (_, row) = find(view, req)?;
     Ok(ContentVersion { topic: row.of.topic(), mark: row.id.uuid() })
@@ -103,6 +104,6 @@ pub(super) fn routes() -> Vec<Route> {
             op::watch(get, look),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
-        .about("Read what a version says, perhaps once it is another than the caller has"),
+        .about("Get a version's content, optionally awaiting a change"),
     ]
 }

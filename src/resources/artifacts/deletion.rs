@@ -1,16 +1,18 @@
-//! Deleting a version, with the texts of all its models. What is used, or labelled, stays.
+//! Deleting a version, with the texts for all its models. A version that is imported or labelled
+//! cannot be deleted.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::artifact::{self, Artifact};
-use super::{ArtifactId, ArtifactType, versions};
+use super::id::ArtifactId;
+use super::versions;
 use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Result, Version};
 use crate::outbox::{self, About, EventType};
-use crate::resources::registries;
+use crate::resources::registries::{self, ArtifactType};
 use crate::store::{Tx, View};
 
 pub(super) const RESOURCE: Resource =
@@ -20,13 +22,13 @@ pub(super) const RESOURCE: Resource =
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionQuery {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     /// The artifact's name.
     prompt_name: String,
-    /// Its type; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
-    /// Exactly a version.
+    /// The exact version.
     version: String,
 }
 
@@ -34,11 +36,11 @@ impl Input for VersionQuery {}
 
 pub(super) fn delete(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Deleted> {
     let query = &req.input;
-    let registry = registries::named(&tx.view(), req.caller(), &query.registry_ref)?;
-    let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
-    let rows = versions::named(&tx.view(), &id, &query.version)?;
+    let registry = registries::require_usable(&tx.view(), req.caller(), &query.registry_ref)?;
+    let id = ArtifactId::parse(&registry, query.artifact_type, &query.prompt_name)?;
+    let rows = versions::find(&tx.view(), &id, &query.version)?;
     let version = rows[0].version.clone();
-    refuse_labelled(&tx.view(), &id, &version)?;
+    require_unlabelled(&tx.view(), &id, &version)?;
     rows.iter().try_for_each(|row| tx.remove(row))?;
     artifact::version_removed(tx, &id)?;
     let payload = json!({
@@ -51,14 +53,14 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Deleted
 }
 
 /// # Errors
-/// 409 if a label stands on it.
-fn refuse_labelled(view: &View, id: &ArtifactId, version: &Version) -> Result<()> {
+/// 409 if a label points to it.
+fn require_unlabelled(view: &View, id: &ArtifactId, version: &Version) -> Result<()> {
     let artifact: Artifact = view.fetch(id)?;
-    let stands_here = |labelled: &Version| labelled.numbers() == version.numbers();
-    if let Some((label, _)) = artifact.labels.iter().find(|(_, labelled)| stands_here(labelled)) {
+    let is_this = |labelled: &Version| labelled.numbers() == version.numbers();
+    if let Some((label, _)) = artifact.labels.iter().find(|(_, labelled)| is_this(labelled)) {
         return Err(Error::conflict(
             "version_labelled",
-            format!("the label \"{label}\" stands on this version; move it or take it off first"),
+            format!("the label \"{label}\" points to this version; move or remove the label first"),
         ));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! How the sources of two versions differ, line by line.
+//! Differences between the sources of two versions, line by line.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -7,80 +7,83 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::{Algorithm, DiffOp, DiffTag, TextDiff};
 
-use super::{ArtifactId, ArtifactType, VersionRecord, meant, require_readable, text};
+use super::id::ArtifactId;
+use super::version::VersionRecord;
+use super::versions;
 use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{Error, Result, Selector, Version};
-use crate::resources::registries;
+use crate::resources::registries::{self, ArtifactType};
 use crate::store::View;
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// Unchanged lines shown around a change, as is usual.
+/// Unchanged lines shown around a change, as `diff -u` does by default.
 const CONTEXT_LINES: usize = 3;
 
-/// Between its first and last change a text is compared line by line if it has at most 20,000 lines
-/// there, which takes up to 200 ms where few of them are alike; otherwise all of it is shown as
+/// The lines between the first and the last change are compared one by one if there are at most
+/// 20,000, which takes up to 200 ms when few of them are equal; otherwise all of them are shown as
 /// replaced.
 const MAX_COMPARED_LINES: usize = 20_000;
 
-/// Which versions to compare.
+/// Selects two versions of an artifact to compare.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionDiffQuery {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     /// The artifact's name.
     prompt_name: String,
-    /// Its type; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
-    /// The one: a version, a range or a label.
+    /// The version to compare from: a version, a range or a label.
     from: String,
-    /// The other.
+    /// The version to compare with: a version, a range or a label.
     to: String,
-    /// The model that their texts are for; the generic one is taken where there is none for it.
+    /// The model that the texts are for; the generic text is used if there is none for it.
     model: Option<String>,
 }
 
 impl Input for VersionDiffQuery {}
 
-/// How two versions differ.
+/// The differences between two versions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Diff {
-    /// The one version.
+pub struct VersionDiff {
+    /// The version compared from.
     from: Version,
-    /// The other.
+    /// The version compared with.
     to: Version,
-    /// From the one source to the other, as a unified diff; empty if they are equal.
+    /// A unified diff of the sources; empty if they are equal.
     diff: String,
-    /// How their variables differ.
+    /// The differences between their variables.
     variables: VariableDiff,
 }
 
-impl Output for Diff {}
+impl Output for VersionDiff {}
 
-/// How the variables of two versions differ, those of what they import included.
+/// The differences between the variables of two versions, including those of their imports.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct VariableDiff {
-    /// Those that only the second has.
+    /// Variables that only the second version uses.
     added: Vec<String>,
-    /// Those that only the first has.
+    /// Variables that only the first version uses.
     removed: Vec<String>,
 }
 
-pub(super) fn get(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Diff> {
+pub(super) fn get(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<VersionDiff> {
     let query = &req.input;
-    let registry = require_readable(view, req, &query.registry_ref)?;
-    let id = ArtifactId::named(&registry, query.artifact_type, &query.prompt_name)?;
-    let version = |named: &str| -> Result<(VersionRecord, String)> {
-        let found = meant(view, &id, &Selector::parse(named), query.model.as_deref())?;
+    let registry = registries::require_readable(view, req.caller_if_any(), &query.registry_ref)?;
+    let id = ArtifactId::parse(&registry, query.artifact_type, &query.prompt_name)?;
+    let version = |selector: &str| -> Result<(VersionRecord, String)> {
+        let found =
+            versions::resolve(view, &id, &Selector::parse(selector), query.model.as_deref())?;
         let row = found.ok_or_else(Error::not_found)?;
-        let source = text(view, &row)?.source.into_string();
+        let source = versions::text(view, &row)?.source.into_string();
         Ok((row, source))
     };
     let (from, old) = version(&query.from)?;
     let (to, new) = version(&query.to)?;
-    Ok(Diff {
+    Ok(VersionDiff {
         diff: unified(&old, &new, (&from.version, &to.version)),
         variables: VariableDiff {
             added: only_in(&to.variables, &from.variables),
@@ -91,15 +94,16 @@ pub(super) fn get(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Diff> 
     })
 }
 
-/// A unified diff. A line ends in `\n` and nowhere else, as whoever applies it reads it.
+/// Returns a unified diff. Only `\n` ends a line, as programs that apply diffs read it.
 fn unified(old: &str, new: &str, (from, to): (&str, &str)) -> String {
     let changed = Changed::between(old, new);
-    let hunks = match changed.old.len().max(changed.new.len()) > MAX_COMPARED_LINES {
-        true => vec![changed.as_one_hunk()],
-        false => TextDiff::configure()
+    let hunks = if changed.old.len().max(changed.new.len()) > MAX_COMPARED_LINES {
+        vec![changed.as_one_hunk()]
+    } else {
+        TextDiff::configure()
             .algorithm(Algorithm::Myers)
             .diff_slices(&changed.old_lines, &changed.new_lines)
-            .grouped_ops(CONTEXT_LINES),
+            .grouped_ops(CONTEXT_LINES)
     };
     if hunks.is_empty() {
         return String::new();
@@ -111,7 +115,7 @@ fn unified(old: &str, new: &str, (from, to): (&str, &str)) -> String {
     text
 }
 
-/// Two texts as lines, and what lies between their common beginning and end.
+/// Two texts as lines, and the ranges between their common beginning and end.
 struct Changed<'a> {
     old_lines: Vec<&'a str>,
     new_lines: Vec<&'a str>,
@@ -131,7 +135,7 @@ impl<'a> Changed<'a> {
         Changed { old_lines, new_lines, old, new }
     }
 
-    /// All that lies between as taken out and put in anew.
+    /// Returns one hunk that replaces everything between the common beginning and end.
     fn as_one_hunk(&self) -> Vec<DiffOp> {
         let same = |old_index, new_index, len| DiffOp::Equal { old_index, new_index, len };
         let before = self.old.start.min(CONTEXT_LINES);
@@ -146,11 +150,11 @@ impl<'a> Changed<'a> {
         vec![same(first, first, before), replaced, same(self.old.end, self.new.end, after)]
     }
 
-    /// Writes a hunk: its place, then its lines.
+    /// Appends a hunk to `text`: its line numbers, then its lines.
     fn write(&self, hunk: &[DiffOp], text: &mut String) {
         let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { return };
-        let old = place(&(first.old_range().start..last.old_range().end));
-        let new = place(&(first.new_range().start..last.new_range().end));
+        let old = line_numbers(&(first.old_range().start..last.old_range().end));
+        let new = line_numbers(&(first.new_range().start..last.new_range().end));
         text.push_str(&format!("@@ -{old} +{new} @@\n"));
         let mut write = |sign: char, lines: &[&str]| {
             for line in lines {
@@ -173,8 +177,9 @@ impl<'a> Changed<'a> {
     }
 }
 
-/// Where a hunk's lines stand, counted from 1. An empty place is named by the line before it.
-fn place(lines: &Range<usize>) -> String {
+/// Returns the position of a hunk's lines, counted from 1. An empty range has the number of the line
+/// before it.
+fn line_numbers(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
         1 => format!("{}", lines.start + 1),
@@ -196,7 +201,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::read(get),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
-        .about("Show how two versions differ"),
+        .about("Compare two versions"),
     ]
 }
 
@@ -220,7 +225,7 @@ mod tests {
         };
         let old = format!("top\n{}end", lines(0..20_001, ""));
         let new = format!("top\n{}end", lines(1..20_003, ""));
-        // A line less at the beginning and two more at the end, were it compared.
+        // Line by line, one would be missing at the beginning and two would be new at the end.
         let expected = format!(
             "--- 1.0.0\n+++ 1.1.0\n@@ -1,20003 +1,20004 @@\n top\n{}{} end\n\\ No newline at end of \
              file\n",
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn hunks_are_written_as_they_usually_are() {
+    fn hunks_equal_those_of_the_diff_library() {
         for (old, new) in [
             ("a\nb\nc\nd\ne\n", "a\nb\nx\nd\ne\n"),
             ("a\nb\nc\nd\ne\nf\ng\nh\ni", "a\nb\nc\nd\nx\ny\nf\ng\nh\ni"),

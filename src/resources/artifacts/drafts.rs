@@ -1,25 +1,24 @@
-//! Drafts: versions that are being written, kept beside what is published
-//! (reference: registries-and-templates, "Drafts"). Saving one compiles nothing; publishing one
-//! retires it in the same transaction.
+//! Drafts: versions that are being written, apart from the published ones
+//! (reference: registries-and-templates, "Drafts"). Saving a draft compiles nothing; publishing it
+//! closes it in the same transaction.
 //!
-//! Drafts are never public, whatever their registry is. One that was published or deleted is kept,
-//! and shown to nobody.
+//! Drafts are never public, whatever the visibility of their registry. The record of a published or
+//! deleted draft stays, and no operation returns it.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::versions::{Numbers, numbers};
-use super::{
-    ArtifactId, ArtifactType, ArtifactVersion, Model, Publication, generic, publish, versions,
-};
+use super::id::{ArtifactId, Model, generic};
+use super::publishing::{ArtifactVersion, Publication, publish};
+use super::version::{Numbers, numbers, versions_at};
 use crate::api::{
     Calls, Deleted, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op,
 };
 use crate::auth::{MEMBER, Restricted, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
 use crate::resources::governance::JUDGE_SECS;
-use crate::resources::registries::{self, Registry};
+use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
@@ -29,38 +28,38 @@ pub(super) const RESOURCE: Resource =
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// A draft.
+/// A version that is being written.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Draft {
     /// Its id.
     pub id: Id<Draft>,
-    /// Of which artifact, which need not be there yet.
+    /// The artifact, which need not exist yet.
     pub of: ArtifactId,
-    /// The version that it shall become.
+    /// The version to publish it as.
     pub draft_version: Version,
     /// Its text.
     pub body: Prompt,
-    /// What its author says of it.
+    /// The metadata given by its author.
     pub metadata: JsonMap,
-    /// Who made it.
+    /// The user who created it.
     pub created_by: Id<User>,
-    /// When.
+    /// When it was created.
     pub created_at: Time,
     /// When it was last saved.
     pub updated_at: Time,
-    /// How it ended, once it has.
-    pub end: Option<End>,
+    /// How it was closed; none while it is outstanding.
+    pub end: Option<DraftEnd>,
 }
 
-/// How a draft ended.
+/// How a draft was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum DraftEnd {
     /// It was published.
-    VersionRecord(Time),
+    Published(Time),
     /// It was deleted.
     Deleted(Time),
 }
-crate::store::stored_enum!(End { VersionRecord(at: Time) = 0, Deleted(at: Time) = 1 });
+crate::store::stored_enum!(DraftEnd { Published(at: Time) = 0, Deleted(at: Time) = 1 });
 
 static OUTSTANDING: Index<Draft, ArtifactId> =
     Index::many("drafts.outstanding", |draft| draft.end.is_none().then(|| draft.of.clone()));
@@ -68,7 +67,7 @@ static OUTSTANDING: Index<Draft, ArtifactId> =
 static BY_VERSION: Index<Draft, (ArtifactId, Numbers)> = Index::unique(
     "drafts.by_version",
     "draft_exists",
-    "there is a draft of this version already",
+    "a draft of this version exists already; choose another draftVersion",
     |draft| draft.end.is_none().then(|| (draft.of.clone(), numbers(&draft.draft_version))),
 );
 
@@ -84,7 +83,7 @@ impl Record for Draft {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&OUTSTANDING, &BY_VERSION];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: who made it may have left")];
+        &[("created_by", "history: the user who created it may have left")];
     type Key = (Id<Registry>, Id<Draft>);
     fn key(&self) -> Self::Key {
         (self.of.registry, self.id)
@@ -93,11 +92,11 @@ impl Record for Draft {
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// Whose drafts to list.
+/// Selects the drafts of an artifact.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DraftFilter {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     /// The type of the artifact.
     artifact_type: ArtifactType,
@@ -109,54 +108,53 @@ impl Input for DraftFilter {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewDraft {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     artifact_type: ArtifactType,
-    /// The version that it shall become; a draft of it that is there already is saved anew.
+    /// The version to publish it as. An outstanding draft of the same version is overwritten.
     draft_version: Version,
-    /// Its text, in the language of templates.
+    /// The text, in the template language.
     body: Prompt,
-    /// Whatever its author wants to say of it. Where it is absent, that of the draft that is there
-    /// stays.
+    /// Any JSON object. If absent, an existing draft keeps its metadata.
     metadata: Option<JsonMap>,
 }
 
 impl Input for NewDraft {}
 
-/// In which registry a draft is.
+/// The registry and the type of a draft's artifact.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DraftQuery {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
-    /// The type of the artifact; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
 }
 
 impl Input for DraftQuery {}
 
-/// How to publish a draft.
+/// A draft to publish.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PublishDraft {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
-    /// The type of the artifact; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
-    /// The model that the text is for; `generic` where it is absent.
+    /// The model that the text is for; `generic` if absent.
     model: Option<Model>,
-    /// What is said of the version; the draft's own where it is absent.
+    /// The metadata of the version; the draft's metadata if absent.
     metadata: Option<JsonMap>,
 }
 
 impl Input for PublishDraft {}
 
-/// A draft, as callers see it.
+/// A draft, as callers see it: a version that is being written.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Draft")]
 pub struct DraftInfo {
-    /// Its id.
+    /// The id of the draft.
     pub id: Id<Draft>,
     registry_ref: String,
     artifact_type: ArtifactType,
@@ -193,8 +191,8 @@ fn info(registry: &Registry, draft: Draft) -> DraftInfo {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<String, DraftFilter>) -> Result<Page<DraftInfo>> {
-    let registry = registries::named(view, req.caller(), &req.input.registry_ref)?;
-    // The prompt need not be there yet; one that never can has no drafts either.
+    let registry = registries::require_usable(view, req.caller(), &req.input.registry_ref)?;
+    // The artifact need not exist yet. A name that none can have is no error, but has no drafts.
     let Ok(name) = ArtifactName::parse(req.params.as_str()) else {
         return Ok(Page::whole(Vec::new()));
     };
@@ -205,10 +203,10 @@ pub(super) fn list(view: &View, req: &Req<String, DraftFilter>) -> Result<Page<D
 
 pub(super) fn save(tx: &mut Tx, req: &Req<ArtifactName, NewDraft>) -> Result<DraftInfo> {
     let new = &req.input;
-    let registry = registries::named(&tx.view(), req.caller(), &new.registry_ref)?;
+    let registry = registries::require_usable(&tx.view(), req.caller(), &new.registry_ref)?;
     let of =
         ArtifactId { registry: registry.id, kind: new.artifact_type, name: req.params.clone() };
-    if !versions::versions_at(&tx.view(), &of, &new.draft_version)?.is_empty() {
+    if !versions_at(&tx.view(), &of, &new.draft_version)?.is_empty() {
         return Err(Error::conflict(
             "version_published",
             "this version is published already; give the draft a higher draftVersion",
@@ -241,33 +239,36 @@ pub(super) fn save(tx: &mut Tx, req: &Req<ArtifactName, NewDraft>) -> Result<Dra
     Ok(info(&registry, draft))
 }
 
-/// An outstanding draft, as a path and the rest of a request name it.
+/// Returns the outstanding draft that a request names.
+///
+/// # Errors
+/// 404 if there is none.
 fn fetch(
     view: &View,
     registry: &Registry,
     kind: Option<ArtifactType>,
     (name, id): &(String, Id<Draft>),
 ) -> Result<Draft> {
-    let of = ArtifactId::named(registry, kind, name)?;
+    let of = ArtifactId::parse(registry, kind, name)?;
     let draft = view.get::<Draft>(&(registry.id, *id))?;
     draft.filter(|draft| draft.of == of && draft.end.is_none()).ok_or_else(Error::not_found)
 }
 
 pub(super) fn get(view: &View, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<DraftInfo> {
-    let registry = registries::named(view, req.caller(), &req.input.registry_ref)?;
+    let registry = registries::require_usable(view, req.caller(), &req.input.registry_ref)?;
     let draft = fetch(view, &registry, req.input.artifact_type, &req.params)?;
     Ok(info(&registry, draft))
 }
 
 pub(super) fn delete(tx: &mut Tx, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<Deleted> {
-    let registry = registries::named(&tx.view(), req.caller(), &req.input.registry_ref)?;
+    let registry = registries::require_usable(&tx.view(), req.caller(), &req.input.registry_ref)?;
     let draft = fetch(&tx.view(), &registry, req.input.artifact_type, &req.params)?;
-    let end = End::Deleted(tx.now());
-    end_with(tx, &draft, end)?;
+    let end = DraftEnd::Deleted(tx.now());
+    close(tx, &draft, end)?;
     Ok(Deleted::new(draft.id))
 }
 
-fn end_with(tx: &mut Tx, draft: &Draft, end: End) -> Result<()> {
+fn close(tx: &mut Tx, draft: &Draft, end: DraftEnd) -> Result<()> {
     tx.replace(draft, &Draft { end: Some(end), ..draft.clone() })
 }
 
@@ -276,22 +277,22 @@ pub(super) fn publish_draft(
     req: &Req<(String, Id<Draft>), PublishDraft>,
     calls: &mut Calls,
 ) -> Result<Outcome<ArtifactVersion>> {
-    let how = &req.input;
-    let registry = registries::named(&tx.view(), req.caller(), &how.registry_ref)?;
-    let draft = fetch(&tx.view(), &registry, how.artifact_type, &req.params)?;
+    let input = &req.input;
+    let registry = registries::require_usable(&tx.view(), req.caller(), &input.registry_ref)?;
+    let draft = fetch(&tx.view(), &registry, input.artifact_type, &req.params)?;
     let publication = Publication {
         kind: draft.of.kind,
         name: draft.of.name.clone(),
         version: draft.draft_version.clone(),
-        model: how.model.clone().unwrap_or_else(generic),
+        model: input.model.clone().unwrap_or_else(generic),
         source: draft.body.clone(),
-        metadata: how.metadata.clone().unwrap_or_else(|| draft.metadata.clone()),
+        metadata: input.metadata.clone().unwrap_or_else(|| draft.metadata.clone()),
         path: "body",
     };
     let published = publish(tx, req.caller().user(), &registry, publication, calls)?;
     if let Outcome::Done(_) = &published {
-        let end = End::VersionRecord(tx.now());
-        end_with(tx, &draft, end)?;
+        let end = DraftEnd::Published(tx.now());
+        close(tx, &draft, end)?;
     }
     Ok(published)
 }
@@ -306,11 +307,11 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "draft.list", op::list(list))
             .scope(scope)
-            .about("List the outstanding drafts of a prompt or promptlet"),
+            .about("List outstanding drafts of an artifact"),
         Route::post(ALL, MEMBER, "draft.save", op::write(save))
             .scope(scope)
-            .about("Save a draft, in the place of the one of the same version"),
-        Route::get(ONE, MEMBER, "draft.show", op::read(get)).scope(scope).about("Show a draft"),
+            .about("Save a draft, replacing its version's previous one"),
+        Route::get(ONE, MEMBER, "draft.show", op::read(get)).scope(scope).about("Get a draft"),
         Route::delete(ONE, MEMBER, "draft.delete", op::write(delete))
             .scope(scope)
             .about("Delete a draft"),

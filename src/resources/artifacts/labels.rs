@@ -1,52 +1,53 @@
-//! Labels: names of an artifact's versions that are moved from one to the next, such as
-//! `production`. Moving one changes what everybody who asks for it gets, at once.
+//! Labels: movable names for an artifact's versions, such as `production`. Moving a label takes
+//! effect at once for every client that selects by it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::artifact::{Artifact, ArtifactInfo, set_labels};
-use super::{ArtifactId, ArtifactType, versions};
+use super::id::ArtifactId;
+use super::versions;
 use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Label, Result};
-use crate::resources::registries;
+use crate::resources::registries::{self, ArtifactType};
 use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// An artifact has at most 1,000 labels: each of its answers shows all of them, and a read by label
-/// goes through all of them.
+/// An artifact has at most 1,000 labels: every representation of it includes all of them, and a read
+/// by label searches all of them.
 const MAX_LABELS: usize = 1000;
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// A label and the version that it shall stand on.
+/// A label, and the version that it is to point to.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SetLabel {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     /// The artifact's name.
     prompt_name: String,
-    /// Its type; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
-    /// The label; it need not be there yet.
+    /// The label; it is created if it does not exist.
     label: Label,
-    /// Exactly a version.
+    /// The exact version.
     version: String,
 }
 
 impl Input for SetLabel {}
 
-/// A label to take off.
+/// A label to remove.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelQuery {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     /// The artifact's name.
     prompt_name: String,
-    /// Its type; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
     /// The label.
     label: String,
@@ -56,13 +57,13 @@ impl Input for LabelQuery {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-pub(super) fn put(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> {
+pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> {
     let SetLabel { registry_ref, prompt_name, artifact_type, label, version } = &req.input;
-    let registry = registries::named(&tx.view(), req.caller(), registry_ref)?;
-    let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
+    let registry = registries::require_usable(&tx.view(), req.caller(), registry_ref)?;
+    let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     let old: Artifact = tx.fetch(&id)?;
-    // As it was published, which is how it is answered.
-    let version = versions::named(&tx.view(), &id, version)?.swap_remove(0).version;
+    // As it was published, which is how answers show it.
+    let version = versions::find(&tx.view(), &id, version)?.swap_remove(0).version;
     if old.labels.get(label) == Some(&version) {
         return Ok(old.into());
     }
@@ -71,7 +72,7 @@ pub(super) fn put(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> 
     if labels.len() > MAX_LABELS {
         return Err(Error::conflict(
             "labels_full",
-            "an artifact has at most 1,000 labels; take one off that is not needed",
+            "an artifact has at most 1,000 labels; remove one that is not needed",
         ));
     }
     set_labels(tx, &old, labels).map(ArtifactInfo::from)
@@ -79,8 +80,8 @@ pub(super) fn put(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> 
 
 pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> {
     let LabelQuery { registry_ref, prompt_name, artifact_type, label } = &req.input;
-    let registry = registries::named(&tx.view(), req.caller(), registry_ref)?;
-    let id = ArtifactId::named(&registry, *artifact_type, prompt_name)?;
+    let registry = registries::require_usable(&tx.view(), req.caller(), registry_ref)?;
+    let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     let old: Artifact = tx.fetch(&id)?;
     let label = Label::parse(label.as_str()).map_err(|_| Error::not_found())?;
     let mut labels = old.labels.clone();
@@ -95,11 +96,11 @@ pub(super) fn routes() -> Vec<Route> {
     const LABELS: &str = "/registries/artifacts/labels";
     let scope = Scope::Named(&registries::BY_REFERENCE);
     vec![
-        Route::patch(LABELS, MEMBER, "artifact_label.move", op::write(put))
+        Route::patch(LABELS, MEMBER, "artifact_label.move", op::write(set))
             .scope(scope)
-            .about("Put a label on a version, or move it there"),
+            .about("Set or move a label"),
         Route::delete(LABELS, MEMBER, "artifact_label.delete", op::write(delete))
             .scope(scope)
-            .about("Take a label off"),
+            .about("Remove a label"),
     ]
 }

@@ -1,16 +1,17 @@
-//! Trying things out: a source is compiled without being published, a published version is filled
-//! with values.
+//! Previews: compiling a source without publishing it, and rendering a published version with values.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::id::{ArtifactId, DEFAULT_TYPE, Model, generic};
 use super::publishing::compile;
-use super::versions::{Imported, imports};
-use super::{ArtifactId, ArtifactType, Model, USUAL, generic, meant, text, versions};
+use super::version::ResolvedImport;
+use super::versions::{self, imports};
 use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
 use crate::auth::{Caller, MEMBER};
 use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
-use crate::resources::{environments, registries};
+use crate::resources::environments;
+use crate::resources::registries::{self, ArtifactType};
 use crate::store::View;
 use crate::templates::{self, Problem, Rendering};
 
@@ -18,88 +19,90 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// A source to compile.
+/// A source to compile without publishing it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Compile {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+pub struct CompileRequest {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
-    /// The type of the artifact; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
-    /// The text, in the language of templates.
+    /// The text, in the template language.
     source: Prompt,
-    /// The model that the text is for; `generic` where it is absent.
+    /// The model that the text is for; `generic` if absent.
     model: Option<Model>,
 }
 
-impl Input for Compile {}
+impl Input for CompileRequest {}
 
-/// What a source compiles to.
+/// The result of compiling a source.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "Compiled")]
-pub struct CompiledInfo {
-    /// The text with its imports put in. What is a problem stands in it as it was written.
+pub struct CompiledPrompt {
+    /// The text with its imports inserted. Parts that have a problem are left as they were written.
     compiled: String,
-    /// The promptlets that it imports itself, each with the version found for it.
+    /// The promptlets that it imports directly, each with the version that was resolved.
     imports: StringMap,
-    /// Its variables, in order of first appearance.
+    /// The variables, in order of first appearance.
     variables: Vec<String>,
-    /// What keeps it from being published.
+    /// The problems that prevent it from being published.
     problems: Vec<Problem>,
 }
 
-impl Output for CompiledInfo {}
+impl Output for CompiledPrompt {}
 
-/// What to render, and with which values.
+/// A version to render, and the values of its variables.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Render {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+pub struct RenderRequest {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
-    /// The type of the artifact; `prompt` where it is absent.
+    /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
-    /// A version, a range or a label; the newest where it is absent.
+    /// A version, a range or a label; the newest version if absent.
     version: Option<String>,
-    /// The model that it is for; the generic text is taken where there is none for it.
+    /// The model that the text is for; the generic text is used if there is none for it.
     model: Option<String>,
-    /// An environment, by id or slug, whose variables fill what `variables` leaves open.
+    /// An environment, by id or slug, that supplies the values missing from `variables`.
     environment: Option<String>,
-    /// Values by name.
+    /// Values of variables, by name. They take precedence over those of the environment.
     variables: Option<StringMap>,
 }
 
-impl Input for Render {}
+impl Input for RenderRequest {}
 
-/// A version filled with values.
+/// The text of a version with values in place of its variables.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Rendered {
-    /// The text. What has no value is left in place.
+pub struct RenderedPrompt {
+    /// The text. Variables without a value are left in place.
     text: String,
     /// The variables without a value, in order of first appearance.
     missing: Vec<String>,
-    /// The version.
+    /// The version that was rendered.
     version: Version,
-    /// The model that its text is for.
+    /// The model that the text is for.
     model: Model,
 }
 
-impl Output for Rendered {}
+impl Output for RenderedPrompt {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-pub(super) fn try_out(view: &View, req: &Req<ArtifactName, Compile>) -> Result<CompiledInfo> {
+pub(super) fn preview(
+    view: &View,
+    req: &Req<ArtifactName, CompileRequest>,
+) -> Result<CompiledPrompt> {
     let input = &req.input;
-    let registry = registries::named(view, req.caller(), &input.registry_ref)?.id;
-    let kind = input.artifact_type.unwrap_or(USUAL);
+    let registry = registries::require_usable(view, req.caller(), &input.registry_ref)?.id;
+    let kind = input.artifact_type.unwrap_or(DEFAULT_TYPE);
     let id = ArtifactId { registry, kind, name: req.params.clone() };
     let model = input.model.clone().unwrap_or_else(generic);
     let compilation = compile(view, &id, &model, &input.source)?.compilation;
-    let resolved = compilation.imports.into_iter().map(|import| Imported {
+    let resolved = compilation.imports.into_iter().map(|import| ResolvedImport {
         name: import.name,
         range: import.range,
         version: import.version,
     });
-    Ok(CompiledInfo {
+    Ok(CompiledPrompt {
         compiled: compilation.text,
         imports: imports(&resolved.collect::<Vec<_>>()),
         variables: compilation.variables,
@@ -107,12 +110,13 @@ pub(super) fn try_out(view: &View, req: &Req<ArtifactName, Compile>) -> Result<C
     })
 }
 
-pub(super) fn render(view: &View, req: &Req<String, Render>) -> Result<Rendered> {
+pub(super) fn render(view: &View, req: &Req<String, RenderRequest>) -> Result<RenderedPrompt> {
     let input = &req.input;
-    let registry = registries::named(view, req.caller(), &input.registry_ref)?;
-    let id = ArtifactId::named(&registry, input.artifact_type, &req.params)?;
+    let registry = registries::require_usable(view, req.caller(), &input.registry_ref)?;
+    let id = ArtifactId::parse(&registry, input.artifact_type, &req.params)?;
     let selector = versions::selector(input.version.as_deref());
-    let row = meant(view, &id, &selector, input.model.as_deref())?.ok_or_else(Error::not_found)?;
+    let row = versions::resolve(view, &id, &selector, input.model.as_deref())?
+        .ok_or_else(Error::not_found)?;
     let given = input.variables.as_ref();
     let environment = match &input.environment {
         Some(reference) => variables_of(view, req.caller(), reference)?,
@@ -121,13 +125,16 @@ pub(super) fn render(view: &View, req: &Req<String, Render>) -> Result<Rendered>
     let value = |name: &str| {
         given.and_then(|given| given.get(name)).or_else(|| environment.get(name)).cloned()
     };
-    let Rendering { text, missing } = templates::render(text(view, &row)?.compiled(), value)
-        .map_err(|message| Error::invalid_at("variables", message))?;
-    Ok(Rendered { text, missing, version: row.version, model: row.model })
+    let Rendering { text, missing } =
+        templates::render(versions::text(view, &row)?.compiled(), value)
+            .map_err(|message| Error::invalid_at("variables", message))?;
+    Ok(RenderedPrompt { text, missing, version: row.version, model: row.model })
 }
 
+/// Returns the variables of an environment, by name.
+///
 /// # Errors
-/// 404 for an environment that is not there, 403 for one that the caller may not use.
+/// 404 if there is no such environment, 403 if the caller may not use it.
 fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringMap> {
     let environment = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
     let environment = environment.open(view, caller)?;
@@ -139,11 +146,11 @@ fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringM
 pub(super) fn routes() -> Vec<Route> {
     let scope = Scope::Named(&registries::BY_REFERENCE);
     vec![
-        Route::post("/prompts/{promptName}/compile", MEMBER, "prompt.compile", op::read(try_out))
+        Route::post("/prompts/{promptName}/compile", MEMBER, "prompt.compile", op::read(preview))
             .scope(scope)
             .about("Compile a source without publishing it"),
         Route::post("/prompts/{promptName}/render", MEMBER, "prompt.render", op::read(render))
             .scope(scope)
-            .about("Fill a version with the values of variables"),
+            .about("Render a version with values for its variables"),
     ]
 }

@@ -1,7 +1,7 @@
-//! Publishing: a source is compiled, looked at by the registry's policies and kept for good, all in
-//! one transaction (reference: registries-and-templates, "Publishing").
+//! Publishing: a source is compiled, evaluated by the registry's policies and stored, all in one
+//! transaction (reference: registries-and-templates, "Publishing").
 //!
-//! What is refused leaves nothing behind but, where a policy refused it, the event that says so.
+//! A refused publication writes nothing except, if a policy refused it, an event.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::versions::{ArtifactVersionRow, Imported};
-use super::{
-    ArtifactId, ArtifactType, Model, VersionRecord, VersionText, artifact, dependents, generic,
-    variables, versions,
-};
+use super::id::{ArtifactId, Model, generic};
+use super::version::{self, ResolvedImport, VersionRecord, VersionText};
+use super::versions::ArtifactVersionRow;
+use super::{artifact, versions};
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{MEMBER, User};
-use crate::base::{ArtifactName, Error, Id, Issue, JsonMap, Prompt, Result, Version, canonical};
+use crate::base::{
+    ArtifactName, Error, Id, Issue, JsonMap, Prompt, Range, Result, Version, canonical,
+};
 use crate::outbox::{self, About, EventType};
-use crate::resources::governance::{self, Subject, Verdict};
-use crate::resources::registries::{self, Registry};
+use crate::resources::governance::{self, PolicyVerdict, Submission};
+use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{Tx, View};
 use crate::templates::{self, Compilation};
 
@@ -28,23 +29,23 @@ pub(super) const RESOURCE: Resource =
 
 // ── Limits ───────────────────────────────────────────────────────────────────
 
-/// A chain of imports below an artifact is at most so long
+/// The longest chain of imports below an artifact
 /// (reference: registries-and-templates, "Compiling").
 const MAX_DEPTH: u32 = 16;
 
-/// An artifact brings in at most 1,000 promptlets, those that its promptlets import included: their
-/// names are kept with each of its versions.
+/// An artifact imports at most 1,000 promptlets, directly or through others: their names are stored
+/// with each of its versions.
 const MAX_PROMPTLETS: usize = 1000;
 
-/// To compile a text, at most 8 MiB of promptlets are read, and one more. What it brings in has at
-/// most 1 MiB, so that only what is made to take long comes near; and all who write wait meanwhile.
+/// To compile a text, at most 8 MiB of promptlets are read, plus the one that exceeds it. A compiled
+/// text has at most 1 MiB, so only a text made to be slow comes near; and all writers wait meanwhile.
 const MAX_READ_BYTES: usize = 8 * 1024 * 1024;
-/// For so many bytes the name of an import or a variable counts in that.
+/// The bytes that the name of an import or a variable counts for in [`MAX_READ_BYTES`].
 const NAME_BYTES: usize = 64;
 
 /// The texts of one version, for all models together, have at most 5,000 variables and 3,000
-/// imports, and there are at most 500 of them: they go, and leave the indexes of who uses what, in
-/// one transaction. One text has at most 1,000 of each (see `templates`).
+/// imports, and there are at most 500 of them: they are deleted, with the references derived from
+/// them, in one transaction. One text has at most 1,000 of each (see `templates`).
 const MAX_VARIABLES: usize = 5000;
 const MAX_IMPORTS: usize = 3000;
 const MAX_MODELS: usize = 500;
@@ -54,33 +55,33 @@ const MAX_MODELS: usize = 500;
 /// A version to publish.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NewVersion {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+pub struct NewArtifactVersion {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     artifact_type: ArtifactType,
     name: ArtifactName,
     version: Version,
-    /// The text, in the language of templates.
+    /// The text, in the template language.
     source: Prompt,
-    /// The model that the text is for; `generic`, for all that have none of their own, where it is
-    /// absent.
+    /// The model that the text is for. If absent, it is `generic`: for every model without a text of
+    /// its own.
     model: Option<Model>,
-    /// Whatever its author wants to say of it; empty where it is absent.
+    /// Any JSON object; empty if absent.
     metadata: Option<JsonMap>,
 }
 
-impl Input for NewVersion {}
+impl Input for NewArtifactVersion {}
 
-/// A version for a model.
+/// A version for one model, with its texts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactVersion {
-    /// All but its texts.
+    /// The version without its texts.
     #[serde(flatten)]
     pub row: ArtifactVersionRow,
-    /// As it was published.
+    /// The text as it was published.
     pub source: Prompt,
-    /// With its imports put in; the variables are left in place.
+    /// The text with its imports inserted; variables are left in place.
     pub compiled: String,
 }
 
@@ -90,56 +91,65 @@ impl Output for ArtifactVersion {
     }
 }
 
-/// What is to be published.
+/// A version to publish.
 pub struct Publication {
     /// The type of the artifact.
     pub kind: ArtifactType,
-    /// Its name.
+    /// The name of the artifact.
     pub name: ArtifactName,
     /// The version.
     pub version: Version,
-    /// For which model.
+    /// The model that the text is for.
     pub model: Model,
-    /// The text.
+    /// The text, in the template language.
     pub source: Prompt,
-    /// What its author says of it.
+    /// The metadata given by its author.
     pub metadata: JsonMap,
-    /// Where in the request problems of the text stand.
+    /// The field of the request that issues of the text refer to.
     pub path: &'static str,
 }
 
 // ── Compiling ────────────────────────────────────────────────────────────────
 
-/// A source as it is compiled in its place.
-pub struct Compiled {
-    /// The text, what it holds and what is wrong with it.
+/// A source compiled with the promptlets of its registry.
+pub struct CompiledSource {
+    /// The text, its imports and variables, and its problems.
     pub compilation: Compilation,
     depth: u32,
-    brings: BTreeSet<ArtifactName>,
+    transitive_imports: BTreeSet<ArtifactName>,
 }
 
 /// Compiles a source as the text of `id` for `model`.
 ///
 /// # Errors
-/// If the store fails; what is wrong with the source is in what is returned.
-pub fn compile(view: &View, id: &ArtifactId, model: &Model, source: &str) -> Result<Compiled> {
+/// If the store fails. Problems of the source are part of the result.
+pub fn compile(
+    view: &View,
+    id: &ArtifactId,
+    model: &Model,
+    source: &str,
+) -> Result<CompiledSource> {
     let mut depth = 0;
     let mut read = 0;
-    let mut brings = BTreeSet::new();
-    let find = |name: &ArtifactName, range: &crate::base::Range| -> Result<_> {
+    let mut transitive_imports = BTreeSet::new();
+    let find = |name: &ArtifactName, range: &Range| -> Result<_> {
         let itself = |name: &ArtifactName| id.kind == ArtifactType::Promptlet && *name == id.name;
         if itself(name) {
             return Ok(Err("a promptlet cannot import itself".to_string()));
         }
         if read > MAX_READ_BYTES {
-            return Ok(Err("the imports before this one bring in too much".to_string()));
+            return Ok(Err(
+                "the imports before this one are too large together; import less".to_string()
+            ));
         }
         let kind = ArtifactType::Promptlet;
         let promptlet = ArtifactId { registry: id.registry, kind, name: name.clone() };
         let Some(found) = versions::highest_for(view, &promptlet, *range, Some(model))? else {
-            return Ok(Err(format!("the registry has no such version of promptlet \"{name}\"")));
+            return Ok(Err(format!(
+                "the registry has no such version of the promptlet \"{name}\""
+            )));
         };
-        if found.brings.iter().any(itself) {
+        if found.transitive_imports.iter().any(itself) {
             return Ok(Err(format!(
                 "\"{name}\" {} imports this promptlet, which cannot import itself",
                 found.version
@@ -149,34 +159,34 @@ pub fn compile(view: &View, id: &ArtifactId, model: &Model, source: &str) -> Res
             return Ok(Err(format!("makes a chain of more than {MAX_DEPTH} imports")));
         }
         depth = depth.max(found.depth + 1);
-        brings.insert(name.clone());
-        brings.extend(found.brings.iter().cloned());
-        if brings.len() > MAX_PROMPTLETS {
-            return Ok(Err(format!("brings in more than {MAX_PROMPTLETS} promptlets")));
+        transitive_imports.insert(name.clone());
+        transitive_imports.extend(found.transitive_imports.iter().cloned());
+        if transitive_imports.len() > MAX_PROMPTLETS {
+            return Ok(Err(format!("imports more than {MAX_PROMPTLETS} promptlets")));
         }
         let texts = versions::text(view, &found)?;
-        let names = found.imports.len() + found.brings.len() + found.variables.len();
+        let names = found.imports.len() + found.transitive_imports.len() + found.variables.len();
         read += texts.bytes() + NAME_BYTES * names;
         let text = texts.compiled().to_string();
         let variables = found.variables;
         Ok(Ok(templates::Imported { version: found.version, text, variables }))
     };
     let compilation = templates::compile(source, find)?;
-    Ok(Compiled { compilation, depth, brings })
+    Ok(CompiledSource { compilation, depth, transitive_imports })
 }
 
 // ── Publishing ───────────────────────────────────────────────────────────────
 
-/// A version that only its registry's policies could still keep from being published.
-struct Ready {
+/// A version that is valid in itself; only its registry's policies can still refuse it.
+struct PreparedVersion {
     row: VersionRecord,
     texts: VersionText,
     path: &'static str,
 }
 
-impl Ready {
-    fn subject(&self) -> Subject<'_> {
-        Subject {
+impl PreparedVersion {
+    fn submission(&self) -> Submission<'_> {
+        Submission {
             kind: self.row.of.kind,
             name: &self.row.of.name,
             version: &self.row.version,
@@ -192,7 +202,7 @@ impl Ready {
 ///
 /// # Errors
 /// 400 with every problem of the source, or one issue for each rule of a policy that refuses it;
-/// 409 if the version is there for this model; 502 if a judge cannot be asked.
+/// 409 if the version exists for this model; 502 if a judge cannot be queried.
 pub fn publish(
     tx: &mut Tx,
     by: Id<User>,
@@ -200,12 +210,12 @@ pub fn publish(
     new: Publication,
     calls: &mut Calls,
 ) -> Result<Outcome<ArtifactVersion>> {
-    publish_all(tx, by, registry, vec![new], calls)?.try_map(|mut made| {
-        made.pop().ok_or_else(|| Error::internal("a publication made no version"))
+    publish_all(tx, by, registry, vec![new], calls)?.try_map(|mut published| {
+        published.pop().ok_or_else(|| Error::internal("a publication made no version"))
     })
 }
 
-/// Publishes several: all of them or none.
+/// Publishes several versions: all of them or none.
 ///
 /// # Errors
 /// As [`publish`].
@@ -221,46 +231,52 @@ pub fn publish_all(
         all.push(prepare(tx, by, registry, new)?);
     }
     let mut verdicts = Vec::with_capacity(all.len());
-    for ready in &all {
-        verdicts.push(governance::evaluate(tx, registry.id, &ready.subject(), calls)?);
+    for prepared in &all {
+        verdicts.push(governance::evaluate(tx, registry.id, &prepared.submission(), calls)?);
     }
     if let Some(error) = refusal(&all, &verdicts) {
-        for (ready, verdict) in all.iter().zip(&verdicts) {
-            governance::refuse(tx, registry, &ready.subject(), verdict)?;
+        for (prepared, verdict) in all.iter().zip(&verdicts) {
+            governance::record_refusal(tx, registry, &prepared.submission(), verdict)?;
         }
         return Ok(Outcome::Refused(error));
     }
-    let mut made = Vec::with_capacity(all.len());
-    for (ready, verdict) in all.into_iter().zip(verdicts) {
-        keep(tx, registry, &ready)?;
-        governance::settle(tx, registry, &ready.subject(), &verdict)?;
+    let mut published = Vec::with_capacity(all.len());
+    for (prepared, verdict) in all.into_iter().zip(verdicts) {
+        store(tx, registry, &prepared)?;
+        governance::record_result(tx, registry, &prepared.submission(), &verdict)?;
         let reference = registry.reference.clone();
-        made.push(version(reference, ready.row, ready.texts));
+        published.push(representation(reference, prepared.row, prepared.texts));
     }
-    Ok(Outcome::Done(made))
+    Ok(Outcome::Done(published))
 }
 
-/// The 400 of what policies refuse, if they refuse any of it.
-fn refusal(all: &[Ready], verdicts: &[Verdict]) -> Option<Error> {
+/// Returns a 400 with the violations that refuse any of the versions, if there are any.
+fn refusal(all: &[PreparedVersion], verdicts: &[PolicyVerdict]) -> Option<Error> {
     let mut issues = Vec::new();
-    for (ready, verdict) in all.iter().zip(verdicts) {
+    for (prepared, verdict) in all.iter().zip(verdicts) {
         let refused = verdict.refusals();
-        issues.extend(refused.map(|issue| Issue::new(ready.path, issue.message.clone())));
+        issues.extend(refused.map(|issue| Issue::new(prepared.path, issue.message.clone())));
     }
     (!issues.is_empty()).then(|| Error::invalid(issues))
 }
 
-fn prepare(tx: &Tx, by: Id<User>, registry: &Registry, new: Publication) -> Result<Ready> {
+fn prepare(
+    tx: &Tx,
+    by: Id<User>,
+    registry: &Registry,
+    new: Publication,
+) -> Result<PreparedVersion> {
     let Publication { kind, name, version, model, source, metadata, path } = new;
     let of = ArtifactId { registry: registry.id, kind, name };
-    let Compiled { compilation, depth, brings } = compile(&tx.view(), &of, &model, &source)?;
+    let CompiledSource { compilation, depth, transitive_imports } =
+        compile(&tx.view(), &of, &model, &source)?;
     if !compilation.problems.is_empty() {
         let issue = |problem: &templates::Problem| {
             Issue::new(path, format!("cannot be compiled: {problem}"))
         };
         return Err(Error::invalid(compilation.problems.iter().map(issue).collect()));
     }
-    let imports = compilation.imports.into_iter().map(|import| Imported {
+    let imports = compilation.imports.into_iter().map(|import| ResolvedImport {
         name: import.name,
         range: import.range,
         version: import.version,
@@ -275,34 +291,36 @@ fn prepare(tx: &Tx, by: Id<User>, registry: &Registry, new: Publication) -> Resu
         imports: imports.collect(),
         variables: compilation.variables,
         depth,
-        brings: brings.into_iter().collect(),
+        transitive_imports: transitive_imports.into_iter().collect(),
         published_by: by,
         published_at: tx.now(),
     };
     versions::require_new(&tx.view(), &row.of, &row.version, &row.model)?;
     check_limits(&tx.view(), &row)?;
     let texts = VersionText::new(&row, source, compilation.text);
-    Ok(Ready { row, texts, path })
+    Ok(PreparedVersion { row, texts, path })
 }
 
+/// Checks that a version stays within its limits with one more text.
+///
 /// # Errors
-/// 409 for one model more than a version can have.
+/// 409 if it does not.
 fn check_limits(view: &View, row: &VersionRecord) -> Result<()> {
-    let there = versions::versions_at(view, &row.of, &row.version)?;
-    let all = || there.iter().chain([row]);
+    let existing = version::versions_at(view, &row.of, &row.version)?;
+    let all = || existing.iter().chain([row]);
     let imports: usize = all().map(|row| row.imports.len()).sum();
     let variables: usize = all().map(|row| row.variables.len()).sum();
-    match there.len() < MAX_MODELS && imports <= MAX_IMPORTS && variables <= MAX_VARIABLES {
-        true => Ok(()),
-        false => Err(Error::conflict(
-            "version_full",
-            "a version has texts for at most 500 models, which together have at most 3,000 imports \
-             and 5,000 variables",
-        )),
+    if existing.len() < MAX_MODELS && imports <= MAX_IMPORTS && variables <= MAX_VARIABLES {
+        return Ok(());
     }
+    Err(Error::conflict(
+        "version_full",
+        "a version has texts for at most 500 models, which together have at most 3,000 imports and \
+         5,000 variables; publish another version",
+    ))
 }
 
-/// BLAKE3 of the canonical JSON of all that was published
+/// Returns the BLAKE3 hash of the canonical JSON of everything that was published
 /// (reference: registries-and-templates, "Versions").
 fn hash(
     of: &ArtifactId,
@@ -318,13 +336,13 @@ fn hash(
     blake3::hash(canonical(&published).as_bytes()).to_string()
 }
 
-fn keep(tx: &mut Tx, registry: &Registry, ready: &Ready) -> Result<()> {
-    let Ready { row, texts, .. } = ready;
+fn store(tx: &mut Tx, registry: &Registry, prepared: &PreparedVersion) -> Result<()> {
+    let PreparedVersion { row, texts, .. } = prepared;
     tx.insert(row)?;
     tx.insert(texts)?;
-    dependents::add(tx, row)?;
-    variables::add(tx, row)?;
-    artifact::published(tx, &row.of, &row.version)?;
+    version::add_imports(tx, row)?;
+    version::add_variables(tx, row)?;
+    artifact::version_added(tx, &row.of, &row.version)?;
     let payload = json!({
         "registryId": registry.id, "registryRef": registry.reference,
         "artifactType": row.of.kind, "name": row.of.name, "version": row.version,
@@ -334,8 +352,8 @@ fn keep(tx: &mut Tx, registry: &Registry, ready: &Ready) -> Result<()> {
     outbox::publish(tx, EventType::RegistryArtifactPublished, about, payload)
 }
 
-/// A version as it is answered.
-pub fn version(registry_ref: String, row: VersionRecord, texts: VersionText) -> ArtifactVersion {
+/// Returns a version as answers show it.
+fn representation(registry_ref: String, row: VersionRecord, texts: VersionText) -> ArtifactVersion {
     let compiled = texts.compiled().to_string();
     let row = ArtifactVersionRow::new(registry_ref, row);
     ArtifactVersion { row, source: texts.source, compiled }
@@ -343,11 +361,11 @@ pub fn version(registry_ref: String, row: VersionRecord, texts: VersionText) -> 
 
 pub(super) fn create(
     tx: &mut Tx,
-    req: &Req<(), NewVersion>,
+    req: &Req<(), NewArtifactVersion>,
     calls: &mut Calls,
 ) -> Result<Outcome<ArtifactVersion>> {
     let new = &req.input;
-    let registry = registries::named(&tx.view(), req.caller(), &new.registry_ref)?;
+    let registry = registries::require_usable(&tx.view(), req.caller(), &new.registry_ref)?;
     let publication = Publication {
         kind: new.artifact_type,
         name: new.name.clone(),
@@ -371,6 +389,6 @@ pub(super) fn routes() -> Vec<Route> {
             op::write_calling(governance::JUDGE_SECS, create),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
-        .about("Publish a version of a prompt or promptlet"),
+        .about("Publish a version"),
     ]
 }

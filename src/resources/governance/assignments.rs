@@ -1,79 +1,78 @@
-//! Assignments: which policies what is published in a registry must keep.
+//! Assignments of policies to registries.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::registries::{self, Registry};
-use super::policies::Policy;
-use super::shown;
+use super::policy::Policy;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted, User};
+use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<Assignment>()], ..Resource::EMPTY };
+    Resource { routes, tables: &[TableInfo::of::<PolicyAssignment>()], ..Resource::EMPTY };
 
-/// A registry has at most 20 policies: they all run whenever something is published in it.
+/// A registry has at most 20 policies: all of them are evaluated for every publication in it.
 const MAX_POLICIES_OF_A_REGISTRY: usize = 20;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// That a policy holds in a registry.
+/// The assignment of a policy to a registry: versions published there must satisfy the policy.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Assignment {
-    /// Its id.
-    pub id: Id<Assignment>,
-    /// The policy.
+pub struct PolicyAssignment {
+    /// The id of the assignment.
+    pub id: Id<PolicyAssignment>,
+    /// The id of the policy.
     pub policy_id: Id<Policy>,
-    /// The registry.
+    /// The id of the registry.
     pub registry_id: Id<Registry>,
-    /// The registry, as requests name it.
+    /// The registry: `<orgSlug>/<registrySlug>`.
     pub registry_ref: String,
-    /// Who assigned it.
+    /// The user who assigned it.
     pub created_by: Id<User>,
-    /// When.
+    /// When it was assigned.
     pub created_at: Time,
 }
 
-impl Output for Assignment {
+impl Output for PolicyAssignment {
     fn resource(&self) -> Option<ResourceRef> {
         ResourceRef::id(self.id)
     }
 }
 
-/// Finds the policies of a registry, too, in the order they were made in.
-static BY_REGISTRY: Index<Assignment, (Id<Registry>, Id<Policy>)> = Index::unique(
+/// Also lists the policies of a registry, in the order of their creation.
+static BY_REGISTRY: Index<PolicyAssignment, (Id<Registry>, Id<Policy>)> = Index::unique(
     "policy_assignments.by_registry",
     "policy_assigned",
     "the policy is assigned to this registry already",
     |assignment| Some((assignment.registry_id, assignment.policy_id)),
 );
 
-static POLICY: Reference<Assignment, Policy> = Reference::cascade(
+static POLICY: Reference<PolicyAssignment, Policy> = Reference::cascade(
     &["policy_id"],
     |policy: &Policy| policy.id.to_bytes(),
-    |assignment: &Assignment, _| vec![assignment.policy_id.to_bytes()],
+    |assignment: &PolicyAssignment, _| vec![assignment.policy_id.to_bytes()],
 );
 
-static REGISTRY: Reference<Assignment, Restricted<Registry>> = Reference::cascade(
+static REGISTRY: Reference<PolicyAssignment, Restricted<Registry>> = Reference::cascade(
     &["registry_id"],
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |assignment: &Assignment, _| vec![assignment.registry_id.to_bytes()],
+    |assignment: &PolicyAssignment, _| vec![assignment.registry_id.to_bytes()],
 )
 .by(&BY_REGISTRY);
 
-impl Record for Assignment {
+impl Record for PolicyAssignment {
     const TABLE: &'static str = "policy_assignments";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_REGISTRY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&POLICY, &REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: who assigned it may have left")];
-    type Key = (Id<Policy>, Id<Assignment>);
+        &[("created_by", "history: the user who assigned it may have left")];
+    type Key = (Id<Policy>, Id<PolicyAssignment>);
     fn key(&self) -> Self::Key {
         (self.policy_id, self.id)
     }
@@ -84,26 +83,27 @@ impl Record for Assignment {
 /// A registry to assign a policy to.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NewAssignment {
+pub struct NewPolicyAssignment {
     /// `<orgSlug>/<registrySlug>`, the registry's slug or its id.
     registry_ref: Option<String>,
-    /// The registry's id; it or `registryRef` must be there, and both only for the same registry.
+    /// The id of the registry. At least one of `registryId` and `registryRef` is required; both must name
+    /// the same registry.
     registry_id: Option<Id<Registry>>,
 }
 
-impl Input for NewAssignment {
+impl Input for NewPolicyAssignment {
     fn check(&self, issues: &mut Vec<Issue>) {
         if self.registry_ref.is_none() && self.registry_id.is_none() {
-            issues.push(Issue::new("registryRef", "is required where registryId is absent"));
+            issues.push(Issue::new("registryRef", "is required if registryId is absent"));
         }
     }
 }
 
-impl NewAssignment {
-    /// The registry that is meant.
+impl NewPolicyAssignment {
+    /// Returns the registry.
     ///
     /// # Errors
-    /// 404 if there is none, or if two are named.
+    /// 404 if it does not exist, or if the fields name two different ones.
     fn registry(&self, view: &View) -> Result<Restricted<Registry>> {
         let named = match &self.registry_ref {
             Some(reference) => registries::find(view, reference)?,
@@ -124,7 +124,7 @@ impl NewAssignment {
 
 // ── For the rest of governance ───────────────────────────────────────────────
 
-/// The policies assigned to a registry.
+/// Returns the policies assigned to a registry.
 pub(super) fn policies_of(view: &View, registry: Id<Registry>) -> Result<Vec<Policy>> {
     let assignments = view.all(&BY_REGISTRY, &registry)?;
     assignments.iter().map(|assignment| view.fetch(&assignment.policy_id)).collect()
@@ -132,17 +132,22 @@ pub(super) fn policies_of(view: &View, registry: Id<Registry>) -> Result<Vec<Pol
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<Assignment>> {
+pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<PolicyAssignment>> {
     let policy: Policy = view.fetch(&req.params)?;
-    let shown = shown(view, req.caller())?;
-    let is_shown = |assignment: &Assignment| shown.contains(&assignment.registry_id);
-    view.page(Source::TABLE, &policy.id, Order::Descending, &req.page, is_shown)
+    // Not restricted registries without a grant (reference: identity-and-rights, "Restricted
+    // resources"), nor deleted ones whose rows remain. There are at most 1,000 in all.
+    let visible = visible_ids(view, req.caller())?;
+    let is_visible = |assignment: &PolicyAssignment| visible.contains(&assignment.registry_id);
+    view.page(Source::TABLE, &policy.id, Order::Descending, &req.page, is_visible)
 }
 
-pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Result<Assignment> {
+pub(super) fn create(
+    tx: &mut Tx,
+    req: &Req<Id<Policy>, NewPolicyAssignment>,
+) -> Result<PolicyAssignment> {
     let policy: Policy = tx.fetch(&req.params)?;
     let registry = req.input.registry(&tx.view())?.open(&tx.view(), req.caller())?;
-    let assignment = Assignment {
+    let assignment = PolicyAssignment {
         id: tx.new_id(),
         policy_id: policy.id,
         registry_id: registry.id,
@@ -161,8 +166,11 @@ pub(super) fn create(tx: &mut Tx, req: &Req<Id<Policy>, NewAssignment>) -> Resul
     Ok(assignment)
 }
 
-pub(super) fn delete(tx: &mut Tx, req: &Req<(Id<Policy>, Id<Assignment>)>) -> Result<Deleted> {
-    let assignment: Assignment = tx.fetch(&req.params)?;
+pub(super) fn delete(
+    tx: &mut Tx,
+    req: &Req<(Id<Policy>, Id<PolicyAssignment>)>,
+) -> Result<Deleted> {
+    let assignment: PolicyAssignment = tx.fetch(&req.params)?;
     tx.remove(&assignment)?;
     Ok(Deleted::new(assignment.id))
 }
@@ -174,10 +182,10 @@ pub(super) fn routes() -> Vec<Route> {
     const ONE: &str = "/governance/policies/{policyId}/assignments/{assignmentId}";
     vec![
         Route::get(ALL, MEMBER, "policy_assignment.list", op::list(list))
-            .about("List the registries that a policy is assigned to"),
+            .about("List registries a policy is assigned to"),
         Route::post(ALL, ADMIN, "policy_assignment.create", op::write(create))
             .about("Assign a policy to a registry"),
         Route::delete(ONE, ADMIN, "policy_assignment.delete", op::write(delete))
-            .about("Take a policy off a registry"),
+            .about("Remove a policy from a registry"),
     ]
 }

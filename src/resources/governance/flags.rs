@@ -1,4 +1,4 @@
-//! Flags: that something was published although it broke a rule. An admin clears them.
+//! Flags: records of versions published in spite of a violated rule. An admin clears them.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -6,11 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::super::registries::{self, ArtifactType, Registry};
-use super::policies::Policy;
-use super::rules::RuleType;
-use super::shown;
+use super::policy::Policy;
+use super::rules::PolicyRuleType;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted, User};
+use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
@@ -19,77 +18,79 @@ use crate::store::{
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Flag>()],
+    tables: &[TableInfo::of::<PolicyFlag>()],
     events: &[EventType::GovernanceFlagCleared],
     ..Resource::EMPTY
 };
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// That a version was published although it breaks a rule.
+/// A record that a version was published although it violates a rule.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Flag {
-    /// Its id.
-    pub id: Id<Flag>,
-    /// The policy, which may be gone since.
+pub struct PolicyFlag {
+    /// The id of the flag.
+    pub id: Id<PolicyFlag>,
+    /// The id of the policy, which may have been deleted since.
     pub policy_id: Id<Policy>,
+    /// The id of the registry.
     #[serde(skip)]
     pub registry: Id<Registry>,
-    /// The registry, as requests name it.
+    /// The registry: `<orgSlug>/<registrySlug>`.
     pub registry_ref: String,
-    /// What was published.
+    /// The type of the artifact.
     pub artifact_type: ArtifactType,
-    /// Its name.
+    /// The name of the artifact.
     pub name: ArtifactName,
-    /// Its version.
+    /// The published version.
     pub version: Version,
-    /// What kind of rule it breaks.
-    pub rule: RuleType,
-    /// How.
+    /// The type of the violated rule.
+    pub rule: PolicyRuleType,
+    /// The violation, as a phrase: "must not match …".
     pub message: String,
-    /// When.
+    /// When the version was published.
     pub created_at: Time,
-    /// When it was cleared.
+    /// When it was cleared; null while it is open.
     pub cleared_at: Option<Time>,
-    /// By whom.
+    /// The user who cleared it.
     pub cleared_by: Option<Id<User>>,
 }
 
-impl Output for Flag {
+impl Output for PolicyFlag {
     fn resource(&self) -> Option<ResourceRef> {
         ResourceRef::id(self.id)
     }
 }
 
-impl Flag {
+impl PolicyFlag {
     fn is_cleared(&self) -> bool {
         self.cleared_at.is_some()
     }
 }
 
-static BY_STATE: Index<Flag, bool> = Index::many("flags.by_state", |flag| Some(flag.is_cleared()));
+static BY_STATE: Index<PolicyFlag, bool> =
+    Index::many("flags.by_state", |flag| Some(flag.is_cleared()));
 
-static BY_REGISTRY: Index<Flag, (Id<Registry>, bool)> =
+static BY_REGISTRY: Index<PolicyFlag, (Id<Registry>, bool)> =
     Index::many("flags.by_registry", |flag| Some((flag.registry, flag.is_cleared())));
 
-static REGISTRY: Reference<Flag, Restricted<Registry>> = Reference::cascade(
+static REGISTRY: Reference<PolicyFlag, Restricted<Registry>> = Reference::cascade(
     &["registry"],
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |flag: &Flag, _| vec![flag.registry.to_bytes()],
+    |flag: &PolicyFlag, _| vec![flag.registry.to_bytes()],
 )
 .by(&BY_REGISTRY)
 .deferred();
 
-impl Record for Flag {
+impl Record for PolicyFlag {
     const TABLE: &'static str = "flags";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATE, &BY_REGISTRY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("policy_id", "history: the policy may be gone; what it tells of was published"),
-        ("cleared_by", "history: who cleared it may have left"),
+        ("policy_id", "history: the policy may be deleted; the version is still published"),
+        ("cleared_by", "history: the user who cleared it may have left"),
     ];
-    type Key = Id<Flag>;
+    type Key = Id<PolicyFlag>;
     fn key(&self) -> Self::Key {
         self.id
     }
@@ -97,13 +98,13 @@ impl Record for Flag {
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// Which flags to list.
+/// Filters a list of flags.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FlagFilter {
-    /// Those that were cleared, instead of those that are open.
+    /// Whether to list cleared flags instead of open ones.
     cleared: Option<bool>,
-    /// Those of this registry.
+    /// Only flags of this registry: `<orgSlug>/<registrySlug>`, its slug or its id.
     registry_ref: Option<String>,
 }
 
@@ -111,29 +112,34 @@ impl Input for FlagFilter {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Flag>> {
+pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<PolicyFlag>> {
     let cleared = req.input.cleared.unwrap_or(false);
-    let shown = shown(view, req.caller())?;
-    let is_shown = |flag: &Flag| shown.contains(&flag.registry);
+    // Not restricted registries without a grant (reference: identity-and-rights, "Restricted
+    // resources"), nor deleted ones whose flags remain. There are at most 1,000 in all.
+    let visible = visible_ids(view, req.caller())?;
+    let is_visible = |flag: &PolicyFlag| visible.contains(&flag.registry);
     let Some(reference) = &req.input.registry_ref else {
-        return view.page(&BY_STATE, &cleared, Order::Descending, &req.page, is_shown);
+        return view.page(&BY_STATE, &cleared, Order::Descending, &req.page, is_visible);
     };
     match registries::find(view, reference)? {
         None => Ok(Page::whole(Vec::new())),
         Some(registry) => {
             let prefix = (registry.id(), cleared);
-            view.page(&BY_REGISTRY, &prefix, Order::Descending, &req.page, is_shown)
+            view.page(&BY_REGISTRY, &prefix, Order::Descending, &req.page, is_visible)
         }
     }
 }
 
-pub(super) fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
-    let old: Flag = tx.fetch(&req.params)?;
+pub(super) fn clear(tx: &mut Tx, req: &Req<Id<PolicyFlag>>) -> Result<PolicyFlag> {
+    let old: PolicyFlag = tx.fetch(&req.params)?;
     if old.is_cleared() {
         return Err(Error::conflict("flag_cleared", "this flag was cleared already"));
     }
-    let new =
-        Flag { cleared_at: Some(tx.now()), cleared_by: Some(req.caller().user()), ..old.clone() };
+    let new = PolicyFlag {
+        cleared_at: Some(tx.now()),
+        cleared_by: Some(req.caller().user()),
+        ..old.clone()
+    };
     tx.replace(&old, &new)?;
     let payload = json!({
         "flagId": new.id,
@@ -155,7 +161,7 @@ pub(super) fn clear(tx: &mut Tx, req: &Req<Id<Flag>>) -> Result<Flag> {
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/governance/flags", MEMBER, "flag.list", op::list(list))
-            .about("List the flags that are open, or those that were cleared"),
+            .about("List open or cleared flags"),
         Route::post("/governance/flags/{flagId}/clear", ADMIN, "flag.clear", op::write(clear))
             .about("Clear a flag"),
     ]

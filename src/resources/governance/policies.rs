@@ -1,79 +1,30 @@
-//! Policies: rules under one name, and what follows when one is broken.
+//! Policies: listing, creating, updating and deleting them.
 
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::super::llm_providers::{self, LlmProvider};
-use super::provider_uses;
-use super::rules::{self, NewRules, PolicyRule, RuleType};
-use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
+use super::policy::{Policy, PolicySeverity};
+use super::provider_references;
+use super::rules::{self, NewPolicyRules, PolicyRuleType};
+use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER};
-use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Time};
-use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::base::{Description, Error, Field, Id, Issue, Name, Result};
+use crate::store::{Order, Page, Source, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<Policy>()], ..Resource::EMPTY };
 
-// ── Record ───────────────────────────────────────────────────────────────────
-
-/// Rules that what is published in a registry must keep, once it is assigned to it.
-#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Policy {
-    /// Its id.
-    pub id: Id<Policy>,
-    /// Its name.
-    pub name: Name,
-    /// What it is for.
-    pub description: Option<Description>,
-    /// What follows when one of its rules is broken.
-    pub severity: Severity,
-    /// Its rules.
-    pub rules: Vec<PolicyRule>,
-    /// When it was made.
-    pub created_at: Time,
-    /// When it was last changed.
-    pub updated_at: Time,
-}
-
-impl Output for Policy {
-    fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(self.id)
-    }
-}
-
-impl Record for Policy {
-    const TABLE: &'static str = "policies";
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("rules.llm_provider_id", "kept by the rows of ProviderUse, which are derived from it")];
-    type Key = Id<Policy>;
-    fn key(&self) -> Self::Key {
-        self.id
-    }
-}
-
-/// What follows when a rule is broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// It is not published.
-    Error,
-    /// It is published, and a flag is raised.
-    Warning,
-}
-crate::store::stored_enum!(Severity { Error = 0, Warning = 1 });
-
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// A policy to make.
+/// A policy to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewPolicy {
     name: Name,
-    severity: Severity,
-    /// At most 5 of them judges.
-    rules: NewRules,
+    severity: PolicySeverity,
+    /// The rules; at most 5 of them are judges.
+    rules: NewPolicyRules,
     description: Option<Description>,
 }
 
@@ -83,13 +34,13 @@ impl Input for NewPolicy {
     }
 }
 
-/// What to change of a policy.
+/// Changes to a policy. Absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyPatch {
     name: Option<Name>,
-    severity: Option<Severity>,
-    rules: Option<NewRules>,
+    severity: Option<PolicySeverity>,
+    rules: Option<NewPolicyRules>,
     #[serde(default)]
     description: Field<Description>,
 }
@@ -147,16 +98,17 @@ pub(super) fn update(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<
     Ok(new)
 }
 
-/// Notes which providers its judges ask, so that none of them is deleted.
+/// Records the providers that the judges of a policy use, so that none of them is deleted.
 ///
 /// # Errors
-/// 404 for a provider that is not there; 400 where none is named and there is no default one.
+/// 404 for a provider that does not exist; 400 if a judge names none and there is no default provider.
 fn set_judge_references(tx: &mut Tx, policy: &Policy) -> Result<()> {
-    let judges = policy.rules.iter().enumerate().filter(|(_, rule)| rule.kind == RuleType::Judge);
+    let judges =
+        policy.rules.iter().enumerate().filter(|(_, rule)| rule.kind == PolicyRuleType::Judge);
     let judges: Vec<(usize, Option<Id<LlmProvider>>)> =
         judges.map(|(n, rule)| (n, rule.llm_provider_id)).collect();
-    let asked: Vec<_> = judges.iter().map(|(_, provider)| *provider).collect();
-    provider_uses::note(tx, policy.id, &asked)?;
+    let providers: Vec<_> = judges.iter().map(|(_, provider)| *provider).collect();
+    provider_references::set(tx, policy.id, &providers)?;
     if let Some((n, _)) = judges.iter().find(|(_, provider)| provider.is_none())
         && llm_providers::default(&tx.view())?.is_none()
     {
@@ -168,7 +120,7 @@ fn set_judge_references(tx: &mut Tx, policy: &Policy) -> Result<()> {
     Ok(())
 }
 
-/// Its assignments go with it. Flags stay: what they tell of was published all the same.
+/// Deletes a policy with its assignments. Flags stay: the versions they refer to are still published.
 pub(super) fn delete(tx: &mut Tx, req: &Req<Id<Policy>>) -> Result<Deleted> {
     let policy: Policy = tx.fetch(&req.params)?;
     tx.remove(&policy)?;
@@ -181,10 +133,10 @@ pub(super) fn routes() -> Vec<Route> {
     const ALL: &str = "/governance/policies";
     const ONE: &str = "/governance/policies/{policyId}";
     vec![
-        Route::get(ALL, MEMBER, "policy.list", op::list(list)).about("List the policies"),
-        Route::post(ALL, ADMIN, "policy.create", op::write(create)).about("Make a policy"),
-        Route::get(ONE, MEMBER, "policy.show", op::read(get)).about("Show a policy"),
-        Route::patch(ONE, ADMIN, "policy.update", op::write(update)).about("Change a policy"),
+        Route::get(ALL, MEMBER, "policy.list", op::list(list)).about("List policies"),
+        Route::post(ALL, ADMIN, "policy.create", op::write(create)).about("Create a policy"),
+        Route::get(ONE, MEMBER, "policy.show", op::read(get)).about("Get a policy"),
+        Route::patch(ONE, ADMIN, "policy.update", op::write(update)).about("Update a policy"),
         Route::delete(ONE, ADMIN, "policy.delete", op::write(delete))
             .about("Delete a policy with its assignments"),
     ]

@@ -1,9 +1,9 @@
-//! Rules: what a policy asks of a text, and whether a text keeps it
+//! Rules: what a policy requires of a text, and how a text violates it
 //! (reference: registries-and-templates, "Rules").
 //!
-//! Patterns are those of the `regex` crate: they take time in proportion to the text, whatever is
-//! in it. How much for each character is bounded by the size of the compiled pattern, and still may
-//! be much: so they are looked for outside of transactions (see [`Calls::search_result`]).
+//! Patterns are those of the `regex` crate: searching takes time linear in the length of the text,
+//! whatever it contains. The time per character is bounded by the size of the compiled pattern and can
+//! still be long, so searches run outside of transactions (see [`Calls::search_result`]).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,50 +18,50 @@ use super::super::llm_providers::LlmProvider;
 use crate::api::{Calls, Search};
 use crate::base::{Error, Id, Issue, Json, JsonMap, List, Result, Text, VariableName};
 
-/// A pattern has at most so many bytes when compiled: enough for `BEGIN.{0,500}END`.
+/// The size limit of a compiled pattern, in bytes: enough for `BEGIN.{0,500}END`.
 const MAX_PATTERN_BYTES: usize = 512 * 1024;
 
-/// It has at most so many when `\w` and the like stand for ASCII alone. That is what grows with the
-/// number of places in the pattern where a match may be under way at once, hence with the time for
-/// each character; its whole size tells more of how large Unicode is. The worst pattern, made on
-/// purpose, takes 10 s for the longest text (1 MiB); usual ones take less than a millisecond.
+/// The size limit of a pattern compiled for ASCII alone (`\w` and the like), in bytes. That size grows
+/// with the number of positions in the pattern that a match can be in at once, and so with the time per
+/// character; the size with Unicode depends more on the tables of Unicode. The worst pattern found
+/// takes 10 s for the longest text (1 MiB); usual ones take less than a millisecond.
 const MAX_ASCII_PATTERN_BYTES: usize = 64 * 1024;
 
-/// A pattern that cannot do without Unicode (`\p{L}`, `[äöü]`) has at most so many.
+/// The size limit of a compiled pattern that requires Unicode (`\p{L}`, `[äöü]`), in bytes.
 const MAX_UNICODE_PATTERN_BYTES: usize = 128 * 1024;
 
-/// All patterns of a policy together have at most so many: they are compiled, in a few
-/// milliseconds, whenever something is published.
+/// The size limit of all compiled patterns of a policy together, in bytes: they are compiled for every
+/// publication, which takes a few milliseconds.
 const MAX_PATTERNS_BYTES: usize = 1024 * 1024;
 
-/// A policy has at most 5 judges: all judges of a registry are asked at once, each with the whole
-/// text.
+/// A policy has at most 5 judges: all judges of a registry are queried concurrently, each with the
+/// whole text.
 const MAX_JUDGES: usize = 5;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// What a rule asks.
+/// What a rule requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum RuleType {
-    /// That a pattern occurs nowhere.
+pub enum PolicyRuleType {
+    /// The text does not match a pattern.
     ForbidPattern,
-    /// That a pattern occurs somewhere.
+    /// The text matches a pattern.
     RequirePattern,
-    /// That the text is not longer than so many characters.
+    /// The text has at most this many characters.
     MaxLength,
-    /// That a variable is used.
+    /// The text uses a variable.
     RequireVariable,
-    /// That a variable is not used.
+    /// The text does not use a variable.
     ForbidVariable,
-    /// That the metadata has a key.
+    /// The metadata has a key.
     RequireMetadata,
-    /// That it is not for a model.
+    /// The text is not for a model.
     ForbidModel,
-    /// That a model answers a question about the text with yes.
+    /// An LLM answers a question about the text with yes.
     Judge,
 }
-crate::store::stored_enum!(RuleType {
+crate::store::stored_enum!(PolicyRuleType {
     ForbidPattern = 0,
     RequirePattern = 1,
     MaxLength = 2,
@@ -75,25 +75,24 @@ crate::store::stored_enum!(RuleType {
 /// One rule of a policy.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Rule")]
 pub struct PolicyRule {
-    /// What it asks.
+    /// What the rule requires.
     #[serde(rename = "type")]
-    pub kind: RuleType,
+    pub kind: PolicyRuleType,
     /// The pattern, the number of characters, the name of a variable, metadata key or model, or the
     /// judge's question.
     pub value: RuleValue,
-    /// Which provider a judge asks; null for the default one.
+    /// The LLM provider of a judge; null for the default one.
     pub llm_provider_id: Option<Id<LlmProvider>>,
 }
 
-/// What a rule is about.
+/// The value of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RuleValue {
-    /// Of `maxLength`.
+    /// The number of characters of `maxLength`.
     Number(u64),
-    /// Of all others.
+    /// The text of all other rules.
     Text(String),
 }
 crate::store::stored_enum!(RuleValue { Number(number: u64) = 0, Text(text: String) = 1 });
@@ -111,7 +110,7 @@ impl JsonSchema for RuleValue {
 }
 
 impl PolicyRule {
-    /// The value of a rule that has a text.
+    /// The value of a rule that has a text; empty for a number.
     fn text(&self) -> &str {
         match &self.value {
             RuleValue::Text(text) => text,
@@ -123,65 +122,68 @@ impl PolicyRule {
 // ── What callers send ────────────────────────────────────────────────────────
 
 /// The rules of a policy.
-pub type NewRules = List<NewRule, 1, 50>;
+pub type NewPolicyRules = List<NewPolicyRule, 1, 50>;
 
-/// A rule to make.
+/// A rule of a policy to create or update.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NewRule {
-    /// What it asks.
+pub struct NewPolicyRule {
+    /// What the rule requires.
     #[serde(rename = "type")]
-    kind: RuleType,
+    kind: PolicyRuleType,
     /// A regular expression (`forbidPattern`, `requirePattern`), a number of characters
-    /// (`maxLength`), the name of a variable, metadata key or model, or a judge's question: one
-    /// that is answered with yes where the text is good.
+    /// (`maxLength`), the name of a variable, metadata key or model, or a judge's question,
+    /// which must have the answer yes for an acceptable text.
     #[schemars(with = "RuleValue")]
     value: Json,
-    /// Which provider a judge asks; the default one where it is absent.
+    /// The LLM provider of a judge; the default one if absent.
     llm_provider_id: Option<Id<LlmProvider>>,
 }
 
-impl NewRule {
-    /// The rule, or what is wrong with which field.
+impl NewPolicyRule {
+    /// Returns the rule.
+    ///
+    /// # Errors
+    /// The invalid field, and what is wrong with it.
     fn read(&self) -> Result<PolicyRule, Issue> {
         let value = self.read_value().map_err(|message| Issue::new("value", message))?;
-        if self.llm_provider_id.is_some() && self.kind != RuleType::Judge {
-            return Err(Issue::new("llmProviderId", "is for a judge alone"));
+        if self.llm_provider_id.is_some() && self.kind != PolicyRuleType::Judge {
+            return Err(Issue::new("llmProviderId", "is only allowed for a judge"));
         }
         Ok(PolicyRule { kind: self.kind, value, llm_provider_id: self.llm_provider_id })
     }
 
     fn read_value(&self) -> Result<RuleValue, String> {
-        if self.kind == RuleType::MaxLength {
+        if self.kind == PolicyRuleType::MaxLength {
             let number = self.value.0.as_u64().map(RuleValue::Number);
             return number.ok_or_else(|| "must be a whole number, at least 0".into());
         }
         let Value::String(text) = &self.value.0 else { return Err("must be a string".into()) };
         match self.kind {
-            RuleType::ForbidPattern | RuleType::RequirePattern => {
+            PolicyRuleType::ForbidPattern | PolicyRuleType::RequirePattern => {
                 Text::<1, 2_000>::parse(text.as_str())?;
                 check_pattern(text)?;
             }
-            RuleType::RequireVariable | RuleType::ForbidVariable => {
+            PolicyRuleType::RequireVariable | PolicyRuleType::ForbidVariable => {
                 VariableName::parse(text.as_str())?;
             }
-            RuleType::RequireMetadata | RuleType::ForbidModel => {
+            PolicyRuleType::RequireMetadata | PolicyRuleType::ForbidModel => {
                 Text::<1, 200>::parse(text.as_str())?;
             }
-            RuleType::Judge => {
+            PolicyRuleType::Judge => {
                 Text::<1, 10_000>::parse(text.as_str())?;
             }
-            RuleType::MaxLength => {}
+            PolicyRuleType::MaxLength => {}
         }
         Ok(RuleValue::Text(text.clone()))
     }
 }
 
-/// Adds what is wrong with these rules.
-pub fn check(rules: &NewRules, issues: &mut Vec<Issue>) {
+/// Adds the issues of these rules.
+pub fn check(rules: &NewPolicyRules, issues: &mut Vec<Issue>) {
     let before = issues.len();
     let mut patterns = Vec::new();
-    if rules.iter().filter(|rule| rule.kind == RuleType::Judge).count() > MAX_JUDGES {
+    if rules.iter().filter(|rule| rule.kind == PolicyRuleType::Judge).count() > MAX_JUDGES {
         issues.push(Issue::new("rules", format!("must have at most {MAX_JUDGES} judges")));
     }
     for (n, rule) in rules.iter().enumerate() {
@@ -192,23 +194,27 @@ pub fn check(rules: &NewRules, issues: &mut Vec<Issue>) {
             }
         }
     }
-    // As one set they have one limit.
+    // A set has one limit for all of its patterns.
     let set = RegexSetBuilder::new(patterns).size_limit(MAX_PATTERNS_BYTES).build();
     if issues.len() == before && set.is_err() {
         issues.push(Issue::new("rules", "have patterns that are too large together"));
     }
 }
 
-/// The rules, once they were checked.
-pub fn read(rules: &NewRules) -> Vec<PolicyRule> {
+/// Returns the rules, which [`check`] has accepted.
+pub fn read(rules: &NewPolicyRules) -> Vec<PolicyRule> {
     rules.iter().filter_map(|rule| rule.read().ok()).collect()
 }
 
 fn pattern_of(rule: &PolicyRule) -> Option<&str> {
-    matches!(rule.kind, RuleType::ForbidPattern | RuleType::RequirePattern).then(|| rule.text())
+    matches!(rule.kind, PolicyRuleType::ForbidPattern | PolicyRuleType::RequirePattern)
+        .then(|| rule.text())
 }
 
-/// Refuses what is no pattern, or one that is too large; the error is a phrase.
+/// Checks that a pattern is valid and not too large.
+///
+/// # Errors
+/// What is wrong with it, as a phrase.
 fn check_pattern(pattern: &str) -> Result<(), String> {
     let in_ascii = bytes::RegexBuilder::new(pattern)
         .unicode(false)
@@ -221,10 +227,11 @@ fn check_pattern(pattern: &str) -> Result<(), String> {
     };
     RegexBuilder::new(pattern).size_limit(most).build().map(drop).map_err(|e| match e {
         regex::Error::CompiledTooBig(_) => {
-            "is too large a regular expression; repeat less, or use (?-u) where ASCII does".into()
+            "is too large a regular expression; repeat less, or use (?-u) where ASCII suffices"
+                .into()
         }
         other => {
-            // It draws the place on several lines; the last says what is wrong.
+            // It shows the position on several lines; the last one states the problem.
             let text = other.to_string();
             let reason = text.lines().last().unwrap_or_default();
             let reason = reason.strip_prefix("error: ").unwrap_or(reason);
@@ -233,23 +240,22 @@ fn check_pattern(pattern: &str) -> Result<(), String> {
     })
 }
 
-// ── Whether a text keeps them ────────────────────────────────────────────────
+// ── Evaluation ───────────────────────────────────────────────────────────────
 
-/// What rules look at: a text after compiling and before its variables are filled, and what stands
-/// beside it.
-pub struct Content<'a> {
+/// The input of rules: a compiled text with its variables in place, and what is published with it.
+pub struct PolicyInput<'a> {
     /// The text.
     pub text: &'a str,
-    /// The variables that it uses.
+    /// The variables of the text.
     pub variables: &'a [String],
-    /// Its metadata.
+    /// The metadata.
     pub metadata: &'a JsonMap,
-    /// The model that it is for.
+    /// The model that the text is for.
     pub model: &'a str,
 }
 
-/// The patterns of these rules that occur in a text. `None` as long as it was not searched for all
-/// of them: this run does not count then.
+/// Returns the patterns of these rules that match a text. `None` while the result of a search is
+/// pending; the run is discarded then.
 pub fn occurring<'a>(
     rules: impl Iterator<Item = &'a PolicyRule>,
     text: &str,
@@ -282,42 +288,45 @@ pub fn occurring<'a>(
     all_known.then_some(occurring)
 }
 
-/// What is wrong with a content by a rule, as a phrase ("must …"), where these patterns occur in it.
-/// Nothing for a judge, who is asked elsewhere.
-pub fn fault(rule: &PolicyRule, content: &Content, occurring: &BTreeSet<&str>) -> Option<String> {
+/// Returns how an input violates a rule, as a phrase ("must …"), given the patterns that match it.
+/// `None` for a judge, which is evaluated in [`judge`](super::judge).
+pub fn violation(
+    rule: &PolicyRule,
+    input: &PolicyInput,
+    occurring: &BTreeSet<&str>,
+) -> Option<String> {
     let value = rule.text();
-    let uses = || content.variables.iter().any(|variable| variable == value);
-    let (is_broken, message) = match rule.kind {
-        RuleType::ForbidPattern => {
+    let uses = || input.variables.iter().any(|variable| variable == value);
+    let (is_violated, message) = match rule.kind {
+        PolicyRuleType::ForbidPattern => {
             (occurring.contains(value), format!("must not match {}", quoted(value)))
         }
-        RuleType::RequirePattern => {
+        PolicyRuleType::RequirePattern => {
             (!occurring.contains(value), format!("must match {}", quoted(value)))
         }
-        RuleType::MaxLength => {
+        PolicyRuleType::MaxLength => {
             let RuleValue::Number(most) = rule.value else { return None };
-            let length = content.text.chars().count() as u64;
+            let length = input.text.chars().count() as u64;
             (length > most, format!("must have at most {most} characters; it has {length}"))
         }
-        RuleType::RequireVariable => (!uses(), format!("must use the variable {value}")),
-        RuleType::ForbidVariable => (uses(), format!("must not use the variable {value}")),
-        RuleType::RequireMetadata => {
-            let is_there = content.metadata.0.contains_key(value);
-            (!is_there, format!("must come with {} in its metadata", quoted(value)))
+        PolicyRuleType::RequireVariable => (!uses(), format!("must use the variable {value}")),
+        PolicyRuleType::ForbidVariable => (uses(), format!("must not use the variable {value}")),
+        PolicyRuleType::RequireMetadata => {
+            let is_there = input.metadata.0.contains_key(value);
+            (!is_there, format!("must have {} in its metadata", quoted(value)))
         }
-        RuleType::ForbidModel => {
-            (content.model == value, format!("must not be for the model {}", quoted(value)))
+        PolicyRuleType::ForbidModel => {
+            (input.model == value, format!("must not be for the model {}", quoted(value)))
         }
-        RuleType::Judge => (false, String::new()),
+        PolicyRuleType::Judge => (false, String::new()),
     };
-    is_broken.then_some(message)
+    is_violated.then_some(message)
 }
 
-/// A rule's value as a message repeats it.
+/// Returns a rule's value for a message, in quotation marks and cut to 200 characters.
 pub fn quoted(value: &str) -> String {
-    /// Characters; some values are long, and messages shall not be.
-    const MOST: usize = 200;
-    match value.char_indices().nth(MOST) {
+    const MAX_CHARS: usize = 200;
+    match value.char_indices().nth(MAX_CHARS) {
         None => format!("\"{value}\""),
         Some((end, _)) => format!("\"{}…\"", &value[..end]),
     }
@@ -326,7 +335,7 @@ pub fn quoted(value: &str) -> String {
 fn occurs(pattern: &str, text: &str) -> Result<bool> {
     let compiled = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build();
     let compiled = compiled
-        .map_err(|e| Error::internal(format!("the stored pattern {pattern:?} is none: {e}")))?;
+        .map_err(|e| Error::internal(format!("the stored pattern {pattern:?} is invalid: {e}")))?;
     Ok(compiled.is_match(text))
 }
 
@@ -337,25 +346,27 @@ mod tests {
     use super::*;
 
     fn rule(kind: &str, value: Value) -> PolicyRule {
-        let new: NewRule = serde_json::from_value(json!({"type": kind, "value": value})).unwrap();
+        let new: NewPolicyRule =
+            serde_json::from_value(json!({"type": kind, "value": value})).unwrap();
         new.read().unwrap()
     }
 
     fn issues(rules: Value) -> Vec<(String, String)> {
-        let rules: NewRules = serde_json::from_value(rules).unwrap();
+        let rules: NewPolicyRules = serde_json::from_value(rules).unwrap();
         let mut issues = Vec::new();
         check(&rules, &mut issues);
         issues.into_iter().map(|issue| (issue.path, issue.message)).collect()
     }
 
     #[test]
-    fn each_rule_is_broken_by_what_it_says_and_by_nothing_else() {
+    fn each_rule_is_violated_by_exactly_what_it_forbids() {
         let variables = ["NAME".to_string(), "tone".to_string()];
         let metadata = JsonMap(json!({"owner": null}).as_object().unwrap().clone());
         let text = "Grüße, {{NAME}}!\nSECRET={{tone}}";
-        let content = Content { text, variables: &variables, metadata: &metadata, model: "gpt-5" };
+        let input =
+            PolicyInput { text, variables: &variables, metadata: &metadata, model: "gpt-5" };
         let length = text.chars().count();
-        for (kind, value, is_kept) in [
+        for (kind, value, is_satisfied) in [
             ("forbidPattern", json!("SECRET"), false),
             ("forbidPattern", json!("secret"), true),
             ("forbidPattern", json!("(?i)secret"), false),
@@ -385,8 +396,8 @@ mod tests {
                     None => assert!(calls.search()),
                 }
             };
-            let fault = fault(&rule, &content, &occurring);
-            assert_eq!(fault.is_none(), is_kept, "{kind} {value}: {fault:?}");
+            let violation = violation(&rule, &input, &occurring);
+            assert_eq!(violation.is_none(), is_satisfied, "{kind} {value}: {violation:?}");
         }
     }
 
@@ -416,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_bounded_one_by_one_and_together() {
+    fn patterns_are_limited_each_and_in_total() {
         let one = |pattern: &str| json!({"type": "forbidPattern", "value": pattern});
         let large = issues(json!([one("x{1000000}"), one(r"(\w{100}){100}")]));
         assert_eq!(large.len(), 2);
@@ -429,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_waits_in_few_places_at_once() {
+    fn the_size_for_ascii_limits_concurrent_states() {
         let refused = |pattern: &str| {
             !issues(json!([{"type": "forbidPattern", "value": pattern}])).is_empty()
         };
@@ -442,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_has_five_judges_at_most() {
+    fn a_policy_has_at_most_5_judges() {
         let judges = |count| issues(json!(vec![json!({"type": "judge", "value": "q"}); count]));
         assert_eq!(judges(5), []);
         assert_eq!(judges(6)[0].0, "rules");

@@ -1,24 +1,24 @@
-//! Policies, what they do to what is published, and flags.
+//! Policies, their effect on publications, and flags.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::super::llm_providers::{LlmProvider, tests as llm_provider};
-use super::super::registries::{self, ArtifactType};
-use super::examination::GovernanceCheck;
+use super::super::registries::{self, ArtifactType, Registry};
+use super::assignments::PolicyAssignment;
+use super::evaluation::{self, GovernanceCheck};
+use super::flags::PolicyFlag;
+use super::policy::Policy;
 use super::*;
 use crate::api::{Calls, Req, Who};
-use crate::base::{ArtifactName, Error, JsonMap, Kind, Version};
+use crate::base::{ArtifactName, Error, Id, JsonMap, Kind, Result, Version};
 use crate::outbox::{Event, EventType};
 use crate::outside::{Answer, Call, Failure, Heard};
-use crate::resources::governance::assignments::Assignment;
-use crate::resources::governance::flags::Flag;
-use crate::resources::governance::policies::Policy;
 use crate::resources::testing::{World, args};
-use crate::store::{Order, Source};
+use crate::store::{Order, Source, View};
 
-// ── What tests begin with ────────────────────────────────────────────────────
+// ── Fixtures ─────────────────────────────────────────────────────────────────
 
 fn registry(world: &World, slug: &str) -> Registry {
     registries::tests::make(world, slug, json!({})).unwrap();
@@ -31,7 +31,7 @@ fn policy(world: &World, severity: &str, rules: Value) -> Result<Policy> {
     world.write_as(&world.owner, policies::create, (), World::input(body)?)
 }
 
-fn assign(world: &World, policy: Id<Policy>, body: Value) -> Result<Assignment> {
+fn assign(world: &World, policy: Id<Policy>, body: Value) -> Result<PolicyAssignment> {
     world.write_as(&world.owner, assignments::create, policy, World::input(body)?)
 }
 
@@ -41,7 +41,8 @@ fn assigned(world: &World, severity: &str, rules: Value, registry: &Registry) ->
     policy
 }
 
-/// Does what publishing a text does, alone or with one that is refused; the refusals.
+/// Evaluates a text and records the result as publishing does, alone or with a text that is refused.
+/// Returns the refusals.
 fn publish_with(
     world: &World,
     registry: &Registry,
@@ -51,7 +52,7 @@ fn publish_with(
     let registry = registry.clone();
     let done = world.store.write_now(world.org, move |tx| {
         let (name, version) = (ArtifactName::parse("greeting"), Version::parse("1.0.0"));
-        let subject = Subject {
+        let submission = Submission {
             kind: ArtifactType::Promptlet,
             name: &name.unwrap(),
             version: &version.unwrap(),
@@ -61,14 +62,15 @@ fn publish_with(
             model: "generic",
         };
         let mut calls = Calls::default();
-        let mut verdict = evaluate(tx, registry.id, &subject, &mut calls)?;
+        let mut verdict = evaluate(tx, registry.id, &submission, &mut calls)?;
         if calls.search() {
-            verdict = evaluate(tx, registry.id, &subject, &mut calls)?;
+            verdict = evaluate(tx, registry.id, &submission, &mut calls)?;
         }
         let refusals: Vec<_> = verdict.refusals().map(|issue| issue.message.clone()).collect();
-        match refusals.is_empty() && !with_refused {
-            true => settle(tx, &registry, &subject, &verdict)?,
-            false => refuse(tx, &registry, &subject, &verdict)?,
+        if refusals.is_empty() && !with_refused {
+            record_result(tx, &registry, &submission, &verdict)?;
+        } else {
+            record_refusal(tx, &registry, &submission, &verdict)?;
         }
         Ok(refusals)
     });
@@ -85,20 +87,20 @@ fn events(world: &World) -> Vec<(EventType, Value)> {
     all.into_iter().map(|entry| (entry.event_type, entry.payload.0)).collect()
 }
 
-fn listed(world: &World, who: &Who, filter: Value) -> Vec<Flag> {
+fn listed(world: &World, who: &Who, filter: Value) -> Vec<PolicyFlag> {
     world.read_as(who, flags::list, (), World::input(filter).unwrap()).unwrap().items
 }
 
-fn check(world: &World, calls: &mut Calls, body: Value) -> Result<Verdict> {
+fn check(world: &World, calls: &mut Calls, body: Value) -> Result<PolicyVerdict> {
     let parts = args((), World::input::<GovernanceCheck>(body)?);
-    let mut ask = || {
-        let ask = |view: &View| examination::check(view, &Req::new(&parts, &world.member), calls);
-        let said = world.store.read_now(world.org, ask);
-        (said, calls.search())
+    let mut run = || {
+        let check = |view: &View| evaluation::check(view, &Req::new(&parts, &world.member), calls);
+        let verdict = world.store.read_now(world.org, check);
+        (verdict, calls.search())
     };
-    match ask() {
-        (_, true) => ask().0,
-        (said, false) => said,
+    match run() {
+        (_, true) => run().0,
+        (verdict, false) => verdict,
     }
 }
 
@@ -106,13 +108,13 @@ fn checked(world: &World, body: Value) -> Value {
     json!(check(world, &mut Calls::default(), body).unwrap())
 }
 
-fn heard(status: u16, content: &str) -> Heard {
+fn answered(status: u16, content: &str) -> Heard {
     let body = json!({"choices": [{"message": {"content": content}}]}).to_string().into_bytes();
     Heard { answer: Ok(Answer { status, headers: vec![], body }), took: Duration::ZERO }
 }
 
-/// What a check says once every call that it asks for got this answer, and those calls.
-fn judged(world: &World, body: Value, answer: Heard) -> (Result<Verdict>, Vec<Call>) {
+/// Runs a check whose calls all get this answer. Returns the verdict and those calls.
+fn judged(world: &World, body: Value, answer: Heard) -> (Result<PolicyVerdict>, Vec<Call>) {
     let mut calls = Calls::default();
     let first = check(world, &mut calls, body.clone());
     let asked: Vec<Call> = calls.asked().into_iter().cloned().collect();
@@ -163,7 +165,7 @@ fn a_policy_shows_every_field_of_every_rule() {
 }
 
 #[test]
-fn a_judge_needs_a_provider_that_is_there_and_keeps_it() {
+fn a_judge_needs_an_existing_provider_which_then_is_not_deleted() {
     let world = World::new();
     let judge = |provider: Value| {
         let value = "Is it kind?";
@@ -195,7 +197,7 @@ fn a_judge_needs_a_provider_that_is_there_and_keeps_it() {
 }
 
 #[test]
-fn a_policy_takes_its_assignments_along_and_leaves_its_flags() {
+fn deleting_a_policy_deletes_its_assignments_and_keeps_its_flags() {
     let world = World::new();
     let main = registry(&world, "main");
     let rules = json!([{"type": "forbidPattern", "value": "x"}]);
@@ -211,7 +213,7 @@ fn a_policy_takes_its_assignments_along_and_leaves_its_flags() {
 // ── Assignments ──────────────────────────────────────────────────────────────
 
 #[test]
-fn a_policy_is_assigned_to_a_registry_once_however_it_is_named() {
+fn a_policy_is_assigned_to_a_registry_once_by_any_reference() {
     let world = World::new();
     let (main, other) = (registry(&world, "main"), registry(&world, "other"));
     let policy = policy(&world, "error", json!([{"type": "maxLength", "value": 1}])).unwrap().id;
@@ -242,7 +244,7 @@ fn a_policy_is_assigned_to_a_registry_once_however_it_is_named() {
 }
 
 #[test]
-fn a_registry_has_twenty_policies_at_most() {
+fn a_registry_has_at_most_20_policies() {
     let world = World::new();
     let main = registry(&world, "main");
     let rules = || json!([{"type": "maxLength", "value": 1}]);
@@ -283,7 +285,7 @@ fn a_text_without_violations_passes() {
 }
 
 #[test]
-fn a_warning_publishes_and_raises_a_flag_for_each_broken_rule() {
+fn a_warning_publishes_and_raises_a_flag_for_each_violation() {
     let world = World::new();
     let main = registry(&world, "main");
     let rules = json!([
@@ -293,11 +295,11 @@ fn a_warning_publishes_and_raises_a_flag_for_each_broken_rule() {
     ]);
     let policy = assigned(&world, "warning", rules, &main);
     assert_eq!(publish(&world, &main, "x"), Vec::<String>::new());
-    let told = events(&world);
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].0, EventType::GovernanceViolation);
+    let published = events(&world);
+    assert_eq!(published.len(), 1);
+    assert_eq!(published[0].0, EventType::GovernanceViolation);
     assert_eq!(
-        (&told[0].1["published"], &told[0].1["policyIds"]),
+        (&published[0].1["published"], &published[0].1["policyIds"]),
         (&json!(true), &json!([policy.id]))
     );
     let flags = listed(&world, &world.member, json!({}));
@@ -349,7 +351,7 @@ fn a_refused_batch_reports_each_violation_and_creates_no_flag() {
 // ── Flags ────────────────────────────────────────────────────────────────────
 
 #[test]
-fn a_flag_is_cleared_once_and_listed_where_it_belongs() {
+fn a_flag_is_cleared_once_and_listed_by_registry_and_state() {
     let world = World::new();
     let (main, other) = (registry(&world, "main"), registry(&world, "other"));
     for registry in [&main, &other] {
@@ -406,7 +408,7 @@ fn remove(world: &World, registry: &Registry) {
 }
 
 #[test]
-fn a_registry_that_goes_takes_assignments_and_flags_along() {
+fn deleting_a_registry_deletes_its_assignments_and_flags() {
     let world = World::new();
     let (main, other) = (registry(&world, "main"), registry(&world, "other"));
     for registry in [&main, &other] {
@@ -430,13 +432,14 @@ fn flags_of_a_deleted_registry_are_hidden() {
     publish(&world, &main, "x");
     assert_eq!(listed(&world, &world.owner, json!({})).len(), 1);
     let many = world.store.write_now(world.org, |tx| {
-        let flag = tx.view().first(Source::<Flag>::TABLE, &(), Order::Ascending)?.unwrap();
+        let flag = tx.view().first(Source::<PolicyFlag>::TABLE, &(), Order::Ascending)?.unwrap();
         (0..crate::store::MAX_DEFERRED_CHANGES)
-            .try_for_each(|_| tx.insert(&Flag { id: tx.new_id(), ..flag.clone() }))
+            .try_for_each(|_| tx.insert(&PolicyFlag { id: tx.new_id(), ..flag.clone() }))
     });
     many.unwrap();
     remove(&world, &main);
-    let left = world.store.read_now(world.org, |view| view.count(Source::<Flag>::TABLE, &(), 1));
+    let left =
+        world.store.read_now(world.org, |view| view.count(Source::<PolicyFlag>::TABLE, &(), 1));
     assert_eq!(left.unwrap(), 1);
     assert_eq!(listed(&world, &world.owner, json!({})), []);
     assert_eq!(listed(&world, &world.member, json!({})), []);
@@ -445,7 +448,7 @@ fn flags_of_a_deleted_registry_are_hidden() {
 // ── Asking ───────────────────────────────────────────────────────────────────
 
 #[test]
-fn a_check_looks_at_what_is_given_and_has_no_effect() {
+fn a_check_evaluates_its_input_and_has_no_effect() {
     let world = World::new();
     let main = registry(&world, "main");
     let rules = json!([
@@ -471,7 +474,7 @@ fn a_check_looks_at_what_is_given_and_has_no_effect() {
 }
 
 #[test]
-fn a_check_takes_policies_and_those_of_a_registry_each_once() {
+fn a_check_evaluates_given_and_assigned_policies_once_each() {
     let world = World::new();
     let main = registry(&world, "main");
     let rules = || json!([{"type": "maxLength", "value": 0}]);
@@ -504,16 +507,16 @@ fn with_judge(world: &World, severity: &str) -> Value {
 }
 
 #[test]
-fn a_judge_passes_or_says_why_not() {
+fn a_judge_passes_or_gives_its_reason() {
     let world = World::new();
     let body = json!({"text": "Hello", "policyIds": with_judge(&world, "error")});
     let (verdict, asked) =
-        judged(&world, body.clone(), heard(200, r#"{"pass": true, "reason": "It is."}"#));
+        judged(&world, body.clone(), answered(200, r#"{"pass": true, "reason": "It is."}"#));
     assert_eq!(json!(verdict.unwrap()), json!({"passed": true, "issues": []}));
     assert_eq!(asked.len(), 1);
     let sent = String::from_utf8(asked[0].body.clone()).unwrap();
     assert!(sent.contains("Is it kind?") && sent.contains("Hello"), "{sent}");
-    let (verdict, _) = judged(&world, body, heard(200, r#"{"pass": false, "reason": "Rude."}"#));
+    let (verdict, _) = judged(&world, body, answered(200, r#"{"pass": false, "reason": "Rude."}"#));
     let verdict = json!(verdict.unwrap());
     let message = "must satisfy \"Is it kind?\"; the judge says: Rude. (policy \"House rules\")";
     assert_eq!(verdict["issues"][0]["message"], message);
@@ -521,7 +524,7 @@ fn a_judge_passes_or_says_why_not() {
 }
 
 #[test]
-fn a_key_that_is_a_word_of_every_verdict_does_not_make_it_unreadable() {
+fn a_key_that_is_a_common_word_does_not_break_verdicts() {
     let world = World::new();
     let body = json!({"name": "Ours", "provider": "custom", "baseUrl": "http://a.test",
         "apiKey": "pass"});
@@ -529,7 +532,7 @@ fn a_key_that_is_a_word_of_every_verdict_does_not_make_it_unreadable() {
     let rules = json!([{"type": "judge", "value": "Is it kind?", "llmProviderId": provider}]);
     let policy = policy(&world, "error", rules).unwrap().id;
     let body = json!({"text": "Hello", "policyIds": [policy]});
-    let said = heard(200, r#"{"pass": false, "reason": "It may not pass."}"#);
+    let said = answered(200, r#"{"pass": false, "reason": "It may not pass."}"#);
     let verdict = json!(judged(&world, body, said).0.unwrap());
     let message = verdict["issues"][0]["message"].as_str().unwrap();
     assert!(message.contains("the judge says: It may not …."), "{message}");
@@ -542,34 +545,34 @@ fn an_unavailable_judge_is_reported_with_its_provider() {
     let refused = Failure::Connect { host: "a.test".into(), reason: "refused".into() };
     for (answer, word) in [
         (Heard { answer: Err(refused), took: Duration::ZERO }, "a.test cannot be connected to"),
-        (heard(500, "{}"), "status 500"),
-        (heard(401, "{}"), "status 401"),
-        (heard(307, "{}"), "redirects"),
-        (heard(200, "I would rather not say"), "no verdict"),
-        (heard(200, ""), "no verdict"),
+        (answered(500, "{}"), "status 500"),
+        (answered(401, "{}"), "status 401"),
+        (answered(307, "{}"), "redirects"),
+        (answered(200, "I would rather not say"), "no verdict"),
+        (answered(200, ""), "no verdict"),
     ] {
         let error: Error = judged(&world, body.clone(), answer).0.unwrap_err();
         assert_eq!((error.kind(), error.code()), (Kind::Upstream, "llm_provider_failed"));
         let message = error.message();
         let begin =
-            "the judge of the policy \"House rules\" cannot be asked: LLM provider \"Ours\": ";
+            "the judge of the policy \"House rules\" cannot be queried: LLM provider \"Ours\": ";
         assert!(message.starts_with(begin) && message.contains(word), "{message}");
     }
 }
 
 #[test]
-fn a_text_that_is_refused_anyway_is_shown_to_no_provider() {
+fn a_text_refused_by_another_rule_is_sent_to_no_provider() {
     let world = World::new();
     let (strict, mild) = (with_judge(&world, "error"), with_judge(&world, "warning"));
     let asked = |policies: &Value| {
         let body = json!({"text": "SECRET", "policyIds": policies});
-        judged(&world, body, heard(200, "yes")).1.len()
+        judged(&world, body, answered(200, "yes")).1.len()
     };
     assert_eq!((asked(&strict), asked(&mild)), (0, 1));
 }
 
 #[test]
-fn a_judge_that_names_no_provider_asks_the_default_one() {
+fn a_judge_without_a_provider_uses_the_default_one() {
     let world = World::new();
     let body = json!({"name": "D", "provider": "custom", "baseUrl": "http://d.test",
         "isDefault": true});
@@ -577,12 +580,12 @@ fn a_judge_that_names_no_provider_asks_the_default_one() {
     let rules = json!([{"type": "judge", "value": "Is it kind?"}]);
     let policy = policy(&world, "error", rules).unwrap();
     let body = json!({"text": "Hello", "policyIds": [policy.id]});
-    let (verdict, asked) = judged(&world, body.clone(), heard(200, "yes"));
+    let (verdict, asked) = judged(&world, body.clone(), answered(200, "yes"));
     assert!(verdict.is_ok());
     assert_eq!(asked[0].url, "http://d.test/chat/completions");
     assert_eq!(llm_provider::delete(&world, provider).unwrap_err().code(), "llm_provider_in_use");
     llm_provider::patch(&world, provider, json!({"isDefault": false})).unwrap();
-    let error = judged(&world, body, heard(200, "yes")).0.unwrap_err();
+    let error = judged(&world, body, answered(200, "yes")).0.unwrap_err();
     assert_eq!(error.kind(), Kind::Upstream);
     assert!(error.message().contains("no default LLM provider"), "{}", error.message());
 }

@@ -1,55 +1,57 @@
-//! What is said to a model, in the words of each provider's API, and what it says.
+//! Chat completions: the request to a model, in the form of each provider's API, and its reply.
 //!
-//! A failure is told as a sentence about what to do, made from the status alone: what a provider
-//! says of a failure may repeat the key.
+//! A failure is reported as a sentence about what to do, derived from the status alone: the body of an
+//! error may contain the key.
 
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::{LlmProvider, Provider};
+use super::provider::{LlmProvider, Provider};
 use crate::api::Calls;
 use crate::base::Result;
 use crate::outside::{Answer, AnswerBody, Call, Limits, Method};
 use crate::store::View;
 
-/// A model may say so much at most, thoughts included: enough for a sentence behind long thoughts.
+/// The longest reply of a model, in tokens, reasoning included: enough for a sentence after long
+/// reasoning.
 const MAX_TOKENS: u32 = 4096;
 
-/// An answer is far smaller, even with thoughts.
+/// The largest answer, in bytes. Answers are far smaller, even with reasoning.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
-/// The version of Anthropic's API that is spoken here.
+/// The version of Anthropic's API.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// What is not escaped in a path.
+/// Escapes everything in a path except unreserved characters and colons.
 const PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
-/// What a model is asked.
-pub struct Question {
-    /// What it is to do.
+/// A request to a model.
+pub struct ChatRequest {
+    /// The instructions.
     pub system: String,
-    /// With what.
+    /// The message of the user.
     pub user: String,
-    /// How long it may take.
+    /// The time limit, in seconds.
     pub total_secs: u64,
 }
 
-/// What came of a question.
-pub struct Said {
-    /// What the model says, or why it says nothing: a sentence without a final full stop. What is
-    /// shown of what it says goes through [`Said::without_key`].
+/// The reply to a request.
+pub struct ChatReply {
+    /// The text of the model, or why there is none: a sentence without a final full stop. Parts of the
+    /// text that are shown go through [`ChatReply::without_key`].
     pub text: Result<String, String>,
-    /// How long that took.
+    /// The time that the call took.
     pub took: Duration,
     key: Option<String>,
 }
 
-impl Said {
-    /// A part of what was said without the key: a server that answers with the headers it was sent
-    /// must not make us show them. Only now, since keys such as `pass` are words of any answer.
+impl ChatReply {
+    /// Removes the key from a part of the text: a server that echoes request headers must not make us
+    /// show them. Only parts that are shown are treated, since a key such as `pass` is a word of any
+    /// answer.
     pub fn without_key(&self, text: &str) -> String {
         match &self.key {
             Some(key) => text.replace(key.as_str(), "…"),
@@ -58,34 +60,37 @@ impl Said {
     }
 }
 
-/// Asks a provider's model. `None` as long as it was not heard.
-pub fn ask(
+/// Queries a provider's model. `None` while the answer is pending.
+///
+/// # Errors
+/// If the key cannot be unsealed, or a custom provider has no URL.
+pub fn complete(
     view: &View,
     provider: &LlmProvider,
-    question: &Question,
+    request: &ChatRequest,
     calls: &mut Calls,
-) -> Result<Option<Said>> {
+) -> Result<Option<ChatReply>> {
     let key = provider.unsealed_key(view)?;
-    let call = call(provider, provider.base()?, key.as_deref(), question);
-    let Some(heard) = calls.send(call) else { return Ok(None) };
-    let text = match &heard.answer {
+    let call = call(provider, provider.base()?, key.as_deref(), request);
+    let Some(answered) = calls.send(call) else { return Ok(None) };
+    let text = match &answered.answer {
         Ok(answer) => text_of(provider.provider, answer, key.is_some()),
         Err(failure) => Err(failure.to_string()),
     };
-    Ok(Some(Said { text, took: heard.took, key }))
+    Ok(Some(ChatReply { text, took: answered.took, key }))
 }
 
-// ── What is said ─────────────────────────────────────────────────────────────
+// ── Requests ─────────────────────────────────────────────────────────────────
 
-fn call(provider: &LlmProvider, base: &str, key: Option<&str>, question: &Question) -> Call {
+fn call(provider: &LlmProvider, base: &str, key: Option<&str>, request: &ChatRequest) -> Call {
     let model = provider.model();
     let (path, mut body) = match provider.provider {
-        Provider::Openai => ("/chat/completions".into(), openai(question, "max_completion_tokens")),
+        Provider::Openai => ("/chat/completions".into(), openai(request, "max_completion_tokens")),
         Provider::Openrouter | Provider::Custom => {
-            ("/chat/completions".into(), openai(question, "max_tokens"))
+            ("/chat/completions".into(), openai(request, "max_tokens"))
         }
-        Provider::Anthropic => ("/messages".into(), anthropic(question)),
-        Provider::Google => (google_path(model.unwrap_or_default()), google(question)),
+        Provider::Anthropic => ("/messages".into(), anthropic(request)),
+        Provider::Google => (google_path(model.unwrap_or_default()), google(request)),
     };
     if provider.provider != Provider::Google
         && let Some(model) = model
@@ -103,19 +108,19 @@ fn call(provider: &LlmProvider, base: &str, key: Option<&str>, question: &Questi
     }));
     Call {
         method: Method::Post,
-        url: below(base, &path),
+        url: join(base, &path),
         headers,
         body: body.to_string().into_bytes(),
         limits: Limits {
-            total: Duration::from_secs(question.total_secs),
+            total: Duration::from_secs(request.total_secs),
             answer: AnswerBody::UpTo(MAX_ANSWER_BYTES),
             https_only: false,
         },
     }
 }
 
-/// A path below a base. What the base has as its query (some gateways want a version there) stays.
-fn below(base: &str, path: &str) -> String {
+/// Appends a path to a base URL. The query of the base stays (some gateways require a version in it).
+fn join(base: &str, path: &str) -> String {
     let base = base.split('#').next().unwrap_or_default();
     match base.split_once('?') {
         None => format!("{}{path}", base.trim_end_matches('/')),
@@ -123,29 +128,30 @@ fn below(base: &str, path: &str) -> String {
     }
 }
 
-/// OpenAI's own models refuse `max_tokens`, and other servers know nothing else.
-fn openai(question: &Question, max_tokens: &str) -> Value {
+/// Returns the body in OpenAI's form. OpenAI's own models refuse `max_tokens`; other servers know only
+/// that name.
+fn openai(request: &ChatRequest, max_tokens: &str) -> Value {
     json!({
         "messages": [
-            {"role": "system", "content": question.system},
-            {"role": "user", "content": question.user},
+            {"role": "system", "content": request.system},
+            {"role": "user", "content": request.user},
         ],
         max_tokens: MAX_TOKENS,
     })
 }
 
-fn anthropic(question: &Question) -> Value {
+fn anthropic(request: &ChatRequest) -> Value {
     json!({
-        "system": question.system,
-        "messages": [{"role": "user", "content": question.user}],
+        "system": request.system,
+        "messages": [{"role": "user", "content": request.user}],
         "max_tokens": MAX_TOKENS,
     })
 }
 
-fn google(question: &Question) -> Value {
+fn google(request: &ChatRequest) -> Value {
     json!({
-        "systemInstruction": {"parts": [{"text": question.system}]},
-        "contents": [{"role": "user", "parts": [{"text": question.user}]}],
+        "systemInstruction": {"parts": [{"text": request.system}]},
+        "contents": [{"role": "user", "parts": [{"text": request.user}]}],
         "generationConfig": {"maxOutputTokens": MAX_TOKENS},
     })
 }
@@ -155,52 +161,53 @@ fn google_path(model: &str) -> String {
     format!("/models/{}:generateContent", utf8_percent_encode(model, PATH))
 }
 
-// ── What it says ─────────────────────────────────────────────────────────────
+// ── Replies ──────────────────────────────────────────────────────────────────
 
 fn text_of(provider: Provider, answer: &Answer, with_key: bool) -> Result<String, String> {
     if !answer.is_success() {
         return Err(refusal(answer.status, with_key));
     }
-    let strange = "it answers, but not as its API does; check baseUrl";
-    let said: Value = serde_json::from_slice(&answer.body).map_err(|_| strange)?;
+    let malformed = "it answers, but not as its API does; check baseUrl";
+    let body: Value = serde_json::from_slice(&answer.body).map_err(|_| malformed)?;
     let text = match provider {
         Provider::Openai | Provider::Openrouter | Provider::Custom => {
-            of_parts(said.pointer("/choices/0/message").map(|message| &message["content"]))
+            text_of_content(body.pointer("/choices/0/message").map(|message| &message["content"]))
         }
-        Provider::Anthropic => of_parts(said.get("content")),
-        Provider::Google => of_parts(said.pointer("/candidates/0/content/parts")),
+        Provider::Anthropic => text_of_content(body.get("content")),
+        Provider::Google => text_of_content(body.pointer("/candidates/0/content/parts")),
     };
-    text.ok_or_else(|| strange.into())
+    text.ok_or_else(|| malformed.into())
 }
 
-/// The text of a message: a text, or parts of which some are. `None` for what is no message.
-fn of_parts(content: Option<&Value>) -> Option<String> {
+/// Returns the text of a message, whose content is a string or a list of parts. `None` if it is
+/// neither.
+fn text_of_content(content: Option<&Value>) -> Option<String> {
     match content? {
         Value::Null => Some(String::new()),
         Value::String(text) => Some(text.clone()),
         Value::Array(parts) => {
-            // Thoughts come as parts of their own.
-            let is_said = |part: &&Value| part["thought"] != true;
-            let said = parts.iter().filter(is_said).filter_map(|part| part["text"].as_str());
-            Some(said.collect())
+            // Reasoning comes as separate parts.
+            let is_text = |part: &&Value| part["thought"] != true;
+            let texts = parts.iter().filter(is_text).filter_map(|part| part["text"].as_str());
+            Some(texts.collect())
         }
         _ => None,
     }
 }
 
-/// What to do about a status.
+/// Returns what to do about an error status.
 fn refusal(status: u16, with_key: bool) -> String {
     let what = match status {
-        401 | 403 if with_key => "it does not accept the key; give it another apiKey",
-        401 | 403 => "it wants a key; give it an apiKey",
+        401 | 403 if with_key => "it does not accept the key; set another apiKey",
+        401 | 403 => "it requires a key; set apiKey",
         402 => "its account has no credit",
         404 | 405 => "it has no such path or model; check baseUrl and config.model",
-        400 | 422 => "it does not take the request; check config.model",
+        400 | 422 => "it does not accept the request; check config.model",
         413 => "the text is too long for its model; choose another with config.model",
-        408 | 429 => "it takes no more requests for now; try again later",
-        300..400 => "it redirects, which is not followed; set baseUrl to where its API is",
+        408 | 429 => "it is overloaded or its rate limit is reached; try again later",
+        300..400 => "it redirects, which is not followed; set baseUrl to the URL of its API",
         500.. => "it fails; try again later",
-        _ => "it answers as its API does not; check baseUrl",
+        _ => "its answer is unexpected; check baseUrl",
     };
     format!("{what} (status {status})")
 }
@@ -223,14 +230,14 @@ mod tests {
             ("http://a.test", "http://a.test/x"),
             ("http://a.test/v1/?api-version=2#y", "http://a.test/v1/x?api-version=2"),
         ] {
-            assert_eq!(below(base, "/x"), url);
+            assert_eq!(join(base, "/x"), url);
         }
         assert_eq!(google_path("models/gemini-1.5"), "/models/gemini-1.5:generateContent");
         assert_eq!(google_path("../a?b"), "/models/..%2Fa%3Fb:generateContent");
     }
 
     #[test]
-    fn each_provider_is_understood_in_its_own_words() {
+    fn the_answer_of_each_provider_is_read() {
         let cases = [
             (Provider::Openai, r#"{"choices":[{"message":{"role":"assistant","content":"ok"}}]}"#),
             (
@@ -248,8 +255,8 @@ mod tests {
             ),
         ];
         for (provider, body) in cases {
-            let said = text_of(provider, &answer(200, body), true);
-            assert_eq!(said.as_deref(), Ok("ok"), "{provider:?}");
+            let text = text_of(provider, &answer(200, body), true);
+            assert_eq!(text.as_deref(), Ok("ok"), "{provider:?}");
         }
     }
 
@@ -257,10 +264,10 @@ mod tests {
     fn an_invalid_answer_is_reported_with_what_to_do() {
         let strange = ["", "<html>", "{}", "[]", "null", r#"{"choices":[]}"#, r#"{"choices":1}"#];
         for body in strange {
-            let said = text_of(Provider::Custom, &answer(200, body), true).unwrap_err();
-            assert!(said.contains("check baseUrl"), "{body}: {said}");
+            let text = text_of(Provider::Custom, &answer(200, body), true).unwrap_err();
+            assert!(text.contains("check baseUrl"), "{body}: {text}");
         }
-        // Who only thought has answered.
+        // A reply with nothing but reasoning is an answer.
         let body = r#"{"choices":[{"message":{"content":null}}]}"#;
         assert_eq!(text_of(Provider::Custom, &answer(200, body), true).as_deref(), Ok(""));
         let statuses = [301, 400, 401, 404, 418, 429, 503];
@@ -268,10 +275,10 @@ mod tests {
             ["redirects", "config.model", "another apiKey", "baseUrl", "baseUrl", "later", "later"];
         for (status, word) in zip(statuses, words) {
             let body = r#"{"error":{"message":"the key sk-secret is wrong"}}"#;
-            let said = text_of(Provider::Openai, &answer(status, body), true).unwrap_err();
-            assert!(said.contains(word) && !said.contains("sk-secret"), "{said}");
+            let text = text_of(Provider::Openai, &answer(status, body), true).unwrap_err();
+            assert!(text.contains(word) && !text.contains("sk-secret"), "{text}");
         }
-        let said = text_of(Provider::Openai, &answer(401, ""), false).unwrap_err();
-        assert!(said.contains("wants a key"), "{said}");
+        let text = text_of(Provider::Openai, &answer(401, ""), false).unwrap_err();
+        assert!(text.contains("requires a key"), "{text}");
     }
 }

@@ -1,163 +1,45 @@
-//! LLM providers: connections to large language models, which judges of [`governance`] ask
+//! LLM providers: connections to large language models, which the judges of [`governance`] use
 //! (reference: agents, "LLM providers").
 //!
-//! The key of a connection goes to the provider and nowhere else: it is kept sealed and is in no
-//! answer. What is said to a provider and how it answers stands in [`chat`].
+//! The key of a connection is sent to the provider and nowhere else: it is stored sealed and is in no
+//! answer. The requests to providers and their answers are in [`chat`].
 //!
 //! [`governance`]: super::governance
 
 mod chat;
+mod provider;
 
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Calls, Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Calls, Deleted, Input, Output, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER};
-use crate::base::{
-    Checked, Error, Field, HttpUrl, Id, Issue, JsonMap, Name, Result, Sealed, TextRule, Time,
-};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::base::{Checked, Error, Field, HttpUrl, Id, Issue, JsonMap, Name, Result, TextRule};
+use crate::store::{Order, Page, Source, TableInfo, Tx, View};
 
-pub use chat::{Question, ask};
+pub use chat::{ChatRequest, complete};
+use provider::KEY_FIELD;
+pub use provider::{LlmProvider, Provider, default};
 
 /// LLM providers.
 pub const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<LlmProvider>()], ..Resource::EMPTY };
 
-// ── Record ───────────────────────────────────────────────────────────────────
-
-/// A connection to a provider of large language models.
-#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LlmProvider {
-    /// Its id.
-    pub id: Id<LlmProvider>,
-    /// Its name.
-    pub name: Name,
-    /// Whose API it speaks. It never changes.
-    pub provider: Provider,
-    /// Where the API is; null for the provider's own address.
-    pub base_url: Option<HttpUrl>,
-    /// Settings of the organization's own. `model` names the model that judges and the test ask.
-    pub config: JsonMap,
-    /// Whether judges that name no provider ask this one.
-    pub is_default: bool,
-    #[serde(skip)]
-    key: Option<Sealed>,
-    /// When it was made.
-    pub created_at: Time,
-    /// When it was last changed.
-    pub updated_at: Time,
-}
-
-impl Output for LlmProvider {
-    fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(self.id)
-    }
-}
-
-/// At most one is the default: whoever becomes it takes it from the other first.
-static DEFAULT: Index<LlmProvider, ()> = Index::unique(
-    "llm_providers.default",
-    "default_llm_provider_exists",
-    "the organization has a default LLM provider already",
-    |provider| provider.is_default.then_some(()),
-);
-
-impl Record for LlmProvider {
-    const TABLE: &'static str = "llm_providers";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DEFAULT];
-    type Key = Id<LlmProvider>;
-    fn key(&self) -> Self::Key {
-        self.id
-    }
-}
-
-/// The field that a provider's key is sealed for.
-const KEY_FIELD: &str = "key";
-
-impl LlmProvider {
-    fn unsealed_key(&self, view: &View) -> Result<Option<String>> {
-        let unseal = |key: &Sealed| view.unseal::<LlmProvider>(&self.id, KEY_FIELD, key);
-        self.key.as_ref().map(unseal).transpose()
-    }
-
-    /// The model it asks: `config.model`, else one of the provider's that is cheap and quick. A
-    /// `custom` server without it is left to choose.
-    fn model(&self) -> Option<&str> {
-        let own = self.config.0.get("model").and_then(|model| model.as_str());
-        own.or_else(|| self.provider.default_model())
-    }
-
-    /// What URLs of the API begin with.
-    fn base(&self) -> Result<&str> {
-        let own = self.base_url.as_deref().or_else(|| self.provider.base_url());
-        own.ok_or_else(|| Error::internal("a custom LLM provider without a baseUrl"))
-    }
-}
-
-/// Whose API a connection speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "LlmProviderKind")]
-pub enum Provider {
-    /// OpenAI's.
-    Openai,
-    /// Anthropic's.
-    Anthropic,
-    /// Google's: Gemini.
-    Google,
-    /// OpenRouter's, which is OpenAI's.
-    Openrouter,
-    /// OpenAI's below any `baseUrl`: vLLM, Ollama, llama.cpp, a gateway of one's own.
-    Custom,
-}
-crate::store::stored_enum!(Provider {
-    Openai = 0,
-    Anthropic = 1,
-    Google = 2,
-    Openrouter = 3,
-    Custom = 4,
-});
-
-impl Provider {
-    /// Where its API is, unless `baseUrl` says otherwise.
-    fn base_url(self) -> Option<&'static str> {
-        match self {
-            Provider::Openai => Some("https://api.openai.com/v1"),
-            Provider::Anthropic => Some("https://api.anthropic.com/v1"),
-            Provider::Google => Some("https://generativelanguage.googleapis.com/v1beta"),
-            Provider::Openrouter => Some("https://openrouter.ai/api/v1"),
-            Provider::Custom => None,
-        }
-    }
-
-    /// The smallest of its models of late 2026, which is enough for a judge: yes or no.
-    fn default_model(self) -> Option<&'static str> {
-        match self {
-            Provider::Openai => Some("gpt-5.6-luna"),
-            Provider::Anthropic => Some("claude-haiku-5-5"),
-            Provider::Google => Some("gemini-3.5-flash-lite"),
-            Provider::Openrouter => Some("openrouter/auto"),
-            Provider::Custom => None,
-        }
-    }
-}
-
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// The key of a provider: it goes into a header, which takes visible ASCII alone.
+/// The key of a provider. It is sent in a header, which allows visible ASCII only.
 type ProviderKey = Checked<ProviderKeyRule>;
 
-/// 1 to 4,096 visible ASCII characters: more than any provider gives, less than headers may have.
+/// 1 to 4,096 visible ASCII characters: longer than the keys of any vendor, shorter than the limit of
+/// headers.
 pub struct ProviderKeyRule;
 impl TextRule for ProviderKeyRule {
     fn check(text: String) -> Result<String, String> {
         let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
-        match visible && (1..=4096).contains(&text.len()) {
-            true => Ok(text),
-            false => Err("must be 1 to 4096 ASCII characters without blanks".into()),
+        if visible && (1..=4096).contains(&text.len()) {
+            Ok(text)
+        } else {
+            Err("must be 1 to 4096 ASCII characters without blanks".into())
         }
     }
     fn schema() -> serde_json::Value {
@@ -168,51 +50,51 @@ impl TextRule for ProviderKeyRule {
     }
 }
 
-/// A connection to make.
+/// A connection to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewLlmProvider {
     name: Name,
     provider: Provider,
-    /// The key that the provider gave; it is never shown.
+    /// The key of the vendor's API; no answer contains it.
     api_key: Option<ProviderKey>,
-    /// Where the API is. `custom` needs one.
+    /// The URL of the API; required for `custom`.
     base_url: Option<HttpUrl>,
-    /// Settings, empty where it is absent. `model` names the model that judges and the test ask;
-    /// without it that is a small one of the provider's, or whichever a `custom` server chooses.
+    /// Settings; empty if absent. `model` is the model that judges and the connection test query;
+    /// without it that is a small one of the vendor, or the choice of a `custom` server.
     config: Option<JsonMap>,
-    /// Whether judges that name no provider ask this one; it takes that from the one that does.
+    /// Whether judges that name no provider use this one instead of the previous default.
     is_default: Option<bool>,
 }
 
 impl Input for NewLlmProvider {
     fn check(&self, issues: &mut Vec<Issue>) {
         if self.provider == Provider::Custom && self.base_url.is_none() {
-            issues.push(Issue::new("baseUrl", CUSTOM_NEEDS_IT));
+            issues.push(Issue::new("baseUrl", CUSTOM_REQUIRES_URL));
         }
         check_config(self.config.as_ref(), issues);
     }
 }
 
-const CUSTOM_NEEDS_IT: &str = "is required for a custom provider";
+const CUSTOM_REQUIRES_URL: &str = "is required for a custom provider";
 
 fn check_config(config: Option<&JsonMap>, issues: &mut Vec<Issue>) {
     let model = config.and_then(|config| config.0.get("model"));
-    let good = match model {
+    let is_valid = match model {
         None | Some(serde_json::Value::Null) => true,
         Some(model) => model.as_str().is_some_and(|model| (1..=200).contains(&model.len())),
     };
-    if !good {
+    if !is_valid {
         issues.push(Issue::new("config.model", "must be a model's name of 1 to 200 characters"));
     }
 }
 
-/// What to change of a connection.
+/// Changes to a connection. Absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LlmProviderPatch {
     name: Option<Name>,
-    /// Null removes the key, as a new `baseUrl` does that comes without one.
+    /// The key; null removes it. A new `baseUrl` without a key removes it, too.
     #[serde(default)]
     api_key: Field<ProviderKey>,
     #[serde(default)]
@@ -227,26 +109,19 @@ impl Input for LlmProviderPatch {
     }
 }
 
-/// What came of a test.
+/// The result of a connection test.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LlmTestResult {
     /// Whether the model answered.
     ok: bool,
-    /// How long that took, or how long it took to find out that it does not.
+    /// The time until the answer or the failure, in milliseconds.
     latency_ms: u64,
-    /// Which model answered, or what to do.
+    /// The model that answered, or what to do about the failure.
     message: String,
 }
 
 impl Output for LlmTestResult {}
-
-// ── For other resources ──────────────────────────────────────────────────────
-
-/// The provider that is asked where none is named.
-pub fn default(view: &View) -> Result<Option<LlmProvider>> {
-    view.find(&DEFAULT, &())
-}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -279,7 +154,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewLlmProvider>) -> Result<LlmProvider> {
     Ok(provider)
 }
 
-/// Makes the default, if there is one, an ordinary provider.
+/// Removes the default mark from the current default provider, if there is one.
 fn replace_default(tx: &mut Tx) -> Result<()> {
     if let Some(old) = default(&tx.view())? {
         let new = LlmProvider { is_default: false, updated_at: tx.now(), ..old.clone() };
@@ -295,15 +170,15 @@ fn update(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<L
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.base_url.clone().apply(&mut new.base_url);
     if new.provider == Provider::Custom && new.base_url.is_none() {
-        return Err(Error::invalid_at("baseUrl", CUSTOM_NEEDS_IT));
+        return Err(Error::invalid_at("baseUrl", CUSTOM_REQUIRES_URL));
     }
     new.config = patch.config.clone().unwrap_or(new.config);
     new.is_default = patch.is_default.unwrap_or(new.is_default);
     match &patch.api_key {
         Field::Set(key) => new.key = Some(tx.seal::<LlmProvider>(&new.id, KEY_FIELD, key)),
         Field::Clear => new.key = None,
-        // The key was given for the old address; whoever may change the address has not thereby
-        // seen the key, and shall not have it sent to a place of their choosing.
+        // The key was given for the old URL: a caller who can change the URL but does not know the
+        // key must not have it sent to a server of their choice.
         Field::Absent if new.base_url != old.base_url => new.key = None,
         Field::Absent => {}
     }
@@ -324,29 +199,29 @@ fn delete(tx: &mut Tx, req: &Req<Id<LlmProvider>>) -> Result<Deleted> {
     Ok(Deleted::new(provider.id))
 }
 
-/// A test has 15 s: so long even a model that has to be loaded first seldom takes for a word.
+/// The time for a test, in seconds: even a model that has to be loaded first seldom takes longer.
 const TEST_SECS: u64 = 15;
 
-/// Asks the provider's model for a word: what answers has the right address, key and model, which
-/// no cheaper call would prove (some list their models to anybody).
+/// Queries the provider's model: an answer proves that URL, key and model are right, which no cheaper
+/// call does (some providers list their models without a key).
 fn test(view: &View, req: &Req<Id<LlmProvider>>, calls: &mut Calls) -> Result<LlmTestResult> {
     let provider: LlmProvider = view.fetch(&req.params)?;
-    let question = Question {
-        system: "Somebody tests whether you can be reached.".into(),
+    let request = ChatRequest {
+        system: "This is a connection test.".into(),
         user: "Answer with the word ok and nothing else.".into(),
         total_secs: TEST_SECS,
     };
-    let Some(said) = ask(view, &provider, &question, calls)? else {
+    let Some(reply) = complete(view, &provider, &request, calls)? else {
         return Ok(LlmTestResult { ok: false, latency_ms: 0, message: String::new() });
     };
-    let latency_ms = u64::try_from(said.took.as_millis()).unwrap_or(u64::MAX);
-    Ok(match said.text {
-        Ok(_) => LlmTestResult { ok: true, latency_ms, message: answered(&provider) },
+    let latency_ms = u64::try_from(reply.took.as_millis()).unwrap_or(u64::MAX);
+    Ok(match reply.text {
+        Ok(_) => LlmTestResult { ok: true, latency_ms, message: success_message(&provider) },
         Err(why) => LlmTestResult { ok: false, latency_ms, message: why },
     })
 }
 
-fn answered(provider: &LlmProvider) -> String {
+fn success_message(provider: &LlmProvider) -> String {
     match provider.model() {
         Some(model) => format!("the model {model} answered"),
         None => "the server's own model answered".into(),
@@ -359,23 +234,21 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/llm-providers";
     const ONE: &str = "/llm-providers/{id}";
     vec![
-        Route::get(ALL, MEMBER, "llm_provider.list", op::list(list))
-            .about("List the connections to LLM providers"),
+        Route::get(ALL, MEMBER, "llm_provider.list", op::list(list)).about("List LLM providers"),
         Route::post(ALL, ADMIN, "llm_provider.create", op::write(create))
-            .about("Make a connection to an LLM provider"),
-        Route::get(ONE, MEMBER, "llm_provider.show", op::read(get))
-            .about("Show a connection to an LLM provider"),
+            .about("Create an LLM provider"),
+        Route::get(ONE, MEMBER, "llm_provider.show", op::read(get)).about("Get an LLM provider"),
         Route::patch(ONE, ADMIN, "llm_provider.update", op::write(update))
-            .about("Change a connection to an LLM provider; a new baseUrl wants its key anew"),
+            .about("Update an LLM provider"),
         Route::delete(ONE, ADMIN, "llm_provider.delete", op::write(delete))
-            .about("Delete a connection to an LLM provider that no judge asks"),
+            .about("Delete an unused LLM provider"),
         Route::post(
             "/llm-providers/{id}/test",
             ADMIN,
             "llm_provider.test",
             op::read_calling(TEST_SECS, test),
         )
-        .about("Ask the provider's model for a word, and tell what came of it"),
+        .about("Test the connection"),
     ]
 }
 

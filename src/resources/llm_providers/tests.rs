@@ -1,4 +1,4 @@
-//! Connections to LLM providers: what is kept of them, and what their tests say.
+//! Connections to LLM providers: what is stored of them, and the results of their tests.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::outside::{Answer, Call, Failure, Heard};
 use crate::resources::testing::{World, args};
 use crate::store::Store;
 
-/// Makes a provider as an admin.
+/// Creates a provider as an admin.
 pub fn make(world: &World, body: Value) -> Result<LlmProvider> {
     world.write_as(&world.owner, create, (), World::input(body)?)
 }
 
-/// Changes a provider as an admin.
+/// Updates a provider as an admin.
 pub fn patch(world: &World, id: Id<LlmProvider>, body: Value) -> Result<LlmProvider> {
     world.write_as(&world.owner, update, id, World::input(body)?)
 }
@@ -35,11 +35,11 @@ fn custom(name: &str) -> Value {
     json!({"name": name, "provider": "custom", "baseUrl": "http://a.test/v1", "apiKey": "sk-1"})
 }
 
-/// What the test of a provider asks, and what it says once that was heard.
+/// Runs the test of a provider with this answer. Returns the call and the result.
 fn tested(
     world: &World,
     id: Id<LlmProvider>,
-    heard: Result<Answer, Failure>,
+    answer: Result<Answer, Failure>,
 ) -> (Call, LlmTestResult) {
     let (parts, who) = (args(id, ()), world.owner.clone());
     let run = |calls: &mut Calls| {
@@ -49,7 +49,7 @@ fn tested(
     run(&mut calls);
     let call = calls.asked()[0].clone();
     let mut calls = Calls::default();
-    calls.hear(&call, Heard { answer: heard, took: Duration::from_millis(7) });
+    calls.hear(&call, Heard { answer, took: Duration::from_millis(7) });
     let test = run(&mut calls);
     assert!(calls.asked().is_empty());
     (call, test)
@@ -60,7 +60,7 @@ fn answer(status: u16, body: Value) -> Result<Answer, Failure> {
 }
 
 #[test]
-fn a_provider_shows_everything_but_its_key() {
+fn a_provider_shows_every_field_except_its_key() {
     let world = World::new();
     let made = make(&world, custom("Ours")).unwrap();
     let expected = json!({
@@ -97,7 +97,7 @@ fn problems_of_a_provider_are_reported_at_their_paths() {
 }
 
 #[test]
-fn a_new_address_without_its_key_removes_the_old_one() {
+fn a_new_url_without_a_key_removes_the_old_key() {
     let world = World::new();
     let id = make(&world, custom("a")).unwrap().id;
     let key = |body: Value| {
@@ -133,7 +133,7 @@ fn defaults(store: &Store, world: &World) -> Vec<String> {
 }
 
 #[test]
-fn there_is_one_default_at_most() {
+fn there_is_at_most_one_default() {
     let world = World::new();
     let with = |name: &str, is_default: bool| {
         let body = json!({"name": name, "provider": "openai", "isDefault": is_default});
@@ -157,7 +157,7 @@ fn there_is_one_default_at_most() {
 }
 
 #[test]
-fn each_provider_is_asked_in_its_own_words() {
+fn each_provider_is_called_in_its_own_form() {
     let world = World::new();
     let heard = || Err(Failure::Busy);
     let google = "https://generativelanguage.googleapis.com/v1beta/models/";
@@ -178,7 +178,7 @@ fn each_provider_is_asked_in_its_own_words() {
         assert_eq!(body["model"].is_string(), model, "{provider}");
         assert!(!String::from_utf8(call.body).unwrap().contains("sk-1"));
     }
-    // Its own address and model; and what a server without a key and with one model is asked.
+    // Its own URL and model; and the call of a server without a key and with one model.
     let mut body = custom("a");
     body["config"] = json!({"model": "llama"});
     let (call, _) = tested(&world, make(&world, body).unwrap().id, heard());
@@ -218,24 +218,24 @@ fn a_test_returns_its_result_and_never_the_key() {
 }
 
 #[test]
-fn a_key_that_a_server_repeats_is_not_shown() {
+fn a_key_echoed_by_a_server_is_not_shown() {
     let world = World::new();
     let provider = make(&world, custom("a")).unwrap();
-    let question = Question { system: "s".into(), user: "u".into(), total_secs: 1 };
+    let request = ChatRequest { system: "s".into(), user: "u".into(), total_secs: 1 };
     let run = |calls: &mut Calls| {
-        world.store.read_now(world.org, |view| ask(view, &provider, &question, calls)).unwrap()
+        world.store.read_now(world.org, |view| complete(view, &provider, &request, calls)).unwrap()
     };
     let mut calls = Calls::default();
     assert!(run(&mut calls).is_none());
     let call = calls.asked()[0].clone();
-    let said = json!({"choices": [{"message": {"content": "Bearer sk-1, no?"}}]});
-    calls.hear(&call, Heard { answer: answer(200, said), took: Duration::ZERO });
-    let said = run(&mut calls).unwrap();
-    assert_eq!(said.without_key(said.text.as_deref().unwrap()), "Bearer …, no?");
+    let body = json!({"choices": [{"message": {"content": "Bearer sk-1, no?"}}]});
+    calls.hear(&call, Heard { answer: answer(200, body), took: Duration::ZERO });
+    let reply = run(&mut calls).unwrap();
+    assert_eq!(reply.without_key(reply.text.as_deref().unwrap()), "Bearer …, no?");
 }
 
 #[test]
-fn a_provider_of_another_organization_is_not_there() {
+fn a_provider_of_another_organization_is_not_found() {
     let world = World::new();
     let (_, eve) = world.other_org("other");
     let id = make(&world, custom("a")).unwrap().id;

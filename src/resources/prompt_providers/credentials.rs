@@ -1,6 +1,6 @@
-//! What a provider is shown so that it lets us in: keys by its kind, sent as `Authorization`.
+//! Credentials for a provider: keys that depend on its kind, sent as `Authorization`.
 //!
-//! They come in and never go out again to a caller: there is neither `Debug` nor `Serialize`.
+//! No answer to a caller contains them: they have neither `Debug` nor `Serialize`.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-use super::ProviderKind;
+use super::provider::PromptProviderKind;
 use crate::base::{Checked, Error, Issue, Result, TextRule};
 
-/// A key: 1 to 1,000 printable ASCII characters. It becomes part of a header.
+/// A key: 1 to 1,000 printable ASCII characters, since it becomes part of a header.
 type Key = Checked<KeyRule>;
 
 /// The rule of [`Key`].
@@ -20,9 +20,10 @@ struct KeyRule;
 impl TextRule for KeyRule {
     fn check(text: String) -> Result<String, String> {
         let printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        match (1..=1000).contains(&text.len()) && printable {
-            true => Ok(text),
-            false => Err("must be 1 to 1000 printable ASCII characters".into()),
+        if (1..=1000).contains(&text.len()) && printable {
+            Ok(text)
+        } else {
+            Err("must be 1 to 1000 printable ASCII characters".into())
         }
     }
     fn schema() -> serde_json::Value {
@@ -30,7 +31,7 @@ impl TextRule for KeyRule {
     }
 }
 
-/// `publicKey` and `secretKey` for the kind `langfuse`, `apiKey` for the others.
+/// The keys of a provider: `publicKey` and `secretKey` for the kind `langfuse`, `apiKey` for the others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Credentials {
@@ -40,16 +41,16 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// What stands in the way of using them for this kind.
-    pub fn problems(&self, kind: ProviderKind) -> Vec<Issue> {
+    /// Returns the issues that prevent their use for this kind.
+    pub fn problems(&self, kind: PromptProviderKind) -> Vec<Issue> {
         let missing = |field: &str, key: &Option<Key>| {
-            let needed = || format!("is required for the kind {}", kind.as_str());
-            key.is_none().then(|| Issue::new(format!("credentials.{field}"), needed()))
+            let message = || format!("is required for the kind {}", kind.as_str());
+            key.is_none().then(|| Issue::new(format!("credentials.{field}"), message()))
         };
         let issues = match kind {
-            ProviderKind::Langfuse => [
+            PromptProviderKind::Langfuse => [
                 missing("publicKey", &self.public_key).or_else(|| {
-                    // What stands before the first colon is the user in Basic authorization.
+                    // In Basic authorization, the first colon ends the user name.
                     let colon = self.public_key.as_ref().is_some_and(|key| key.contains(':'));
                     colon.then(|| Issue::new("credentials.publicKey", "must not contain a colon"))
                 }),
@@ -60,18 +61,18 @@ impl Credentials {
         issues.into_iter().flatten().collect()
     }
 
-    /// The value of `Authorization`.
+    /// Returns the value of `Authorization`.
     ///
     /// # Errors
-    /// 400 where [`Credentials::problems`] has some.
-    pub fn authorization(&self, kind: ProviderKind) -> Result<String> {
+    /// 400 with [`Credentials::problems`], if there are any.
+    pub fn authorization(&self, kind: PromptProviderKind) -> Result<String> {
         let issues = self.problems(kind);
         if !issues.is_empty() {
             return Err(Error::invalid(issues));
         }
         let text = |key: &Option<Key>| key.as_deref().unwrap_or_default().to_string();
         Ok(match kind {
-            ProviderKind::Langfuse => {
+            PromptProviderKind::Langfuse => {
                 let both = format!("{}:{}", text(&self.public_key), text(&self.secret_key));
                 format!("Basic {}", BASE64.encode(both))
             }

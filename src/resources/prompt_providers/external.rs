@@ -1,4 +1,4 @@
-//! A prompt as another system has it.
+//! Prompts of external systems.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,34 +21,34 @@ pub enum PromptFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalPrompt {
-    /// Its name there.
+    /// The name of the prompt in the provider.
     pub name: String,
-    /// Its version there, in whatever form they have there.
+    /// The version in the provider; its form depends on the provider.
     pub version: String,
-    /// Its text, in the template language of the provider; the messages of a chat as JSON.
+    /// The text, in the template language of the provider; the messages of a chat as JSON.
     pub template: String,
-    /// What the text is.
+    /// Whether the text is a single text or the messages of a chat.
     pub format: PromptFormat,
-    /// The labels, tags or aliases that this version has there.
+    /// The labels, tags or aliases of this version in the provider.
     pub labels: Vec<String>,
-    /// When it was last changed, where the provider tells.
+    /// When it was last changed; null if the provider does not tell.
     pub updated_at: Option<Time>,
 }
 
-/// A template as it was found.
+/// A template as the provider has it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
-    /// In our own language.
+    /// A text or chat in our own template language.
     Ours(String, PromptFormat),
-    /// A text in another one.
+    /// A text in another template language.
     Text(String, Syntax),
-    /// Messages with texts in another one.
+    /// The messages of a chat with texts in another template language.
     Chat(Vec<Value>, Syntax),
 }
 
 impl Template {
-    /// The text as it is there, and what it is.
-    fn shown(self) -> (String, PromptFormat) {
+    /// Returns the original text and its format.
+    fn into_text(self) -> (String, PromptFormat) {
         match self {
             Template::Ours(text, format) => (text, format),
             Template::Text(text, _) => (text, PromptFormat::Text),
@@ -56,7 +56,7 @@ impl Template {
         }
     }
 
-    /// What it is.
+    /// Whether it is a text or a chat.
     pub fn format(&self) -> PromptFormat {
         match self {
             Template::Ours(_, format) => *format,
@@ -65,10 +65,10 @@ impl Template {
         }
     }
 
-    /// The same in our own language.
+    /// Returns the text in our own template language.
     ///
     /// # Errors
-    /// What it has that our language cannot express, as a sentence.
+    /// What our language cannot express, as a sentence.
     pub fn translated(&self) -> Result<String, String> {
         match self {
             Template::Ours(text, _) => Ok(text.clone()),
@@ -78,38 +78,38 @@ impl Template {
     }
 }
 
-/// A prompt as it was found.
+/// A prompt found in a provider.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// Its name there.
+pub struct FoundPrompt {
+    /// The name in the provider.
     pub name: String,
-    /// Its version there.
+    /// The version in the provider.
     pub version: String,
-    /// Its template.
+    /// The template.
     pub template: Template,
-    /// What it is called there beside its name.
+    /// The labels, tags or aliases of the version.
     pub labels: Vec<String>,
-    /// When it was last changed there.
+    /// When it was last changed, if the provider tells.
     pub updated_at: Option<Time>,
 }
 
-impl From<Found> for ExternalPrompt {
-    fn from(found: Found) -> Self {
-        let Found { name, version, template, labels, updated_at } = found;
-        let (template, format) = template.shown();
+impl From<FoundPrompt> for ExternalPrompt {
+    fn from(found: FoundPrompt) -> Self {
+        let FoundPrompt { name, version, template, labels, updated_at } = found;
+        let (template, format) = template.into_text();
         ExternalPrompt { name, version, template, format, labels, updated_at }
     }
 }
 
-/// What came of looking for one prompt.
+/// The result of looking up one prompt.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Lookup {
-    /// The answer is awaited.
+pub enum PromptLookup {
+    /// An answer is pending.
     Pending,
-    /// The provider has no such prompt, or not in this version.
+    /// The provider does not have the prompt, or not in this version.
     Missing,
-    /// The provider has several of this name.
+    /// The provider has several prompts of this name.
     Several,
-    /// Here it is.
-    Found(Found),
+    /// The prompt.
+    Found(FoundPrompt),
 }

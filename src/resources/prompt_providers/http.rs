@@ -1,12 +1,12 @@
-//! Anything else: GET of `baseUrl` itself answers `{"items": [ExternalPrompt]}`, the list that we
-//! answer. Its templates are in our own language.
+//! Any other client: GET of `baseUrl` itself returns `{"items": [ExternalPrompt]}`, the form of our own
+//! list. Its templates are in our own language.
 //!
-//! Who names no version gets the first one listed.
+//! Without a version, the first one listed is used.
 
 use serde::Deserialize;
 
-use super::external::{Found, Lookup, PromptFormat, Template};
-use super::server::Server;
+use super::client::ProviderClient;
+use super::external::{FoundPrompt, PromptFormat, PromptLookup, Template};
 use crate::base::{Result, Time};
 
 #[derive(Deserialize)]
@@ -25,28 +25,32 @@ struct Item {
     updated_at: Option<Time>,
 }
 
-/// Its prompts.
-pub fn list(server: &mut Server) -> Result<Vec<Found>> {
-    Ok(fetched(server)?.unwrap_or_default())
+/// Lists all prompts.
+pub fn list(client: &mut ProviderClient) -> Result<Vec<FoundPrompt>> {
+    Ok(fetched(client)?.unwrap_or_default())
 }
 
-/// One prompt.
-pub fn find(server: &mut Server, name: &str, version: Option<&str>) -> Result<Lookup> {
-    let Some(found) = fetched(server)? else { return Ok(Lookup::Pending) };
-    let is_it = |found: &Found| {
+/// Looks up one prompt.
+pub fn find(
+    client: &mut ProviderClient,
+    name: &str,
+    version: Option<&str>,
+) -> Result<PromptLookup> {
+    let Some(found) = fetched(client)? else { return Ok(PromptLookup::Pending) };
+    let matches = |found: &FoundPrompt| {
         found.name == name && version.is_none_or(|version| found.version == version)
     };
-    Ok(found.into_iter().find(is_it).map_or(Lookup::Missing, Lookup::Found))
+    Ok(found.into_iter().find(matches).map_or(PromptLookup::Missing, PromptLookup::Found))
 }
 
-fn fetched(server: &mut Server) -> Result<Option<Vec<Found>>> {
-    let found = |item: Item| Found {
+fn fetched(client: &mut ProviderClient) -> Result<Option<Vec<FoundPrompt>>> {
+    let found = |item: Item| FoundPrompt {
         name: item.name,
         version: item.version,
         template: Template::Ours(item.template, item.format.unwrap_or(PromptFormat::Text)),
         labels: item.labels.unwrap_or_default(),
         updated_at: item.updated_at,
     };
-    let list = server.list::<List>("", &[])?;
+    let list = client.list::<List>("", &[])?;
     Ok(list.map(|list| list.items.into_iter().map(found).collect()))
 }

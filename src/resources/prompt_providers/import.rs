@@ -1,15 +1,17 @@
-//! Importing: prompts of a provider become versions of artifacts in a registry
+//! Importing: prompts of a provider are published as versions of artifacts in a registry
 //! (reference: registries-and-templates, "Importing prompts").
 //!
-//! One prompt that cannot be imported does not keep the others from it; a provider that cannot be
-//! used does, and then nothing changes.
+//! A prompt that cannot be imported does not affect the others. If the provider fails, nothing is
+//! imported and nothing changes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::external::{Found, Lookup};
-use super::{PromptProvider, TOTAL_SECS};
+use super::client::TOTAL_SECS;
+use super::external::{FoundPrompt, PromptLookup};
+use super::fetch;
+use super::provider::PromptProvider;
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{
@@ -31,49 +33,50 @@ pub(super) const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
-/// As many as are fetched within the time there is, and published in one transaction.
+/// The prompts of one import: as many as can be fetched within the time limit and published in one
+/// transaction.
 const MAX_PROMPTS: usize = 100;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// Which prompts to import, and where to.
+/// Prompts to import, and the registry to import them into.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Import {
-    /// The registry: `<orgSlug>/<registrySlug>`, its id, or, under an API key, its slug.
+pub struct ImportRequest {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
-    prompts: List<ImportedAs, 1, MAX_PROMPTS>,
+    prompts: List<ImportTarget, 1, MAX_PROMPTS>,
 }
 
-impl Input for Import {}
+impl Input for ImportRequest {}
 
 /// A prompt to import.
 #[derive(Deserialize, JsonSchema)]
-struct ImportedAs {
-    /// Its name there.
+struct ImportTarget {
+    /// The name in the provider.
     name: Text<1, 500>,
-    /// Its version there; without it, the one that the provider lists.
+    /// The version in the provider; if absent, the one that the provider lists.
     version: Option<Text<1, 200>>,
-    /// The name of the artifact, if not the prompt's own.
+    /// The name of the artifact; the name of the prompt if absent.
     r#as: Option<ArtifactName>,
 }
 
-/// What came of an import.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Imported {
+pub struct ImportResult {
     imported: Vec<ImportedPrompt>,
     failed: Vec<FailedImport>,
 }
 
-impl Output for Imported {}
+impl Output for ImportResult {}
 
-/// A prompt that is in the registry now, or was there already.
+/// A prompt that was imported, or had been before.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportedPrompt {
-    /// Its name there.
+    /// The name in the provider.
     name: String,
-    /// The name of the artifact here.
+    /// The name of the artifact.
     artifact_name: ArtifactName,
     /// The version of the artifact.
     version: Version,
@@ -82,9 +85,9 @@ pub struct ImportedPrompt {
 /// A prompt that was not imported.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FailedImport {
-    /// Its name there.
+    /// The name in the provider.
     name: String,
-    /// Why not.
+    /// Why it was not imported, and what to do.
     message: String,
 }
 
@@ -92,84 +95,86 @@ pub struct FailedImport {
 
 fn import(
     tx: &mut Tx,
-    req: &Req<Id<PromptProvider>, Import>,
+    req: &Req<Id<PromptProvider>, ImportRequest>,
     calls: &mut Calls,
-) -> Result<Outcome<Imported>> {
+) -> Result<Outcome<ImportResult>> {
     let provider: PromptProvider = tx.fetch(&req.params)?;
     let input = &req.input;
-    let registry = registries::named(&tx.view(), req.caller(), &input.registry_ref)?;
+    let registry = registries::require_usable(&tx.view(), req.caller(), &input.registry_ref)?;
 
-    let mut server = provider.server(&tx.view(), req.caller(), calls)?;
+    let mut client = fetch::client(&provider, &tx.view(), req.caller(), calls)?;
     let mut lookups = Vec::with_capacity(input.prompts.len());
     for wanted in input.prompts.iter() {
-        lookups.push(server.prompt(&wanted.name, wanted.version.as_deref())?);
+        lookups.push(fetch::find(&mut client, &wanted.name, wanted.version.as_deref())?);
     }
-    let mut done = Imported { imported: Vec::new(), failed: Vec::new() };
-    if lookups.contains(&Lookup::Pending) {
-        return Ok(Outcome::Done(done));
+    let mut result = ImportResult { imported: Vec::new(), failed: Vec::new() };
+    if lookups.contains(&PromptLookup::Pending) {
+        return Ok(Outcome::Done(result));
     }
     for (wanted, lookup) in input.prompts.iter().zip(lookups) {
         let name = wanted.name.to_string();
         match import_one(tx, req, &provider, &registry, wanted, lookup, calls)? {
             Ok((artifact_name, version)) => {
-                done.imported.push(ImportedPrompt { name, artifact_name, version });
+                result.imported.push(ImportedPrompt { name, artifact_name, version });
             }
-            Err(message) => done.failed.push(FailedImport { name, message }),
+            Err(message) => result.failed.push(FailedImport { name, message }),
         }
     }
-    tell(tx, &provider, &registry, &done)?;
-    Ok(Outcome::Done(done))
+    publish_event(tx, &provider, &registry, &result)?;
+    Ok(Outcome::Done(result))
 }
 
-/// Imports one prompt, or says why it cannot be.
+/// Imports one prompt. The inner error says why it cannot be imported.
 fn import_one(
     tx: &mut Tx,
-    req: &Req<Id<PromptProvider>, Import>,
+    req: &Req<Id<PromptProvider>, ImportRequest>,
     provider: &PromptProvider,
     registry: &Registry,
-    wanted: &ImportedAs,
-    lookup: Lookup,
+    wanted: &ImportTarget,
+    lookup: PromptLookup,
     calls: &mut Calls,
 ) -> Result<Result<(ArtifactName, Version), String>> {
-    let publication = match prepared(provider, wanted, lookup) {
+    let publication = match publication(provider, wanted, lookup) {
         Ok(publication) => publication,
         Err(message) => return Ok(Err(message)),
     };
     let (name, version) = (publication.name.clone(), publication.version.clone());
-    let there = fetch_source(&tx.view(), registry, &publication)?;
-    if let Some(there) = there {
-        return Ok(match there == publication.source {
-            true => Ok((name, version)),
-            false => Err(format!(
+    let existing = published_source(&tx.view(), registry, &publication)?;
+    if let Some(existing) = existing {
+        return Ok(if existing == publication.source {
+            Ok((name, version))
+        } else {
+            Err(format!(
                 "{name} has a version {version} with another text already; import it under another \
                  name with \"as\""
-            )),
+            ))
         });
     }
     match artifacts::publish(tx, req.caller().user(), registry, publication, calls) {
         Ok(Outcome::Done(_)) => Ok(Ok((name, version))),
-        Ok(Outcome::Refused(error)) => Ok(Err(told(&error))),
+        Ok(Outcome::Refused(error)) => Ok(Err(describe(&error))),
         Err(error) if matches!(error.kind(), Kind::Invalid | Kind::Conflict) => {
-            Ok(Err(told(&error)))
+            Ok(Err(describe(&error)))
         }
         Err(error) => Err(error),
     }
 }
 
-/// What is to be published of what was found.
-fn prepared(
+/// Returns what to publish for a prompt that was looked up.
+///
+/// # Errors
+/// Why it cannot be imported, as a sentence.
+fn publication(
     provider: &PromptProvider,
-    wanted: &ImportedAs,
-    lookup: Lookup,
+    wanted: &ImportTarget,
+    lookup: PromptLookup,
 ) -> Result<Publication, String> {
     let found = match (lookup, &wanted.version) {
-        (Lookup::Found(found), _) => found,
-        (Lookup::Several, _) => {
-            return Err(
-                "several registries there have a prompt of this name; add ?registryRef=… to \
-                        the provider's baseUrl"
-                    .into(),
-            );
+        (PromptLookup::Found(found), _) => found,
+        (PromptLookup::Several, _) => {
+            return Err("several registries of the provider have a prompt of this name; add \
+                 ?registryRef=… to its baseUrl"
+                .into());
         }
         (_, None) => return Err("the provider has no prompt of this name".into()),
         (_, Some(_)) => return Err("the provider has no such version of this prompt".into()),
@@ -193,16 +198,16 @@ fn prepared(
     })
 }
 
-/// The version of an artifact for one there: a plain number n is `n.0.0`, three numbers stay, what
-/// else they may be is `1.0.0` (reference: registries-and-templates, "Importing prompts").
+/// Converts a version of the provider: a number n becomes `n.0.0`, three numbers stay, and anything
+/// else becomes `1.0.0` (reference: registries-and-templates, "Importing prompts").
 fn local_version(version: &str) -> Version {
     Version::parse(version)
         .or_else(|_| Version::parse(format!("{version}.0.0")))
         .unwrap_or_else(|_| Version::stored("1.0.0".into()))
 }
 
-/// Where it came from, as its metadata.
-fn origin(provider: &PromptProvider, found: Found) -> JsonMap {
+/// Returns the metadata of an imported version: its origin.
+fn origin(provider: &PromptProvider, found: FoundPrompt) -> JsonMap {
     let origin = json!({
         "provider": provider.kind, "name": found.name, "version": found.version,
         "format": found.template.format(),
@@ -210,40 +215,37 @@ fn origin(provider: &PromptProvider, found: Found) -> JsonMap {
     JsonMap([("importedFrom".to_string(), origin)].into_iter().collect())
 }
 
-/// The text of the version that is there already.
-fn fetch_source(view: &View, registry: &Registry, new: &Publication) -> Result<Option<Prompt>> {
+/// Returns the source of the version, if it is published already.
+fn published_source(view: &View, registry: &Registry, new: &Publication) -> Result<Option<Prompt>> {
     let id = ArtifactId { registry: registry.id, kind: new.kind, name: new.name.clone() };
-    match artifacts::meant(view, &id, &Selector::parse(&new.version), Some(&new.model))? {
+    match artifacts::resolve(view, &id, &Selector::parse(&new.version), Some(&new.model))? {
         None => Ok(None),
         Some(row) => Ok(Some(artifacts::text(view, &row)?.source)),
     }
 }
 
-/// What an error says, with all that it lists.
-fn told(error: &Error) -> String {
+/// Returns the message of an error, or those of all its issues.
+fn describe(error: &Error) -> String {
     let issues: Vec<_> = error.issues().iter().map(|issue| issue.message.as_str()).collect();
-    match issues.is_empty() {
-        true => error.message().into(),
-        false => issues.join("; "),
-    }
+    if issues.is_empty() { error.message().into() } else { issues.join("; ") }
 }
 
-fn tell(
+fn publish_event(
     tx: &mut Tx,
     provider: &PromptProvider,
     registry: &Registry,
-    done: &Imported,
+    result: &ImportResult,
 ) -> Result<()> {
-    let event = match (done.imported.is_empty(), done.failed.is_empty()) {
+    let event = match (result.imported.is_empty(), result.failed.is_empty()) {
         (_, true) => EventType::AgentImportComplete,
         (false, false) => EventType::AgentImportPartial,
         (true, false) => EventType::AgentImportError,
     };
-    let failed: Vec<_> = done.failed.iter().map(|failed| &failed.name).collect();
+    let failed: Vec<_> = result.failed.iter().map(|failed| &failed.name).collect();
     let payload: Value = json!({
         "providerId": provider.id, "providerName": provider.name,
         "registryId": registry.id, "registryRef": registry.reference,
-        "imported": done.imported, "failed": failed,
+        "imported": result.imported, "failed": failed,
     });
     let about = About::resource("prompt_provider", provider.id).guarded_by("registry", registry.id);
     outbox::publish(tx, event, about, payload)
@@ -257,10 +259,10 @@ pub(super) fn route() -> Route {
         MEMBER,
         "prompt_provider.import",
         op::write_calling(
-            // What was fetched may have to be judged.
+            // Judges may evaluate what was fetched.
             TOTAL_SECS + governance::JUDGE_SECS,
             import,
         ),
     )
-    .about("Publish prompts of a prompt provider in a registry")
+    .about("ImportRequest prompts into a registry")
 }

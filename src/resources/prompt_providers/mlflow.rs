@@ -1,13 +1,13 @@
 //! The prompt registry of MLflow: registered models that are marked as prompts, in its REST API 2.0.
 //! The text of a version is one of its tags.
 //!
-//! Versions are numbers; who names none gets the newest.
+//! Versions are numbers. Without a version, the newest is used.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::external::{Found, Lookup, Template};
-use super::server::{MAX_PARTS, Reply, Server};
+use super::client::{MAX_PAGES, ProviderClient, ProviderReply};
+use super::external::{FoundPrompt, PromptLookup, Template};
 use super::template::Syntax;
 use crate::base::{Result, Time};
 
@@ -69,17 +69,17 @@ impl Version {
     }
 }
 
-/// At most `limit` prompts.
-pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
+/// Lists at most `limit` prompts.
+pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
     let filter = format!("tags.`{IS_PROMPT}` = 'true'");
-    let part = limit.to_string();
+    let page_size = limit.to_string();
     let mut models = Vec::new();
     let mut token: Option<String> = None;
-    for _ in 0..MAX_PARTS {
-        let mut query = vec![("filter", &*filter), ("max_results", &*part)];
+    for _ in 0..MAX_PAGES {
+        let mut query = vec![("filter", &*filter), ("max_results", &*page_size)];
         query.extend(token.as_deref().map(|token| ("page_token", token)));
         let path = "/api/2.0/mlflow/registered-models/search";
-        let Some(list) = server.list::<Models>(path, &query)? else { return Ok(Vec::new()) };
+        let Some(list) = client.list::<Models>(path, &query)? else { return Ok(Vec::new()) };
         models.extend(list.registered_models);
         token = list.next_page_token.filter(|token| !token.is_empty());
         if models.len() >= limit || token.is_none() {
@@ -89,71 +89,78 @@ pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
     models.truncate(limit);
     let mut found = Vec::new();
     for model in models {
-        // One without a version, or gone meanwhile, is left out.
-        if let Lookup::Found(prompt) = find(server, &model.name, None)? {
+        // A prompt without a version, or deleted meanwhile, is omitted.
+        if let PromptLookup::Found(prompt) = find(client, &model.name, None)? {
             let aliases = model.aliases.into_iter().filter(|a| a.version == prompt.version);
-            found.push(Found { labels: aliases.map(|alias| alias.alias).collect(), ..prompt });
+            found
+                .push(FoundPrompt { labels: aliases.map(|alias| alias.alias).collect(), ..prompt });
         }
     }
     Ok(found)
 }
 
-/// One prompt. Its labels are not asked for.
-pub fn find(server: &mut Server, name: &str, version: Option<&str>) -> Result<Lookup> {
-    // No prompt has another name, and a filter has no way to write a quote.
+/// Looks up one prompt, without its labels.
+pub fn find(
+    client: &mut ProviderClient,
+    name: &str,
+    version: Option<&str>,
+) -> Result<PromptLookup> {
+    // No prompt has any other name, and filters have no escape for a quote.
     let in_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     if !name.bytes().all(in_name) {
-        return Ok(Lookup::Missing);
+        return Ok(PromptLookup::Missing);
     }
     let version = match version {
-        None => newest(server, name)?,
-        Some(version) if version.parse::<u64>().is_err() => Reply::Missing,
+        None => newest(client, name)?,
+        Some(version) if version.parse::<u64>().is_err() => ProviderReply::Missing,
         Some(version) => {
             let path = "/api/2.0/mlflow/model-versions/get";
-            let one = server.one::<One>(path, &[("name", name), ("version", version)])?;
-            // It may be the version of a model that is no prompt.
+            let one = client.one::<One>(path, &[("name", name), ("version", version)])?;
+            // It may be a version of a model that is no prompt.
             one.and_then(|one| Some(one.model_version).filter(|v| v.tag(IS_PROMPT).is_some()))
         }
     };
     match version {
-        Reply::Pending => Ok(Lookup::Pending),
-        Reply::Missing => Ok(Lookup::Missing),
-        Reply::There(version) => Ok(Lookup::Found(into_found(server, name, version)?)),
+        ProviderReply::Pending => Ok(PromptLookup::Pending),
+        ProviderReply::Missing => Ok(PromptLookup::Missing),
+        ProviderReply::Found(version) => {
+            Ok(PromptLookup::Found(into_found(client, name, version)?))
+        }
     }
 }
 
-fn newest(server: &mut Server, name: &str) -> Result<Reply<Version>> {
+fn newest(client: &mut ProviderClient, name: &str) -> Result<ProviderReply<Version>> {
     let filter = format!("name = '{name}' AND tags.`{IS_PROMPT}` = 'true'");
     let query = [("filter", &*filter), ("max_results", "1"), ("order_by", "version_number DESC")];
-    let list = server.one::<Versions>("/api/2.0/mlflow/model-versions/search", &query)?;
-    // Not every registry behind this API keeps to the order or the number asked for.
+    let list = client.one::<Versions>("/api/2.0/mlflow/model-versions/search", &query)?;
+    // Not every registry with this API respects the requested order or number.
     let number = |version: &Version| version.version.parse::<u64>().ok();
     Ok(list.and_then(|list| list.model_versions.into_iter().max_by_key(number)))
 }
 
-fn into_found(server: &Server, name: &str, version: Version) -> Result<Found> {
-    let text = version.tag(TEXT).ok_or_else(|| server.malformed())?;
+fn into_found(client: &ProviderClient, name: &str, version: Version) -> Result<FoundPrompt> {
+    let text = version.tag(TEXT).ok_or_else(|| client.malformed())?;
     let template = match version.tag(TYPE) {
         Some("chat") => {
             let messages: Vec<Value> =
-                serde_json::from_str(text).map_err(|_| server.malformed())?;
+                serde_json::from_str(text).map_err(|_| client.malformed())?;
             Template::Chat(messages, Syntax::Jinja)
         }
         _ => Template::Text(text.into(), Syntax::Jinja),
     };
-    Ok(Found {
+    Ok(FoundPrompt {
         name: name.into(),
         template,
         updated_at: match version.last_updated_timestamp {
             None => None,
-            Some(millis) => Some(time(millis).ok_or_else(|| server.malformed())?),
+            Some(millis) => Some(time(millis).ok_or_else(|| client.malformed())?),
         },
         version: version.version,
         labels: Vec::new(),
     })
 }
 
-/// A time, if it is one that can be written.
+/// Returns a time, if it is in the range that can be formatted.
 fn time(millis: i64) -> Option<Time> {
     const YEAR_10000: i64 = 253_402_300_800_000;
     (0..YEAR_10000).contains(&millis).then(|| Time::from_millis(millis))

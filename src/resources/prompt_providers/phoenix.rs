@@ -1,18 +1,18 @@
 //! Arize Phoenix: `/v1/prompts` and `/v1/prompt_versions` of its REST API.
 //!
-//! A version is named by its id, an opaque text; who names none gets the newest. Its API tells
-//! neither numbers nor times of versions.
+//! A version is identified by its id, an opaque string. Without a version, the newest is used. The API
+//! returns neither numbers nor times of versions.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::external::{Found, Lookup, Template};
-use super::server::{MAX_PARTS, Reply, Server, in_path};
+use super::client::{MAX_PAGES, ProviderClient, ProviderReply, path_segment};
+use super::external::{FoundPrompt, PromptLookup, Template};
 use super::template::Syntax;
 use crate::base::Result;
 
-/// So many versions of a prompt are looked through at a time.
-const PART: &str = "100";
+/// The page size of the search through the versions of a prompt.
+const PAGE_SIZE: &str = "100";
 
 #[derive(Deserialize)]
 struct List<T> {
@@ -26,20 +26,20 @@ struct One<T> {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NameOnly {
     name: String,
 }
 
 #[derive(Deserialize)]
 struct Version {
     id: String,
-    template: Content,
+    template: TemplateContent,
     template_format: Format,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum Content {
+enum TemplateContent {
     Chat { messages: Vec<Value> },
     String { template: String },
 }
@@ -54,14 +54,14 @@ enum Format {
     Unknown,
 }
 
-/// At most `limit` prompts.
-pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
-    let part = limit.to_string();
+/// Lists at most `limit` prompts.
+pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
+    let page_size = limit.to_string();
     let mut names = Vec::new();
     let mut cursor = None;
-    for _ in 0..MAX_PARTS {
-        let query = part_of_list(&part, cursor.as_deref());
-        let Some(list) = server.list::<List<Named>>("/v1/prompts", &query)? else {
+    for _ in 0..MAX_PAGES {
+        let query = page_query(&page_size, cursor.as_deref());
+        let Some(list) = client.list::<List<NameOnly>>("/v1/prompts", &query)? else {
             return Ok(Vec::new());
         };
         names.extend(list.data.into_iter().map(|prompt| prompt.name));
@@ -73,78 +73,82 @@ pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
     names.truncate(limit);
     let mut found = Vec::new();
     for name in names {
-        // One without a version, or gone meanwhile, is left out.
-        let Reply::There(version) = newest(server, &name)? else { continue };
-        let path = format!("/v1/prompt_versions/{}/tags", in_path(&version.id));
-        let labels = match server.one::<List<Named>>(&path, &[])? {
-            Reply::There(tags) => tags.data.into_iter().map(|tag| tag.name).collect(),
-            Reply::Pending | Reply::Missing => Vec::new(),
+        // A prompt without a version, or deleted meanwhile, is omitted.
+        let ProviderReply::Found(version) = newest(client, &name)? else { continue };
+        let path = format!("/v1/prompt_versions/{}/tags", path_segment(&version.id));
+        let labels = match client.one::<List<NameOnly>>(&path, &[])? {
+            ProviderReply::Found(tags) => tags.data.into_iter().map(|tag| tag.name).collect(),
+            ProviderReply::Pending | ProviderReply::Missing => Vec::new(),
         };
-        found.push(Found { labels, ..into_found(&name, version) });
+        found.push(FoundPrompt { labels, ..into_found(&name, version) });
     }
     Ok(found)
 }
 
-fn part_of_list<'a>(part: &'a str, cursor: Option<&'a str>) -> Vec<(&'static str, &'a str)> {
-    [("limit", part)].into_iter().chain(cursor.map(|cursor| ("cursor", cursor))).collect()
+fn page_query<'a>(page_size: &'a str, cursor: Option<&'a str>) -> Vec<(&'static str, &'a str)> {
+    [("limit", page_size)].into_iter().chain(cursor.map(|cursor| ("cursor", cursor))).collect()
 }
 
-/// One prompt. Its labels are not asked for.
-pub fn find(server: &mut Server, name: &str, version: Option<&str>) -> Result<Lookup> {
-    // For any other it answers 422, and takes some for ids.
+/// Looks up one prompt, without its labels.
+pub fn find(
+    client: &mut ProviderClient,
+    name: &str,
+    version: Option<&str>,
+) -> Result<PromptLookup> {
+    // It answers 422 for any other name, and takes some names for ids.
     let in_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
     if !name.bytes().all(in_name) {
-        return Ok(Lookup::Missing);
+        return Ok(PromptLookup::Missing);
     }
     let reply = match version {
-        None => newest(server, name)?,
-        Some(id) => named(server, name, id)?,
+        None => newest(client, name)?,
+        Some(id) => by_id(client, name, id)?,
     };
     Ok(match reply {
-        Reply::Pending => Lookup::Pending,
-        Reply::Missing => Lookup::Missing,
-        Reply::There(version) => Lookup::Found(into_found(name, version)),
+        ProviderReply::Pending => PromptLookup::Pending,
+        ProviderReply::Missing => PromptLookup::Missing,
+        ProviderReply::Found(version) => PromptLookup::Found(into_found(name, version)),
     })
 }
 
-fn newest(server: &mut Server, name: &str) -> Result<Reply<Version>> {
-    let path = format!("/v1/prompts/{}/latest", in_path(name));
-    Ok(server.one::<One<Version>>(&path, &[])?.and_then(|one| Some(one.data)))
+fn newest(client: &mut ProviderClient, name: &str) -> Result<ProviderReply<Version>> {
+    let path = format!("/v1/prompts/{}/latest", path_segment(name));
+    Ok(client.one::<One<Version>>(&path, &[])?.and_then(|one| Some(one.data)))
 }
 
-/// The version of this id, if it is one of this prompt: a version alone does not tell whose it is.
-fn named(server: &mut Server, name: &str, id: &str) -> Result<Reply<Version>> {
-    let path = format!("/v1/prompts/{}/versions", in_path(name));
+/// Looks up a version by its id among those of this prompt: a version alone does not name its prompt.
+fn by_id(client: &mut ProviderClient, name: &str, id: &str) -> Result<ProviderReply<Version>> {
+    let path = format!("/v1/prompts/{}/versions", path_segment(name));
     let mut cursor = None;
-    for _ in 0..MAX_PARTS {
-        let query = part_of_list(PART, cursor.as_deref());
-        let Some(list) = server.list::<List<Version>>(&path, &query)? else {
-            return Ok(Reply::Pending);
+    for _ in 0..MAX_PAGES {
+        let query = page_query(PAGE_SIZE, cursor.as_deref());
+        let Some(list) = client.list::<List<Version>>(&path, &query)? else {
+            return Ok(ProviderReply::Pending);
         };
         if let Some(version) = list.data.into_iter().find(|version| version.id == id) {
-            return Ok(Reply::There(version));
+            return Ok(ProviderReply::Found(version));
         }
         cursor = list.next_cursor;
         if cursor.is_none() {
             break;
         }
     }
-    Ok(Reply::Missing)
+    Ok(ProviderReply::Missing)
 }
 
-fn into_found(name: &str, version: Version) -> Found {
+fn into_found(name: &str, version: Version) -> FoundPrompt {
     let syntax = match version.template_format {
         Format::Mustache => Syntax::Mustache,
         Format::FString => Syntax::FString,
         Format::None => Syntax::Plain,
         Format::Unknown => Syntax::Unknown,
     };
-    Found {
+    FoundPrompt {
         name: name.into(),
         version: version.id,
         template: match version.template {
-            Content::Chat { messages } => Template::Chat(messages, syntax),
-            Content::String { template } => Template::Text(template, syntax),
+            TemplateContent::Chat { messages } => Template::Chat(messages, syntax),
+            TemplateContent::String { template } => Template::Text(template, syntax),
         },
         labels: Vec::new(),
         updated_at: None,

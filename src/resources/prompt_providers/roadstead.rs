@@ -1,24 +1,24 @@
 //! Another Roadstead, through its public API with one of its keys.
 //!
-//! Its `baseUrl` ends in `/api`; a missing `/api` is added. The registries listed are those of the
-//! organization that `?orgSlug=…` in `baseUrl` names, by default of the one with our own slug: a key
-//! cannot ask for the name of its organization. With `?registryRef=…` it is that registry alone,
-//! public ones of others included.
+//! Its `baseUrl` ends in `/api`; a missing `/api` is added. The registries searched are those of the
+//! organization that `?orgSlug=…` in `baseUrl` names, by default of the one with the caller's slug,
+//! since a key cannot query the slug of its own organization. With `?registryRef=…` only that registry
+//! is searched, which may be a public one of another organization.
 //!
-//! The template is the compiled text: what it imports there need not be here. Versions have three
-//! numbers; who names none gets the newest.
+//! The template is the compiled text, since its imports need not exist here. Versions have three
+//! numbers. Without a version, the newest is used.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::external::{Found, Lookup, PromptFormat, Template};
-use super::server::{MAX_PARTS, Reply, Server};
+use super::client::{MAX_PAGES, ProviderClient, ProviderReply};
+use super::external::{FoundPrompt, PromptFormat, PromptLookup, Template};
 use crate::base::{ArtifactName, Result, Time, Version};
 
-/// It gives at most so many in one answer.
-const PART: &str = "200";
+/// The largest page that it returns.
+const PAGE_SIZE: &str = "200";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,18 +41,19 @@ struct Artifact {
 }
 
 #[derive(Deserialize)]
-struct Content {
+struct VersionContent {
     version: String,
     compiled: String,
 }
 
-/// At most `limit` prompts.
-pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
-    let Some(registries) = registries(server)? else { return Ok(Vec::new()) };
+/// Lists at most `limit` prompts.
+pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
+    let Some(registries) = registries(client)? else { return Ok(Vec::new()) };
     let mut artifacts = Vec::new();
     for registry in registries {
         let query = [("registryRef", &*registry), ("artifactType", "prompt")];
-        let Some(some) = all::<Artifact>(server, "/registries/artifacts", &query, limit)? else {
+        let Some(some) = fetch_all::<Artifact>(client, "/registries/artifacts", &query, limit)?
+        else {
             continue;
         };
         artifacts.extend(some.into_iter().map(|artifact| (registry.clone(), artifact)));
@@ -60,12 +61,13 @@ pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
     artifacts.truncate(limit);
     let mut found = Vec::new();
     for (registry, artifact) in artifacts {
-        // One without a text for every model, or gone meanwhile, is left out.
-        let Reply::There(content) = content(server, &registry, &artifact.name, None)? else {
+        // A prompt without a generic text, or deleted meanwhile, is omitted.
+        let ProviderReply::Found(content) = content(client, &registry, &artifact.name, None)?
+        else {
             continue;
         };
         let labels = artifact.labels.into_iter().filter(|(_, at)| *at == content.version);
-        found.push(Found {
+        found.push(FoundPrompt {
             labels: labels.map(|(label, _)| label).collect(),
             updated_at: Some(artifact.updated_at),
             ..into_found(&artifact.name, content)
@@ -74,53 +76,58 @@ pub fn list(server: &mut Server, limit: usize) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// One prompt. Its labels are not asked for.
-pub fn find(server: &mut Server, name: &str, version: Option<&str>) -> Result<Lookup> {
+/// Looks up one prompt, without its labels.
+pub fn find(
+    client: &mut ProviderClient,
+    name: &str,
+    version: Option<&str>,
+) -> Result<PromptLookup> {
     let is_version = version.is_none_or(|version| Version::parse(version).is_ok());
     if ArtifactName::parse(name).is_err() || !is_version {
-        return Ok(Lookup::Missing);
+        return Ok(PromptLookup::Missing);
     }
-    let Some(registries) = registries(server)? else { return Ok(Lookup::Pending) };
+    let Some(registries) = registries(client)? else { return Ok(PromptLookup::Pending) };
     let mut is_pending = false;
     let mut found = Vec::new();
     for registry in registries {
-        match content(server, &registry, name, version)? {
-            Reply::Pending => is_pending = true,
-            Reply::Missing => {}
-            Reply::There(content) => found.push(content),
+        match content(client, &registry, name, version)? {
+            ProviderReply::Pending => is_pending = true,
+            ProviderReply::Missing => {}
+            ProviderReply::Found(content) => found.push(content),
         }
     }
     Ok(match found.len() {
-        _ if is_pending => Lookup::Pending,
-        0 => Lookup::Missing,
-        1 => Lookup::Found(into_found(name, found.remove(0))),
-        _ => Lookup::Several,
+        _ if is_pending => PromptLookup::Pending,
+        0 => PromptLookup::Missing,
+        1 => PromptLookup::Found(into_found(name, found.remove(0))),
+        _ => PromptLookup::Several,
     })
 }
 
-/// The registries that prompts are looked for in.
-fn registries(server: &mut Server) -> Result<Option<Vec<String>>> {
-    if let Some(registry) = server.option("registryRef") {
+/// Returns the ids or references of the registries to search.
+fn registries(client: &mut ProviderClient) -> Result<Option<Vec<String>>> {
+    if let Some(registry) = client.option("registryRef") {
         return Ok(Some(vec![registry]));
     }
-    let org_slug = server.option("orgSlug").unwrap_or_else(|| server.org_slug.into());
-    let found = all::<Registry>(server, "/registries", &[("orgSlug", &org_slug)], usize::MAX)?;
+    let org_slug = client.option("orgSlug").unwrap_or_else(|| client.org_slug.into());
+    let found =
+        fetch_all::<Registry>(client, "/registries", &[("orgSlug", &org_slug)], usize::MAX)?;
     Ok(found.map(|found| found.into_iter().map(|registry| registry.id).collect()))
 }
 
-/// At least `enough` of a list, if it has as many.
-fn all<T: DeserializeOwned>(
-    server: &mut Server,
+/// Returns at least `enough` items of a list, if it has that many.
+fn fetch_all<T: DeserializeOwned>(
+    client: &mut ProviderClient,
     path: &str,
     query: &[(&str, &str)],
     enough: usize,
 ) -> Result<Option<Vec<T>>> {
     let mut items = Vec::new();
     let mut cursor: Option<String> = None;
-    for _ in 0..MAX_PARTS {
-        let mut query = [query, &[("limit", PART)]].concat();
+    for _ in 0..MAX_PAGES {
+        let mut query = [query, &[("limit", PAGE_SIZE)]].concat();
         query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let Some(list) = server.list::<List<T>>(path, &query)? else { return Ok(None) };
+        let Some(list) = client.list::<List<T>>(path, &query)? else { return Ok(None) };
         items.extend(list.items);
         cursor = list.next_cursor;
         if items.len() >= enough || cursor.is_none() {
@@ -131,18 +138,18 @@ fn all<T: DeserializeOwned>(
 }
 
 fn content(
-    server: &mut Server,
+    client: &mut ProviderClient,
     registry: &str,
     name: &str,
     version: Option<&str>,
-) -> Result<Reply<Content>> {
+) -> Result<ProviderReply<VersionContent>> {
     let mut query = vec![("registryRef", registry), ("promptName", name)];
     query.extend(version.map(|version| ("version", version)));
-    server.one("/registries/artifact-versions/content", &query)
+    client.one("/registries/artifact-versions/content", &query)
 }
 
-fn into_found(name: &str, content: Content) -> Found {
-    Found {
+fn into_found(name: &str, content: VersionContent) -> FoundPrompt {
+    FoundPrompt {
         name: name.into(),
         version: content.version,
         template: Template::Ours(content.compiled, PromptFormat::Text),

@@ -1,9 +1,9 @@
-//! From the template languages of others into our own
+//! Translation of other template languages into our own
 //! (reference: registries-and-templates, "Importing prompts").
 //!
-//! What they share is a variable: it stays one. What ours cannot express (sections, paths,
-//! conditions) is refused, so that an imported prompt never means something else than it did. Texts
-//! that are not templates stay what they are: where they have `{{`, ours has `\{{`.
+//! Variables, which all of them have, stay variables. What ours cannot express (sections, paths,
+//! conditions) is refused, so that an imported prompt never changes its meaning. Texts that are not
+//! templates stay the same: their `{{` is escaped as `\{{`.
 
 use serde_json::Value;
 
@@ -18,24 +18,24 @@ pub enum Syntax {
     Jinja,
     /// Python's `{name}`, with `{{` and `}}` for braces.
     FString,
-    /// None: the text stands for itself.
+    /// None: a literal text.
     Plain,
-    /// One that is not known here.
+    /// An unknown language; templates in it are refused.
     Unknown,
 }
 
-/// A text in our language.
+/// Translates a text into our language.
 ///
 /// # Errors
-/// What it has that our language cannot express, as a sentence.
+/// What our language cannot express, as a sentence.
 pub fn translate(text: &str, syntax: Syntax) -> Result<String, String> {
     let mut out = String::new();
     append(&mut out, text, syntax, str::to_string)?;
     Ok(out)
 }
 
-/// The messages of a chat as JSON in which the texts are in our language: what is filled in stands
-/// between the quotes, as it is.
+/// Translates the messages of a chat into JSON whose texts are in our language. Values of variables are
+/// inserted between the quotes, unescaped.
 ///
 /// # Errors
 /// As [`translate`].
@@ -57,7 +57,8 @@ fn append_list(out: &mut String, items: &[Value], syntax: Syntax) -> Result<(), 
     Ok(())
 }
 
-/// `own` is the language of the value itself, if it is a text, `syntax` that of the texts in it.
+/// Appends a JSON value. `own` is the language of the value itself, if it is a string, `syntax` that of
+/// the texts in it.
 fn append_json(out: &mut String, value: &Value, syntax: Syntax, own: Syntax) -> Result<(), String> {
     match value {
         Value::Array(items) => append_list(out, items, syntax),
@@ -69,7 +70,7 @@ fn append_json(out: &mut String, value: &Value, syntax: Syntax, own: Syntax) -> 
                 }
                 append_json(out, &Value::String(key.clone()), syntax, Syntax::Plain)?;
                 out.push(':');
-                // A message's text and the text of its parts. Everything else is data.
+                // The text of a message and the texts of its parts. Everything else is data.
                 let is_text = matches!(key.as_str(), "content" | "text");
                 append_json(out, value, syntax, if is_text { syntax } else { Syntax::Plain })?;
             }
@@ -78,7 +79,7 @@ fn append_json(out: &mut String, value: &Value, syntax: Syntax, own: Syntax) -> 
         }
         Value::String(text) => {
             out.push('"');
-            append(out, text, own, within_quotes)?;
+            append(out, text, own, escaped)?;
             out.push('"');
             Ok(())
         }
@@ -89,14 +90,14 @@ fn append_json(out: &mut String, value: &Value, syntax: Syntax, own: Syntax) -> 
     }
 }
 
-/// A text as it stands in JSON, without the quotes around it.
-fn within_quotes(text: &str) -> String {
+/// Returns a text as a JSON string without its quotes.
+fn escaped(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_string()
 }
 
-/// A stretch of a template.
-enum Piece<'a> {
+/// A segment of a template.
+enum Segment<'a> {
     Text(String),
     Variable(&'a str),
 }
@@ -107,23 +108,23 @@ fn append(
     syntax: Syntax,
     written: fn(&str) -> String,
 ) -> Result<(), String> {
-    let pieces = match syntax {
+    let segments = match syntax {
         Syntax::Mustache | Syntax::Jinja => in_double_braces(text, syntax)?,
         Syntax::FString => in_single_braces(text)?,
-        Syntax::Plain => vec![Piece::Text(text.into())],
-        Syntax::Unknown => return Err("its template language is not known here".into()),
+        Syntax::Plain => vec![Segment::Text(text.into())],
+        Syntax::Unknown => return Err("its template language is not supported".into()),
     };
-    for piece in pieces {
-        match piece {
-            Piece::Text(text) => out.push_str(&written(&text).replace("{{", r"\{{")),
-            // Ours would take `\{{` for two braces, and `{{{` for the beginning of nothing.
-            Piece::Variable(name) if out.ends_with(['\\', '{']) => {
+    for segment in segments {
+        match segment {
+            Segment::Text(text) => out.push_str(&written(&text).replace("{{", r"\{{")),
+            // In our language `\{{` is two literal braces, and `{{{` begins no variable.
+            Segment::Variable(name) if out.ends_with(['\\', '{']) => {
                 return Err(format!(
-                    "its variable {name} stands right behind a brace or backslash, which cannot be \
-                     expressed here"
+                    "its variable {name} directly follows a brace or backslash, which our templates \
+                     cannot express"
                 ));
             }
-            Piece::Variable(name) => {
+            Segment::Variable(name) => {
                 out.push_str("{{");
                 out.push_str(name);
                 out.push_str("}}");
@@ -133,29 +134,29 @@ fn append(
     Ok(())
 }
 
-fn in_double_braces(text: &str, syntax: Syntax) -> Result<Vec<Piece<'_>>, String> {
+fn in_double_braces(text: &str, syntax: Syntax) -> Result<Vec<Segment<'_>>, String> {
     let statement = [("{%", "%}"), ("{#", "#}")];
     let has = |(open, close): &(&str, &str)| text.contains(open) && text.contains(close);
     if let Some((open, close)) = statement.iter().find(|mark| syntax == Syntax::Jinja && has(mark))
     {
-        return Err(format!("it has {open} … {close}, which cannot be expressed here"));
+        return Err(format!("it has {open} … {close}, which our templates cannot express"));
     }
-    let mut pieces = Vec::new();
+    let mut segments = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
         let Some((inside, after)) = after.split_once("}}") else {
             return Err("it has {{ without }}".into());
         };
-        pieces.push(Piece::Text(before.into()));
-        pieces.push(variable(inside, &format!("{{{{{inside}}}}}"))?);
+        segments.push(Segment::Text(before.into()));
+        segments.push(variable(inside, &format!("{{{{{inside}}}}}"))?);
         rest = after;
     }
-    pieces.push(Piece::Text(rest.into()));
-    Ok(pieces)
+    segments.push(Segment::Text(rest.into()));
+    Ok(segments)
 }
 
-fn in_single_braces(text: &str) -> Result<Vec<Piece<'_>>, String> {
-    let mut pieces = Vec::new();
+fn in_single_braces(text: &str) -> Result<Vec<Segment<'_>>, String> {
+    let mut segments = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(['{', '}']) {
@@ -169,22 +170,22 @@ fn in_single_braces(text: &str) -> Result<Vec<Piece<'_>>, String> {
         let Some((inside, after)) = after.split_once('}').filter(|_| brace == "{") else {
             return Err(format!("it has a single {brace}"));
         };
-        pieces.push(Piece::Text(std::mem::take(&mut literal)));
-        pieces.push(variable(inside, &format!("{{{inside}}}"))?);
+        segments.push(Segment::Text(std::mem::take(&mut literal)));
+        segments.push(variable(inside, &format!("{{{inside}}}"))?);
         rest = after;
     }
     literal.push_str(rest);
-    pieces.push(Piece::Text(literal));
-    Ok(pieces)
+    segments.push(Segment::Text(literal));
+    Ok(segments)
 }
 
-fn variable<'a>(inside: &'a str, written: &str) -> Result<Piece<'a>, String> {
+fn variable<'a>(inside: &'a str, written: &str) -> Result<Segment<'a>, String> {
     let name = inside.trim_matches([' ', '\t', '\r', '\n']);
     match VariableName::parse(name) {
-        Ok(_) => Ok(Piece::Variable(name)),
+        Ok(_) => Ok(Segment::Variable(name)),
         Err(_) => {
             let some: String = written.chars().take(50).collect();
-            Err(format!("it has {some}, which is no variable that can be expressed here"))
+            Err(format!("it has {some}, which is no variable in our templates"))
         }
     }
 }
@@ -200,8 +201,8 @@ mod tests {
     use super::*;
     use crate::templates;
 
-    /// What our language makes of a text: compiled and filled.
-    fn filled(text: &str, values: &BTreeMap<&str, &str>) -> String {
+    /// Compiles and renders a text in our language.
+    fn rendered(text: &str, values: &BTreeMap<&str, &str>) -> String {
         let none = |_: &_, _: &_| Ok::<_, Infallible>(Err("there is none".into()));
         let compiled = templates::compile(text, none).unwrap();
         assert!(compiled.problems.is_empty(), "{text}: {:?}", compiled.problems);
@@ -240,12 +241,12 @@ mod tests {
             (Syntax::FString, "{x!r}", "{x!r}"),
             (Syntax::FString, "a } b", "single }"),
             (Syntax::FString, "a { b", "single {"),
-            (Syntax::FString, "{{{name}}}", "right behind a brace"),
-            (Syntax::Unknown, "plain", "not known"),
+            (Syntax::FString, "{{{name}}}", "directly follows a brace"),
+            (Syntax::Unknown, "plain", "not supported"),
         ];
-        for (syntax, theirs, told) in cases {
+        for (syntax, theirs, expected) in cases {
             let error = translate(theirs, syntax).unwrap_err();
-            assert!(error.contains(told), "{syntax:?} {theirs}: {error}");
+            assert!(error.contains(expected), "{syntax:?} {theirs}: {error}");
         }
         let long = format!("{{{{{}}}}}", "x".repeat(100_000));
         assert!(translate(&long, Syntax::Mustache).unwrap_err().len() < 200);
@@ -269,42 +270,42 @@ mod tests {
                 {"type": "tool_call", "tool_call": {"arguments": "{\"a\": {\"b\": 1}}", "n": null}},
             ]},
         ]);
-        let filled: Value = serde_json::from_str(&filled(&ours, &values)).unwrap();
+        let filled: Value = serde_json::from_str(&rendered(&ours, &values)).unwrap();
         assert_eq!(filled, expected);
     }
 
     #[test]
-    fn braces_that_are_data_are_braces_when_it_is_filled() {
+    fn literal_braces_stay_literal_when_rendered() {
         let text = r#"{{x}} \{{ {{{ }}"#;
-        assert_eq!(filled(&translate(text, Syntax::Plain).unwrap(), &BTreeMap::new()), text);
+        assert_eq!(rendered(&translate(text, Syntax::Plain).unwrap(), &BTreeMap::new()), text);
         let messages = [json!({"role": text, "{{k": text, "content": "{{{{x}}}}"})];
         let ours = translate_chat(&messages, Syntax::FString).unwrap();
-        let filled: Value = serde_json::from_str(&filled(&ours, &BTreeMap::new())).unwrap();
+        let filled: Value = serde_json::from_str(&rendered(&ours, &BTreeMap::new())).unwrap();
         assert_eq!(filled, json!([{"role": text, "{{k": text, "content": "{{x}}"}]));
     }
 
     proptest! {
         #[test]
-        fn a_plain_text_says_the_same_here(text in r#"([{}\\" a]|\\PC){0,40}"#) {
+        fn a_plain_text_renders_to_itself(text in r#"([{}\\" a]|\\PC){0,40}"#) {
             let ours = translate(&text, Syntax::Plain).unwrap();
-            prop_assert_eq!(filled(&ours, &BTreeMap::new()), text.clone());
+            prop_assert_eq!(rendered(&ours, &BTreeMap::new()), text.clone());
             let ours = translate_chat(&[json!(text)], Syntax::Mustache).unwrap();
-            let filled: Value = serde_json::from_str(&filled(&ours, &BTreeMap::new())).unwrap();
+            let filled: Value = serde_json::from_str(&rendered(&ours, &BTreeMap::new())).unwrap();
             prop_assert_eq!(filled, json!([text]));
         }
 
         #[test]
         fn a_translated_template_renders_like_the_original(
-            pieces in prop::collection::vec(prop_oneof!["[a{}\\\\ ]{0,3}", Just("\u{0}".into())], 0..8)
+            segments in prop::collection::vec(prop_oneof!["[a{}\\\\ ]{0,3}", Just("\u{0}".into())], 0..8)
         ) {
             // A zero byte stands for the variable x.
-            let theirs: String = pieces.iter().map(|piece| match piece.as_str() {
+            let theirs: String = segments.iter().map(|segment| match segment.as_str() {
                 "\u{0}" => "{x}".into(),
                 text => text.replace('{', "{{").replace('}', "}}"),
             }).collect();
-            let expected = pieces.concat().replace('\u{0}', "value");
+            let expected = segments.concat().replace('\u{0}', "value");
             if let Ok(ours) = translate(&theirs, Syntax::FString) {
-                prop_assert_eq!(filled(&ours, &BTreeMap::from([("x", "value")])), expected);
+                prop_assert_eq!(rendered(&ours, &BTreeMap::from([("x", "value")])), expected);
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Providers and their credentials; what is asked of each kind, and what is made of answers as they
-//! came from real ones ([`wire`]); what is said of answers that are not as they should be.
+//! Providers and their credentials; the calls to each kind and the recorded answers of real ones
+//! ([`wire`]); the messages for malformed answers.
 
 mod wire;
 
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::client::ProviderClient;
 use super::*;
 use crate::base::Kind;
 use crate::outside::{Answer, Call, Failure, Heard};
@@ -32,7 +33,7 @@ fn patch(world: &World, provider: &PromptProvider, patch: Value) -> Result<Promp
     world.write_as(&world.owner, update, provider.id, patch)
 }
 
-/// What is sent as `Authorization`.
+/// Returns the value of `Authorization`.
 fn authorization(world: &World, provider: &PromptProvider) -> Option<String> {
     let read = |view: &View, req: &Req<Id<PromptProvider>>| {
         let provider: PromptProvider = view.fetch(&req.params)?;
@@ -42,21 +43,21 @@ fn authorization(world: &World, provider: &PromptProvider) -> Option<String> {
     world.read(read, provider.id, ()).unwrap()
 }
 
-/// Asks until everything that is asked for was answered: by `answer`, which is given the path with
-/// its query.
+/// Runs an operation until all of its calls have an answer: that of `answer` for the path with its
+/// query.
 fn ask<T>(
-    kind: ProviderKind,
+    kind: PromptProviderKind,
     base_url: &str,
     answer: impl Fn(&str) -> Result<Answer, Failure>,
-    act: impl Fn(&mut Server) -> Result<T>,
+    act: impl Fn(&mut ProviderClient) -> Result<T>,
 ) -> Result<T> {
     let mut heard: Vec<(Call, Heard)> = Vec::new();
     loop {
         let mut calls = Calls::default();
         heard.iter().for_each(|(call, heard)| calls.hear(call, heard.clone()));
         let authorization = Some("Bearer sesame".to_string());
-        let mut server = Server::new(kind, base_url, authorization, "acme", &mut calls);
-        let done = act(&mut server);
+        let mut client = ProviderClient::new(kind, base_url, authorization, "acme", &mut calls);
+        let done = act(&mut client);
         let asked = calls.asked();
         if asked.is_empty() || done.is_err() {
             return done;
@@ -74,7 +75,7 @@ fn answered(status: u16, body: impl Into<Vec<u8>>) -> Result<Answer, Failure> {
     Ok(Answer { status, headers: vec![], body: body.into() })
 }
 
-/// Answers from a table; what is not in it is 404.
+/// Answers from a table; anything else is 404.
 fn from<'a>(table: &'a [(&str, Value)]) -> impl Fn(&str) -> Result<Answer, Failure> + 'a {
     move |path| match table.iter().find(|(known, _)| *known == path) {
         Some((_, body)) => answered(200, body.to_string()),
@@ -85,7 +86,7 @@ fn from<'a>(table: &'a [(&str, Value)]) -> impl Fn(&str) -> Result<Answer, Failu
 // ── Providers ────────────────────────────────────────────────────────────────
 
 #[test]
-fn credentials_are_kept_sealed_and_never_answered() {
+fn credentials_are_stored_sealed_and_never_returned() {
     let world = World::new();
     let langfuse = make(&world, "langfuse", json!({"publicKey": "pk", "secretKey": "sesame"}));
     let basic = "Basic cGs6c2VzYW1l";
@@ -131,7 +132,7 @@ fn credentials_have_the_form_of_their_kind() {
 }
 
 #[test]
-fn credentials_do_not_follow_to_another_address() {
+fn credentials_are_not_sent_to_another_url() {
     let world = World::new();
     let provider = make(&world, "http", json!({"apiKey": "sesame"}));
     let has = || authorization(&world, &provider).is_some();
@@ -155,12 +156,12 @@ fn the_kind_never_changes() {
     let same = patch(&world, &provider, json!({"kind": "http"})).unwrap();
     assert_eq!(same, provider);
     let other = patch(&world, &provider, json!({"name": "Other"})).unwrap();
-    assert_eq!((other.kind, other.name.as_str()), (ProviderKind::Mlflow, "Other"));
+    assert_eq!((other.kind, other.name.as_str()), (PromptProviderKind::Mlflow, "Other"));
     assert!(other.updated_at > other.created_at);
 }
 
 #[test]
-fn a_provider_of_another_organization_is_not_there() {
+fn a_provider_of_another_organization_is_not_found() {
     let world = World::new();
     let provider = make(&world, "http", Value::Null);
     let (_, eve) = world.other_org("evil");
@@ -175,17 +176,18 @@ fn a_provider_of_another_organization_is_not_there() {
 
 // ── What can go wrong ────────────────────────────────────────────────────────
 
-const KINDS: [ProviderKind; 5] = [
-    ProviderKind::Langfuse,
-    ProviderKind::Phoenix,
-    ProviderKind::Mlflow,
-    ProviderKind::Roadstead,
-    ProviderKind::Http,
+const KINDS: [PromptProviderKind; 5] = [
+    PromptProviderKind::Langfuse,
+    PromptProviderKind::Phoenix,
+    PromptProviderKind::Mlflow,
+    PromptProviderKind::Roadstead,
+    PromptProviderKind::Http,
 ];
 
-/// What is said where every answer is this one.
-fn told(kind: ProviderKind, answer: Result<Answer, Failure>) -> String {
-    let error = ask(kind, LANGFUSE, |_| answer.clone(), |s| s.prompts(50)).unwrap_err();
+/// Returns the message of the failure if every call gets this answer.
+fn told(kind: PromptProviderKind, answer: Result<Answer, Failure>) -> String {
+    let error =
+        ask(kind, LANGFUSE, |_| answer.clone(), |client| fetch::list(client, 50)).unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Upstream, "prompt_provider_failed"));
     error.message().into()
 }
@@ -200,7 +202,7 @@ fn each_failure_has_its_own_message() {
         (answered(401, "sesame"), "refuses the credentials (401)"),
         (answered(403, "sesame"), "refuses the credentials (403)"),
         (answered(404, "sesame"), "no such path (404)"),
-        (answered(429, "sesame"), "too often (429)"),
+        (answered(429, "sesame"), "rate limit is reached (429)"),
         (answered(500, "sesame"), "the error 500"),
         (answered(200, "<html>sesame</html>"), "not JSON"),
         (answered(200, ""), "not JSON"),
@@ -237,16 +239,19 @@ fn messages_nested_too_deeply_are_refused() {
             answered(200, format!("{{\"version\": 1, \"prompt\": {open}{close}}}"))
         }
     };
-    let error = ask(ProviderKind::Langfuse, LANGFUSE, answer, |s| s.prompts(50)).unwrap_err();
+    let error =
+        ask(PromptProviderKind::Langfuse, LANGFUSE, answer, |client| fetch::list(client, 50))
+            .unwrap_err();
     assert!(error.message().contains("nested too deeply"), "{error}");
 }
 
 #[test]
-fn without_credentials_a_refusal_says_that_there_are_none() {
+fn a_refusal_without_credentials_requires_them() {
     let call = RefCell::new(None);
     let refused = |mut calls: Calls| {
-        let mut server = Server::new(ProviderKind::Mlflow, LANGFUSE, None, "acme", &mut calls);
-        let done = server.prompts(50);
+        let mut client =
+            ProviderClient::new(PromptProviderKind::Mlflow, LANGFUSE, None, "acme", &mut calls);
+        let done = fetch::list(&mut client, 50);
         *call.borrow_mut() = calls.asked().first().map(|call| (*call).clone());
         done
     };
@@ -256,12 +261,12 @@ fn without_credentials_a_refusal_says_that_there_are_none() {
     let mut calls = Calls::default();
     calls.hear(&asked, Heard { answer: answered(401, ""), took: Duration::ZERO });
     let error = refused(calls).unwrap_err();
-    assert!(error.message().contains("asks for credentials (401)"), "{error}");
+    assert!(error.message().contains("requires credentials (401)"), "{error}");
 }
 
 #[test]
-fn answers_of_another_form_are_malformed_wherever_they_come() {
-    use ProviderKind::*;
+fn unexpected_answers_are_malformed_in_every_call() {
+    use PromptProviderKind::*;
     let prompt = |field: &str, value: Value| {
         let mut prompt = json!({"name": "a", "version": "1", "template": "t"});
         prompt[field] = value;
@@ -305,7 +310,7 @@ fn answers_of_another_form_are_malformed_wherever_they_come() {
         (Mlflow, mlflow(json!("[]"), json!("1"))),
         (Mlflow, json!({"model_versions": [{"version": "1"}]})),
     ] {
-        // The list that leads there is in order.
+        // The list before it is well-formed.
         let answer = |path: &str| match path {
             "/v1/prompts?limit=50" => answered(200, r#"{"data": [{"name": "a"}]}"#),
             path if path.contains("registered-models") => {
@@ -313,7 +318,7 @@ fn answers_of_another_form_are_malformed_wherever_they_come() {
             }
             _ => answered(200, body.to_string()),
         };
-        let error = ask(kind, LANGFUSE, answer, |s| s.prompts(50)).unwrap_err();
+        let error = ask(kind, LANGFUSE, answer, |client| fetch::list(client, 50)).unwrap_err();
         assert!(error.message().contains("does not have the form"), "{kind:?} {body}: {error}");
     }
 }

@@ -1,17 +1,17 @@
-//! The kinds of artifacts that lie in registries.
+//! The types of artifacts in a registry.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What kind of artifact something is.
+/// The type of an artifact.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum ArtifactType {
-    /// What an agent is given.
+    /// A text for an agent.
     Prompt,
-    /// A part that prompts and other promptlets import.
+    /// A fragment that prompts and other promptlets import.
     Promptlet,
 }
 crate::store::stored_enum!(ArtifactType { Prompt = 0, Promptlet = 1 });

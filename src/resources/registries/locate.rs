@@ -1,14 +1,14 @@
-//! Finding the organization of a registry that a request names, before anybody is admitted to it.
+//! Locates the organization of the registry that a request names, before the caller is authorized.
 
 use bincode::{Decode, Encode};
 
-use super::{Registry, find};
+use super::registry::{Registry, find};
 use crate::api::{Locate, OrgHint, Place};
 use crate::auth::{Restricted, organization_named};
 use crate::base::{Error, Id, Result};
 use crate::store::{AnyReference, Key, Org, Record, Reference, View};
 
-/// Which organization a registry belongs to: its id alone names it in requests.
+/// The organization of a registry, for requests that name the registry by its id alone.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct RegistryLocation {
     /// The registry.
@@ -20,9 +20,9 @@ pub struct RegistryLocation {
 static REGISTRY: Reference<RegistryLocation, Restricted<Registry>> = Reference::cascade(
     &["id", "org"],
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |place: &RegistryLocation, _| vec![place.id.to_bytes()],
+    |location: &RegistryLocation, _| vec![location.id.to_bytes()],
 )
-.in_org(|place| place.org);
+.in_org(|location| location.org);
 
 impl Record for RegistryLocation {
     const TABLE: &'static str = "registries.places";
@@ -34,16 +34,16 @@ impl Record for RegistryLocation {
     }
 }
 
-/// By `registryRef` (reference: registries-and-templates, "Registries"): `<org>/<slug>`, an id, or
-/// a slug in the organization of `orgSlug` or of the caller's key. 404 if there is none, or another
-/// than `orgSlug` says; 400 for a slug alone where nothing says in which organization.
+/// Locates by `registryRef` (reference: registries-and-templates, "Registries"): `<org>/<slug>`, an
+/// id, or a slug in the organization of `orgSlug` or of the caller's key. 404 if there is no such
+/// organization or it is not the one of `orgSlug`; 400 for a slug without any organization.
 pub static BY_REFERENCE: Locate = Locate {
     argument: Some("registryRef"),
     place: |view, hint, key| place(view, reference(hint), hint, key),
     is_public: |view, hint| is_public(view, reference(hint)),
 };
 
-/// By the first parameter of the path, in the organization of `orgSlug`.
+/// Locates by the first parameter of the path, in the organization of `orgSlug`.
 pub static BY_PATH: Locate = Locate {
     argument: None,
     place: |view, hint, key| place(view, in_path(hint), hint, key),
@@ -63,19 +63,19 @@ fn is_public(view: &View, reference: &str) -> Result<bool> {
 }
 
 fn place(view: &View, reference: &str, hint: &OrgHint, key: Option<Id<Org>>) -> Result<Place> {
-    let said = match hint.org_slug.as_deref() {
+    let requested = match hint.org_slug.as_deref() {
         None => None,
         Some(slug) => {
             Some(organization_named(view, slug)?.ok_or_else(Error::organization_not_found)?)
         }
     };
-    let agrees = |org: Id<Org>| said.is_none_or(|said| said == org);
-    // A foreign one that may not be read and one that never was get the same answer.
+    let agrees = |org: Id<Org>| requested.is_none_or(|requested| requested == org);
+    // A foreign registry that the caller may not read and one that never existed get the same answer.
     let unknown = Error::organization_not_found;
 
     let id = Id::parse(reference);
     if !id.is_nil() {
-        if let Some(org) = said {
+        if let Some(org) = requested {
             return Ok(Place { org, unknown });
         }
         let found = view.get::<RegistryLocation>(&id)?.ok_or_else(Error::not_found)?;
@@ -85,11 +85,11 @@ fn place(view: &View, reference: &str, hint: &OrgHint, key: Option<Id<Org>>) -> 
         Some((org, _)) => organization_named(view, org)?
             .filter(|org| agrees(*org))
             .ok_or_else(Error::organization_not_found)?,
-        None => said.or(key).ok_or_else(|| {
+        None => requested.or(key).ok_or_else(|| {
             Error::invalid_at(
                 "registryRef",
                 "must be <orgSlug>/<registrySlug> or a registry's id; a slug alone is enough only \
-                 under an API key",
+                 with an API key",
             )
         })?,
     };

@@ -1,4 +1,4 @@
-//! Registries: how one is found, who sees which, what may be said of one.
+//! Registries: look-up, access and validation.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::base::Kind;
 use crate::resources::testing::World;
 use crate::store::Org;
 
-/// Makes a registry as an admin.
+/// Creates a registry as an admin.
 pub fn make(world: &World, slug: &str, more: serde_json::Value) -> Result<RegistryInfo> {
     let mut new = json!({"slug": slug, "name": slug});
     for (name, value) in more.as_object().unwrap() {
@@ -17,7 +17,7 @@ pub fn make(world: &World, slug: &str, more: serde_json::Value) -> Result<Regist
     world.write_as(&world.owner, create, (), World::input(new)?)
 }
 
-/// The organization that a request's words lead to, and whether what they name is open to anybody.
+/// Locates a reference: the organization, and whether the registry is public.
 fn locate_in(world: &World, org_slug: Option<&str>, reference: &str) -> Result<(Id<Org>, bool)> {
     locate_with(world, org_slug, reference, None)
 }
@@ -38,7 +38,7 @@ fn locate_with(
 }
 
 #[test]
-fn a_registry_is_found_by_its_id_its_full_reference_and_under_a_key_by_its_slug() {
+fn a_registry_is_found_by_id_by_full_reference_and_with_a_key_by_slug() {
     let world = World::new();
     let made = make(&world, "main", json!({})).unwrap();
     let key = Some(world.org);
@@ -58,13 +58,13 @@ fn a_registry_is_found_by_its_id_its_full_reference_and_under_a_key_by_its_slug(
 }
 
 #[test]
-fn a_reference_and_an_organization_that_differ_name_nothing() {
+fn a_reference_and_an_organization_that_differ_are_not_found() {
     let world = World::new();
     let made = make(&world, "main", json!({"visibility": "public"})).unwrap();
     let (other, _) = world.other_org("other");
     let foreign = locate_in(&world, Some("other"), "acme/main").err().unwrap();
     assert_eq!(foreign.kind(), Kind::NotFound);
-    // In the organization that was named there is no such registry.
+    // The named organization has no such registry.
     let elsewhere = locate_in(&world, Some("other"), &made.id.to_string()).unwrap();
     assert_eq!(elsewhere, (other, false));
     for reference in ["nowhere/main", "01890a5d-ac96-774b-bcce-b302099a8057", "a/b/c"] {
@@ -73,7 +73,7 @@ fn a_reference_and_an_organization_that_differ_name_nothing() {
 }
 
 #[test]
-fn only_what_is_public_is_open() {
+fn only_public_registries_are_readable_by_anyone() {
     let world = World::new();
     make(&world, "open", json!({"visibility": "public", "access": "restricted"})).unwrap();
     make(&world, "closed", json!({})).unwrap();
@@ -90,7 +90,7 @@ fn only_what_is_public_is_open() {
 }
 
 #[test]
-fn a_restricted_registry_is_left_out_of_lists_and_refused_by_name() {
+fn a_restricted_registry_is_not_listed_and_refused_by_name() {
     let world = World::new();
     make(&world, "main", json!({})).unwrap();
     make(&world, "secret", json!({"access": "restricted"})).unwrap();
@@ -129,7 +129,7 @@ fn a_patch_keeps_absent_fields() {
     };
     assert_eq!(patch(json!({})), made);
     let changed = patch(json!({"visibility": "public", "slug": "other"}));
-    assert_eq!((changed.slug.as_str(), changed.visibility), ("main", Visibility::Public));
+    assert_eq!((changed.slug.as_str(), changed.visibility), ("main", RegistryVisibility::Public));
     assert_eq!(changed.description, made.description);
     assert!(changed.updated_at > made.updated_at);
     assert_eq!(patch(json!({"description": null})).description, None);

@@ -1,4 +1,4 @@
-//! Drafts: saved, published, deleted.
+//! Drafts: saving, publishing and deleting them.
 
 use super::super::drafts::{DraftInfo, delete, get, list, publish_draft, save};
 use super::*;
@@ -50,14 +50,14 @@ fn saving_a_draft_again_replaces_it() {
     draft(&world, "p", "0.9.0", "x", json!({})).unwrap();
     draft(&world, "q", "1.0.0", "x", json!({})).unwrap();
     draft(&world, "p", "1.0.0", "x", json!({"artifactType": "promptlet"})).unwrap();
-    assert_eq!(outstanding(&world, "p"), ["0.9.0", "1.0.0"], "the newest first");
+    assert_eq!(outstanding(&world, "p"), ["0.9.0", "1.0.0"], "newest first");
     assert_eq!(outstanding(&world, "never"), [""; 0]);
     assert_eq!(outstanding(&world, "no name"), [""; 0]);
     world.assert_sound();
 }
 
 #[test]
-fn publishing_a_draft_retires_it_once() {
+fn publishing_a_draft_closes_it_once() {
     let world = World::new();
     registry(&world, "main");
     let made = draft(&world, "p", "1.0.0", "{{ x }", json!({"metadata": {"a": 1}})).unwrap();
@@ -90,7 +90,7 @@ fn a_version_that_was_published_meanwhile_is_a_conflict_and_the_draft_stays() {
 }
 
 #[test]
-fn a_draft_is_found_under_its_own_name_type_and_registry_until_it_is_deleted() {
+fn a_draft_is_found_by_its_name_type_and_registry_until_it_is_deleted() {
     let world = World::new();
     registry(&world, "main");
     registry(&world, "other");
@@ -116,7 +116,7 @@ fn a_draft_is_found_under_its_own_name_type_and_registry_until_it_is_deleted() {
     assert_eq!(shown("p", "acme/main", None).unwrap_err().kind(), Kind::NotFound);
     assert_eq!(publish_it(&world, made.id, json!({})).unwrap_err().kind(), Kind::NotFound);
     assert_eq!(outstanding(&world, "p"), [""; 0]);
-    // Its version is free again; the deleted draft is kept, unseen.
+    // Its version is free again; the record of the deleted draft stays.
     assert!(draft(&world, "p", "1.0.0", "y", json!({})).unwrap().id != made.id);
     assert_eq!(rows(&world)[5], 2);
     world.assert_sound();

@@ -1,47 +1,50 @@
-//! Artifacts in a store in memory: publishing and finding, who uses what, drafts, deleting.
+//! Artifacts in an in-memory store: publishing, resolution, references, drafts and deletion.
 
+mod consistency;
+mod deletion;
 mod drafts;
-mod finding;
-mod leaving;
 mod publishing;
-mod soundness;
-mod using;
+mod references;
+mod resolution;
 
 use serde_json::{Value, json};
 
-use super::*;
+use super::id::{ArtifactId, generic};
+use super::publishing::ArtifactVersion;
+use super::version::{ImportReference, VariableReference, VersionRecord, VersionText};
+use super::{artifact, cloning, dependents, labels, prompts, variables};
 use crate::api::{Calls, Input, Outcome, Req, Who};
 use crate::auth::{Access, Restricted};
-use crate::base::{Name, Slug};
-use crate::resources::registries::Visibility;
+use crate::base::{Name, Result, Slug};
+use crate::resources::registries::{Registry, RegistryVisibility};
 use crate::resources::testing::{World, args};
-use crate::store::{Source, Tx};
+use crate::store::{Source, Tx, View};
 
-/// A private registry that every member may use.
+/// Creates a private registry that every member may use.
 pub fn registry(world: &World, slug: &'static str) -> Registry {
     with_access(world, slug, Access::Organization)
 }
 
-/// A private registry.
+/// Creates a private registry with this access.
 pub fn with_access(world: &World, slug: &'static str, access: Access) -> Registry {
-    let make = move |tx: &mut Tx| {
+    let create = move |tx: &mut Tx| {
         let registry = Registry {
             id: tx.new_id(),
             slug: Slug::parse(slug).unwrap(),
             reference: format!("acme/{slug}"),
             name: Name::parse(slug).unwrap(),
             description: None,
-            visibility: Visibility::Private,
+            visibility: RegistryVisibility::Private,
             access,
             created_at: tx.now(),
             updated_at: tx.now(),
         };
         tx.insert(&Restricted::new(registry.clone())).map(|()| registry)
     };
-    world.store.write_now(world.org, make).unwrap()
+    world.store.write_now(world.org, create).unwrap()
 }
 
-/// What a prompt's version is published with: its name, version and text in `acme/main`.
+/// The body that publishes a version in `acme/main`.
 pub fn version(kind: &str, name: &str, version: &str, source: &str) -> Value {
     json!({
         "registryRef": "acme/main", "artifactType": kind, "name": name, "version": version,
@@ -49,10 +52,10 @@ pub fn version(kind: &str, name: &str, version: &str, source: &str) -> Value {
     })
 }
 
-/// An operation that may call outside.
+/// An operation that may make outgoing calls.
 type Calling<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
 
-/// Does such an operation as a member; nobody outside has to be asked.
+/// Runs such an operation as a member; no outgoing call is needed.
 pub fn call<P, I, O>(world: &World, operation: Calling<P, I, O>, at: P, body: Value) -> Result<O>
 where
     P: Send + 'static,
@@ -90,7 +93,7 @@ pub fn about(kind: &str, name: &str, more: Value) -> Value {
     query
 }
 
-/// What a version says.
+/// Returns the content of a version.
 pub fn content(world: &World, query: Value) -> Result<Value> {
     world.read(super::content::get, (), World::input(query)?).map(|content| json!(content))
 }
@@ -98,23 +101,23 @@ pub fn content(world: &World, query: Value) -> Result<Value> {
 /// Deletes a version.
 pub fn delete(world: &World, kind: &str, name: &str, number: &str) -> Result<()> {
     let query = about(kind, name, json!({"version": number}));
-    world.write(deletion::delete, (), World::input(query)?).map(drop)
+    world.write(super::deletion::delete, (), World::input(query)?).map(drop)
 }
 
-/// Puts a label on a version of a prompt.
+/// Sets a label of a prompt.
 pub fn label(world: &World, name: &str, label: &str, number: &str) -> Result<Value> {
     let body = about("prompt", name, json!({"label": label, "version": number}));
-    world.write(labels::put, (), World::input(body)?).map(|artifact| json!(artifact))
+    world.write(labels::set, (), World::input(body)?).map(|artifact| json!(artifact))
 }
 
-/// The artifacts of `acme/main`.
+/// Lists the artifacts of `acme/main`.
 pub fn artifacts(world: &World, kind: Option<&str>) -> Vec<Value> {
     let query = json!({"registryRef": "acme/main", "artifactType": kind});
     let page = world.read(artifact::list, (), World::input(query).unwrap()).unwrap();
     page.items.into_iter().map(|artifact| json!(artifact)).collect()
 }
 
-/// What imports a promptlet: type, name, version, range and what was found for it.
+/// Lists the dependents of a promptlet: type, name, version, range and the resolved version.
 pub fn dependents_of(world: &World, name: &str, version: Option<&str>) -> Result<Vec<String>> {
     let query = about("promptlet", name, json!({"version": version}));
     let page = world.read(dependents::list, (), World::input(query)?)?;
@@ -125,25 +128,25 @@ pub fn dependents_of(world: &World, name: &str, version: Option<&str>) -> Result
     Ok(page.items.into_iter().map(|dependent| row(json!(dependent))).collect())
 }
 
-/// How many rows each table of artifacts has.
+/// Counts the rows of each table of artifacts.
 pub fn rows(world: &World) -> [usize; 6] {
     let count = |view: &View| -> Result<[usize; 6]> {
         Ok([
             view.count(Source::<artifact::Artifact>::TABLE, &(), usize::MAX)?,
             view.count(Source::<VersionRecord>::TABLE, &(), usize::MAX)?,
             view.count(Source::<VersionText>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<dependents::ImportReference>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<variables::VariableReference>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<ImportReference>::TABLE, &(), usize::MAX)?,
+            view.count(Source::<VariableReference>::TABLE, &(), usize::MAX)?,
             view.count(Source::<super::drafts::Draft>::TABLE, &(), usize::MAX)?,
         ])
     };
     world.store.read_now(world.org, count).unwrap()
 }
 
-/// The caller, as operations know them.
+/// Returns the user of a caller.
 pub fn user(who: &Who) -> crate::base::Id<crate::auth::User> {
     match who {
         Who::Caller(caller) => caller.user(),
-        _ => unreachable!("everybody in a world is a caller"),
+        _ => unreachable!("every principal of a test world is a caller"),
     }
 }

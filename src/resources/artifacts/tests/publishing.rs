@@ -84,7 +84,7 @@ fn an_import_is_the_highest_match_for_the_importing_text_and_frozen_with_it() {
     let made = prompt(&world, "p", "1.0.0", source);
     assert_eq!(made.compiled, "{{first}}[calm {{mood}} {{x}}]newcalm {{mood}}");
     assert_eq!(made.row.variables, ["first", "mood", "x"]);
-    // Of a promptlet in two versions the higher one is told.
+    // Of a promptlet in two versions the higher one is shown.
     assert_eq!(json!(made.row.imports), json!({"style": "1.0.0", "tone": "2.0.0"}));
     let mut for_a = version("prompt", "p", "1.0.0", "{{ import \"tone@^1.0\" }}");
     for_a["model"] = json!("a");
@@ -180,7 +180,7 @@ fn a_publication_is_an_event() {
 }
 
 #[test]
-fn a_version_holds_no_more_than_can_be_deleted_at_once() {
+fn a_version_has_no_more_than_can_be_deleted_in_one_transaction() {
     let world = World::new();
     registry(&world, "main");
     let many =
@@ -217,7 +217,7 @@ fn a_compiled_text_compiles_to_itself() {
     let registry = registry(&world, "main");
     promptlet(&world, "tone", "1.0.0", "\\{{ {{a}} }}");
     let made = prompt(&world, "p", "1.0.0", "\\{{ import \"tone\" }} {{ import \"tone\" }}");
-    let id = ArtifactId::named(&registry, None, "p").unwrap();
+    let id = ArtifactId::parse(&registry, None, "p").unwrap();
     let again =
         world.store.read_now(world.org, |view| compile(view, &id, &generic(), &made.compiled));
     let again = again.unwrap().compilation;
@@ -240,5 +240,5 @@ fn a_compilation_that_reads_too_much_is_refused() {
     prompt(&world, "p", "1.0.0", &source(27));
     let told = refused(&world, version("prompt", "p", "1.1.0", &source(29)));
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("the imports before this one bring in too much"), "{told:?}");
+    assert!(told[0].contains("the imports before this one are too large together"), "{told:?}");
 }

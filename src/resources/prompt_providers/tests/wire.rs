@@ -1,26 +1,32 @@
-//! What real ones answer: Langfuse 3 (after its published API), Arize Phoenix 20.26 and MLflow 3
-//! (recorded from running servers), another Roadstead.
+//! The answers of real providers: Langfuse 3 (from its published API), Arize Phoenix 20.26 and MLflow 3
+//! (recorded from running servers), and another Roadstead.
 
+use super::super::external::PromptLookup;
 use super::*;
 
-use ProviderKind::*;
+use PromptProviderKind::*;
 
-/// What is made of these answers: all prompts.
-fn prompts(kind: ProviderKind, base_url: &str, limit: usize, table: &[(&str, Value)]) -> Value {
-    let found = ask(kind, base_url, from(table), |server| server.prompts(limit)).unwrap();
+/// Lists all prompts, given these answers.
+fn prompts(
+    kind: PromptProviderKind,
+    base_url: &str,
+    limit: usize,
+    table: &[(&str, Value)],
+) -> Value {
+    let found = ask(kind, base_url, from(table), |client| fetch::list(client, limit)).unwrap();
     let all: Vec<_> = found.into_iter().map(ExternalPrompt::from).collect();
     serde_json::to_value(all).unwrap()
 }
 
-/// What is made of these answers: one prompt, as version and text in our language.
+/// Looks up one prompt, given these answers: its version and its text in our language.
 fn prompt(
-    kind: ProviderKind,
+    kind: PromptProviderKind,
     base_url: &str,
     (name, version): (&str, Option<&str>),
     table: &[(&str, Value)],
-) -> Result<(String, String), Lookup> {
-    match ask(kind, base_url, from(table), |server| server.prompt(name, version)).unwrap() {
-        Lookup::Found(found) => {
+) -> Result<(String, String), PromptLookup> {
+    match ask(kind, base_url, from(table), |client| fetch::find(client, name, version)).unwrap() {
+        PromptLookup::Found(found) => {
             assert_eq!(found.name, name);
             Ok((found.version, found.template.translated().unwrap()))
         }
@@ -29,7 +35,7 @@ fn prompt(
 }
 
 #[test]
-fn langfuse_gives_the_production_version_or_else_the_newest() {
+fn langfuse_defaults_to_the_production_version_or_else_the_newest() {
     let text = |version: u64, text: &str, labels: Value| {
         json!({
             "id": "cmxx", "createdAt": "2026-05-01T10:00:00.000Z",
@@ -81,12 +87,12 @@ fn langfuse_gives_the_production_version_or_else_the_newest() {
     assert_eq!(one("greet/warm", Some("1")), Ok(("1".into(), "Hi".into())));
     assert_eq!(one("new one", None), Ok(("1".into(), messages.to_string())));
     for (name, version) in [("gone", None), ("greet/warm", Some("9")), ("greet/warm", Some("x"))] {
-        assert_eq!(one(name, version), Err(Lookup::Missing));
+        assert_eq!(one(name, version), Err(PromptLookup::Missing));
     }
 }
 
 #[test]
-fn a_list_of_langfuse_that_counts_no_parts_is_whole() {
+fn a_list_of_langfuse_without_a_page_count_is_complete() {
     let table = [
         ("/api/public/v2/prompts?page=1&limit=50", json!({"data": [{"name": "greet"}]})),
         ("/api/public/v2/prompts/greet", json!({"version": 1, "prompt": "Hi"})),
@@ -97,7 +103,7 @@ fn a_list_of_langfuse_that_counts_no_parts_is_whole() {
 }
 
 #[test]
-fn langfuse_is_read_in_parts_of_a_hundred() {
+fn langfuse_is_read_in_pages_of_100() {
     let answer = |path: &str| {
         let page = |page: usize| {
             let names = (0..100).map(|i| json!({"name": format!("p{page}-{i}")}));
@@ -111,12 +117,12 @@ fn langfuse_is_read_in_parts_of_a_hundred() {
             _ => answered(200, json!({"version": 7, "prompt": "t"}).to_string()),
         }
     };
-    let found = ask(Langfuse, LANGFUSE, answer, |server| server.prompts(150)).unwrap();
+    let found = ask(Langfuse, LANGFUSE, answer, |client| fetch::list(client, 150)).unwrap();
     assert_eq!((found.len(), &*found[149].name), (150, "p2-49"));
 }
 
 #[test]
-fn phoenix_gives_the_newest_version_with_its_tags() {
+fn phoenix_defaults_to_the_newest_version_with_its_tags() {
     let version = |id: &str, format: &str, template: Value| {
         json!({
             "description": "", "model_provider": "OPENAI", "model_name": "gpt-4o",
@@ -185,12 +191,12 @@ fn phoenix_gives_the_newest_version_with_its_tags() {
     assert_eq!(one("greet", first), Ok(("UHJvbXB0VmVyc2lvbjox".into(), ours.into())));
     assert_eq!(one("text", None).unwrap().1, r"\{{");
     for (name, version) in [("empty", None), ("empty", first), ("UHJvbXB0OjE=", None)] {
-        assert_eq!(one(name, version), Err(Lookup::Missing));
+        assert_eq!(one(name, version), Err(PromptLookup::Missing));
     }
 }
 
 #[test]
-fn mlflow_keeps_texts_in_tags_of_versions() {
+fn texts_of_mlflow_are_in_tags_of_versions() {
     let tag = |key: &str, value: &str| json!({"key": key, "value": value});
     let version = |number: &str, kind: &str, text: &str| {
         json!({
@@ -255,12 +261,12 @@ fn mlflow_keeps_texts_in_tags_of_versions() {
         ("model", Some("1")),
         ("' OR name != '", None),
     ] {
-        assert_eq!(one(name, version), Err(Lookup::Missing), "{name}");
+        assert_eq!(one(name, version), Err(PromptLookup::Missing), "{name}");
     }
 }
 
 #[test]
-fn another_roadstead_is_asked_for_the_registries_of_one_organization() {
+fn another_roadstead_is_searched_in_the_registries_of_one_organization() {
     let registries = json!({"items": [{"id": "r1", "ref": "acme/one"}, {"id": "r2"}],
         "nextCursor": null});
     let artifact = |name: &str| {
@@ -319,9 +325,9 @@ fn another_roadstead_is_asked_for_the_registries_of_one_organization() {
     let one = |name, version| prompt(Roadstead, base, (name, version), &table);
     assert_eq!(one("greet", None), Ok(("2.0.0".into(), "Be kind".into())));
     assert_eq!(one("greet", Some("1.0.0")), Ok(("1.0.0".into(), "Be".into())));
-    assert_eq!(one("both", None), Err(Lookup::Several));
+    assert_eq!(one("both", None), Err(PromptLookup::Several));
     for (name, version) in [("gone", None), ("greet", Some("prod")), ("no name", None)] {
-        assert_eq!(one(name, version), Err(Lookup::Missing));
+        assert_eq!(one(name, version), Err(PromptLookup::Missing));
     }
     let base = "https://there.test/api?registryRef=acme%2Fone";
     let one = prompt(Roadstead, base, ("both", None), &table);
@@ -329,7 +335,7 @@ fn another_roadstead_is_asked_for_the_registries_of_one_organization() {
 }
 
 #[test]
-fn http_is_asked_for_the_list_itself() {
+fn http_requests_the_list_itself() {
     let items = json!([
         {"name": "greet", "version": "3", "template": "Hi {{name}}", "format": "text",
             "labels": ["a"], "updatedAt": "2026-05-02T10:00:00+02:00"},
@@ -352,17 +358,17 @@ fn http_is_asked_for_the_list_itself() {
     let one = |name, version| prompt(Http, base, (name, version), &table);
     assert_eq!(one("greet", None), Ok(("3".into(), "Hi {{name}}".into())));
     assert_eq!(one("greet", Some("2")), Ok(("2".into(), "Hello".into())));
-    assert_eq!(one("greet", Some("9")), Err(Lookup::Missing));
-    assert_eq!(one("gone", None), Err(Lookup::Missing));
+    assert_eq!(one("greet", Some("9")), Err(PromptLookup::Missing));
+    assert_eq!(one("gone", None), Err(PromptLookup::Missing));
 }
 
 #[test]
-fn the_query_of_a_base_url_goes_along_and_so_do_the_credentials() {
+fn the_query_of_a_base_url_and_the_credentials_are_sent() {
     let mut calls = Calls::default();
     let base = "https://there.test/mlflow/?tenant=a";
     let authorization = Some("Bearer sesame".to_string());
-    let mut server = Server::new(Mlflow, base, authorization, "acme", &mut calls);
-    assert_eq!(server.prompt("greet", Some("1")).unwrap(), Lookup::Pending);
+    let mut client = ProviderClient::new(Mlflow, base, authorization, "acme", &mut calls);
+    assert_eq!(fetch::find(&mut client, "greet", Some("1")).unwrap(), PromptLookup::Pending);
     let asked = calls.asked();
     let expected = "https://there.test/mlflow/api/2.0/mlflow/model-versions/get?tenant=a&name=greet\
                     &version=1";
@@ -383,7 +389,8 @@ fn an_endless_list_is_bounded() {
             }"#,
             )
         };
-        let found = ask(kind, "https://there.test", answer, |server| server.prompts(50)).unwrap();
+        let found =
+            ask(kind, "https://there.test", answer, |client| fetch::list(client, 50)).unwrap();
         assert_eq!(found, []);
     }
 }

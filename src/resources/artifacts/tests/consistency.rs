@@ -1,8 +1,7 @@
-//! What the check finds between records.
+//! The consistency check between records.
 
 use super::super::artifact::Artifact;
-use super::super::soundness::check;
-use super::super::variables::VariableReference;
+use super::super::consistency::check;
 use super::*;
 use crate::store::check::Findings;
 use crate::store::{Order, Record};
@@ -24,7 +23,7 @@ fn filled() -> World {
     world
 }
 
-/// Takes away the first record of this type, with nothing that belongs to it.
+/// Removes the first record of this type, without what depends on it.
 fn lose<R: Record>(world: &World) {
     let lose = |tx: &mut Tx| {
         let first: Option<R> = tx.view().first(Source::TABLE, &(), Order::Ascending)?;
@@ -43,28 +42,28 @@ fn publishing_labelling_and_deleting_keep_the_records_consistent() {
 
 #[test]
 fn missing_records_are_found() {
-    for (lose, told) in [
+    for (lose, expected) in [
         (lose::<VersionText> as fn(&World), vec!["prompt p", "1.0.0 for generic has no text"]),
-        (lose::<Artifact>, vec!["prompt p", "1.0.0 is a version of nothing"]),
-        (lose::<VariableReference>, vec!["prompt p", "1.0.0 is not known to mention mood"]),
+        (lose::<Artifact>, vec!["prompt p", "1.0.0 has no artifact"]),
         (
-            lose::<VersionRecord>,
-            vec!["the label live stands on 1.0.0", "1.0.0 does not mention mood"],
+            lose::<VariableReference>,
+            vec!["prompt p", "1.0.0 has no reference to the variable mood"],
         ),
+        (lose::<VersionRecord>, vec!["the label live points to 1.0.0", "1.0.0 does not use mood"]),
     ] {
         let world = filled();
         lose(&world);
         let found = findings(&world).join("\n");
-        assert!(told.iter().all(|told| found.contains(told)), "{told:?}: {found}");
+        assert!(expected.iter().all(|text| found.contains(text)), "{expected:?}: {found}");
     }
-    // A promptlet that something imports.
+    // An imported promptlet.
     let world = filled();
-    let gone = |tx: &mut Tx| {
+    let lose = |tx: &mut Tx| {
         let rows: Vec<VersionRecord> = tx.all(Source::TABLE, &())?;
         tx.lose(rows.iter().find(|row| row.of.name.as_str() == "tone").unwrap())
     };
-    world.store.write_now(world.org, gone).unwrap();
+    world.store.write_now(world.org, lose).unwrap();
     let found = findings(&world).join("\n");
-    assert!(found.contains("imports tone 1.0.0, which is not there"), "{found}");
+    assert!(found.contains("imports tone 1.0.0, which does not exist"), "{found}");
     assert!(found.contains("promptlet tone") && found.contains("not its highest"), "{found}");
 }

@@ -1,47 +1,49 @@
-//! Which LLM providers the judges of a policy ask: one that is asked is not deleted.
+//! References from policies to the LLM providers that their judges use: a used provider is not deleted.
 //!
-//! Derived from the rules of policies, which name any number of providers.
+//! They are derived from the rules of policies, which name any number of providers.
 
 use bincode::{Decode, Encode};
 
 use super::super::llm_providers::LlmProvider;
-use super::policies::Policy;
+use super::policy::Policy;
 use crate::base::{Error, Id, Result};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx};
 
-/// That a judge of a policy asks a provider.
+/// A reference from a policy to a provider that one of its judges uses.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ProviderReference {
-    /// The provider; none stands for whichever is the default.
+    /// The provider; none for the default provider, whichever it is.
     provider: Option<Id<LlmProvider>>,
     policy: Id<Policy>,
 }
 
 static BY_POLICY: Index<ProviderReference, Id<Policy>> =
-    Index::many("llm_provider_uses.by_policy", |one| Some(one.policy));
+    Index::many("llm_provider_uses.by_policy", |reference| Some(reference.policy));
 
 static PROVIDER: Reference<ProviderReference, LlmProvider> = Reference::restrict(
     &["provider"],
     "llm_provider_in_use",
-    "the judge of a policy asks this provider; change or delete that policy first",
+    "the judge of a policy uses this provider; update or delete that policy first",
     |provider: &LlmProvider| Some(provider.id).to_bytes(),
-    |one: &ProviderReference, _| one.provider.iter().map(Key::to_bytes).collect(),
+    |reference: &ProviderReference, _| reference.provider.iter().map(Key::to_bytes).collect(),
 );
 
-/// Whichever is the default: the beginning of every key.
+/// References without a provider, to the default one. Their target key is the beginning of every key.
 static DEFAULT: Reference<ProviderReference, LlmProvider> = Reference::restrict(
     &["provider"],
     "llm_provider_in_use",
-    "the judge of a policy asks this provider; change or delete that policy first",
+    "the judge of a policy uses this provider; update or delete that policy first",
     |_: &LlmProvider| None::<Id<LlmProvider>>.to_bytes(),
-    |one: &ProviderReference, _| if one.provider.is_none() { vec![vec![]] } else { vec![] },
+    |reference: &ProviderReference, _| {
+        if reference.provider.is_none() { vec![vec![]] } else { vec![] }
+    },
 )
 .when(|provider| provider.is_default);
 
 static POLICY: Reference<ProviderReference, Policy> = Reference::cascade(
     &["policy"],
     |policy: &Policy| policy.id.to_bytes(),
-    |one: &ProviderReference, _| vec![one.policy.to_bytes()],
+    |reference: &ProviderReference, _| vec![reference.policy.to_bytes()],
 )
 .by(&BY_POLICY);
 
@@ -55,11 +57,11 @@ impl Record for ProviderReference {
     }
 }
 
-/// Notes that `policy` asks these providers and no others; none in the list means the default.
+/// Replaces the references of `policy`; none in the list stands for the default provider.
 ///
 /// # Errors
-/// 404 for a provider that is not there.
-pub fn note(tx: &mut Tx, policy: Id<Policy>, providers: &[Option<Id<LlmProvider>>]) -> Result<()> {
+/// 404 for a provider that does not exist.
+pub fn set(tx: &mut Tx, policy: Id<Policy>, providers: &[Option<Id<LlmProvider>>]) -> Result<()> {
     for old in tx.all(&BY_POLICY, &policy)? {
         tx.remove(&old)?;
     }
@@ -85,7 +87,7 @@ mod tests {
     use crate::resources::testing::World;
 
     #[test]
-    fn a_provider_that_is_asked_is_not_deleted() {
+    fn a_used_provider_is_not_deleted() {
         let world = World::new();
         let a = json!({"name": "a", "provider": "openai"});
         let a = make(&world, a).unwrap().id;
@@ -95,18 +97,18 @@ mod tests {
         let policy = json!({"name": "p", "severity": "error", "rules": rules});
         let policy = World::input(policy).unwrap();
         let policy = world.write_as(&world.owner, policies::create, (), policy).unwrap().id;
-        let uses = |providers: Vec<Option<Id<LlmProvider>>>| {
-            world.store.write_now(world.org, move |tx| note(tx, policy, &providers))
+        let set_references = |providers: Vec<Option<Id<LlmProvider>>>| {
+            world.store.write_now(world.org, move |tx| set(tx, policy, &providers))
         };
         let delete = |id| delete(&world, id);
-        uses(vec![Some(a), Some(a), None]).unwrap();
+        set_references(vec![Some(a), Some(a), None]).unwrap();
         assert_eq!(delete(a).unwrap_err().code(), "llm_provider_in_use");
         assert_eq!(delete(b).unwrap_err().code(), "llm_provider_in_use");
-        assert_eq!(uses(vec![Some(Id::NIL)]).unwrap_err().kind(), Kind::NotFound);
-        uses(vec![None]).unwrap();
+        assert_eq!(set_references(vec![Some(Id::NIL)]).unwrap_err().kind(), Kind::NotFound);
+        set_references(vec![None]).unwrap();
         delete(a).unwrap();
         assert_eq!(delete(a).unwrap_err().kind(), Kind::NotFound);
-        uses(vec![]).unwrap();
+        set_references(vec![]).unwrap();
         delete(b).unwrap();
         world.assert_sound();
     }

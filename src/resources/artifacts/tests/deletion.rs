@@ -5,7 +5,7 @@ use crate::base::Kind;
 use crate::resources::registries;
 
 #[test]
-fn a_version_that_is_used_or_labelled_stays() {
+fn an_imported_or_labelled_version_is_not_deleted() {
     let world = World::new();
     registry(&world, "main");
     promptlet(&world, "tone", "1.0.0", "x");
@@ -29,7 +29,7 @@ fn a_version_that_is_used_or_labelled_stays() {
 }
 
 #[test]
-fn the_newest_of_what_is_left_is_the_latest_and_an_artifact_goes_with_its_last_version() {
+fn the_highest_remaining_version_is_the_latest_and_the_last_one_removes_the_artifact() {
     let world = World::new();
     registry(&world, "main");
     for number in ["1.0.0", "2.0.0", "1.5.0"] {
@@ -86,7 +86,7 @@ fn deleting_a_registry_deletes_its_contents_only() {
 }
 
 #[test]
-fn a_large_registry_is_gone_at_once_and_cleared_in_steps() {
+fn a_large_registry_is_deleted_at_once_and_its_rows_in_steps() {
     let world = World::new();
     registry(&world, "main");
     let variables =

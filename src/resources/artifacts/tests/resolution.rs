@@ -1,5 +1,6 @@
-//! Which version is meant.
+//! Resolution: the version that a selector resolves to, labels and lists.
 
+use super::super::versions::resolve;
 use super::*;
 use crate::base::{Kind, Label, Range, Selector};
 
@@ -21,7 +22,7 @@ fn found(world: &World, version: Option<&str>, model: Option<&str>) -> Option<St
 }
 
 #[test]
-fn the_newest_is_the_highest_and_not_what_was_published_last() {
+fn the_newest_version_is_the_highest_and_not_the_last_published() {
     let world = World::new();
     registry(&world, "main");
     for number in ["1.9.0", "1.10.0", "0.99.99"] {
@@ -32,7 +33,7 @@ fn the_newest_is_the_highest_and_not_what_was_published_last() {
 }
 
 #[test]
-fn a_version_is_taken_for_its_model_or_else_in_its_generic_text() {
+fn a_version_resolves_to_the_text_for_the_model_or_the_generic_one() {
     let world = World::new();
     registry(&world, "main");
     for (number, model) in
@@ -47,17 +48,17 @@ fn a_version_is_taken_for_its_model_or_else_in_its_generic_text() {
         (None, Some(""), Some("1.1.0 for generic")),
         (None, Some("a"), Some("2.0.0 for a")),
         (None, Some("b"), Some("1.2.0 for b")),
-        // Of equal versions the model's own text.
+        // Of equal versions the text for the model.
         (Some("1.0.0"), Some("a"), Some("1.0.0 for a")),
         (Some("1.0.0"), Some("b"), Some("1.0.0 for generic")),
-        // The higher version wins over the model's own text.
+        // A higher version wins over a text for the model.
         (Some("^1"), Some("a"), Some("1.1.0 for generic")),
         (Some("~1.0"), Some("a"), Some("1.0.0 for a")),
         (Some("1"), Some("b"), Some("1.2.0 for b")),
         (Some("1.2"), Some("b"), Some("1.2.0 for b")),
         (Some(">=1.2.0"), Some("a"), Some("2.0.0 for a")),
         (Some("*"), None, Some("1.1.0 for generic")),
-        // Only what has a text for the model, or a generic one, counts.
+        // Only versions with a text for the model or a generic text count.
         (Some("1.2.0"), None, None),
         (Some("2.0.0"), Some("b"), None),
         (Some("^2"), None, None),
@@ -72,7 +73,7 @@ fn a_version_is_taken_for_its_model_or_else_in_its_generic_text() {
 }
 
 #[test]
-fn a_look_into_the_index_finds_what_going_through_all_versions_would() {
+fn the_index_resolves_like_a_full_scan() {
     let world = World::new();
     let registry = registry(&world, "main");
     let max = u64::MAX.to_string();
@@ -85,7 +86,7 @@ fn a_look_into_the_index_finds_what_going_through_all_versions_would() {
         publish(&world, for_model(&number, model)).unwrap();
         all.push((crate::base::Version::parse(number).unwrap().numbers(), model));
     }
-    let id = ArtifactId::named(&registry, None, "p").unwrap();
+    let id = ArtifactId::parse(&registry, None, "p").unwrap();
     for range in ["*", "0", "1.2", "^1", "~2.1", ">=2", "^0.1", "1.1.1", "^0.0.0", &max] {
         let selector = Selector::Range(Range::parse(range).unwrap());
         let Selector::Range(interval) = selector else { unreachable!() };
@@ -94,7 +95,8 @@ fn a_look_into_the_index_finds_what_going_through_all_versions_would() {
                 interval.contains(text.0) && (text.1 == "generic" || Some(text.1) == model)
             };
             let expected = all.iter().filter(counts).max().map(|(numbers, _)| *numbers);
-            let found = world.store.read_now(world.org, |view| meant(view, &id, &selector, model));
+            let found =
+                world.store.read_now(world.org, |view| resolve(view, &id, &selector, model));
             let found = found.unwrap().map(|row| row.version.numbers());
             assert_eq!(found, expected, "{range} {model:?}");
         }
@@ -134,7 +136,7 @@ fn a_label_points_to_one_version_until_moved_or_removed() {
     assert_eq!(found(&world, Some("production"), None).as_deref(), Some("1.0.0"));
     world.pass_secs(60);
     let moved = label(&world, "p", "production", "1.2.0").unwrap();
-    // A version is answered as it was published.
+    // Answers show a version as it was published.
     assert_eq!(moved["labels"], json!({"production": "01.2.0"}));
     assert_eq!(moved["updatedAt"], "2026-01-15T12:01:00.000Z");
     assert_eq!(found(&world, Some("production"), None).as_deref(), Some("01.2.0"));
@@ -168,7 +170,7 @@ fn an_artifact_has_at_most_1000_labels() {
     let world = World::new();
     let registry = registry(&world, "main");
     prompt(&world, "p", "1.0.0", "x");
-    let id = ArtifactId::named(&registry, None, "p").unwrap();
+    let id = ArtifactId::parse(&registry, None, "p").unwrap();
     let fill = move |tx: &mut Tx| {
         let old: artifact::Artifact = tx.fetch(&id)?;
         let label = |n| (Label::parse(format!("l{n}")).unwrap(), old.latest_version.clone());

@@ -1,8 +1,9 @@
-//! What uses what, how versions differ, what they are filled with, what is cloned.
+//! References between versions, diffs, rendering, previews and clones.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use super::super::diff;
 use super::*;
 use crate::base::Kind;
 use crate::resources::environments;
@@ -19,7 +20,7 @@ fn dependents_are_known_per_version() {
     let all = dependents_of(&world, "tone", None).unwrap();
     let expected =
         ["promptlet b 1.0.0 ^1.0 1.1.0", "promptlet b 1.0.0 1.0.0 1.0.0", "prompt a 1.0.0 * 1.0.0"];
-    assert_eq!(all, expected, "direct imports, the newest first");
+    assert_eq!(all, expected, "direct imports, newest first");
     for version in ["1.1.0", "~1.1", "01.1.0"] {
         assert_eq!(dependents_of(&world, "tone", Some(version)).unwrap(), expected[..1]);
     }
@@ -34,7 +35,7 @@ fn dependents_are_known_per_version() {
 }
 
 #[test]
-fn a_version_is_one_dependent_however_many_of_its_models_import() {
+fn a_version_is_one_dependent_for_all_its_models() {
     let world = World::new();
     registry(&world, "main");
     promptlet(&world, "tone", "1.0.0", "x");
@@ -50,12 +51,12 @@ fn a_version_is_one_dependent_however_many_of_its_models_import() {
     assert_eq!(rows(&world), [0; 6]);
 }
 
-/// The versions that mention a variable, and whether each is the newest.
+/// Lists the versions that use a variable, and whether each is the latest.
 fn uses(world: &World, variable: &str) -> Vec<String> {
     let variable = crate::base::VariableName::parse(variable).unwrap();
     let mut uses = Vec::new();
     let read = |view: &View| {
-        variables::each_use(view, &variable, |used| {
+        variables::scan_versions_using(view, &variable, |used| {
             let latest = if variables::is_latest(view, &used)? { " latest" } else { "" };
             uses.push(format!("{} {}{latest}", used.of.name, used.version));
             Ok(ControlFlow::Continue(()))
@@ -93,7 +94,7 @@ fn versions_are_compared_by_their_sources_and_variables() {
     label(&world, "p", "live", "1.0.0").unwrap();
     let diff = |from: &str, to: &str| {
         let query = about("prompt", "p", json!({"from": from, "to": to}));
-        world.read(super::diff::get, (), World::input(query).unwrap()).map(|diff| json!(diff))
+        world.read(diff::get, (), World::input(query).unwrap()).map(|diff| json!(diff))
     };
     let expected = json!({
         "from": "1.0.0", "to": "1.1.0",
@@ -115,7 +116,7 @@ fn render(world: &World, more: Value) -> Result<Value> {
 }
 
 #[test]
-fn a_version_is_filled_from_the_request_and_then_from_the_environment() {
+fn values_of_the_request_take_precedence_over_the_environment() {
     let world = World::new();
     registry(&world, "main");
     prompt(&world, "p", "1.0.0", "{{A}} {{ B }} {{C}} {{C}} \\{{A}}");
@@ -154,7 +155,7 @@ fn a_source_is_compiled_without_publishing() {
     let compile = |kind: &str, name: &str, source: &str| {
         let body = json!({"registryRef": "acme/main", "artifactType": kind, "source": source});
         let name = crate::base::ArtifactName::parse(name).unwrap();
-        json!(world.read(prompts::try_out, name, World::input(body).unwrap()).unwrap())
+        json!(world.read(prompts::preview, name, World::input(body).unwrap()).unwrap())
     };
     let compiled = compile("prompt", "not-there-yet", "{{a}}{{ import \"tone@1\" }}");
     let expected = json!({
@@ -170,7 +171,7 @@ fn a_source_is_compiled_without_publishing() {
 }
 
 #[test]
-fn a_clone_takes_all_models_along_and_is_compiled_where_it_goes() {
+fn a_clone_has_all_models_and_is_compiled_in_its_target() {
     let world = World::new();
     registry(&world, "main");
     registry(&world, "other");
@@ -204,7 +205,7 @@ fn a_clone_takes_all_models_along_and_is_compiled_where_it_goes() {
     ] {
         assert_eq!(clone(version, to).unwrap_err().kind(), Kind::NotFound);
     }
-    // One text that cannot be compiled there keeps all of them from being published.
+    // If one text cannot be compiled there, none of them is published.
     delete(&world, "prompt", "p", "1.1.0").unwrap();
     let before = rows(&world);
     registry(&world, "empty");
@@ -214,29 +215,29 @@ fn a_clone_takes_all_models_along_and_is_compiled_where_it_goes() {
     world.assert_sound();
 }
 
-/// Every edge and every use, as the tables have them and as all versions together say.
-fn known_and_true(world: &World) -> [Vec<String>; 2] {
+/// Returns every reference, as stored and as derived from all versions.
+fn stored_and_derived(world: &World) -> [Vec<String>; 2] {
     let read = |view: &View| {
         let rows = view.all(Source::<VersionRecord>::TABLE, &())?;
-        let edges = view.all(Source::<dependents::ImportReference>::TABLE, &())?;
-        let uses = view.all(Source::<variables::VariableReference>::TABLE, &())?;
-        let mut known: Vec<String> = edges.iter().map(|edge| edge.to_text()).collect();
-        known.extend(
-            uses.iter().map(|used| format!("{} in {:?} {}", used.variable, used.of, used.version)),
+        let imports = view.all(Source::<ImportReference>::TABLE, &())?;
+        let variables = view.all(Source::<VariableReference>::TABLE, &())?;
+        let mut stored: Vec<String> = imports.iter().map(|import| import.to_text()).collect();
+        stored.extend(
+            variables.iter().map(|one| format!("{} in {:?} {}", one.variable, one.of, one.version)),
         );
-        let mut found = BTreeSet::new();
+        let mut derived = BTreeSet::new();
         for row in &rows {
             for import in &row.imports {
                 let text =
                     format!("{:?} {} has {} {}", row.of, row.version, import.name, import.version);
-                found.insert(text);
+                derived.insert(text);
             }
             for variable in &row.variables {
-                found.insert(format!("{variable} in {:?} {}", row.of, row.version));
+                derived.insert(format!("{variable} in {:?} {}", row.of, row.version));
             }
         }
-        known.sort();
-        Ok([known, found.into_iter().collect()])
+        stored.sort();
+        Ok([stored, derived.into_iter().collect()])
     };
     world.store.read_now(world.org, read).unwrap()
 }
@@ -245,7 +246,7 @@ fn known_and_true(world: &World) -> [Vec<String>; 2] {
 fn stored_references_equal_those_of_a_full_scan() {
     let world = World::new();
     registry(&world, "main");
-    // Any sequence will do; this one is always the same.
+    // Any pseudo-random sequence; this one is deterministic.
     let mut seed = 7_u32;
     let mut any = |below: u32| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -267,8 +268,8 @@ fn stored_references_equal_those_of_a_full_scan() {
             new["model"] = json!(["generic", "m"][any(2) as usize]);
             published += i32::from(publish(&world, new).is_ok());
         }
-        let [known, found] = known_and_true(&world);
-        assert_eq!(known, found);
+        let [stored, derived] = stored_and_derived(&world);
+        assert_eq!(stored, derived);
     }
     assert!(published > 50 && deleted > 20, "{published} {deleted}");
     world.assert_sound();

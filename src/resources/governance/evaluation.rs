@@ -1,0 +1,303 @@
+//! Evaluating a text against policies: when a version is published, and as a dry run.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::super::registries::{self, ArtifactType, Registry};
+use super::assignments;
+use super::flags::PolicyFlag;
+use super::judge::{self, JUDGE_SECS};
+use super::policy::{Policy, PolicySeverity};
+use super::rules::{self, PolicyInput, PolicyRuleType};
+use crate::api::{Calls, Input, Output, Req, Resource, Route, op};
+use crate::auth::MEMBER;
+use crate::base::{ArtifactName, Id, Issue, JsonMap, List, Range, Result, Text, Version};
+use crate::outbox::{About, EventType, publish};
+use crate::store::{Tx, View};
+use crate::templates;
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    events: &[EventType::GovernancePassed, EventType::GovernanceViolation],
+    ..Resource::EMPTY
+};
+
+/// A version submitted for publication.
+pub struct Submission<'a> {
+    /// The type of the artifact.
+    pub kind: ArtifactType,
+    /// The name of the artifact.
+    pub name: &'a ArtifactName,
+    /// The version.
+    pub version: &'a Version,
+    /// The text after compilation, with variables in place.
+    pub text: &'a str,
+    /// The variables of the text.
+    pub variables: &'a [String],
+    /// The metadata.
+    pub metadata: &'a JsonMap,
+    /// The model that the text is for.
+    pub model: &'a str,
+}
+
+/// The result of evaluating a text against policies.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyVerdict {
+    /// Whether no rule is violated.
+    passed: bool,
+    /// The violations, at most one for each rule.
+    issues: Vec<PolicyViolation>,
+    /// The policies that were evaluated.
+    #[serde(skip)]
+    policies: Vec<Id<Policy>>,
+}
+
+impl Output for PolicyVerdict {}
+
+/// A rule that a text violates.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyViolation {
+    policy_id: Id<Policy>,
+    rule: PolicyRuleType,
+    severity: PolicySeverity,
+    /// What the text must do to satisfy the rule, as a phrase: "must not match …".
+    pub message: String,
+}
+
+impl PolicyVerdict {
+    /// The violations that refuse the publication.
+    pub fn refusals(&self) -> impl Iterator<Item = &PolicyViolation> {
+        self.issues.iter().filter(|issue| issue.severity == PolicySeverity::Error)
+    }
+}
+
+// ── Publishing ───────────────────────────────────────────────────────────────
+
+/// Evaluates a submission against the policies assigned to a registry. Writes nothing;
+/// [`record_result`] or [`record_refusal`] does.
+///
+/// # Errors
+/// 502 if a judge cannot be queried.
+pub fn evaluate(
+    tx: &Tx,
+    registry: Id<Registry>,
+    submission: &Submission,
+    calls: &mut Calls,
+) -> Result<PolicyVerdict> {
+    let policies = assignments::policies_of(&tx.view(), registry)?;
+    let Submission { text, variables, metadata, model, .. } = *submission;
+    evaluate_policies(
+        &tx.view(),
+        &policies,
+        &PolicyInput { text, variables, metadata, model },
+        calls,
+    )
+}
+
+/// Records the result for a version that is published: an event, and a flag for each violation.
+///
+/// # Errors
+/// If the store fails.
+pub fn record_result(
+    tx: &mut Tx,
+    registry: &Registry,
+    submission: &Submission,
+    verdict: &PolicyVerdict,
+) -> Result<()> {
+    publish_event(tx, registry, submission, verdict, true)?;
+    let registry_ref = registry.reference.clone();
+    for issue in &verdict.issues {
+        let flag = PolicyFlag {
+            id: tx.new_id(),
+            policy_id: issue.policy_id,
+            registry: registry.id,
+            registry_ref: registry_ref.clone(),
+            artifact_type: submission.kind,
+            name: submission.name.clone(),
+            version: submission.version.clone(),
+            rule: issue.rule,
+            message: issue.message.clone(),
+            created_at: tx.now(),
+            cleared_at: None,
+            cleared_by: None,
+        };
+        tx.insert(&flag)?;
+    }
+    Ok(())
+}
+
+/// Records the result for a version that is refused, by its own verdict or by that of another version
+/// of the same request: an event, if a rule is violated. The event is committed although nothing is
+/// published.
+///
+/// # Errors
+/// If the store fails.
+pub fn record_refusal(
+    tx: &mut Tx,
+    registry: &Registry,
+    submission: &Submission,
+    verdict: &PolicyVerdict,
+) -> Result<()> {
+    if verdict.passed {
+        return Ok(());
+    }
+    publish_event(tx, registry, submission, verdict, false)
+}
+
+fn publish_event(
+    tx: &mut Tx,
+    registry: &Registry,
+    submission: &Submission,
+    verdict: &PolicyVerdict,
+    is_published: bool,
+) -> Result<()> {
+    if verdict.policies.is_empty() {
+        return Ok(());
+    }
+    let violated: BTreeSet<_> = verdict.issues.iter().map(|issue| issue.policy_id).collect();
+    let (event, policies) = if verdict.passed {
+        (EventType::GovernancePassed, json!(verdict.policies))
+    } else {
+        (EventType::GovernanceViolation, json!(violated))
+    };
+    let payload = json!({
+        "registryId": registry.id,
+        "registryRef": registry.reference,
+        "artifactType": submission.kind,
+        "name": submission.name,
+        "version": submission.version,
+        "model": submission.model,
+        "policyIds": policies,
+        "published": is_published,
+    });
+    // The submission has no record yet: the event is about its registry.
+    let about = About::resource("registry", registry.id).guarded_by("registry", registry.id);
+    publish(tx, event, about, payload)
+}
+
+/// Evaluates an input against policies. While the result of a search or a judge is pending, the
+/// returned value is meaningless and the run is discarded. Judges are queried last, and only for a
+/// text that no other rule refuses: a text that must not be published is not sent to a provider.
+fn evaluate_policies(
+    view: &View,
+    policies: &[Policy],
+    input: &PolicyInput,
+    calls: &mut Calls,
+) -> Result<PolicyVerdict> {
+    let mut issues = Vec::new();
+    let mut judges = Vec::new();
+    let all_rules = policies.iter().flat_map(|policy| &policy.rules);
+    let Some(occurring) = rules::occurring(all_rules, input.text, calls) else {
+        return Ok(PolicyVerdict { passed: true, issues, policies: Vec::new() });
+    };
+    for policy in policies {
+        for rule in &policy.rules {
+            if rule.kind == PolicyRuleType::Judge {
+                judges.push((policy, rule));
+            } else if let Some(message) = rules::violation(rule, input, &occurring) {
+                issues.push(violation(policy, rule.kind, message));
+            }
+        }
+    }
+    if issues.iter().all(|issue| issue.severity == PolicySeverity::Warning) {
+        for (policy, rule) in judges {
+            if let Some(message) = judge::violation(view, policy, rule, input.text, calls)? {
+                issues.push(violation(policy, rule.kind, message));
+            }
+        }
+    }
+    let policies = policies.iter().map(|policy| policy.id).collect();
+    Ok(PolicyVerdict { passed: issues.is_empty(), issues, policies })
+}
+
+fn violation(policy: &Policy, rule: PolicyRuleType, message: String) -> PolicyViolation {
+    let message = format!("{message} (policy \"{}\")", policy.name);
+    PolicyViolation { policy_id: policy.id, rule, severity: policy.severity, message }
+}
+
+// ── Dry run ──────────────────────────────────────────────────────────────────
+
+/// The longest text that compilation produces.
+const MAX_CHARS: usize = templates::MAX_TEXT_BYTES;
+
+/// A text to evaluate without publishing it. At least one of `policyIds` and `registryRef` is required.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GovernanceCheck {
+    /// The compiled text, with its imports inserted and its variables as `{{NAME}}`.
+    text: Text<0, MAX_CHARS>,
+    /// The policies to evaluate.
+    policy_ids: Option<List<Id<Policy>, 1, 20>>,
+    /// A registry whose policies are evaluated, too: `<orgSlug>/<registrySlug>`, its id or its slug.
+    registry_ref: Option<String>,
+    /// The model that the text is for; `generic` if absent.
+    model: Option<Text<1, 200>>,
+    /// The metadata; empty if absent.
+    metadata: Option<JsonMap>,
+}
+
+impl Input for GovernanceCheck {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.policy_ids.is_none() && self.registry_ref.is_none() {
+            issues.push(Issue::new("policyIds", "is required if registryRef is absent"));
+        }
+    }
+}
+
+/// The model of a text that serves every model.
+const GENERIC: &str = "generic";
+
+pub(super) fn check(
+    view: &View,
+    req: &Req<(), GovernanceCheck>,
+    calls: &mut Calls,
+) -> Result<PolicyVerdict> {
+    let input = &req.input;
+    let mut policies = Vec::new();
+    if let Some(reference) = &input.registry_ref {
+        let registry = registries::require_usable(view, req.caller(), reference)?;
+        policies = assignments::policies_of(view, registry.id)?;
+    }
+    for id in input.policy_ids.iter().flat_map(|ids| ids.iter()) {
+        let policy: Policy = view.fetch(id)?;
+        if policies.iter().all(|known| known.id != policy.id) {
+            policies.push(policy);
+        }
+    }
+    let variables = variables_in(&input.text);
+    let content = PolicyInput {
+        text: &input.text,
+        variables: &variables,
+        metadata: &input.metadata.clone().unwrap_or_default(),
+        model: input.model.as_deref().unwrap_or(GENERIC),
+    };
+    evaluate_policies(view, &policies, &content, calls)
+}
+
+/// Returns the variables of a compiled text. Malformed placeholders are ignored: publishing reports
+/// them.
+fn variables_in(text: &str) -> Vec<String> {
+    let find_nothing = |_: &ArtifactName, _: &Range| Ok::<_, Infallible>(Err(String::new()));
+    let Ok(compilation) = templates::compile(text, find_nothing);
+    compilation.variables
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post(
+            "/governance/check",
+            MEMBER,
+            "governance.check",
+            op::read_calling(JUDGE_SECS, check),
+        )
+        .about("Dry-run policies on a text"),
+    ]
+}

@@ -1,0 +1,142 @@
+//! The record of LLM providers.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Output, ResourceRef};
+use crate::base::{Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, Time};
+use crate::store::{AnyIndex, Index, Record, View};
+
+/// A connection to a provider of large language models.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LlmProvider {
+    /// The id of the provider.
+    pub id: Id<LlmProvider>,
+    /// The name of the provider.
+    pub name: Name,
+    /// The API that it has. It never changes.
+    pub provider: Provider,
+    /// The URL of the API; null for the vendor's own.
+    pub base_url: Option<HttpUrl>,
+    /// Settings of the organization. `model` is the model that judges and the connection test query.
+    pub config: JsonMap,
+    /// Whether judges that name no provider use this one.
+    pub is_default: bool,
+    #[serde(skip)]
+    pub(super) key: Option<Sealed>,
+    /// When it was created.
+    pub created_at: Time,
+    /// When it was last changed.
+    pub updated_at: Time,
+}
+
+impl Output for LlmProvider {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+/// At most one provider is the default: the previous one is updated before the next one is written.
+static DEFAULT: Index<LlmProvider, ()> = Index::unique(
+    "llm_providers.default",
+    "default_llm_provider_exists",
+    "the organization has a default LLM provider already; update that one first",
+    |provider| provider.is_default.then_some(()),
+);
+
+impl Record for LlmProvider {
+    const TABLE: &'static str = "llm_providers";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DEFAULT];
+    type Key = Id<LlmProvider>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// The field that a provider's key is sealed for.
+pub(super) const KEY_FIELD: &str = "key";
+
+impl LlmProvider {
+    /// Returns the key, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be unsealed.
+    pub(super) fn unsealed_key(&self, view: &View) -> Result<Option<String>> {
+        let unseal = |key: &Sealed| view.unseal::<LlmProvider>(&self.id, KEY_FIELD, key);
+        self.key.as_ref().map(unseal).transpose()
+    }
+
+    /// The model to query: `config.model`, or else a cheap and fast one of the vendor. A `custom` server
+    /// without it chooses by itself.
+    pub(super) fn model(&self) -> Option<&str> {
+        let own = self.config.0.get("model").and_then(|model| model.as_str());
+        own.or_else(|| self.provider.default_model())
+    }
+
+    /// The beginning of the URLs of the API.
+    ///
+    /// # Errors
+    /// If a custom provider has no `baseUrl`.
+    pub(super) fn base(&self) -> Result<&str> {
+        let own = self.base_url.as_deref().or_else(|| self.provider.base_url());
+        own.ok_or_else(|| Error::internal("a custom LLM provider without a baseUrl"))
+    }
+}
+
+/// The API of a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "LlmProviderKind")]
+pub enum Provider {
+    /// OpenAI's.
+    Openai,
+    /// Anthropic's.
+    Anthropic,
+    /// Google's: Gemini.
+    Google,
+    /// OpenRouter's: that of OpenAI.
+    Openrouter,
+    /// OpenAI's at any `baseUrl`: vLLM, Ollama, llama.cpp or a gateway.
+    Custom,
+}
+crate::store::stored_enum!(Provider {
+    Openai = 0,
+    Anthropic = 1,
+    Google = 2,
+    Openrouter = 3,
+    Custom = 4,
+});
+
+impl Provider {
+    /// The URL of its API, unless the provider has a `baseUrl`.
+    fn base_url(self) -> Option<&'static str> {
+        match self {
+            Provider::Openai => Some("https://api.openai.com/v1"),
+            Provider::Anthropic => Some("https://api.anthropic.com/v1"),
+            Provider::Google => Some("https://generativelanguage.googleapis.com/v1beta"),
+            Provider::Openrouter => Some("https://openrouter.ai/api/v1"),
+            Provider::Custom => None,
+        }
+    }
+
+    /// The smallest of its models of late 2026, which suffices for the yes or no of a judge.
+    fn default_model(self) -> Option<&'static str> {
+        match self {
+            Provider::Openai => Some("gpt-5.6-luna"),
+            Provider::Anthropic => Some("claude-haiku-5-5"),
+            Provider::Google => Some("gemini-3.5-flash-lite"),
+            Provider::Openrouter => Some("openrouter/auto"),
+            Provider::Custom => None,
+        }
+    }
+}
+
+/// Returns the default provider, if there is one.
+///
+/// # Errors
+/// If the store fails.
+pub fn default(view: &View) -> Result<Option<LlmProvider>> {
+    view.find(&DEFAULT, &())
+}

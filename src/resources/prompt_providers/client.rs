@@ -1,0 +1,215 @@
+//! The client of a provider: requests JSON, and reports a failure in one sentence.
+//!
+//! Such a sentence contains neither credentials, nor the URL (its query may be a credential), nor any
+//! part of the answer: internals that a provider discloses must not be shown to every member.
+
+use std::time::Duration;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+
+use super::provider::PromptProviderKind;
+use crate::api::Calls;
+use crate::base::{Error, Kind, Result};
+use crate::outside::{AnswerBody, Call, Limits, Method};
+
+/// The time limit of a whole fetch, in seconds (reference: registries-and-templates, "Prompt providers").
+pub const TOTAL_SECS: u64 = 10;
+
+/// The largest answer with a list, in bytes: many times the size of 200 usual prompts.
+const LIST_BYTES: usize = 4 * 1024 * 1024;
+
+/// The largest answer with one prompt, in bytes: the size limit of our own requests.
+const PROMPT_BYTES: usize = 1024 * 1024;
+
+/// The pages of a list that are fetched one after the other. A list without an end must not occupy us
+/// for long; 5 pages of 100 are more than a request can ask for.
+pub const MAX_PAGES: usize = 5;
+
+/// Escapes everything in a path except unreserved characters.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A client of one provider, for one request.
+pub struct ProviderClient<'a> {
+    /// The kind of the provider.
+    pub kind: PromptProviderKind,
+    /// The slug of the caller's organization.
+    pub org_slug: &'a str,
+    /// The URL that paths of the API are appended to.
+    base: String,
+    /// The query of its `baseUrl`. It is sent with every request, except to another Roadstead, where it
+    /// contains options.
+    query: Vec<(String, String)>,
+    authorization: Option<String>,
+    calls: &'a mut Calls,
+}
+
+/// The answer to a request for one resource.
+pub enum ProviderReply<T> {
+    /// The answer is pending.
+    Pending,
+    /// The resource does not exist.
+    Missing,
+    /// The resource.
+    Found(T),
+}
+
+impl<T> ProviderReply<T> {
+    /// Converts the resource; `None` means that it does not exist after all.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Option<U>) -> ProviderReply<U> {
+        match self {
+            ProviderReply::Pending => ProviderReply::Pending,
+            ProviderReply::Missing => ProviderReply::Missing,
+            ProviderReply::Found(found) => {
+                f(found).map_or(ProviderReply::Missing, ProviderReply::Found)
+            }
+        }
+    }
+}
+
+impl<'a> ProviderClient<'a> {
+    /// Creates a client of the provider at `base_url`.
+    pub fn new(
+        kind: PromptProviderKind,
+        base_url: &str,
+        authorization: Option<String>,
+        org_slug: &'a str,
+        calls: &'a mut Calls,
+    ) -> Self {
+        let url = base_url.split('#').next().unwrap_or_default();
+        let (path, query) = match kind {
+            // Its URL is that of the list itself.
+            PromptProviderKind::Http => (url, ""),
+            _ => url.split_once('?').unwrap_or((url, "")),
+        };
+        let path = path.trim_end_matches('/');
+        let base = match kind {
+            PromptProviderKind::Http => url.into(),
+            PromptProviderKind::Roadstead if !path.ends_with("/api") => format!("{path}/api"),
+            _ => path.into(),
+        };
+        let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        ProviderClient { kind, org_slug, base, query, authorization, calls }
+    }
+
+    /// Returns the parameter `name` of the query of its `baseUrl`.
+    pub fn option(&self, name: &str) -> Option<String> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+    }
+
+    /// Requests a list; `None` while the answer is pending.
+    ///
+    /// # Errors
+    /// 502 if the request fails or the list does not exist.
+    pub fn list<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Option<T>> {
+        match self.get(path, query, LIST_BYTES)? {
+            ProviderReply::Pending => Ok(None),
+            ProviderReply::Found(list) => Ok(Some(list)),
+            ProviderReply::Missing => {
+                Err(failed("it has no such path (404); check its baseUrl and kind"))
+            }
+        }
+    }
+
+    /// Requests one resource.
+    ///
+    /// # Errors
+    /// 502 if the request fails.
+    pub fn one<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<ProviderReply<T>> {
+        self.get(path, query, PROMPT_BYTES)
+    }
+
+    fn get<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        query: &[(&str, &str)],
+        bytes: usize,
+    ) -> Result<ProviderReply<T>> {
+        let call = Call {
+            method: Method::Get,
+            url: self.url(path, query),
+            headers: self.headers(),
+            body: Vec::new(),
+            limits: Limits {
+                total: Duration::from_secs(TOTAL_SECS),
+                answer: AnswerBody::UpTo(bytes),
+                https_only: false,
+            },
+        };
+        let Some(answered) = self.calls.send(call) else { return Ok(ProviderReply::Pending) };
+        let answer = answered.answer.map_err(failed)?;
+        match answer.status {
+            200..=299 => {}
+            404 => return Ok(ProviderReply::Missing),
+            status => return Err(self.refusal(status)),
+        }
+        serde_json::from_slice(&answer.body).map(ProviderReply::Found).map_err(|error| {
+            match error.classify() {
+                // The text of the error may contain parts of the answer.
+                serde_json::error::Category::Data => self.malformed(),
+                _ => failed("its answer is not JSON, or nested too deeply; check its baseUrl"),
+            }
+        })
+    }
+
+    fn url(&self, path: &str, query: &[(&str, &str)]) -> String {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        if self.kind != PromptProviderKind::Roadstead {
+            form.extend_pairs(&self.query);
+        }
+        let query = form.extend_pairs(query).finish();
+        let sign = if query.is_empty() { "" } else { "?" };
+        format!("{}{path}{sign}{query}", self.base)
+    }
+
+    fn headers(&self) -> Vec<(String, String)> {
+        let accept = ("accept".into(), "application/json".into());
+        let authorization =
+            self.authorization.iter().map(|value| ("authorization".into(), value.clone()));
+        [accept].into_iter().chain(authorization).collect()
+    }
+
+    fn refusal(&self, status: u16) -> Error {
+        match status {
+            300..=399 => failed(format!(
+                "it redirects ({status}), which is not followed; set baseUrl to the target of the \
+                 redirect"
+            )),
+            401 | 403 if self.authorization.is_none() => {
+                failed(format!("it requires credentials ({status}); add them with PATCH"))
+            }
+            401 | 403 => {
+                failed(format!("it refuses the credentials ({status}); set valid ones with PATCH"))
+            }
+            429 => failed("its rate limit is reached (429); try again later"),
+            _ => failed(format!(
+                "it answers with the error {status}; check its baseUrl, or try again later"
+            )),
+        }
+    }
+
+    /// Returns the 502 for an answer that does not have the form of this kind.
+    pub fn malformed(&self) -> Error {
+        let kind = self.kind.as_str();
+        failed(format!("its answer does not have the form of the kind {kind}; check its kind"))
+    }
+}
+
+/// Returns a 502 with the cause.
+fn failed(what: impl std::fmt::Display) -> Error {
+    let message = format!("the prompt provider cannot be used now: {what}");
+    Error::new(Kind::Upstream, "prompt_provider_failed", message)
+}
+
+/// Escapes a name as one segment of a path.
+pub fn path_segment(name: &str) -> String {
+    utf8_percent_encode(name, UNRESERVED).to_string()
+}

@@ -1,0 +1,83 @@
+//! The record of prompt providers.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Output, ResourceRef};
+use crate::base::{HttpUrl, Id, Name, Sealed, Time};
+use crate::store::Record;
+
+/// The kind of a provider: the API that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PromptProviderKind {
+    /// Langfuse.
+    Langfuse,
+    /// Arize Phoenix.
+    Phoenix,
+    /// The prompt registry of MLflow.
+    Mlflow,
+    /// Another Roadstead.
+    Roadstead,
+    /// Any server that answers GET with a list in our own form.
+    Http,
+}
+crate::store::stored_enum!(PromptProviderKind {
+    Langfuse = 0,
+    Phoenix = 1,
+    Mlflow = 2,
+    Roadstead = 3,
+    Http = 4,
+});
+
+impl PromptProviderKind {
+    /// The name of the kind, as in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PromptProviderKind::Langfuse => "langfuse",
+            PromptProviderKind::Phoenix => "phoenix",
+            PromptProviderKind::Mlflow => "mlflow",
+            PromptProviderKind::Roadstead => "roadstead",
+            PromptProviderKind::Http => "http",
+        }
+    }
+}
+
+/// An external system from which prompts are listed and imported.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptProvider {
+    /// The id of the provider.
+    pub id: Id<PromptProvider>,
+    /// The name of the provider.
+    pub name: Name,
+    /// The kind of system. It never changes.
+    pub kind: PromptProviderKind,
+    /// The URL of the system.
+    pub base_url: HttpUrl,
+    /// The value of `Authorization`, sealed.
+    #[serde(skip)]
+    pub(super) authorization: Option<Sealed>,
+    /// When it was created.
+    pub created_at: Time,
+    /// When it was last changed.
+    pub updated_at: Time,
+}
+
+impl Output for PromptProvider {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+/// The field of a provider that is sealed.
+pub(super) const AUTHORIZATION: &str = "authorization";
+
+impl Record for PromptProvider {
+    const TABLE: &'static str = "prompt_providers";
+    type Key = Id<PromptProvider>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}

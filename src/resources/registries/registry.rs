@@ -1,0 +1,135 @@
+//! The record of registries, and how other resources find one.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::auth::{Access, Caller, Grant, ResourceType, Restrictable, Restricted, grants_for};
+use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
+use crate::store::{ACCESS, AnyIndex, AnyReference, Index, Record, Reference, Tx, View};
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// A collection of published prompts and promptlets.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Registry {
+    /// The id of the registry.
+    pub id: Id<Registry>,
+    /// The slug, unique in the organization. It never changes.
+    pub slug: Slug,
+    /// `<orgSlug>/<registrySlug>`: the name of the registry in requests and answers. It never changes.
+    pub reference: String,
+    /// The name shown to people.
+    pub name: Name,
+    /// What the registry is for.
+    pub description: Option<Description>,
+    /// Who may read it.
+    pub visibility: RegistryVisibility,
+    /// Which members may use it.
+    pub access: Access,
+    /// When it was created.
+    pub created_at: Time,
+    /// When it was last changed.
+    pub updated_at: Time,
+}
+
+/// Who may read a registry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RegistryVisibility {
+    /// Anonymous clients, too.
+    Public,
+    /// Members of the organization.
+    #[default]
+    Private,
+}
+crate::store::stored_enum!(RegistryVisibility { Public = 0, Private = 1 });
+
+static BY_SLUG: Index<Restricted<Registry>, Slug> = Index::unique(
+    "registries.by_slug",
+    "registry_slug_taken",
+    "a registry with this slug exists already; choose another slug",
+    |registry| Some(registry.without_caller().slug.clone()),
+);
+
+static GRANTS: Reference<Grant, Restricted<Registry>> = grants_for();
+
+impl Record for Restricted<Registry> {
+    const TABLE: &'static str = "registries";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
+    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
+    type Key = Id<Registry>;
+    fn key(&self) -> Self::Key {
+        self.id()
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        tx.signal(ACCESS); // Requests that wait for something in it find out that it is gone.
+        Ok(())
+    }
+}
+
+impl Restrictable for Registry {
+    const KIND: ResourceType = ResourceType::Registry;
+    fn id(&self) -> Id<Self> {
+        self.id
+    }
+    fn access(&self) -> Access {
+        self.access
+    }
+    fn is_public(&self) -> bool {
+        self.visibility == RegistryVisibility::Public
+    }
+}
+
+// ── For other resources ──────────────────────────────────────────────────────
+
+/// Returns the registry that a `registryRef` names in the view's organization, if it exists.
+///
+/// # Errors
+/// If the store fails.
+pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Registry>>> {
+    let id = Id::parse(reference);
+    if !id.is_nil() {
+        return find_by_id(view, id);
+    }
+    let slug = reference.split_once('/').map_or(reference, |(_, slug)| slug);
+    let Ok(slug) = Slug::parse(slug) else { return Ok(None) };
+    let found = view.find(&BY_SLUG, &slug)?;
+    // A slug alone is one of the view's organization; `<orgSlug>/` must name that organization.
+    let is_named = |found: &Restricted<Registry>| {
+        !reference.contains('/') || found.without_caller().reference == reference
+    };
+    Ok(found.filter(is_named))
+}
+
+/// Returns the registry that a `registryRef` names, for use by a member.
+///
+/// # Errors
+/// 404 if it does not exist, 403 if it is restricted and the caller has no grant.
+pub fn require_usable(view: &View, caller: &Caller, reference: &str) -> Result<Registry> {
+    find(view, reference)?.ok_or_else(Error::not_found)?.open(view, caller)
+}
+
+/// Returns the registry that a `registryRef` names, for reading: a public one by any client.
+///
+/// # Errors
+/// As [`require_usable`]; 404 for a private registry if the caller is no member of its organization.
+pub fn require_readable(view: &View, caller: Option<&Caller>, reference: &str) -> Result<Registry> {
+    find(view, reference)?.ok_or_else(Error::not_found)?.open_to_read(view, caller)
+}
+
+/// Returns the registry with this id, if it exists.
+///
+/// # Errors
+/// If the store fails.
+pub fn find_by_id(view: &View, id: Id<Registry>) -> Result<Option<Restricted<Registry>>> {
+    view.get(&id)
+}
+
+/// Returns whether there is a registry with this id.
+///
+/// # Errors
+/// If the store fails.
+pub fn exists(view: &View, id: Id<Registry>) -> Result<bool> {
+    view.has::<Restricted<Registry>>(&id)
+}
