@@ -166,14 +166,14 @@ async fn keep_uses(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>)
             _ = stopping.wait_for(|stopping| *stopping) => last = true,
         }
         executor.coordination.evict_idle();
-        let due = executor.key_uses.due();
+        let due = executor.key_usage.due();
         if due.is_empty() {
             continue;
         }
         let uses = due.clone();
         let written = executor.store.write(Id::NIL, move |tx| organizations::note_uses(tx, &uses));
         if let Err(error) = written.await {
-            executor.key_uses.unwritten(&due);
+            executor.key_usage.restore(&due);
             tracing::warn!(%error, "when keys were used could not be written down");
         }
     }

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use super::records::{
-    ApiKey, BY_SLUG, GRANT, Grant, Granted, KeyHash, Membership, Organization, ResourceType, Role,
-    Session, User,
+    ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, KeyHash, Membership, Organization,
+    ResourceType, Role, Session, User,
 };
 use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
@@ -141,7 +141,7 @@ impl Caller {
 
     /// Whether they may use a resource: everybody may unless it is restricted; then admins, and
     /// users with a grant (reference: identity-and-rights, "Restricted resources").
-    pub fn may_use(
+    pub(super) fn may_use(
         &self,
         view: &View,
         kind: ResourceType,
@@ -151,11 +151,11 @@ impl Caller {
         if access == Access::Organization || self.is_admin() {
             return Ok(true);
         }
-        Ok(view.find(&GRANT, &(self.user(), kind, id))?.is_some())
+        Ok(view.find(&GRANT_BY_TARGET, &(self.user(), kind, id))?.is_some())
     }
 
     /// The same, as a 403.
-    pub fn require_access(
+    pub(super) fn require_access(
         &self,
         view: &View,
         kind: ResourceType,
@@ -173,9 +173,9 @@ impl Caller {
 
     /// The things of a kind that they have a grant for: for lists, which leave out what they may
     /// not use.
-    pub fn granted(&self, view: &View, kind: ResourceType) -> Result<BTreeSet<Id<Granted>>> {
+    pub(super) fn granted(&self, view: &View, kind: ResourceType) -> Result<BTreeSet<Id<Granted>>> {
         let mut granted = BTreeSet::new();
-        view.each(&GRANT, &(self.user(), kind), Order::Ascending, |grant: Grant| {
+        view.each(&GRANT_BY_TARGET, &(self.user(), kind), Order::Ascending, |grant: Grant| {
             granted.insert(grant.resource_id);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -214,18 +214,18 @@ const MAX_CACHED_CREDENTIALS: usize = 4096;
 pub struct Authenticator {
     /// Makes and reads session tokens.
     pub tokens: Tokens,
-    remembered: Mutex<Remembered>,
+    cache: Mutex<CredentialCache>,
 }
 
 /// What was concluded under one stamp, by the fingerprints of credentials.
 #[derive(Default)]
-struct Remembered {
+struct CredentialCache {
     stamp: u64,
-    known: HashMap<[u8; 32], Known>,
+    known: HashMap<[u8; 32], CachedCredential>,
 }
 
 /// What is known of a credential.
-struct Known {
+struct CachedCredential {
     identity: Arc<Identity>,
     /// Who it is in each organization it was used for: in one, if it is a key.
     callers: Vec<Arc<Caller>>,
@@ -234,38 +234,38 @@ struct Known {
 impl Authenticator {
     /// A gatekeeper that reads `tokens`.
     pub fn new(tokens: Tokens) -> Self {
-        Authenticator { tokens, remembered: Mutex::default() }
+        Authenticator { tokens, cache: Mutex::default() }
     }
 
-    fn recall<T>(
+    fn cached<T>(
         &self,
         view: &View,
         raw: &RawCredential,
-        what: impl FnOnce(&Known) -> Option<T>,
+        what: impl FnOnce(&CachedCredential) -> Option<T>,
     ) -> Option<T> {
-        let remembered = self.remembered.lock().expect("nobody panics holding it");
-        if view.access_version() != Some(remembered.stamp) {
+        let cache = self.cache.lock().expect("nobody panics holding it");
+        if view.access_version() != Some(cache.stamp) {
             return None;
         }
-        remembered.known.get(&raw.fingerprint()).and_then(what)
+        cache.known.get(&raw.fingerprint()).and_then(what)
     }
 
-    fn remember(
+    fn cache(
         &self,
         view: &View,
         raw: &RawCredential,
         identity: &Arc<Identity>,
         caller: Option<&Arc<Caller>>,
     ) {
-        let mut remembered = self.remembered.lock().expect("nobody panics holding it");
-        let Some(stamp) = view.access_version().filter(|stamp| *stamp >= remembered.stamp) else {
+        let mut cache = self.cache.lock().expect("nobody panics holding it");
+        let Some(stamp) = view.access_version().filter(|stamp| *stamp >= cache.stamp) else {
             return;
         };
-        if stamp > remembered.stamp || remembered.known.len() >= MAX_CACHED_CREDENTIALS {
-            *remembered = Remembered { stamp, known: HashMap::new() };
+        if stamp > cache.stamp || cache.known.len() >= MAX_CACHED_CREDENTIALS {
+            *cache = CredentialCache { stamp, known: HashMap::new() };
         }
-        let new = || Known { identity: identity.clone(), callers: Vec::new() };
-        let known = remembered.known.entry(raw.fingerprint()).or_insert_with(new);
+        let new = || CachedCredential { identity: identity.clone(), callers: Vec::new() };
+        let known = cache.known.entry(raw.fingerprint()).or_insert_with(new);
         known.callers.extend(caller.cloned());
     }
 
@@ -274,12 +274,12 @@ impl Authenticator {
     /// # Errors
     /// 401 if it is none, unknown, revoked or expired.
     pub fn identify(&self, view: &View, raw: &RawCredential) -> Result<Arc<Identity>> {
-        let known = self.recall(view, raw, |known| Some(known.identity.clone()));
+        let known = self.cached(view, raw, |known| Some(known.identity.clone()));
         let identity = match known {
             Some(identity) => identity,
             None => {
                 let identity = Arc::new(self.look_up(view, raw)?);
-                self.remember(view, raw, &identity, None);
+                self.cache(view, raw, &identity, None);
                 identity
             }
         };
@@ -329,9 +329,9 @@ impl Authenticator {
     /// # Errors
     /// 401 as [`Authenticator::identify`]; the same 404 for an organization that does not exist, one
     /// the user is not in and one the key is not for.
-    pub fn admit(&self, view: &View, raw: &RawCredential, slug: &str) -> Result<Arc<Caller>> {
+    pub fn authorize(&self, view: &View, raw: &RawCredential, slug: &str) -> Result<Arc<Caller>> {
         let is_there = |caller: &&Arc<Caller>| &*caller.org_slug == slug;
-        let known = self.recall(view, raw, |known| known.callers.iter().find(is_there).cloned());
+        let known = self.cached(view, raw, |known| known.callers.iter().find(is_there).cloned());
         if let Some(caller) = known {
             caller.identity.require_unexpired(view)?;
             return Ok(caller);
@@ -342,7 +342,7 @@ impl Authenticator {
             Err(_) => None,
         };
         let caller = Arc::new(self.enter(view, &identity, organization)?);
-        self.remember(view, raw, &identity, Some(&caller));
+        self.cache(view, raw, &identity, Some(&caller));
         Ok(caller)
     }
 
@@ -354,7 +354,7 @@ impl Authenticator {
         org: Id<Org>,
     ) -> Result<Arc<Caller>> {
         let is_there = |caller: &&Arc<Caller>| caller.org == org;
-        let known = self.recall(view, raw, |known| known.callers.iter().find(is_there).cloned());
+        let known = self.cached(view, raw, |known| known.callers.iter().find(is_there).cloned());
         if let Some(caller) = known {
             caller.identity.require_unexpired(view)?;
             return Ok(caller);
@@ -362,7 +362,7 @@ impl Authenticator {
         let identity = self.identify(view, raw)?;
         let organization = view.get::<Organization>(&org)?;
         let caller = Arc::new(self.enter(view, &identity, organization)?);
-        self.remember(view, raw, &identity, Some(&caller));
+        self.cache(view, raw, &identity, Some(&caller));
         Ok(caller)
     }
 

@@ -304,7 +304,7 @@ pub struct Grant {
 }
 
 /// The one grant of a user for a thing.
-pub static GRANT: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> =
+pub static GRANT_BY_TARGET: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> =
     Index::unique("grants.one", "grant_exists", "this user has this grant already", |grant| {
         Some((grant.user_id, grant.resource_type, grant.resource_id))
     });
@@ -333,7 +333,7 @@ impl Record for Grant {
         &[("created_by", "history: who granted it may have left")];
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&GRANT, &GRANTS_BY_USER, &GRANTS_BY_RESOURCE];
+        &[&GRANT_BY_TARGET, &GRANTS_BY_USER, &GRANTS_BY_RESOURCE];
     type Key = Id<Grant>;
     fn key(&self) -> Self::Key {
         self.id

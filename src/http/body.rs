@@ -17,7 +17,7 @@ use crate::base::{Error, Issue, Kind, Result};
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// Between two bytes of a body may be 30 s.
-const PAUSE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much of a body that nobody wants is read: more than anybody sends by mistake.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024 * 1024;
@@ -160,7 +160,7 @@ async fn read_whole(
     let mut first = None;
     let mut place = None;
     loop {
-        let frame = tokio::time::timeout(PAUSE, body.frame()).await.map_err(|_| {
+        let frame = tokio::time::timeout(READ_TIMEOUT, body.frame()).await.map_err(|_| {
             Error::new(Kind::Timeout, "body_too_slow", "the body paused for more than 30 seconds")
         })?;
         let data = match frame {
@@ -210,7 +210,7 @@ fn too_large(max_bytes: usize) -> Error {
 /// Reads what is left of a body that was refused or not asked for, and says whether all was read.
 /// A connection that closes with bytes unread is reset, and the answer may be lost with it; a
 /// sender that keeps it would have its next request taken for the rest of this body.
-pub async fn pass_over(headers: &HeaderMap, body: &mut Incoming) -> bool {
+pub async fn drain(headers: &HeaderMap, body: &mut Incoming) -> bool {
     if body.is_end_stream() {
         return true;
     }

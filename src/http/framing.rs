@@ -13,7 +13,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// How far a connection's bytes have come.
 #[derive(Default)]
 pub struct Framing {
-    part: Part,
+    part: FrameState,
     /// The head that has begun but not ended.
     head: Vec<u8>,
     /// What is known of each head that has ended and was not asked about.
@@ -33,7 +33,7 @@ pub enum Head {
 
 /// What the next byte belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Part {
+enum FrameState {
     #[default]
     Head,
     /// A body of which so many bytes are to come.
@@ -53,34 +53,34 @@ impl Framing {
     pub fn follow(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
             bytes = match self.part {
-                Part::Head => self.follow_head(bytes),
-                Part::Body(left) => {
-                    let (rest, left) = pass(bytes, left);
-                    self.part = if left == 0 { Part::Head } else { Part::Body(left) };
+                FrameState::Head => self.follow_head(bytes),
+                FrameState::Body(left) => {
+                    let (rest, left) = skip(bytes, left);
+                    self.part = if left == 0 { FrameState::Head } else { FrameState::Body(left) };
                     rest
                 }
-                Part::Chunk(left) => {
-                    let (rest, left) = pass(bytes, left);
+                FrameState::Chunk(left) => {
+                    let (rest, left) = skip(bytes, left);
                     self.part = match left {
-                        0 => Part::Size { size: 0, digits: true },
-                        left => Part::Chunk(left),
+                        0 => FrameState::Size { size: 0, digits: true },
+                        left => FrameState::Chunk(left),
                     };
                     rest
                 }
-                Part::Size { size, digits } => {
+                FrameState::Size { size, digits } => {
                     self.part = after_size_byte(size, digits, byte);
                     rest
                 }
-                Part::Trailers { line_is_empty } => {
+                FrameState::Trailers { line_is_empty } => {
                     self.part = match byte {
-                        b'\n' if line_is_empty => Part::Head,
-                        b'\n' => Part::Trailers { line_is_empty: true },
-                        b'\r' => Part::Trailers { line_is_empty },
-                        _ => Part::Trailers { line_is_empty: false },
+                        b'\n' if line_is_empty => FrameState::Head,
+                        b'\n' => FrameState::Trailers { line_is_empty: true },
+                        b'\r' => FrameState::Trailers { line_is_empty },
+                        _ => FrameState::Trailers { line_is_empty: false },
                     };
                     rest
                 }
-                Part::Lost => return,
+                FrameState::Lost => return,
             }
         }
     }
@@ -92,7 +92,7 @@ impl Framing {
 
     /// Whether all that came were whole requests.
     pub fn is_between_requests(&self) -> bool {
-        self.part == Part::Head && self.head.is_empty()
+        self.part == FrameState::Head && self.head.is_empty()
     }
 
     /// Whether there is a head that was not asked about.
@@ -117,7 +117,7 @@ impl Framing {
             let room = MAX_HEAD_BYTES - self.head.len();
             self.head.extend_from_slice(&line[..room]);
             self.ended.push_back(Head::TooLarge);
-            self.part = Part::Lost;
+            self.part = FrameState::Lost;
             return &[];
         }
         self.head.extend_from_slice(line);
@@ -129,9 +129,9 @@ impl Framing {
                 _ => Head::Good,
             });
             self.part = match lengths {
-                Lengths { chunked: true, .. } => Part::Size { size: 0, digits: true },
-                Lengths { length: Some(length), .. } if length > 0 => Part::Body(length),
-                _ => Part::Head,
+                Lengths { chunked: true, .. } => FrameState::Size { size: 0, digits: true },
+                Lengths { length: Some(length), .. } if length > 0 => FrameState::Body(length),
+                _ => FrameState::Head,
             };
         }
         rest
@@ -164,22 +164,22 @@ impl Lengths {
 }
 
 /// What is left of `bytes`, and of `left`, when as many as there are have passed.
-fn pass(bytes: &[u8], left: u64) -> (&[u8], u64) {
+fn skip(bytes: &[u8], left: u64) -> (&[u8], u64) {
     let passed = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
     (&bytes[passed..], left - passed as u64)
 }
 
 /// A chunk's size is hexadecimal; what stands after its digits says nothing to us.
-fn after_size_byte(size: u64, digits: bool, byte: u8) -> Part {
+fn after_size_byte(size: u64, digits: bool, byte: u8) -> FrameState {
     match (byte, char::from(byte).to_digit(16)) {
-        (b'\n', _) if size == 0 => Part::Trailers { line_is_empty: true },
+        (b'\n', _) if size == 0 => FrameState::Trailers { line_is_empty: true },
         // The line end after the chunk is passed over with it.
-        (b'\n', _) => size.checked_add(2).map_or(Part::Lost, Part::Chunk),
+        (b'\n', _) => size.checked_add(2).map_or(FrameState::Lost, FrameState::Chunk),
         (_, Some(digit)) if digits => match size.checked_mul(16) {
-            Some(size) => Part::Size { size: size + u64::from(digit), digits: true },
-            None => Part::Lost,
+            Some(size) => FrameState::Size { size: size + u64::from(digit), digits: true },
+            None => FrameState::Lost,
         },
-        _ => Part::Size { size, digits: false },
+        _ => FrameState::Size { size, digits: false },
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
             let mut framing = Framing::default();
             framing.follow(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
             framing.follow(format!("{size}\r\n").as_bytes());
-            assert_eq!(framing.part, Part::Lost, "{size}");
+            assert_eq!(framing.part, FrameState::Lost, "{size}");
         }
     }
 }

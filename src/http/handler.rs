@@ -10,8 +10,8 @@ use super::body::{self, Sent};
 use super::context::Context;
 use super::headers::{idempotency_key, preconditions, raw_credential, wants_stream};
 use super::reply::Reply;
-use super::router::{Found, Missing};
-use super::wire::Progress;
+use super::router::{Match, Missing};
+use super::wire::ConnectionState;
 use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
 use crate::base::{Error, Kind, Result};
@@ -44,7 +44,7 @@ async fn dispatch(
 ) -> Result<Response<Reply>> {
     let path = head.uri.path();
     if context.executor.is_setup_required() && !pages::is_open_before_setup(context, path) {
-        context.executor.must_be_set_up()?;
+        context.executor.require_setup()?;
     }
     match path.strip_prefix("/api") {
         Some("/openapi.json") => pages::document(context, &head.method, request_id),
@@ -65,7 +65,7 @@ async fn handle(
     address: IpAddr,
     request_id: &str,
 ) -> Result<Response<Reply>> {
-    let Found { route, params, reading } = match context.router.find(&head.method, path) {
+    let Match { route, params, reading } = match context.router.find(&head.method, path) {
         Ok(found) => found,
         Err(Missing::Path) => return Err(no_such_path()),
         Err(Missing::Method(allowed)) => {
@@ -93,7 +93,7 @@ async fn handle(
     request.arguments = arguments;
     request.idempotency_key = idempotency_key(headers, route.method)?;
     if route.waits()
-        && let Some(progress) = head.extensions.get::<Progress>()
+        && let Some(progress) = head.extensions.get::<ConnectionState>()
     {
         progress.wait();
     }

@@ -126,11 +126,11 @@ async fn metrics(
 
 async fn require_admin_key(context: &Context, headers: &HeaderMap) -> Result<()> {
     let credential = raw_credential(headers);
-    let gatekeeper = &context.executor.gatekeeper;
+    let authenticator = &context.executor.authenticator;
     let check = |view: &View| {
-        let identity = gatekeeper.identify(view, &credential)?;
+        let identity = authenticator.identify(view, &credential)?;
         let org = key_organization(&identity).unwrap_or(Id::NIL);
-        match gatekeeper.authorize_in(view, &credential, org) {
+        match authenticator.authorize_in(view, &credential, org) {
             Ok(caller) if caller.is_admin() => Ok(()),
             _ => Err(Error::forbidden(
                 "admin_required",

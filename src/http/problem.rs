@@ -64,7 +64,7 @@ pub fn reply(error: &Error, request_id: &str) -> Response<Reply> {
     if let Some(secs) = error.retry_after_secs() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(secs));
     }
-    tell_limit(error, response.headers_mut());
+    add_limit_headers(error, response.headers_mut());
     response
 }
 
@@ -83,7 +83,7 @@ pub fn method_not_allowed(allowed: &str, request_id: &str) -> Response<Reply> {
 }
 
 /// Adds to an answer which limit was reached, if one was (`RateLimit`, `RateLimit-Policy`).
-fn tell_limit(error: &Error, headers: &mut HeaderMap) {
+fn add_limit_headers(error: &Error, headers: &mut HeaderMap) {
     let Some(Limit { name, quota, window_secs }) = error.reached() else { return };
     let reset_secs = error.retry_after_secs().unwrap_or(1);
     let told = [
@@ -110,7 +110,7 @@ mod tests {
         let limits = RateLimits::new(1);
         let policy = |refused: Error| {
             let mut headers = HeaderMap::new();
-            tell_limit(&refused, &mut headers);
+            add_limit_headers(&refused, &mut headers);
             ["ratelimit-policy", "ratelimit"]
                 .map(|name| headers[name].to_str().unwrap().to_string())
         };

@@ -16,20 +16,20 @@ pub enum Reply {
     /// All of it.
     Whole(Full<Bytes>),
     /// Its pieces.
-    Stream(mpsc::Receiver<Result<Bytes, BrokenOff>>),
+    Stream(mpsc::Receiver<Result<Bytes, BodyAborted>>),
 }
 
 /// The rest of a body cannot be had: the connection is closed before its end.
 #[derive(Debug)]
-pub struct BrokenOff;
+pub struct BodyAborted;
 
-impl fmt::Display for BrokenOff {
+impl fmt::Display for BodyAborted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the rest of the body cannot be had")
     }
 }
 
-impl std::error::Error for BrokenOff {}
+impl std::error::Error for BodyAborted {}
 
 impl Default for Reply {
     fn default() -> Self {
@@ -46,7 +46,7 @@ impl Reply {
 
 impl Body for Reply {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = BodyAborted;
 
     fn poll_frame(
         self: Pin<&mut Self>,

@@ -8,7 +8,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::reply::{BrokenOff, Reply, json};
+use super::reply::{BodyAborted, Reply, json};
 use super::sse;
 use crate::api::execute::{self, Body, DownloadStream};
 
@@ -48,7 +48,7 @@ fn not_modified() -> Response<Reply> {
 /// nobody takes a part for the whole.
 fn download(mut stream: DownloadStream) -> Response<Reply> {
     let media_type = HeaderValue::from_static(stream.media_type);
-    let (pieces, body) = mpsc::channel::<Result<Bytes, BrokenOff>>(MAX_UNREAD);
+    let (pieces, body) = mpsc::channel::<Result<Bytes, BodyAborted>>(MAX_UNREAD);
     tokio::spawn(async move {
         loop {
             let piece = match stream.next().await {
@@ -56,7 +56,7 @@ fn download(mut stream: DownloadStream) -> Response<Reply> {
                 Ok(None) => return,
                 Err(error) => {
                     tracing::debug!(%error, "a download broke off");
-                    Err(BrokenOff)
+                    Err(BodyAborted)
                 }
             };
             let is_last = piece.is_err();

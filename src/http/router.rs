@@ -14,7 +14,7 @@ pub struct Router {
 }
 
 /// A route that was found.
-pub struct Found<'a> {
+pub struct Match<'a> {
     /// The route.
     pub route: &'a Arc<Route>,
     /// The parameters of its path, decoded, in order.
@@ -53,7 +53,7 @@ impl Router {
 
     /// The route of `method` and `path` (below `/api`). A path is compared as it was sent: none is
     /// normalized into another.
-    pub fn find(&self, method: &hyper::Method, path: &str) -> Result<Found<'_>, Missing> {
+    pub fn find(&self, method: &hyper::Method, path: &str) -> Result<Match<'_>, Missing> {
         let matched = self.paths.at(path).map_err(|_| Missing::Path)?;
         let methods = matched.value;
         let route = named(method).and_then(|method| methods.get(&method)).ok_or_else(|| {
@@ -68,7 +68,7 @@ impl Router {
             }
         };
         let params = matched.params.iter().map(|(_, value)| decoded(value)).collect();
-        Ok(Found { route, params, reading: methods.get(&Method::Get) })
+        Ok(Match { route, params, reading: methods.get(&Method::Get) })
     }
 
     /// Whether a route at this path may be called before the server is set up.

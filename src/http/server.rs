@@ -22,7 +22,7 @@ use super::context::Context;
 use super::framing::Head;
 use super::handler::answer;
 use super::reply::Reply;
-use super::wire::{self, Progress, Wire};
+use super::wire::{self, ConnectionState, Wire};
 use super::{body, problem};
 use crate::base::{Error, Kind};
 
@@ -150,7 +150,7 @@ async fn request_of(
     context: &Arc<Context>,
     request: Request<Incoming>,
     peer: IpAddr,
-    progress: &Progress,
+    progress: &ConnectionState,
 ) -> Response<Reply> {
     let known = progress.begin();
     let (mut head, mut body) = request.into_parts();
@@ -164,7 +164,7 @@ async fn request_of(
     };
     // Whoever was too slow is not waited for again.
     last |= response.status() == StatusCode::REQUEST_TIMEOUT
-        || !body::pass_over(&head.headers, &mut body).await
+        || !body::drain(&head.headers, &mut body).await
         || progress.has_ended();
     // Who streams keeps the connection to the end, and asks again on another.
     let is_stream = response.body().is_stream();

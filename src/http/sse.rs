@@ -9,20 +9,20 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::reply::{BrokenOff, Reply};
-use crate::api::Taken;
+use super::reply::{BodyAborted, Reply};
+use crate::api::TakenItem;
 use crate::api::execute::ItemStream;
 use crate::base::Error;
 
 /// A stream says that it lives.
-const BEAT_EVERY: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// Events that a slow reader has not taken yet: few, since each is leased while it waits here.
 const MAX_UNREAD: usize = 4;
 /// Who takes nothing for so long has gone without saying so: what is handed out to them is others'
 /// again the sooner.
 const MAX_STALL: Duration = Duration::from_secs(5);
 
-type Events = mpsc::Sender<Result<Bytes, BrokenOff>>;
+type Events = mpsc::Sender<Result<Bytes, BodyAborted>>;
 
 /// The answer that each item is an event of, until the client hangs up or the server stops.
 pub fn stream(event: &'static str, items: ItemStream) -> Response<Reply> {
@@ -37,9 +37,9 @@ pub fn stream(event: &'static str, items: ItemStream) -> Response<Reply> {
 
 async fn send(event: &'static str, mut items: ItemStream, events: Events) {
     loop {
-        let beat = Instant::now() + BEAT_EVERY;
+        let beat = Instant::now() + HEARTBEAT_INTERVAL;
         let taken = tokio::select! {
-            taken = timeout_at(beat + BEAT_EVERY, items.next(beat)) => taken,
+            taken = timeout_at(beat + HEARTBEAT_INTERVAL, items.next(beat)) => taken,
             () = events.closed() => return,
         };
         let frames = match taken {
@@ -61,7 +61,7 @@ async fn send(event: &'static str, mut items: ItemStream, events: Events) {
     }
 }
 
-fn frame(event: &str, taken: &Taken) -> Bytes {
+fn frame(event: &str, taken: &TakenItem) -> Bytes {
     Bytes::from(format!("event: {event}\nid: {}\ndata: {}\n\n", taken.id, taken.json))
 }
 

@@ -34,7 +34,7 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// What is known about a connection, shared by its bytes and its requests.
 #[derive(Clone)]
-pub struct Progress(Arc<Mutex<State>>);
+pub struct ConnectionState(Arc<Mutex<State>>);
 
 struct State {
     /// Whether a request is being answered; otherwise a head is awaited.
@@ -51,10 +51,10 @@ struct State {
     ended: Option<Waker>,
 }
 
-impl Progress {
+impl ConnectionState {
     fn new() -> Self {
         let now = Instant::now();
-        Progress(Arc::new(Mutex::new(State {
+        ConnectionState(Arc::new(Mutex::new(State {
             answering: false,
             head_since: Some(now),
             idle_since: now,
@@ -155,7 +155,7 @@ impl Progress {
 /// The bytes of a connection.
 pub struct Wire {
     stream: TokioIo<TcpStream>,
-    progress: Progress,
+    progress: ConnectionState,
     /// Our own bytes in the place of an answer of hyper's, and how far they are written.
     instead: Vec<u8>,
     written: usize,
@@ -163,8 +163,8 @@ pub struct Wire {
 
 impl Wire {
     /// Watches a connection.
-    pub fn new(stream: TcpStream) -> (Self, Progress) {
-        let progress = Progress::new();
+    pub fn new(stream: TcpStream) -> (Self, ConnectionState) {
+        let progress = ConnectionState::new();
         let wire = Wire {
             stream: TokioIo::new(stream),
             progress: progress.clone(),

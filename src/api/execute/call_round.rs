@@ -8,12 +8,12 @@ use tokio::time::{Instant, sleep};
 
 use super::executor::Executor;
 use crate::api::action::CallTime;
-use crate::api::calls::{Asked, Calls, Known};
+use crate::api::calls::{Calls, KnownResults, PendingCalls};
 use crate::base::{Error, Result};
 
 /// Calls of one request at a time: enough to fetch a list quickly, few enough not to look like an
 /// attack to whoever is called.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_CALLS: usize = 8;
 
 /// How often an operation may ask for more: a list, its args, and what judges say of them. An
 /// operation whose questions never end is broken.
@@ -26,7 +26,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// What was heard so far, and until when there is time to hear more.
 pub struct CallRound<'a> {
     executor: &'a Executor,
-    known: Arc<Known>,
+    known: Arc<KnownResults>,
     total: Duration,
     /// From the first call on: the store may have let us wait before.
     deadline: Option<Instant>,
@@ -40,7 +40,7 @@ impl<'a> CallRound<'a> {
     }
 
     /// What is known for the next run.
-    pub fn known(&self) -> Arc<Known> {
+    pub fn known(&self) -> Arc<KnownResults> {
         self.known.clone()
     }
 
@@ -53,7 +53,7 @@ impl<'a> CallRound<'a> {
     ///
     /// # Errors
     /// 503 when there is no place to search, no time, or the server stops.
-    pub async fn run(&mut self, asked: Asked) -> Result<()> {
+    pub async fn run(&mut self, asked: PendingCalls) -> Result<()> {
         if !asked.searches.is_empty() {
             let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
             let found = self.executor.searches.make(searches).await?;
@@ -68,7 +68,7 @@ impl<'a> CallRound<'a> {
                 sleep(SHUTDOWN_GRACE).await;
             };
             let heard = tokio::select! {
-                heard = self.executor.outside.send_all(calls, AT_ONCE, deadline) => heard,
+                heard = self.executor.outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline) => heard,
                 () = stopped => return Err(Error::busy("stopping", "the server is stopping", 5)),
             };
             Arc::make_mut(&mut self.known).heard.extend(tags.into_iter().zip(heard));
@@ -78,6 +78,6 @@ impl<'a> CallRound<'a> {
 }
 
 /// The error of an operation that goes on asking, and of a run that does not count.
-pub fn endless() -> Error {
+pub fn too_many_rounds() -> Error {
     Error::internal("an operation goes on asking for calls, or broke while it did")
 }

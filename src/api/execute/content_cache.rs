@@ -42,13 +42,13 @@ impl ContentCache {
     /// Those of `make`, which is called for what is not there.
     pub fn answer(
         &self,
-        mark: Uuid,
+        version: Uuid,
         has: impl Fn(&Etag) -> bool,
         make: impl FnOnce() -> Result<Vec<u8>>,
     ) -> Result<(Etag, Option<Bytes>)> {
         let (tag, body) = {
-            let kept = self.0.lock().expect("nobody panics holding it");
-            (kept.tags.get(&mark).copied(), kept.bodies.get(&mark).cloned())
+            let cached = self.0.lock().expect("nobody panics holding it");
+            (cached.tags.get(&version).copied(), cached.bodies.get(&version).cloned())
         };
         if let Some(tag) = tag {
             if has(&tag) {
@@ -60,25 +60,25 @@ impl ContentCache {
         }
         let body = Bytes::from(make()?);
         let tag = Etag::of(&body);
-        self.0.lock().expect("nobody panics holding it").keep(mark, tag, body.clone());
+        self.0.lock().expect("nobody panics holding it").insert(version, tag, body.clone());
         Ok(if has(&tag) { (tag, None) } else { (tag, Some(body)) })
     }
 }
 
 impl Contents {
-    fn keep(&mut self, mark: Uuid, tag: Etag, body: Bytes) {
+    fn insert(&mut self, version: Uuid, tag: Etag, body: Bytes) {
         if self.tags.len() == MAX_TAGS {
             self.tags.clear();
         }
-        self.tags.insert(mark, tag);
+        self.tags.insert(version, tag);
         // Somebody else may have made it meanwhile.
         let bytes = body.len();
-        if self.bodies.insert(mark, body).is_none() {
-            self.order.push_back(mark);
+        if self.bodies.insert(version, body).is_none() {
+            self.order.push_back(version);
             self.bytes += bytes;
         }
         while self.bytes > MAX_BYTES && self.order.len() > 1 {
-            let oldest = self.order.pop_front().and_then(|mark| self.bodies.remove(&mark));
+            let oldest = self.order.pop_front().and_then(|version| self.bodies.remove(&version));
             self.bytes -= oldest.map_or(0, |body| body.len());
         }
     }
@@ -89,19 +89,19 @@ mod tests {
     use super::*;
 
     /// The body of an answer that nobody has; how often it was made is counted.
-    fn body(cache: &ContentCache, mark: u128, bytes: usize, made: &mut usize) -> Bytes {
+    fn body(cache: &ContentCache, version: u128, bytes: usize, made: &mut usize) -> Bytes {
         let make = || {
             *made += 1;
-            Ok(vec![mark as u8; bytes])
+            Ok(vec![version as u8; bytes])
         };
-        cache.answer(Uuid::from_u128(mark), |_| false, make).unwrap().1.unwrap()
+        cache.answer(Uuid::from_u128(version), |_| false, make).unwrap().1.unwrap()
     }
 
     #[test]
     fn an_answer_is_made_once_and_its_tag_outlives_it() {
         let (cache, mut made) = (ContentCache::default(), 0);
-        for mark in [1, 1, 2, 1] {
-            assert_eq!(body(&cache, mark, 3, &mut made), vec![mark as u8; 3]);
+        for version in [1, 1, 2, 1] {
+            assert_eq!(body(&cache, version, 3, &mut made), vec![version as u8; 3]);
         }
         assert_eq!(made, 2);
         // One that fills all the room puts the others out, but not itself.
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn the_room_is_never_exceeded_by_more_than_the_newest() {
         let (cache, mut made) = (ContentCache::default(), 0);
-        for mark in 1..100 {
-            body(&cache, mark, MAX_BYTES / 10, &mut made);
-            let kept = cache.0.lock().unwrap();
-            assert!(kept.bytes <= MAX_BYTES && kept.bodies.len() == kept.order.len());
-            assert_eq!(kept.bytes, kept.bodies.values().map(Bytes::len).sum::<usize>());
+        for version in 1..100 {
+            body(&cache, version, MAX_BYTES / 10, &mut made);
+            let cached = cache.0.lock().unwrap();
+            assert!(cached.bytes <= MAX_BYTES && cached.bodies.len() == cached.order.len());
+            assert_eq!(cached.bytes, cached.bodies.values().map(Bytes::len).sum::<usize>());
         }
     }
 }

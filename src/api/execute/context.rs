@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admit::{Admission, admit};
+use super::authorize::{AuthContext, authorize};
 use super::executor::Executor;
 use super::request::Request;
-use crate::api::read::Mode;
-use crate::api::request::{Raw, Who};
+use crate::api::read::SourceFormat;
+use crate::api::request::{Principal, RawArgs};
 use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::auth::Identity;
 use crate::base::{Id, Result};
@@ -27,20 +27,20 @@ impl RequestContext<'_> {
     pub async fn read<T>(
         &self,
         hint: &OrgHint,
-        read: impl FnOnce(&View, &Who) -> Result<T>,
+        read: impl FnOnce(&View, &Principal) -> Result<T>,
     ) -> Result<T> {
         let Request { route, credential, .. } = self.request;
-        let gatekeeper = &self.executor.gatekeeper;
+        let authenticator = &self.executor.authenticator;
         let read = |view: &View| {
-            let (who, view) = admit(gatekeeper, route, credential, view, hint)?;
+            let (who, view) = authorize(authenticator, route, credential, view, hint)?;
             read(&view, &who)
         };
         self.executor.store.read(Id::NIL, read).await
     }
 
     /// What admits the caller again, later and elsewhere.
-    pub fn admission(&self, hint: &OrgHint) -> Admission {
-        Admission {
+    pub fn auth(&self, hint: &OrgHint) -> AuthContext {
+        AuthContext {
             executor: self.executor.clone(),
             route: self.request.route.clone(),
             credential: self.request.credential.clone(),
@@ -49,9 +49,9 @@ impl RequestContext<'_> {
     }
 
     /// The arguments, for the route that was called.
-    pub fn raw<'b>(&'b self, arguments: &'b Value, mode: Mode) -> Raw<'b> {
+    pub fn raw<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
         let scope = self.request.route.scope;
-        Raw {
+        RawArgs {
             org: scope.org_slug(),
             reference: scope.argument(),
             content: self.request.arguments.content(),
@@ -60,8 +60,8 @@ impl RequestContext<'_> {
     }
 
     /// The same for the GET of the same path, once the organization is known.
-    pub fn raw_of_reading<'b>(&'b self, arguments: &'b Value, mode: Mode) -> Raw<'b> {
-        Raw {
+    pub fn raw_of_reading<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
+        RawArgs {
             params: self.request.params.clone(),
             arguments,
             mode,

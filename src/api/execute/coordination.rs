@@ -16,7 +16,7 @@ use crate::store::{Listener, Store, Topic};
 /// What processes that serve the same store have in common beside it.
 pub trait Coordination: Send + Sync {
     /// Begins to listen to the commits of all of them. Signals are hints and may be lost.
-    fn listen(&self, topic: Topic) -> Listener;
+    fn subscribe(&self, topic: Topic) -> Listener;
 
     /// Takes a request from the bucket of a credential, or of an address without one.
     ///
@@ -62,7 +62,7 @@ impl LocalCoordination {
 }
 
 impl Coordination for LocalCoordination {
-    fn listen(&self, topic: Topic) -> Listener {
+    fn subscribe(&self, topic: Topic) -> Listener {
         self.store.signals().listen(topic)
     }
 

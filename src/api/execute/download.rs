@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::admit::Admission;
+use super::authorize::AuthContext;
 use super::context::RequestContext;
 use crate::api::action::{DownloadAction, Offset, Piece};
 use crate::api::scope::OrgHint;
@@ -20,7 +20,7 @@ pub async fn download(
 ) -> Result<DownloadStream> {
     let media_type = operation.media_type();
     let mut stream = DownloadStream {
-        admission: context.admission(hint),
+        auth: context.auth(hint),
         operation,
         media_type,
         first: None,
@@ -32,7 +32,7 @@ pub async fn download(
 
 /// Bytes as they are read.
 pub struct DownloadStream {
-    admission: Admission,
+    auth: AuthContext,
     operation: Arc<dyn DownloadAction>,
     /// The media type of the bytes.
     pub media_type: &'static str,
@@ -55,10 +55,10 @@ impl DownloadStream {
     async fn read(&mut self) -> Result<Option<Bytes>> {
         let Some(offset) = self.next else { return Ok(None) };
         let read = |view: &View| {
-            let (who, view) = self.admission.admit(view)?;
+            let (who, view) = self.auth.authorize(view)?;
             self.operation.piece(&view, &who, offset)
         };
-        let Piece { bytes, next } = self.admission.executor.store.read(Id::NIL, read).await?;
+        let Piece { bytes, next } = self.auth.executor.store.read(Id::NIL, read).await?;
         self.next = next;
         Ok(Some(bytes))
     }

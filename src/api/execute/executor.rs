@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
-use super::key_uses::KeyUsage;
+use super::key_usage::KeyUsage;
 use super::searches::Searches;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Tokens};
@@ -20,9 +20,9 @@ pub struct Executor {
     /// The store.
     pub store: Store,
     /// Works out who calls.
-    pub gatekeeper: Authenticator,
+    pub authenticator: Authenticator,
     /// When keys were used.
-    pub key_uses: KeyUsage,
+    pub key_usage: KeyUsage,
     /// What this process has in common with others that serve the same store.
     pub coordination: Arc<dyn Coordination>,
     /// Where passwords are hashed.
@@ -57,9 +57,9 @@ impl Executor {
     pub fn new(config: Config) -> Self {
         let Config { store, outside, coordination, setup_required, stopping } = config;
         Executor {
-            gatekeeper: Authenticator::new(Tokens::new(store.keys())),
+            authenticator: Authenticator::new(Tokens::new(store.keys())),
             store,
-            key_uses: KeyUsage::default(),
+            key_usage: KeyUsage::default(),
             coordination,
             passwords: Passwords::default(),
             outside,
@@ -89,7 +89,7 @@ impl Executor {
     ///
     /// # Errors
     /// 503 until then.
-    pub fn must_be_set_up(&self) -> Result<()> {
+    pub fn require_setup(&self) -> Result<()> {
         if !self.is_setup_required() {
             return Ok(());
         }

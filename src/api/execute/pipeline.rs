@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admit::{admit, identify};
 use super::audit::audit_refusal;
-use super::condition::Expected;
+use super::authorize::{authorize, identify};
+use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::executor::Executor;
 use super::read::{conditional, read};
@@ -15,11 +15,11 @@ use super::request::{Authenticated, Request};
 use super::response::{Body, Response};
 use super::write::{Written, write};
 use super::{download, hash, wait, watch};
-use crate::api::action::{Action, Bound, Reading, WaitAction, Writing};
+use crate::api::action::{Action, BoundRead, BoundRequest, BoundWrite, WaitAction};
 use crate::api::calls::{Calls, Outcome};
 use crate::api::op::Shape;
-use crate::api::read::Mode;
-use crate::api::request::Who;
+use crate::api::read::SourceFormat;
+use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::auth::{Credential, Identity, RawCredential};
 use crate::base::{Id, Kind, Result};
@@ -42,11 +42,11 @@ impl Executor {
     /// As said.
     pub async fn authenticate(&self, request: &Request<'_>) -> Result<Authenticated> {
         if !request.route.open_before_setup {
-            self.must_be_set_up()?;
+            self.require_setup()?;
         }
         let is_absent = request.credential == RawCredential::Absent;
         let identity = if is_absent && request.route.policy.public_read {
-            self.must_be_public(request).await?;
+            self.require_public(request).await?;
             None
         } else {
             self.identify(request).await?
@@ -59,24 +59,24 @@ impl Executor {
     /// Whose credential it is; the use of a key is noted.
     async fn identify(&self, request: &Request<'_>) -> Result<Option<Arc<Identity>>> {
         let identify =
-            |view: &View| identify(&self.gatekeeper, request.route, view, &request.credential);
+            |view: &View| identify(&self.authenticator, request.route, view, &request.credential);
         let identity = self.store.read(Id::NIL, identify).await?;
         if let Some(identity) = &identity
             && let Credential::Key { id, .. } = identity.credential
         {
-            self.key_uses.note(id, self.store.clock().now());
+            self.key_usage.note(id, self.store.clock().now());
         }
         Ok(identity)
     }
 
     /// 401 unless what is to be read is open to anybody: without a credential, nobody hears whether
     /// there is anything else, nor what else is wrong with what they sent.
-    async fn must_be_public(&self, request: &Request<'_>) -> Result<()> {
+    async fn require_public(&self, request: &Request<'_>) -> Result<()> {
         let route = request.route;
         let (arguments, _) = request.arguments.parse(request.query)?;
         let hint = OrgHint::unchecked(route.scope, &arguments, &request.params);
         let is_admitted = |view: &View| {
-            admit(&self.gatekeeper, route, &RawCredential::Absent, view, &hint).map(drop)
+            authorize(&self.authenticator, route, &RawCredential::Absent, view, &hint).map(drop)
         };
         self.store.read(Id::NIL, is_admitted).await
     }
@@ -92,7 +92,7 @@ impl Executor {
     ) -> Result<Response> {
         let (arguments, mode) = request.arguments.parse(request.query)?;
         let context = RequestContext { executor: self, request, identity };
-        let Bound { hint, action } = request.route.bind(context.raw(&arguments, mode))?;
+        let BoundRequest { hint, action } = request.route.bind(context.raw(&arguments, mode))?;
         let answered = run(&context, action, &hint, &arguments, mode).await;
         match &answered {
             Err(error) if error.kind() == Kind::Forbidden => audit_refusal(&context, &hint).await,
@@ -109,19 +109,19 @@ async fn run(
     action: Action,
     hint: &OrgHint,
     arguments: &Value,
-    mode: Mode,
+    mode: SourceFormat,
 ) -> Result<Response> {
     let fingerprint = RequestFingerprint::of(context);
     match action {
         // What is asked with an `Idempotency-Key` is answered as it was before, and so written.
         Action::Read(reading, time) if fingerprint.is_some() => {
-            answer(write(context, kept(reading), time, hint, fingerprint, None).await)
+            answer(write(context, stored(reading), time, hint, fingerprint, None).await)
         }
         Action::Read(reading, time) => {
             read(context, reading, time, hint).await.map(|answer| conditional(context, answer))
         }
         Action::Write(writing, time) => {
-            let expected = Expected::of(context, hint, arguments, mode)?;
+            let expected = IfMatch::of(context, hint, arguments, mode)?;
             answer(write(context, writing, time, hint, fingerprint, expected).await)
         }
         Action::Hash(operation) => {
@@ -152,16 +152,16 @@ async fn wait(
 }
 
 /// A read whose answer is kept.
-fn kept(reading: Reading) -> Writing {
-    Box::new(move |tx: &mut Tx, who: &Who, calls: &mut Calls| {
+fn stored(reading: BoundRead) -> BoundWrite {
+    Box::new(move |tx: &mut Tx, who: &Principal, calls: &mut Calls| {
         reading(&tx.view(), who, calls).map(Outcome::Done)
     })
 }
 
 fn answer(written: Result<Written>) -> Result<Response> {
     match written? {
-        Written::Now(answer) => Ok(Response::json(answer.body)),
-        Written::Before(body) => Ok(Response { is_replayed: true, ..Response::json(body) }),
+        Written::Done(answer) => Ok(Response::json(answer.body)),
+        Written::Replayed(body) => Ok(Response { is_replayed: true, ..Response::json(body) }),
         Written::Refused(error) => Err(error),
     }
 }

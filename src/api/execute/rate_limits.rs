@@ -33,7 +33,7 @@ struct SignIns {
 impl RateLimits {
     /// `rate` requests a second, twice that at once; 0 for no limit.
     pub fn new(rate: u32) -> Self {
-        fn usual<K: Hash + Eq + Clone>(rate: u32) -> Option<Keyed<K>> {
+        fn quota<K: Hash + Eq + Clone>(rate: u32) -> Option<Keyed<K>> {
             let a_second = NonZeroU32::new(rate)?;
             let at_once = NonZeroU32::new(rate.saturating_mul(2))?;
             Some(RateLimiter::hashmap(Quota::per_second(a_second).allow_burst(at_once)))
@@ -43,8 +43,8 @@ impl RateLimits {
         }
         RateLimits {
             rate,
-            credentials: usual(rate),
-            addresses: usual(rate),
+            credentials: quota(rate),
+            addresses: quota(rate),
             sign_ins: SignIns { addresses: sign_ins(), emails: sign_ins(), known: sign_ins() },
         }
     }

@@ -1,10 +1,10 @@
 //! Reading at a snapshot, with answers from outside where the operation needs some.
 
-use super::call_round::{CallRound, MAX_ROUNDS, endless};
+use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
 use super::context::RequestContext;
 use super::etag::Etag;
 use super::response::Response;
-use crate::api::action::{CallTime, Reading};
+use crate::api::action::{BoundRead, CallTime};
 use crate::api::calls::Calls;
 use crate::api::output::Answer;
 use crate::api::scope::OrgHint;
@@ -13,7 +13,7 @@ use crate::base::Result;
 /// Runs a reading operation until it asks for nothing that it does not know.
 pub async fn read(
     context: &RequestContext<'_>,
-    operation: Reading,
+    operation: BoundRead,
     time: CallTime,
     hint: &OrgHint,
 ) -> Result<Answer> {
@@ -27,7 +27,7 @@ pub async fn read(
         }
         round.get_or_insert_with(|| CallRound::new(context.executor, time)).run(asked).await?;
     }
-    Err(endless())
+    Err(too_many_rounds())
 }
 
 /// What was read, with its tag if it is one thing; none of it if the caller has it.

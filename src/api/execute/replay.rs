@@ -2,7 +2,7 @@
 //! (reference: conventions, "Idempotency").
 
 use super::context::RequestContext;
-use crate::api::ledger::{IdempotencyRecord, KEPT_SECS};
+use crate::api::idempotency::{IdempotencyRecord, RETENTION_SECS};
 use crate::api::output::Answer;
 use crate::auth::credential_bytes;
 use crate::base::{Error, Result};
@@ -10,7 +10,7 @@ use crate::store::Tx;
 
 /// Answers of up to so many bytes are kept: with what stands beside it, one must fit into a record
 /// (2 MiB). A text that was compiled may be larger as JSON.
-const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024 - 1024;
+const MAX_STORED_BYTES: usize = 2 * 1024 * 1024 - 1024;
 
 /// What makes a request the same as one before.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ impl RequestFingerprint {
     /// 409 if the key came with other arguments, or if the answer was not kept.
     pub fn replay(&self, tx: &Tx) -> Result<Option<Vec<u8>>> {
         let Some(kept) = tx.get::<IdempotencyRecord>(&self.request)? else { return Ok(None) };
-        if kept.at < tx.now().minus_secs(KEPT_SECS) {
+        if kept.at < tx.now().minus_secs(RETENTION_SECS) {
             return Ok(None);
         }
         if kept.body != self.body {
@@ -74,7 +74,7 @@ impl RequestFingerprint {
     /// Keeps an answer, unless it shows a secret or is too large: then it is kept that it was given,
     /// if something was changed. What changed nothing may as well be asked again.
     pub fn keep(&self, tx: &mut Tx, answer: &Answer, has_changed: bool) -> Result<()> {
-        let is_kept = !answer.shows_secret && answer.body.len() <= MAX_KEPT_BYTES;
+        let is_kept = !answer.shows_secret && answer.body.len() <= MAX_STORED_BYTES;
         if !is_kept && !has_changed {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::etag::Etag;
-use crate::api::read::{Mode, parse_body, parse_query};
+use crate::api::read::{SourceFormat, parse_body, parse_query};
 use crate::api::route::Route;
 use crate::auth::{Identity, RawCredential};
 use crate::base::Result;
@@ -57,13 +57,15 @@ impl Arguments {
     ///
     /// # Errors
     /// 400 for a body that is no JSON object.
-    pub(super) fn parse<'a>(&'a self, query: &str) -> Result<(ArgumentsValue<'a>, Mode)> {
+    pub(super) fn parse<'a>(&'a self, query: &str) -> Result<(ArgumentsValue<'a>, SourceFormat)> {
         Ok(match self {
             Arguments::Query | Arguments::Upload(_) => {
-                (ArgumentsValue::Parsed(parse_query(query)), Mode::Query)
+                (ArgumentsValue::Parsed(parse_query(query)), SourceFormat::Query)
             }
-            Arguments::Body(bytes) => (ArgumentsValue::Parsed(parse_body(bytes)?), Mode::Body),
-            Arguments::Json(value) => (ArgumentsValue::Given(value), Mode::Body),
+            Arguments::Body(bytes) => {
+                (ArgumentsValue::Parsed(parse_body(bytes)?), SourceFormat::Body)
+            }
+            Arguments::Json(value) => (ArgumentsValue::Given(value), SourceFormat::Body),
         })
     }
 

@@ -13,9 +13,10 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::*;
-use crate::api::ledger::{AuditEntry, Outcome};
+use crate::api::audit::{AuditEntry, AuditOutcome};
 use crate::api::{
-    Deleted, Input, Locate, Look, OrgHint, Output, Place, Req, ResourceRef, Route, Scope, op,
+    Deleted, Input, OrgHint, OrgResolver, Output, Readiness, Req, ResolvedOrg, ResourceRef, Route,
+    Scope, op,
 };
 use crate::auth::{
     ADMIN, MEMBER, MEMBER_OR_PUBLIC, Membership, Organization, RawCredential, Role, Session, User,
@@ -84,9 +85,9 @@ fn delete(tx: &mut Tx, req: &Req<Id<Note>>) -> Result<Deleted> {
     Ok(Deleted::new(note.id))
 }
 
-fn look(view: &View, _: &Req) -> Result<Look> {
+fn look(view: &View, _: &Req) -> Result<Readiness> {
     let ready = view.count::<Note>(Source::TABLE, &(), 1)? == 1;
-    Ok(Look { topic: TOPIC, ready, again_at: None })
+    Ok(Readiness { topic: TOPIC, ready, again_at: None })
 }
 
 fn take(tx: &mut Tx, req: &Req) -> Result<Page<Note>> {
@@ -96,12 +97,12 @@ fn take(tx: &mut Tx, req: &Req) -> Result<Page<Note>> {
 }
 
 /// What is in the organization that the argument `shelf` names; the one called `open` is public.
-static BY_SHELF: Locate = Locate {
+static BY_SHELF: OrgResolver = OrgResolver {
     argument: Some("shelf"),
-    place: |view, hint, _| {
+    resolve: |view, hint, _| {
         let unknown = Error::organization_not_found;
         let slug = hint.reference.as_deref().unwrap_or_default();
-        Ok(Place { org: organization_named(view, slug)?.ok_or_else(unknown)?, unknown })
+        Ok(ResolvedOrg { org: organization_named(view, slug)?.ok_or_else(unknown)?, unknown })
     },
     is_public: |_, hint: &OrgHint| Ok(hint.reference.as_deref() == Some("open")),
 };
@@ -143,7 +144,7 @@ impl World {
             stopping,
         }));
         let session = store.write(Id::NIL, |tx| member_of(tx, "open")).await.unwrap();
-        let token = executor.gatekeeper.tokens.issue(&session.1).unwrap();
+        let token = executor.authenticator.tokens.issue(&session.1).unwrap();
         World { executor, routes: routes(), org: session.0, member: RawCredential::Token(token) }
     }
 
@@ -189,7 +190,7 @@ impl World {
     }
 
     /// What was done to what, and how it ended.
-    fn audited(&self) -> Vec<(String, Option<String>, Outcome)> {
+    fn audited(&self) -> Vec<(String, Option<String>, AuditOutcome)> {
         let all = |view: &View| view.all::<AuditEntry>(Source::TABLE, &());
         let entries = self.executor.store.read_now(self.org, all).unwrap().into_iter();
         entries.map(|entry| (entry.action, entry.resource_id, entry.outcome)).collect()
@@ -268,7 +269,7 @@ async fn a_repeated_write_is_answered_as_before_and_done_once() {
     assert_eq!(refusal(write("b").await), (Kind::Conflict, "idempotency_key_reused"));
     assert_eq!(world.notes(), 1);
     let id = first["id"].as_str().map(String::from);
-    assert_eq!(world.audited(), [("note.create".into(), id, Outcome::Success)]);
+    assert_eq!(world.audited(), [("note.create".into(), id, AuditOutcome::Success)]);
 }
 
 #[tokio::test]
@@ -279,7 +280,7 @@ async fn who_may_not_is_refused_and_the_audit_log_says_so() {
     let refused = world.call("note.delete", &[id], json!({}), |_| ()).await;
     assert_eq!(refusal(refused), (Kind::Forbidden, "admin_required"));
     assert_eq!(world.notes(), 1);
-    assert_eq!(world.audited()[1], ("note.delete".into(), None, Outcome::Refused));
+    assert_eq!(world.audited()[1], ("note.delete".into(), None, AuditOutcome::Refused));
     let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
     let refused = world.call("note.delete", &[id], json!({}), nobody).await;
     assert_eq!(refusal(refused).0, Kind::Unauthenticated);

@@ -13,7 +13,7 @@ use crate::store::ACCESS;
 
 /// A signal is lost only with a commit whose outcome is unknown, so this is rare: whoever waits
 /// costs next to nothing.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Answers a route that watches: at once, or, while the thing is what the caller says they have,
 /// as soon as it is another; not modified at the end. Nobody is let on who lost the right to read it.
@@ -26,37 +26,37 @@ pub async fn watch(
     hint: &OrgHint,
 ) -> Result<Response> {
     let (executor, preconditions) = (context.executor, &context.request.preconditions);
-    let look = || {
+    let poll = || {
         context.read(hint, |view, who| {
-            let ContentVersion { topic, mark } = operation.look(view, who)?;
+            let ContentVersion { topic, version } = operation.version(view, who)?;
             let make = || operation.read(view, who).map(|answer| answer.body);
             let (tag, other) =
-                executor.contents.answer(mark, |tag| preconditions.has(tag), make)?;
+                executor.contents.answer(version, |tag| preconditions.has(tag), make)?;
             Ok((topic, tag, other))
         })
     };
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
     let mut stopping = executor.stopping.clone();
-    let mut listening = None;
+    let mut subscribed = None;
     loop {
-        let (topic, tag, other) = look().await?;
+        let (topic, tag, other) = poll().await?;
         let now = Instant::now();
         if other.is_some() || now >= until || *stopping.borrow() {
             return Ok(Response::tagged(tag, other));
         }
-        let (listener, access) = match &mut listening {
-            Some((to, listener, access)) if *to == topic => (listener, access),
+        let (subscription, access) = match &mut subscribed {
+            Some((to, subscription, access)) if *to == topic => (subscription, access),
             // Looked again after listening began, so that nothing is missed between the two.
             _ => {
-                let listen = |topic| executor.coordination.listen(topic);
-                listening = Some((topic, listen(topic), listen(ACCESS)));
+                let subscribe = |topic| executor.coordination.subscribe(topic);
+                subscribed = Some((topic, subscribe(topic), subscribe(ACCESS)));
                 continue;
             }
         };
         tokio::select! {
-            () = listener.heard() => {}
+            () = subscription.heard() => {}
             () = access.heard() => {}
-            () = sleep_until(until.min(now + LOOK_EVERY)) => {}
+            () = sleep_until(until.min(now + POLL_INTERVAL)) => {}
             _ = stopping.wait_for(|stopping| *stopping) => {}
         }
     }

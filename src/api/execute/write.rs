@@ -3,18 +3,18 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::admit::Admission;
 use super::audit::audit;
-use super::call_round::{CallRound, MAX_ROUNDS, endless};
-use super::condition::Expected;
+use super::authorize::AuthContext;
+use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
+use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::replay::RequestFingerprint;
-use crate::api::action::{CallTime, Writing};
-use crate::api::calls::{Asked, Calls, Outcome};
-use crate::api::ledger::{self, Audited};
+use crate::api::action::{BoundWrite, CallTime};
+use crate::api::audit::{AuditOutcome, Audited};
+use crate::api::calls::{Calls, Outcome, PendingCalls};
 use crate::api::op::Shape;
 use crate::api::output::{Answer, ResourceRef};
-use crate::api::request::Who;
+use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::base::{Error, Id, Result};
 use crate::store::Tx;
@@ -22,32 +22,32 @@ use crate::store::Tx;
 /// How a transaction ended that was committed.
 pub enum Written {
     /// The operation was done.
-    Now(Answer),
+    Done(Answer),
     /// It was done before; this is what was answered then.
-    Before(Vec<u8>),
+    Replayed(Vec<u8>),
     /// It was refused, and what it wrote of that stays.
     Refused(Error),
 }
 
 /// All of a transaction but the operation.
 struct Transaction {
-    admission: Admission,
+    auth: AuthContext,
     request_id: String,
     fingerprint: Option<RequestFingerprint>,
-    expected: Option<Expected>,
+    expected: Option<IfMatch>,
 }
 
 /// Runs a writing operation.
 pub async fn write(
     context: &RequestContext<'_>,
-    mut operation: Writing,
+    mut operation: BoundWrite,
     time: CallTime,
     hint: &OrgHint,
     fingerprint: Option<RequestFingerprint>,
-    expected: Option<Expected>,
+    expected: Option<IfMatch>,
 ) -> Result<Written> {
     let transaction = Transaction {
-        admission: context.admission(hint),
+        auth: context.auth(hint),
         request_id: context.request.request_id.into(),
         fingerprint,
         expected,
@@ -63,7 +63,7 @@ pub async fn write(
 /// Runs it until it asks for nothing that it does not know: that run is committed.
 async fn write_calling(
     context: &RequestContext<'_>,
-    operation: Writing,
+    operation: BoundWrite,
     time: CallTime,
     transaction: Transaction,
 ) -> Result<Written> {
@@ -73,24 +73,24 @@ async fn write_calling(
     let shared = Arc::new((transaction, Mutex::new(operation)));
     let mut round = CallRound::new(context.executor, time);
     for _ in 0..MAX_ROUNDS {
-        let asked = Arc::new(Mutex::new(Asked::default()));
+        let asked = Arc::new(Mutex::new(PendingCalls::default()));
         let attempt = {
             let (shared, known, asked) = (shared.clone(), round.known(), asked.clone());
             move |tx: &mut Tx| {
                 let (transaction, operation) = &*shared;
                 transaction.run(tx, |tx, who| {
                     let mut calls = Calls::new(known.clone());
-                    let mut operation = operation.lock().map_err(|_| endless())?;
+                    let mut operation = operation.lock().map_err(|_| too_many_rounds())?;
                     let outcome = operation(tx, who, &mut calls);
-                    let mut asked = asked.lock().map_err(|_| endless())?;
+                    let mut asked = asked.lock().map_err(|_| too_many_rounds())?;
                     *asked = calls.into_pending();
                     // What was asked is not known yet: nothing of this attempt may stay.
-                    if asked.is_empty() { outcome } else { Err(endless()) }
+                    if asked.is_empty() { outcome } else { Err(too_many_rounds()) }
                 })
             }
         };
         let written = context.executor.store.write(Id::NIL, attempt).await;
-        let asked = std::mem::take(&mut *asked.lock().map_err(|_| endless())?);
+        let asked = std::mem::take(&mut *asked.lock().map_err(|_| too_many_rounds())?);
         if asked.is_empty() {
             return written;
         }
@@ -99,7 +99,7 @@ async fn write_calling(
         }
         round.run(asked).await?;
     }
-    Err(endless())
+    Err(too_many_rounds())
 }
 
 impl Transaction {
@@ -107,13 +107,13 @@ impl Transaction {
     fn run(
         &self,
         tx: &mut Tx,
-        mut operation: impl FnMut(&mut Tx, &Who) -> Result<Outcome<Answer>>,
+        mut operation: impl FnMut(&mut Tx, &Principal) -> Result<Outcome<Answer>>,
     ) -> Result<Written> {
-        let who = self.admission.enter(tx)?;
+        let who = self.auth.enter(tx)?;
         if let Some(fingerprint) = &self.fingerprint
-            && let Some(kept) = fingerprint.replay(tx)?
+            && let Some(stored) = fingerprint.replay(tx)?
         {
-            return Ok(Written::Before(kept));
+            return Ok(Written::Replayed(stored));
         }
         if let Some(expected) = &self.expected {
             expected.check_preconditions(tx, &who)?;
@@ -124,26 +124,26 @@ impl Transaction {
         };
         // Not before the operation: that there is no such thing (404) is said first.
         if let Some(expected) = &self.expected {
-            expected.must_be_possible()?;
+            expected.require_tag()?;
         }
-        let has_changed = self.admission.route.operation.shape == Shape::Change;
+        let has_changed = self.auth.route.operation.shape == Shape::Write;
         if has_changed {
             self.audit(tx, &who, &answer)?;
         }
         if let Some(fingerprint) = &self.fingerprint {
             fingerprint.keep(tx, &answer, has_changed)?;
         }
-        Ok(Written::Now(answer))
+        Ok(Written::Done(answer))
     }
 
-    fn audit(&self, tx: &mut Tx, who: &Who, answer: &Answer) -> Result<()> {
-        let named = || self.admission.hint.params.last().and_then(ResourceRef::id);
+    fn audit(&self, tx: &mut Tx, who: &Principal, answer: &Answer) -> Result<()> {
+        let named = || self.auth.hint.params.last().and_then(ResourceRef::id);
         let resource = answer.resource.clone().or_else(named);
         let audited = Audited {
-            action: self.admission.route.name,
+            action: self.auth.route.name,
             resource: resource.as_ref(),
             request_id: &self.request_id,
-            outcome: ledger::Outcome::Success,
+            outcome: AuditOutcome::Success,
         };
         audit(tx, who, audited)
     }

@@ -4,6 +4,7 @@
 //! the document cannot say anything else than the server does. It lists for each route the answers
 //! that its own kind can give; 405, 408, 414, 431 and 502 are explained once, in its introduction.
 
+mod labels;
 mod operation;
 mod schemas;
 mod shared;
@@ -17,9 +18,10 @@ use serde_json::{Map, Value, json};
 
 use super::request::path_names;
 use super::route::Route;
-use crate::auth::{AuthPolicy, RequiredCredential, Role};
+use labels::group;
 use schemas::Schemas;
 
+pub use labels::who;
 pub use table::{LEGEND, routes_markdown, routes_table};
 
 /// The introduction that readers and generators see: what holds for every route
@@ -45,7 +47,7 @@ it was the first time, with `Idempotency-Replayed: true`.
 **Conditional requests.** GET of one resource sends an `ETag`; `If-None-Match` gives 304, and \
 PATCH and DELETE honour `If-Match` (412).
 
-**Who may call** stands at each route as `x-rule`: `any` anybody, `m` a member and `a` an admin of \
+**Principal may call** stands at each route as `x-rule`: `any` anybody, `m` a member and `a` an admin of \
 the organization, by key or session, `sm` and `sa` the same by session alone, `s` any session, `r` \
 as `m`, and anybody where the registry is public.";
 
@@ -111,25 +113,6 @@ fn make(routes: &[Route], version: &str) -> (Value, Vec<String>) {
         "components": components,
     });
     (document, problems)
-}
-
-/// The group a route belongs to: the first segment of its path.
-fn group(route: &Route) -> &'static str {
-    route.path.trim_start_matches('/').split('/').next().unwrap_or_default()
-}
-
-/// The letters of who may call, as the table of routes has them: `any`, `s`, `m`, `r`, `a`, `sm`,
-/// `sa`.
-pub fn who(policy: AuthPolicy) -> &'static str {
-    match (policy.credential, policy.role) {
-        (RequiredCredential::None, _) => "any",
-        (RequiredCredential::Session, None) => "s",
-        (RequiredCredential::Session, Some(Role::Member)) => "sm",
-        (RequiredCredential::Session, _) => "sa",
-        _ if policy.public_read => "r",
-        (_, None | Some(Role::Member)) => "m",
-        _ => "a",
-    }
 }
 
 /// A path of matchit's in OpenAPI's form, which has no mark for a rest.

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::labels::{group, who};
 use super::schemas::Schemas;
-use super::{group, who};
-use crate::api::extra::{OrgOptional, OrgRequired};
+use crate::api::common_params::{OrgOptional, OrgRequired};
 use crate::api::op::{SchemaOf, Shape, Upload};
 use crate::api::request::path_names;
 use crate::api::route::{Method, Route};
@@ -164,7 +164,7 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
                 .into()
         }
         Shape::List => "A part of the list.".into(),
-        Shape::Change => "Done.".into(),
+        Shape::Write => "Done.".into(),
         Shape::Wait(event) => format!(
             "What there was to take, perhaps nothing. With `Accept: text/event-stream` a stream \
              without end: each thing is an event named `{event}`, its `data` an item as JSON."
@@ -189,7 +189,7 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     let schema = match route.operation.shape {
         Shape::Download(media_type) => return json!({media_type: binary()}),
         Shape::List | Shape::Wait(_) => schemas.page(output),
-        Shape::One | Shape::Watch | Shape::Change => schemas.output(output),
+        Shape::One | Shape::Watch | Shape::Write => schemas.output(output),
     };
     let mut content = json!({"application/json": {"schema": schema}});
     if matches!(route.operation.shape, Shape::Wait(_)) {

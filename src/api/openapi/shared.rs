@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
-use crate::api::extra::{CursorQuery, LimitQuery, OrgOptional, OrgRequired, WaitQuery};
+use crate::api::common_params::{CursorQuery, LimitQuery, OrgOptional, OrgRequired, WaitQuery};
 use crate::api::op::SchemaOf;
 
 /// Everything in `components` but the schemas.

@@ -1,6 +1,6 @@
 //! The whole API on one screen, for a terminal and for a README.
 
-use super::{group, who};
+use super::labels::{group, who};
 use crate::api::route::Route;
 
 /// What the letters under WHO mean.
@@ -29,7 +29,8 @@ pub fn routes_table(routes: &[Route]) -> String {
 pub fn routes_markdown(routes: &[Route]) -> String {
     let mut text = format!("{LEGEND}\n");
     for (name, members) in groups(routes) {
-        text += &format!("\n### {name}\n\n| Method | Path | Who | About |\n|---|---|---|---|\n");
+        text +=
+            &format!("\n### {name}\n\n| Method | Path | Principal | About |\n|---|---|---|---|\n");
         for route in members {
             let method = route.method.as_str();
             let about = route.about.replace('|', "\\|");

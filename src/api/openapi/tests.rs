@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
-use crate::api::{Calls, Deleted, Empty, Input, OrgSlugMode, Output, Raw, Req, Route, Scope, op};
+use crate::api::{
+    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, Route, Scope, op,
+};
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Field, Id, Int, Json, Keys, Result, Text, Time, Title};
 use crate::outbox::Target;
@@ -356,7 +358,7 @@ fn the_document_and_the_route_accept_the_same_inputs() {
         (json!({"orgSlug": "acme", "name": "Ark", "decks": 5}), false),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": {}}), false),
     ] {
-        let raw = Raw::body(&["0"], &sent, OrgSlugMode::Required, &keys);
+        let raw = RawArgs::body(&["0"], &sent, OrgSlugMode::Required, &keys);
         assert_eq!(route.bind(raw).is_ok(), good, "{sent}");
         assert_eq!(satisfies(&document, body(&document, "boatCreate"), &sent), good, "{sent}");
     }

@@ -8,9 +8,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::found::{Found, MAX_ISSUES};
 use super::path::Path;
-use super::reader::{Mode, Reader};
+use super::reader::{Reader, SourceFormat};
+use super::state::{MAX_ISSUES, ReadState};
 use crate::base::{Error, Result};
 
 /// Values looked at after which the search for further problems ends, counted over all readings:
@@ -23,18 +23,18 @@ const MAX_VALUES: usize = 1_000_000;
 ///
 /// # Errors
 /// [`Kind::Invalid`](crate::base::Kind::Invalid) with every problem found, at most [`MAX_ISSUES`].
-pub fn read<T: DeserializeOwned>(value: &Value, mode: Mode) -> Result<T> {
-    let mut found = Found::default();
+pub fn read<T: DeserializeOwned>(value: &Value, mode: SourceFormat) -> Result<T> {
+    let mut state = ReadState::default();
     loop {
-        match T::deserialize(Reader::root(value, mode, &mut found)) {
-            Ok(input) if found.issues.is_empty() => return Ok(input),
+        match T::deserialize(Reader::root(value, mode, &mut state)) {
+            Ok(input) if state.issues.is_empty() => return Ok(input),
             Ok(_) => break,
-            Err(stop) => found.note(&Path::Root, stop),
+            Err(error) => state.record(&Path::Root, error),
         };
-        if found.is_stuck || found.issues.len() >= MAX_ISSUES || found.values > MAX_VALUES {
+        if state.is_stuck || state.issues.len() >= MAX_ISSUES || state.values > MAX_VALUES {
             break;
         }
     }
-    found.issues.truncate(MAX_ISSUES);
-    Err(Error::invalid(found.issues))
+    state.issues.truncate(MAX_ISSUES);
+    Err(Error::invalid(state.issues))
 }

@@ -9,8 +9,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::found::MAX_ISSUES;
 use super::path::Path;
+use super::state::MAX_ISSUES;
 use crate::base::{Error, Issue, Result};
 
 /// Objects and lists that may stand within each other (reference: conventions, "Bodies"): far more

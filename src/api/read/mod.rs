@@ -13,7 +13,7 @@
 //! what stands after it may not be.
 
 mod collect;
-mod found;
+mod state;
 mod json;
 mod key;
 mod path;
@@ -26,10 +26,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use collect::read;
-pub use found::MAX_ISSUES;
 pub use json::parse_body;
 pub use query::parse_query;
-pub use reader::Mode;
+pub use reader::SourceFormat;
+pub use state::MAX_ISSUES;
 
 use crate::base::{Error, Issue, Result};
 
@@ -46,7 +46,7 @@ impl Input for () {}
 ///
 /// # Errors
 /// [`Kind::Invalid`](crate::base::Kind::Invalid) with every problem found.
-pub fn read_input<T: Input>(value: &Value, mode: Mode) -> Result<T> {
+pub fn read_input<T: Input>(value: &Value, mode: SourceFormat) -> Result<T> {
     let input: T = read(value, mode)?;
     let mut issues = Vec::new();
     input.check(&mut issues);

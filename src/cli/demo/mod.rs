@@ -137,7 +137,7 @@ async fn create_organization(store: &Store, password: &str) -> Result<String, Fa
         name: Name::parse("Acme").expect("it is a name"),
         email: Email::parse(OWNER).expect("it is an address"),
         user_name: Name::parse("Ada").expect("it is a name"),
-        password_hash: passwords::work(&hashing)?.made,
+        password_hash: passwords::run(&hashing)?.made,
         api_key: Some(Name::parse("demo").expect("it is a name")),
     };
     let founded = store.write(Id::NIL, move |tx| organizations::found(tx, &founding)).await?;

@@ -35,7 +35,7 @@ fn read(view: &View, _: &Req) -> Result<Number> {
 fn look(view: &View, _: &Req) -> Result<ContentVersion> {
     LOOKED.fetch_add(1, Ordering::SeqCst);
     let mark = view.fetch::<KnownSignInAddress>(&place())?.at.millis();
-    Ok(ContentVersion { topic: TOPIC, mark: uuid::Uuid::from_u128(mark as u128) })
+    Ok(ContentVersion { topic: TOPIC, version: uuid::Uuid::from_u128(mark as u128) })
 }
 
 pub(super) fn route() -> Route {

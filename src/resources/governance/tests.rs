@@ -8,10 +8,10 @@ use super::super::llm_providers::{LlmProvider, tests as llm_provider};
 use super::super::registries::{self, ArtifactType};
 use super::examination::GovernanceCheck;
 use super::*;
-use crate::api::{Calls, Req, Who};
+use crate::api::{Calls, Principal, Req};
 use crate::base::{ArtifactName, Error, JsonMap, Kind, Version};
 use crate::outbox::{Event, EventType};
-use crate::outside::{Answer, Call, Failure, Heard};
+use crate::outside::{Answer, Call, CallResult, Failure};
 use crate::resources::governance::assignments::Assignment;
 use crate::resources::governance::flags::Flag;
 use crate::resources::governance::policies::Policy;
@@ -85,7 +85,7 @@ fn events(world: &World) -> Vec<(EventType, Value)> {
     all.into_iter().map(|entry| (entry.event_type, entry.payload.0)).collect()
 }
 
-fn listed(world: &World, who: &Who, filter: Value) -> Vec<Flag> {
+fn listed(world: &World, who: &Principal, filter: Value) -> Vec<Flag> {
     world.read_as(who, flags::list, (), World::input(filter).unwrap()).unwrap().items
 }
 
@@ -106,13 +106,13 @@ fn checked(world: &World, body: Value) -> Value {
     json!(check(world, &mut Calls::default(), body).unwrap())
 }
 
-fn heard(status: u16, content: &str) -> Heard {
+fn heard(status: u16, content: &str) -> CallResult {
     let body = json!({"choices": [{"message": {"content": content}}]}).to_string().into_bytes();
-    Heard { answer: Ok(Answer { status, headers: vec![], body }), took: Duration::ZERO }
+    CallResult { answer: Ok(Answer { status, headers: vec![], body }), took: Duration::ZERO }
 }
 
 /// What a check says once every call that it asks for got this answer, and those calls.
-fn judged(world: &World, body: Value, answer: Heard) -> (Result<Verdict>, Vec<Call>) {
+fn judged(world: &World, body: Value, answer: CallResult) -> (Result<Verdict>, Vec<Call>) {
     let mut calls = Calls::default();
     let first = check(world, &mut calls, body.clone());
     let asked: Vec<Call> = calls.asked().into_iter().cloned().collect();
@@ -361,7 +361,7 @@ fn a_flag_is_cleared_once_and_listed_where_it_belongs() {
     let clear = || world.write_as(&world.owner, flags::clear, flag.id, ());
     let cleared = clear().unwrap();
     let owner = match &world.owner {
-        Who::Caller(caller) => caller.user(),
+        Principal::Caller(caller) => caller.user(),
         _ => unreachable!(),
     };
     assert!(cleared.cleared_at > Some(flag.created_at));
@@ -541,7 +541,10 @@ fn an_unavailable_judge_is_reported_with_its_provider() {
     let body = json!({"text": "Hello", "policyIds": with_judge(&world, "warning")});
     let refused = Failure::Connect { host: "a.test".into(), reason: "refused".into() };
     for (answer, word) in [
-        (Heard { answer: Err(refused), took: Duration::ZERO }, "a.test cannot be connected to"),
+        (
+            CallResult { answer: Err(refused), took: Duration::ZERO },
+            "a.test cannot be connected to",
+        ),
         (heard(500, "{}"), "status 500"),
         (heard(401, "{}"), "status 401"),
         (heard(307, "{}"), "redirects"),

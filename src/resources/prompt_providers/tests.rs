@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::base::Kind;
-use crate::outside::{Answer, Call, Failure, Heard};
+use crate::outside::{Answer, Call, CallResult, Failure};
 use crate::resources::testing::World;
 
 const LANGFUSE: &str = "https://langfuse.test/";
@@ -50,7 +50,7 @@ fn ask<T>(
     answer: impl Fn(&str) -> Result<Answer, Failure>,
     act: impl Fn(&mut Server) -> Result<T>,
 ) -> Result<T> {
-    let mut heard: Vec<(Call, Heard)> = Vec::new();
+    let mut heard: Vec<(Call, CallResult)> = Vec::new();
     loop {
         let mut calls = Calls::default();
         heard.iter().for_each(|(call, heard)| calls.hear(call, heard.clone()));
@@ -65,7 +65,7 @@ fn ask<T>(
         for call in asked {
             let path = call.url.splitn(4, '/').nth(3).unwrap_or_default();
             let answer = answer(&format!("/{path}"));
-            heard.push((call.clone(), Heard { answer, took: Duration::ZERO }));
+            heard.push((call.clone(), CallResult { answer, took: Duration::ZERO }));
         }
     }
 }
@@ -254,7 +254,7 @@ fn without_credentials_a_refusal_says_that_there_are_none() {
     let asked = call.take().unwrap();
     assert!(asked.headers.iter().all(|(name, _)| name != "authorization"));
     let mut calls = Calls::default();
-    calls.hear(&asked, Heard { answer: answered(401, ""), took: Duration::ZERO });
+    calls.hear(&asked, CallResult { answer: answered(401, ""), took: Duration::ZERO });
     let error = refused(calls).unwrap_err();
     assert!(error.message().contains("asks for credentials (401)"), "{error}");
 }

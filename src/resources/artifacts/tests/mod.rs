@@ -10,7 +10,7 @@ mod using;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::{Calls, Input, Outcome, Req, Who};
+use crate::api::{Calls, Input, Outcome, Principal, Req};
 use crate::auth::{Access, Restricted};
 use crate::base::{Name, Slug};
 use crate::resources::registries::Visibility;
@@ -141,9 +141,9 @@ pub fn rows(world: &World) -> [usize; 6] {
 }
 
 /// The caller, as operations know them.
-pub fn user(who: &Who) -> crate::base::Id<crate::auth::User> {
+pub fn user(who: &Principal) -> crate::base::Id<crate::auth::User> {
     match who {
-        Who::Caller(caller) => caller.user(),
+        Principal::Caller(caller) => caller.user(),
         _ => unreachable!("everybody in a world is a caller"),
     }
 }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::executor::Executor;
-use crate::api::request::Who;
+use crate::api::request::Principal;
 use crate::api::route::Route;
-use crate::api::scope::{Locate, OrgHint, Scope};
+use crate::api::scope::{OrgHint, OrgResolver, Scope};
 use crate::auth::{
     Authenticator, Identity, RawCredential, RequiredCredential, key_organization,
     user_organizations,
@@ -17,23 +17,23 @@ use crate::store::{Org, Tx, View};
 /// The part of the request that decides who calls, owned: what a transaction or somebody who waits
 /// is admitted by, at each state anew.
 #[derive(Clone)]
-pub struct Admission {
+pub struct AuthContext {
     pub executor: Arc<Executor>,
     pub route: Arc<Route>,
     pub credential: RawCredential,
     pub hint: OrgHint,
 }
 
-impl Admission {
-    /// As [`admit`].
-    pub fn admit<'v>(&self, view: &View<'v>) -> Result<(Who, View<'v>)> {
-        admit(&self.executor.gatekeeper, &self.route, &self.credential, view, &self.hint)
+impl AuthContext {
+    /// As [`authorize`].
+    pub fn authorize<'v>(&self, view: &View<'v>) -> Result<(Principal, View<'v>)> {
+        authorize(&self.executor.authenticator, &self.route, &self.credential, view, &self.hint)
     }
 
     /// The same, and the transaction is of the organization from now on.
-    pub fn enter(&self, tx: &mut Tx) -> Result<Who> {
+    pub fn enter(&self, tx: &mut Tx) -> Result<Principal> {
         let (who, org) = {
-            let (who, view) = self.admit(&tx.view())?;
+            let (who, view) = self.authorize(&tx.view())?;
             (who, view.org())
         };
         tx.enter(org);
@@ -44,7 +44,7 @@ impl Admission {
 /// Who calls, as far as the route wants to know: 401. On a route for sessions alone every other
 /// credential, valid or not, gets the same answer.
 pub fn identify(
-    gatekeeper: &Authenticator,
+    authenticator: &Authenticator,
     route: &Route,
     view: &View,
     credential: &RawCredential,
@@ -63,20 +63,20 @@ pub fn identify(
         }
         _ => {}
     }
-    gatekeeper.identify(view, credential).map(Some)
+    authenticator.identify(view, credential).map(Some)
 }
 
 /// Who calls, in the organization that the request is about, and what they may see of it: 401, 404
 /// of the organization, 403 of the role.
-pub fn admit<'v>(
-    gatekeeper: &Authenticator,
+pub fn authorize<'v>(
+    authenticator: &Authenticator,
     route: &Route,
     credential: &RawCredential,
     view: &View<'v>,
     hint: &OrgHint,
-) -> Result<(Who, View<'v>)> {
-    let (who, view) = resolve(gatekeeper, route, credential, view, hint)?;
-    if let Who::Caller(caller) = &who
+) -> Result<(Principal, View<'v>)> {
+    let (who, view) = resolve(authenticator, route, credential, view, hint)?;
+    if let Principal::Caller(caller) = &who
         && route.policy.needs_admin()
         && !caller.is_admin()
     {
@@ -90,65 +90,68 @@ pub fn admit<'v>(
 
 /// Turns a credential and a route into a caller and an organization: 401, 404 of the organization.
 pub fn resolve<'v>(
-    gatekeeper: &Authenticator,
+    authenticator: &Authenticator,
     route: &Route,
     credential: &RawCredential,
     view: &View<'v>,
     hint: &OrgHint,
-) -> Result<(Who, View<'v>)> {
-    let identify = || gatekeeper.identify(view, credential);
+) -> Result<(Principal, View<'v>)> {
+    let identify = || authenticator.identify(view, credential);
     let caller = match route.scope {
         Scope::Installation => {
             let is_anyone =
                 *credential == RawCredential::Absent && !route.policy.needs_credential();
-            let who = if is_anyone { Who::Anyone } else { Who::Identity(identify()?) };
+            let who =
+                if is_anyone { Principal::Anonymous } else { Principal::Identity(identify()?) };
             return Ok((who, *view));
         }
         Scope::Named(locate) => {
-            return resolve_named(gatekeeper, route, locate, credential, view, hint);
+            return resolve_named(authenticator, route, locate, credential, view, hint);
         }
         Scope::InferFromPath(is_there) if hint.org_slug.is_none() => {
             let org = org_with(view, &*identify()?, is_there, &hint.params)?;
-            gatekeeper.authorize_in(view, credential, org.ok_or_else(Error::not_found)?)?
+            authenticator.authorize_in(view, credential, org.ok_or_else(Error::not_found)?)?
         }
-        Scope::Organization | Scope::InferFromPath(_) => {
-            gatekeeper.admit(view, credential, hint.org_slug.as_deref().unwrap_or_default())?
-        }
+        Scope::Organization | Scope::InferFromPath(_) => authenticator.authorize(
+            view,
+            credential,
+            hint.org_slug.as_deref().unwrap_or_default(),
+        )?,
     };
     let view = view.of(caller.org);
-    Ok((Who::Caller(caller), view))
+    Ok((Principal::Caller(caller), view))
 }
 
 /// The same where something that the request names leads to the organization. What is public there
 /// is open to anybody; everybody else hears what they would hear if there were no such thing.
 fn resolve_named<'v>(
-    gatekeeper: &Authenticator,
+    authenticator: &Authenticator,
     route: &Route,
-    locate: &Locate,
+    locate: &OrgResolver,
     credential: &RawCredential,
     view: &View<'v>,
     hint: &OrgHint,
-) -> Result<(Who, View<'v>)> {
-    let identify = || gatekeeper.identify(view, credential);
+) -> Result<(Principal, View<'v>)> {
+    let identify = || authenticator.identify(view, credential);
     let is_open = |org| Ok(route.policy.public_read && (locate.is_public)(&view.of(org), hint)?);
     if *credential == RawCredential::Absent {
         // Whatever else would be told of what is not open: there is no credential.
-        return match (locate.place)(view, hint, None) {
-            Ok(place) if is_open(place.org)? => Ok((Who::Anyone, view.of(place.org))),
-            _ => identify().map(|who| (Who::Identity(who), *view)),
+        return match (locate.resolve)(view, hint, None) {
+            Ok(found) if is_open(found.org)? => Ok((Principal::Anonymous, view.of(found.org))),
+            _ => identify().map(|who| (Principal::Identity(who), *view)),
         };
     }
-    let place = (locate.place)(view, hint, key_organization(&*identify()?))?;
-    match gatekeeper.authorize_in(view, credential, place.org) {
+    let found = (locate.resolve)(view, hint, key_organization(&*identify()?))?;
+    match authenticator.authorize_in(view, credential, found.org) {
         Ok(caller) => {
             let view = view.of(caller.org);
-            Ok((Who::Caller(caller), view))
+            Ok((Principal::Caller(caller), view))
         }
         Err(error) if error.kind() == Kind::NotFound => {
-            if is_open(place.org)? {
-                Ok((Who::Identity(identify()?), view.of(place.org)))
+            if is_open(found.org)? {
+                Ok((Principal::Identity(identify()?), view.of(found.org)))
             } else {
-                Err((place.unknown)())
+                Err((found.unknown)())
             }
         }
         Err(error) => Err(error),

@@ -34,7 +34,7 @@ impl KeyUsage {
     }
 
     /// Forgets that these were written down: they could not be.
-    pub fn unwritten(&self, due: &[(Id<ApiKey>, Time)]) {
+    pub fn restore(&self, due: &[(Id<ApiKey>, Time)]) {
         let mut uses = self.0.lock().expect("nobody panics holding it");
         for (key, _) in due {
             uses.entry(*key).and_modify(|used| used.written = None);
@@ -84,7 +84,7 @@ mod tests {
         let (uses, key) = (KeyUsage::default(), Id::parse("01890a5d-ac96-774b-bcce-b302099a8057"));
         let start = Time::from_millis(0);
         uses.note(key, start);
-        uses.unwritten(&uses.due());
+        uses.restore(&uses.due());
         assert_eq!(uses.due(), [(key, start)]);
         uses.note(Id::NIL, start.plus_secs(601));
         assert_eq!(uses.due().len(), 1);
