@@ -1,7 +1,8 @@
-//! Who calls, and what they may do: credentials, the records that decide, rules.
+//! Authentication and authorization: credentials, policies of routes, and the records they are
+//! checked against.
 //!
-//! Nothing here is cached beyond the state it was read from: a demotion or a revocation holds on
-//! the very next request.
+//! Nothing is cached beyond the state it was read from: a demotion or a revocation takes effect on
+//! the next request.
 
 mod access;
 pub mod passwords;
@@ -29,7 +30,7 @@ pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 
 use crate::store::TableInfo;
 
-/// The tables of this room.
+/// The tables of this layer.
 pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<User>(),
     TableInfo::of::<Organization>(),

@@ -1,7 +1,7 @@
 //! Passwords: argon2id (reference: identity-and-rights, "Sessions").
 //!
-//! HashRequest takes 20 ms of a core and 19 MiB, so it happens on threads of its own, two at a
-//! time, never in a transaction.
+//! Hashing takes 20 ms of a core and 19 MiB, so it runs on blocking threads, two at a time, and
+//! never in a transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,35 +15,34 @@ use crate::base::{Error, Result, Text};
 /// A password: 12 to 1,024 characters, any of them.
 pub type Password = Text<12, 1024>;
 
-/// What is to be done with passwords for a request.
-/// There is no `Debug`: passwords stay out of logs.
+/// The passwords to verify and hash for a request. It has no `Debug`: passwords must not be logged.
 #[derive(Clone, Default)]
 pub struct HashRequest {
-    /// A password to compare with a hash; without a hash (nobody has that address) the same work
-    /// is done on one that fits nothing, so that the time tells nothing.
+    /// A password to compare with a hash. Without a hash (no user has that address) the password is
+    /// hashed all the same, so that the time reveals nothing.
     pub verify: Option<(String, Option<String>)>,
-    /// A password to make a hash of, if what was to be compared was right.
+    /// A password to hash, if the one to verify was correct.
     pub make: Option<String>,
 }
 
-/// What came of it.
+/// The result of a [`HashRequest`].
 #[derive(Clone, Default)]
 pub struct HashResult {
-    /// The hash that the password compared fits; none if it was wrong, or there was none. Who
-    /// writes makes sure that it still is the stored one.
+    /// The hash that the password matched; `None` if it was wrong or there was none. The write that
+    /// follows must check that this is still the stored hash.
     pub fits: Option<String>,
-    /// The hash made.
+    /// The new hash.
     pub made: Option<String>,
 }
 
-/// Where passwords are hashed.
+/// Hashes passwords, a bounded number at a time.
 pub struct Passwords {
     slots: Arc<Semaphore>,
 }
 
-/// Two hashings at a time: on a small machine more would starve everybody else.
+/// Concurrent hashings: on a small machine more would starve other requests.
 const MAX_CONCURRENT: usize = 2;
-/// Who waits longer for a place gets 503.
+/// Maximum wait for a slot; then 503.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 impl Default for Passwords {
@@ -53,20 +52,24 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// Does the work of one request.
+    /// Runs the hashing of one request.
     ///
     /// # Errors
-    /// 503 when no place becomes free in 5 s.
+    /// 503 if no slot becomes free within 5 s.
     pub async fn run(&self, hashing: HashRequest) -> Result<HashResult> {
         if hashing.verify.is_none() && hashing.make.is_none() {
             return Ok(HashResult::default());
         }
         let slot = tokio::time::timeout(MAX_WAIT, self.slots.clone().acquire_owned()).await;
         let Ok(Ok(slot)) = slot else {
-            return Err(Error::busy("overloaded", "too many are signing in; try again", 5));
+            return Err(Error::busy(
+                "overloaded",
+                "too many sign-ins are in progress; try again",
+                5,
+            ));
         };
         let hashed = tokio::task::spawn_blocking(move || {
-            // HashRequest cannot be broken off: who hangs up meanwhile makes no room for another.
+            // Hashing cannot be cancelled: a dropped request holds its slot until it ends.
             let _place = slot;
             run(&hashing)
         });
@@ -80,7 +83,7 @@ fn argon() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 
-/// The same work at once, for the command line.
+/// Runs a hashing on the current thread, for the command line.
 pub fn run(hashing: &HashRequest) -> Result<HashResult> {
     let fits = match &hashing.verify {
         None => None,

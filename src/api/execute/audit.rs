@@ -1,4 +1,4 @@
-//! Writing down who did what, or was not allowed to.
+//! Audit entries of requests and of refusals.
 
 use super::authorize::resolve;
 use super::context::RequestContext;
@@ -9,8 +9,8 @@ use crate::auth::{key_organization, user_organizations};
 use crate::base::{Id, Result};
 use crate::store::Tx;
 
-/// Writes the audit entry: in the organization the request is about, or, for what somebody does
-/// outside of any, in each they are in (with a key: in the one it is for).
+/// Inserts the audit entry: into the organization of the request or, for a request without one, into
+/// each organization of the user (with an API key: into that of the key).
 pub fn audit(tx: &mut Tx, who: &Principal, audited: Audited) -> Result<()> {
     let identity = match who {
         Principal::Anonymous => return Ok(()),
@@ -28,8 +28,7 @@ pub fn audit(tx: &mut Tx, who: &Principal, audited: Audited) -> Result<()> {
     Ok(())
 }
 
-/// Writes down that somebody was not allowed to do something: in a transaction of its own, since
-/// theirs left nothing.
+/// Inserts the audit entry of a refusal, in a separate transaction: the refused one was discarded.
 pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
     let auth = context.auth(hint);
     let request_id = context.request.request_id.to_string();
@@ -40,7 +39,7 @@ pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
             let (who, view) = resolve(authenticator, route, credential, &tx.view(), hint)?;
             (who, view.org())
         };
-        // Somebody else's organization does not hear of those who read what is public in it.
+        // Users of other organizations who read public resources leave no entry.
         if matches!(who, Principal::Identity(_)) && !matches!(route.scope, Scope::Installation) {
             return Ok(());
         }
@@ -49,6 +48,6 @@ pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
         audit(tx, &who, Audited { action, resource: None, request_id: &request_id, outcome })
     });
     if let Err(error) = written.await {
-        tracing::warn!(%error, "a refusal could not be written to the audit log");
+        tracing::warn!(%error, "the audit entry of a refusal could not be written");
     }
 }

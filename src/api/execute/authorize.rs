@@ -1,5 +1,5 @@
-//! Who calls, in which organization, and whether they may: the one place where a credential and a
-//! route become a caller.
+//! Authorization: the one place where a credential and a route become a principal in an
+//! organization.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::auth::{
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{Org, Tx, View};
 
-/// The part of the request that decides who calls, owned: what a transaction or somebody who waits
-/// is admitted by, at each state anew.
+/// The owned parts of a request by which its caller is authorized, again at each snapshot or
+/// transaction.
 #[derive(Clone)]
 pub struct AuthContext {
     pub executor: Arc<Executor>,
@@ -25,12 +25,12 @@ pub struct AuthContext {
 }
 
 impl AuthContext {
-    /// As [`authorize`].
+    /// See [`authorize`].
     pub fn authorize<'v>(&self, view: &View<'v>) -> Result<(Principal, View<'v>)> {
         authorize(&self.executor.authenticator, &self.route, &self.credential, view, &self.hint)
     }
 
-    /// The same, and the transaction is of the organization from now on.
+    /// Authorizes the caller and scopes the transaction to the organization.
     pub fn enter(&self, tx: &mut Tx) -> Result<Principal> {
         let (who, org) = {
             let (who, view) = self.authorize(&tx.view())?;
@@ -41,8 +41,10 @@ impl AuthContext {
     }
 }
 
-/// Who calls, as far as the route wants to know: 401. On a route for sessions alone every other
-/// credential, valid or not, gets the same answer.
+/// Authenticates the credential as the route requires; `None` for an anonymous client.
+///
+/// # Errors
+/// 401. On a session-only route every API key, valid or not, gets the same one.
 pub fn identify(
     authenticator: &Authenticator,
     route: &Route,
@@ -66,8 +68,10 @@ pub fn identify(
     authenticator.identify(view, credential).map(Some)
 }
 
-/// Who calls, in the organization that the request is about, and what they may see of it: 401, 404
-/// of the organization, 403 of the role.
+/// Returns the principal and a view scoped to the organization of the request.
+///
+/// # Errors
+/// 401; 404 for the organization; 403 for the role.
 pub fn authorize<'v>(
     authenticator: &Authenticator,
     route: &Route,
@@ -88,7 +92,10 @@ pub fn authorize<'v>(
     Ok((who, view))
 }
 
-/// Turns a credential and a route into a caller and an organization: 401, 404 of the organization.
+/// Returns the principal and a view scoped to the organization, without checking the role.
+///
+/// # Errors
+/// 401; 404 for the organization.
 pub fn resolve<'v>(
     authenticator: &Authenticator,
     route: &Route,
@@ -99,17 +106,17 @@ pub fn resolve<'v>(
     let identify = || authenticator.identify(view, credential);
     let caller = match route.scope {
         Scope::Installation => {
-            let is_anyone =
+            let is_anonymous =
                 *credential == RawCredential::Absent && !route.policy.needs_credential();
             let who =
-                if is_anyone { Principal::Anonymous } else { Principal::Identity(identify()?) };
+                if is_anonymous { Principal::Anonymous } else { Principal::Identity(identify()?) };
             return Ok((who, *view));
         }
         Scope::Named(locate) => {
             return resolve_named(authenticator, route, locate, credential, view, hint);
         }
-        Scope::InferFromPath(is_there) if hint.org_slug.is_none() => {
-            let org = org_with(view, &*identify()?, is_there, &hint.params)?;
+        Scope::InferFromPath(contains) if hint.org_slug.is_none() => {
+            let org = org_with(view, &*identify()?, contains, &hint.params)?;
             authenticator.authorize_in(view, credential, org.ok_or_else(Error::not_found)?)?
         }
         Scope::Organization | Scope::InferFromPath(_) => authenticator.authorize(
@@ -122,8 +129,9 @@ pub fn resolve<'v>(
     Ok((Principal::Caller(caller), view))
 }
 
-/// The same where something that the request names leads to the organization. What is public there
-/// is open to anybody; everybody else hears what they would hear if there were no such thing.
+/// As [`resolve`], for an organization found by a resource that the request names. A public resource
+/// is open to every client; a client without access to another one gets the error that it would
+/// get if the resource did not exist.
 fn resolve_named<'v>(
     authenticator: &Authenticator,
     route: &Route,
@@ -135,7 +143,7 @@ fn resolve_named<'v>(
     let identify = || authenticator.identify(view, credential);
     let is_open = |org| Ok(route.policy.public_read && (locate.is_public)(&view.of(org), hint)?);
     if *credential == RawCredential::Absent {
-        // Whatever else would be told of what is not open: there is no credential.
+        // For a resource that is not public the missing credential comes before any other error.
         return match (locate.resolve)(view, hint, None) {
             Ok(found) if is_open(found.org)? => Ok((Principal::Anonymous, view.of(found.org))),
             _ => identify().map(|who| (Principal::Identity(who), *view)),
@@ -158,11 +166,11 @@ fn resolve_named<'v>(
     }
 }
 
-/// The organization of the caller's in which the thing named by the path is.
+/// Returns the first of the caller's organizations that contains the resource in the path.
 fn org_with(
     view: &View,
     identity: &Identity,
-    is_there: fn(&View, &[String]) -> Result<bool>,
+    contains: fn(&View, &[String]) -> Result<bool>,
     params: &[String],
 ) -> Result<Option<Id<Org>>> {
     let organizations = match key_organization(identity) {
@@ -170,7 +178,7 @@ fn org_with(
         None => user_organizations(view, identity.user)?,
     };
     for org in organizations {
-        if is_there(&view.of(org), params)? {
+        if contains(&view.of(org), params)? {
             return Ok(Some(org));
         }
     }

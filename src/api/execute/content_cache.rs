@@ -1,8 +1,8 @@
-//! Answers that never change: made once and held in memory once, however many read them or wait
-//! for them, and told apart by their tags without being made at all.
+//! A cache of immutable contents: each is built once and held in memory once, for all clients that
+//! read it or wait for it; its tag is known without building it again.
 //!
-//! They are kept by their marks ([`crate::api::ContentVersion`]). Whether somebody may have one is not
-//! decided here: they are looked up for those alone who may read the thing at that moment.
+//! The key is the version ([`crate::api::ContentVersion`]). Access is not decided here: the cache is
+//! asked only for callers who may read the content at that moment.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -13,33 +13,33 @@ use uuid::Uuid;
 use super::etag::Etag;
 use crate::base::Result;
 
-/// At most 16 MiB of answers are held, the one read last in any case: a few thousand prompts as
-/// most teams have them, or a dozen of the largest.
+/// Limit of the contents in bytes; the one read last is held in any case. Room for a few thousand
+/// typical prompts, or a dozen of the largest.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// At most 10,000 tags: half a megabyte. Beyond, all are forgotten and made again.
+/// Limit of the tags: half a megabyte. At the limit all are dropped and computed again.
 const MAX_TAGS: usize = 10_000;
 
-/// What is kept.
+/// The cache.
 #[derive(Default)]
 pub struct ContentCache(Mutex<Contents>);
 
 #[derive(Default)]
 struct Contents {
     bodies: HashMap<Uuid, Bytes>,
-    /// Their marks, the oldest first.
+    /// Their versions, oldest first.
     order: VecDeque<Uuid>,
-    /// Their bytes together.
+    /// Their total size.
     bytes: usize,
     tags: HashMap<Uuid, Etag>,
 }
 
 impl ContentCache {
-    /// The tag of the answer with this mark, and the answer itself, unless `has` says of its tag
-    /// that it is not wanted.
+    /// Returns the tag of the content with this version, and the content itself unless the client
+    /// `has` it.
     ///
     /// # Errors
-    /// Those of `make`, which is called for what is not there.
+    /// Those of `make`, which builds a content that is not in the cache.
     pub fn answer(
         &self,
         version: Uuid,
@@ -47,7 +47,7 @@ impl ContentCache {
         make: impl FnOnce() -> Result<Vec<u8>>,
     ) -> Result<(Etag, Option<Bytes>)> {
         let (tag, body) = {
-            let cached = self.0.lock().expect("nobody panics holding it");
+            let cached = self.0.lock().expect("no code panics while holding the lock");
             (cached.tags.get(&version).copied(), cached.bodies.get(&version).cloned())
         };
         if let Some(tag) = tag {
@@ -60,7 +60,11 @@ impl ContentCache {
         }
         let body = Bytes::from(make()?);
         let tag = Etag::of(&body);
-        self.0.lock().expect("nobody panics holding it").insert(version, tag, body.clone());
+        self.0.lock().expect("no code panics while holding the lock").insert(
+            version,
+            tag,
+            body.clone(),
+        );
         Ok(if has(&tag) { (tag, None) } else { (tag, Some(body)) })
     }
 }
@@ -71,7 +75,7 @@ impl Contents {
             self.tags.clear();
         }
         self.tags.insert(version, tag);
-        // Somebody else may have made it meanwhile.
+        // Another request may have built it meanwhile.
         let bytes = body.len();
         if self.bodies.insert(version, body).is_none() {
             self.order.push_back(version);
@@ -88,7 +92,7 @@ impl Contents {
 mod tests {
     use super::*;
 
-    /// The body of an answer that nobody has; how often it was made is counted.
+    /// A content that the client does not have; counts how often it was built.
     fn body(cache: &ContentCache, version: u128, bytes: usize, made: &mut usize) -> Bytes {
         let make = || {
             *made += 1;
@@ -98,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_made_once_and_its_tag_outlives_it() {
+    fn a_content_is_built_once_and_its_tag_outlives_it() {
         let (cache, mut made) = (ContentCache::default(), 0);
         for version in [1, 1, 2, 1] {
             assert_eq!(body(&cache, version, 3, &mut made), vec![version as u8; 3]);
         }
         assert_eq!(made, 2);
-        // One that fills all the room puts the others out, but not itself.
+        // One that fills the cache evicts the others, but not itself.
         for _ in 0..2 {
             body(&cache, 3, MAX_BYTES + 1, &mut made);
         }
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_is_never_exceeded_by_more_than_the_newest() {
+    fn the_limit_is_exceeded_by_at_most_the_newest_content() {
         let (cache, mut made) = (ContentCache::default(), 0);
         for version in 1..100 {
             body(&cache, version, MAX_BYTES / 10, &mut made);

@@ -1,4 +1,4 @@
-//! A request on its way through the pipeline.
+//! The context of a request in the pipeline.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::auth::Identity;
 use crate::base::{Id, Result};
 use crate::store::View;
 
-/// A request whose credential was verified, with what it is executed with.
+/// A request whose credential was verified, and its executor.
 pub struct RequestContext<'a> {
     pub executor: &'a Arc<Executor>,
     pub request: &'a Request<'a>,
@@ -22,8 +22,10 @@ pub struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Reads as the caller, at the very state at which they are admitted: 404 of the organization,
-    /// 403 of the role.
+    /// Reads in the snapshot in which the caller is authorized.
+    ///
+    /// # Errors
+    /// As [`authorize`], and those of `read`.
     pub async fn read<T>(
         &self,
         hint: &OrgHint,
@@ -38,7 +40,7 @@ impl RequestContext<'_> {
         self.executor.store.read(Id::NIL, read).await
     }
 
-    /// What admits the caller again, later and elsewhere.
+    /// Returns what authorizes the caller again, later or in a transaction.
     pub fn auth(&self, hint: &OrgHint) -> AuthContext {
         AuthContext {
             executor: self.executor.clone(),
@@ -48,7 +50,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The arguments, for the route that was called.
+    /// The arguments for the called route.
     pub fn raw<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
         let scope = self.request.route.scope;
         RawArgs {
@@ -59,7 +61,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The same for the GET of the same path, once the organization is known.
+    /// The arguments for the GET of the same path, once the organization is known.
     pub fn raw_of_reading<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
         RawArgs {
             params: self.request.params.clone(),

@@ -1,4 +1,4 @@
-//! Bytes that are read piece by piece, as fast as the client takes them.
+//! Downloads: bytes read piece by piece, as fast as the client takes them.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::api::scope::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::View;
 
-/// Answers a route that gives bytes. The first piece is read at once: problems known now are
-/// answered as such, later ones break the stream off.
+/// Starts a download. The first piece is read at once, so that its errors are ordinary responses;
+/// later errors break the stream off.
 pub async fn download(
     context: &RequestContext<'_>,
     operation: Arc<dyn DownloadAction>,
@@ -30,7 +30,7 @@ pub async fn download(
     Ok(stream)
 }
 
-/// Bytes as they are read.
+/// The pieces of a download.
 pub struct DownloadStream {
     auth: AuthContext,
     operation: Arc<dyn DownloadAction>,
@@ -41,7 +41,7 @@ pub struct DownloadStream {
 }
 
 impl DownloadStream {
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     ///
     /// # Errors
     /// Those of the operation, and of a caller who may no longer read it.

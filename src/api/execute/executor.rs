@@ -1,4 +1,4 @@
-//! What lives as long as the process and every request is executed with.
+//! The executor: the state that all requests share for the lifetime of the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,45 +15,44 @@ use crate::base::{Error, Result};
 use crate::outside::Outside;
 use crate::store::Store;
 
-/// Executes routes. Its methods are in `pipeline.rs`.
+/// Executes routes; see `pipeline.rs` for the steps.
 pub struct Executor {
     /// The store.
     pub store: Store,
-    /// Works out who calls.
+    /// Authenticates and authorizes callers.
     pub authenticator: Authenticator,
-    /// When keys were used.
+    /// The last uses of API keys.
     pub key_usage: KeyUsage,
-    /// What this process has in common with others that serve the same store.
+    /// The state shared with other processes that serve the same store.
     pub coordination: Arc<dyn Coordination>,
-    /// Where passwords are hashed.
     pub(super) passwords: Passwords,
-    /// The way out.
+    /// The client for outgoing calls.
     pub(super) outside: Outside,
-    /// Where searches that take long are made.
+    /// Slow searches.
     pub(super) searches: Searches,
-    /// Answers that many ask or wait for.
+    /// Contents that many clients read or wait for.
     pub(super) contents: ContentCache,
-    /// Whether the process stops.
+    /// Set when the process begins to stop.
     pub(super) stopping: watch::Receiver<bool>,
     setup_required: AtomicBool,
 }
 
-/// What an [`Executor`] is made of.
+/// The parts of an [`Executor`].
 pub struct Config {
     /// The store.
     pub store: Store,
-    /// The way out.
+    /// The client for outgoing calls.
     pub outside: Outside,
-    /// What this process has in common with others that serve the same store.
+    /// The state shared with other processes that serve the same store.
     pub coordination: Arc<dyn Coordination>,
-    /// Whether only setting up is possible.
+    /// Whether the server must be set up first.
     pub setup_required: bool,
-    /// Whether the process stops.
+    /// Set when the process begins to stop.
     pub stopping: watch::Receiver<bool>,
 }
 
 impl Executor {
-    /// An executor.
+    /// Creates an executor.
     pub fn new(config: Config) -> Self {
         let Config { store, outside, coordination, setup_required, stopping } = config;
         Executor {
@@ -70,7 +69,7 @@ impl Executor {
         }
     }
 
-    /// Whether the process stops.
+    /// Whether the process is stopping.
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
@@ -85,7 +84,7 @@ impl Executor {
         self.setup_required.store(false, Ordering::Relaxed);
     }
 
-    /// Refuses everything until the server is set up.
+    /// Refuses requests until the server is set up.
     ///
     /// # Errors
     /// 503 until then.
@@ -95,7 +94,7 @@ impl Executor {
         }
         Err(Error::busy(
             "setup_required",
-            "nobody has set this server up yet; open the setup link that it printed",
+            "this server is not set up yet; open the setup link that it printed",
             10,
         ))
     }

@@ -1,5 +1,5 @@
-//! Operations with a password: look, hash, write. 20 ms of hashing would stop everybody else in a
-//! transaction.
+//! Operations with a password: prepare, hash, write. Inside a transaction, 20 ms of hashing would
+//! block every other writer.
 
 use super::audit::audit;
 use super::context::RequestContext;
@@ -25,17 +25,15 @@ pub async fn hash(
         executor.coordination.take_sign_in(email, *known, request.address)?;
     }
     let hashed = executor.passwords.run(plan.hashing).await?;
-    let authenticator = executor.clone();
+    let shared = executor.clone();
     let credential = request.credential.clone();
     let action = request.route.name;
     let request_id = request.request_id.to_string();
     let written = executor.store.write(Id::NIL, move |tx| {
-        // Whoever signed out meanwhile may no longer do this.
+        // The session may have been revoked meanwhile.
         let who = match credential {
             RawCredential::Absent => Principal::Anonymous,
-            _ => {
-                Principal::Identity(authenticator.authenticator.identify(&tx.view(), &credential)?)
-            }
+            _ => Principal::Identity(shared.authenticator.identify(&tx.view(), &credential)?),
         };
         let (answer, user) = operation.complete(tx, &who, &hashed)?;
         let who = Principal::Identity(in_session(tx, user)?);

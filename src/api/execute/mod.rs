@@ -1,9 +1,9 @@
-//! Executing a route for a caller: rights, audit, idempotency, conditions, rates, waiting, calls
-//! outside and the hashing of passwords, the same for every adapter.
+//! The execution of a route for a caller: authorization, audit, idempotency, conditional requests,
+//! rate limits, waiting, outgoing calls and password hashing, the same for every adapter.
 //!
-//! An adapter (HTTP; a console, MCP and tests are others) finds the route, makes a [`Request`] of
-//! what it was sent, and turns the [`Response`] into what its client understands. In between, every
-//! request passes the same steps, in `pipeline.rs`.
+//! An adapter (HTTP, a console, MCP, tests) finds the route, builds a [`Request`], and translates
+//! the [`Response`] for its client. In between, every request passes the same steps, in
+//! `pipeline.rs`.
 
 mod authorize;
 mod audit;

@@ -26,20 +26,19 @@ use crate::base::{Id, Kind, Result};
 use crate::store::{Tx, View};
 
 impl Executor {
-    /// Executes a request whose arguments are all there.
+    /// Executes a request whose arguments are complete.
     ///
     /// # Errors
-    /// Whatever refuses it; a refusal of permission (403) is in the audit log.
+    /// Those of each step; a 403 is recorded in the audit log.
     pub async fn call(self: &Arc<Self>, request: &Request<'_>) -> Result<Response> {
         let caller = self.authenticate(request).await?;
         self.execute(request, caller).await
     }
 
-    /// The first steps, before anybody reads a body: is the server set up (503), who calls (401),
-    /// not too often (429).
+    /// The first steps, before the body is read: setup, authentication, rate limit.
     ///
     /// # Errors
-    /// As said.
+    /// 503 before setup, 401, 429.
     pub async fn authenticate(&self, request: &Request<'_>) -> Result<Authenticated> {
         if !request.route.open_before_setup {
             self.require_setup()?;
@@ -56,7 +55,7 @@ impl Executor {
         Ok(Authenticated(identity))
     }
 
-    /// Whose credential it is; the use of a key is noted.
+    /// Authenticates the credential; records the use of an API key.
     async fn identify(&self, request: &Request<'_>) -> Result<Option<Arc<Identity>>> {
         let identify =
             |view: &View| identify(&self.authenticator, request.route, view, &request.credential);
@@ -64,13 +63,16 @@ impl Executor {
         if let Some(identity) = &identity
             && let Credential::Key { id, .. } = identity.credential
         {
-            self.key_usage.note(id, self.store.clock().now());
+            self.key_usage.record(id, self.store.clock().now());
         }
         Ok(identity)
     }
 
-    /// 401 unless what is to be read is open to anybody: without a credential, nobody hears whether
-    /// there is anything else, nor what else is wrong with what they sent.
+    /// Requires that the resource of an anonymous request is public.
+    ///
+    /// # Errors
+    /// 401 otherwise, before any other error, so that an anonymous client learns neither whether the
+    /// resource exists nor what else is wrong with the request.
     async fn require_public(&self, request: &Request<'_>) -> Result<()> {
         let route = request.route;
         let (arguments, _) = request.arguments.parse(request.query)?;
@@ -81,10 +83,11 @@ impl Executor {
         self.store.read(Id::NIL, is_admitted).await
     }
 
-    /// The other steps: what is wrong with the arguments (400), and what the operation's kind says.
+    /// The remaining steps: binding the arguments, and running the operation.
     ///
     /// # Errors
-    /// Whatever refuses it; a refusal of permission (403) is in the audit log.
+    /// 400 with every problem of the arguments, and those of the operation; a 403 is recorded in the
+    /// audit log.
     pub async fn execute(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -103,7 +106,7 @@ impl Executor {
     }
 }
 
-/// Does what the operation's kind says.
+/// Runs the operation by its kind.
 async fn run(
     context: &RequestContext<'_>,
     action: Action,
@@ -113,7 +116,7 @@ async fn run(
 ) -> Result<Response> {
     let fingerprint = RequestFingerprint::of(context);
     match action {
-        // What is asked with an `Idempotency-Key` is answered as it was before, and so written.
+        // The answer to a query with an `Idempotency-Key` is stored, and so written.
         Action::Read(reading, time) if fingerprint.is_some() => {
             answer(write(context, stored(reading), time, hint, fingerprint, None).await)
         }
@@ -136,7 +139,7 @@ async fn run(
     }
 }
 
-/// Answers a route that waits: with the items that come first, or with a stream of all that come.
+/// Answers an operation that waits: with the first items, or with a stream of all items.
 async fn wait(
     context: &RequestContext<'_>,
     operation: Arc<dyn WaitAction>,

@@ -1,4 +1,4 @@
-//! Reading at a snapshot, with answers from outside where the operation needs some.
+//! Reads at a snapshot, with outgoing calls if the operation makes some.
 
 use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
 use super::context::RequestContext;
@@ -10,7 +10,7 @@ use crate::api::output::Answer;
 use crate::api::scope::OrgHint;
 use crate::base::Result;
 
-/// Runs a reading operation until it asks for nothing that it does not know.
+/// Runs a read until all results of its calls are known.
 pub async fn read(
     context: &RequestContext<'_>,
     operation: BoundRead,
@@ -30,7 +30,7 @@ pub async fn read(
     Err(too_many_rounds())
 }
 
-/// What was read, with its tag if it is one thing; none of it if the caller has it.
+/// The response of a read: with a tag if it is one thing, without a body if the client has it.
 pub fn conditional(context: &RequestContext, answer: Answer) -> Response {
     if !context.request.route.has_tag() {
         return Response::json(answer.body);

@@ -1,4 +1,4 @@
-//! Waiting until there is something to take: once, or again and again.
+//! Waiting for items to take: once (long poll), or repeatedly (stream).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::api::scope::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::{ACCESS, View};
 
-/// Whoever waits looks at least this often, signal or not.
+/// Polls at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Waits for the items that come first, as long as the request says.
+/// Waits for the first items, up to the time in the request.
 pub async fn wait(
     context: &RequestContext<'_>,
     operation: Arc<dyn WaitAction>,
@@ -29,7 +29,7 @@ pub async fn wait(
     Ok(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes())
 }
 
-/// A stream of all items that come. Problems known now are answered as such; later ones end it.
+/// Starts a stream of items. Errors known now are ordinary responses; later ones end the stream.
 pub async fn stream(
     context: &RequestContext<'_>,
     operation: Arc<dyn WaitAction>,
@@ -40,20 +40,20 @@ pub async fn stream(
     Ok(ItemStream { waiting, shown: Vec::new() })
 }
 
-/// Items as they come. Whoever takes none for long should be dropped: what is handed out to them is
-/// others' again the sooner.
+/// A stream of items. A client that stalls should be dropped, so that the items leased to it become
+/// available to others earlier.
 pub struct ItemStream {
     waiting: Waiting,
-    /// What was there the last time.
+    /// The items of the previous poll.
     shown: Vec<Value>,
 }
 
 impl ItemStream {
-    /// The items that come next; none if nothing came until then. When the process stops, `None`
-    /// follows what there is.
+    /// Returns the next items, or none if there were none until `until`. When the process stops, the
+    /// stream ends with `None`.
     ///
     /// # Errors
-    /// What ends the stream: the credential was revoked, what is waited at removed.
+    /// What ends the stream: the credential was revoked, or the resource deleted.
     pub async fn next(&mut self, until: Instant) -> Option<Result<Vec<TakenItem>>> {
         let taken = self.waiting.take_until(until, &mut self.shown).await;
         let is_end = self.waiting.auth.executor.is_stopping();
@@ -64,7 +64,7 @@ impl ItemStream {
     }
 }
 
-/// One who waits, with all that is needed to look again.
+/// A waiting request, with what it needs to poll again.
 struct Waiting {
     auth: AuthContext,
     operation: Arc<dyn WaitAction>,
@@ -89,13 +89,12 @@ impl Waiting {
         taken.await
     }
 
-    /// Takes what there is, waiting for it until `until` or until the process stops. What was
-    /// `shown` the last time, and is the same still, is there to be looked at (`peek`): who waits
-    /// gets it once.
+    /// Takes the items there are, waiting for some until `until` or until the process stops. Items
+    /// that were `shown` by the previous poll and are unchanged (`peek`) are left out.
     async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPage> {
         let executor = &self.auth.executor;
         let mut stopping = executor.stopping.clone();
-        // Listening begins before looking, so that nothing is missed between the two.
+        // Subscribes before it polls, so that no commit in between is missed.
         let mut access = executor.coordination.subscribe(ACCESS);
         let mut subscription = executor.coordination.subscribe(self.poll().await?.topic);
         loop {
@@ -114,7 +113,7 @@ impl Waiting {
             let mut next = until.min(now + POLL_INTERVAL);
             if let Some(again_at) = poll.again_at {
                 let wait = again_at.millis() - executor.store.clock().now().millis();
-                // A millisecond more: the lease has ended then, not almost.
+                // One millisecond more, so that the lease has ended by then.
                 next = next.min(now + Duration::from_millis(wait.max(0) as u64 + 1));
             }
             tokio::select! {
@@ -127,7 +126,7 @@ impl Waiting {
     }
 }
 
-/// Leaves out what was `shown` the last time and is the same still; `shown` is then what there is.
+/// Removes items that were `shown` by the previous poll and are unchanged; updates `shown`.
 fn exclude(taken: &mut Vec<TakenItem>, shown: &mut Vec<Value>) {
     let there = taken.iter().map(|taken| taken.json.clone()).collect();
     taken.retain(|taken| !shown.contains(&taken.json));

@@ -1,4 +1,4 @@
-//! Waiting for one thing to become another, by its tag.
+//! Conditional waits: long polls for a change of one thing, by its entity tag.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::api::scope::OrgHint;
 use crate::base::Result;
 use crate::store::ACCESS;
 
-/// A signal is lost only with a commit whose outcome is unknown, so this is rare: whoever waits
-/// costs next to nothing.
+/// Polls at least this often. A signal is lost only with a commit whose outcome is unknown, so this
+/// can be rare, which keeps waiting requests cheap.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Answers a route that watches: at once, or, while the thing is what the caller says they have,
-/// as soon as it is another; not modified at the end. Nobody is let on who lost the right to read it.
+/// Answers at once or, while the client has the current version, as soon as it changes; 304 at the
+/// end of the wait. Each poll authorizes the caller again.
 ///
-/// A look does not read the thing if its tag is known, and nothing of it is held while somebody
-/// waits: thousands may wait for a long text.
+/// A poll does not read the thing if its tag is known, and nothing of it is held in memory during
+/// the wait: thousands of clients may wait for a long text.
 pub async fn watch(
     context: &RequestContext<'_>,
     operation: &dyn ConditionalWaitAction,
@@ -46,7 +46,7 @@ pub async fn watch(
         }
         let (subscription, access) = match &mut subscribed {
             Some((to, subscription, access)) if *to == topic => (subscription, access),
-            // Looked again after listening began, so that nothing is missed between the two.
+            // Polls again after subscribing, so that no commit in between is missed.
             _ => {
                 let subscribe = |topic| executor.coordination.subscribe(topic);
                 subscribed = Some((topic, subscribe(topic), subscribe(ACCESS)));

@@ -1,5 +1,5 @@
-//! The transaction of a writing route, once for all of them: who calls, may they, was it answered
-//! before, is it still as they saw it, the operation, the audit entry, the answer to keep.
+//! The transaction of a write, the same for all routes: authorization, replay, `If-Match`, the
+//! operation, the audit entry, the idempotency record.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,17 +19,17 @@ use crate::api::scope::OrgHint;
 use crate::base::{Error, Id, Result};
 use crate::store::Tx;
 
-/// How a transaction ended that was committed.
+/// The result of a committed transaction.
 pub enum Written {
     /// The operation was done.
     Done(Answer),
-    /// It was done before; this is what was answered then.
+    /// The request was executed before; this is its stored answer.
     Replayed(Vec<u8>),
-    /// It was refused, and what it wrote of that stays.
+    /// The operation refused it; what it wrote to record that is committed.
     Refused(Error),
 }
 
-/// All of a transaction but the operation.
+/// The parts of a transaction other than the operation.
 struct Transaction {
     auth: AuthContext,
     request_id: String,
@@ -37,7 +37,7 @@ struct Transaction {
     expected: Option<IfMatch>,
 }
 
-/// Runs a writing operation.
+/// Runs a write.
 pub async fn write(
     context: &RequestContext<'_>,
     mut operation: BoundWrite,
@@ -60,14 +60,14 @@ pub async fn write(
     context.executor.store.write(Id::NIL, attempt).await
 }
 
-/// Runs it until it asks for nothing that it does not know: that run is committed.
+/// Runs a write until all results of its calls are known; only that run is committed.
 async fn write_calling(
     context: &RequestContext<'_>,
     operation: BoundWrite,
     time: CallTime,
     transaction: Transaction,
 ) -> Result<Written> {
-    // Where nobody outside is asked, the store alone puts repeats in a row.
+    // Taken only if there are calls: otherwise the store alone serializes repeated requests.
     let mut claim = None;
     let fingerprint = transaction.fingerprint;
     let shared = Arc::new((transaction, Mutex::new(operation)));
@@ -84,7 +84,7 @@ async fn write_calling(
                     let outcome = operation(tx, who, &mut calls);
                     let mut asked = asked.lock().map_err(|_| too_many_rounds())?;
                     *asked = calls.into_pending();
-                    // What was asked is not known yet: nothing of this attempt may stay.
+                    // Some results are not known yet: nothing of this attempt may be committed.
                     if asked.is_empty() { outcome } else { Err(too_many_rounds()) }
                 })
             }
@@ -103,7 +103,7 @@ async fn write_calling(
 }
 
 impl Transaction {
-    /// It may be run again.
+    /// May be run more than once.
     fn run(
         &self,
         tx: &mut Tx,
@@ -122,7 +122,7 @@ impl Transaction {
             Outcome::Done(answer) => answer,
             Outcome::Refused(error) => return Ok(Written::Refused(error)),
         };
-        // Not before the operation: that there is no such thing (404) is said first.
+        // After the operation, so that a missing resource is 404 and not 412.
         if let Some(expected) = &self.expected {
             expected.require_tag()?;
         }
@@ -131,7 +131,7 @@ impl Transaction {
             self.audit(tx, &who, &answer)?;
         }
         if let Some(fingerprint) = &self.fingerprint {
-            fingerprint.keep(tx, &answer, has_changed)?;
+            fingerprint.store(tx, &answer, has_changed)?;
         }
         Ok(Written::Done(answer))
     }

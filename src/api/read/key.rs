@@ -5,7 +5,7 @@ use serde::forward_to_deserialize_any;
 
 use super::state::ReadError;
 
-/// A key of the sender's choice: a text, a checked text or one of several names.
+/// A key chosen by the client: a text, a validated text or one of several names.
 pub struct Key<'a>(pub &'a str);
 
 impl<'de> Deserializer<'de> for Key<'_> {

@@ -1,4 +1,4 @@
-//! A JSON value as serde's data format: what each Rust type takes, and what it is told otherwise.
+//! A JSON value as serde's data format: what each Rust type accepts, and the messages otherwise.
 
 use std::fmt::Display;
 
@@ -16,28 +16,28 @@ use super::state::{Placeholder, ReadError, ReadState};
 /// a value, and nothing else does.
 const CHECKED: &str = "Checked";
 
-/// How a value is written.
+/// The source of a value, which determines how scalars are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceFormat {
-    /// Typed, as JSON is.
+    /// A JSON body, with typed scalars.
     Body,
-    /// As text, as [`parse_query`](super::parse_query) leaves it.
+    /// A query, with scalars as texts; see [`parse_query`](super::parse_query).
     Query,
 }
 
-/// Reads what stands at one place.
+/// Deserializes the value at one path.
 pub struct Reader<'a> {
-    /// `None` where a placeholder is due: what any type takes, so that it goes on.
+    /// `None` for a placeholder: a value that any type accepts, so that reading continues.
     value: Option<&'a Value>,
     mode: SourceFormat,
     path: &'a Path<'a>,
-    /// Whether it or something within is settled.
+    /// Whether it or a value inside it is settled.
     is_marked: bool,
     state: &'a mut ReadState,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the whole.
+    /// The reader of the whole value.
     pub fn root(value: &'a Value, mode: SourceFormat, state: &'a mut ReadState) -> Self {
         Reader::new(Some(value), mode, &Path::Root, true, state)
     }
@@ -55,17 +55,17 @@ impl<'a> Reader<'a> {
         Reader { value, mode, path, is_marked: mark.is_some(), state }
     }
 
-    /// Where it stands.
+    /// Its path.
     pub fn path(&self) -> &'a Path<'a> {
         self.path
     }
 
-    /// Whether the part of it at `path` is settled.
+    /// Whether the value inside it at `path` is settled.
     pub fn is_settled(&self, path: &Path) -> bool {
         self.is_marked && self.state.mark(path) == Some(Placeholder::Settled)
     }
 
-    /// Reads the part of it that stands at `path`, `None` for a placeholder.
+    /// The reader of the value inside it at `path`; `None` for a placeholder.
     pub fn read_part<'de, S: DeserializeSeed<'de>>(
         &mut self,
         path: &Path,
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
             .map_err(|error| self.state.record(path, error))
     }
 
-    /// Reads the key of the part of it that stands at `path`.
+    /// Reads the key of the value inside it at `path`.
     pub fn read_key<'de, S: DeserializeSeed<'de>>(
         &mut self,
         path: &Path,
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number that was written without a fraction or exponent and fits the type.
+    /// A number without fraction or exponent that fits the type.
     fn whole_number<N: TryFrom<i128> + Display>(&self, min: N, max: N) -> Result<N, ReadError> {
         let number: Option<i128> = match (self.value, self.mode) {
             (None, _) => Some(0),
@@ -150,8 +150,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the fields of an object with `then`. In a query the object may be given as JSON, which
-    /// is read as strictly as a body.
+    /// Reads the fields of an object with `then`. In a query the object may be JSON text, which is
+    /// parsed as strictly as a body.
     fn object<T>(
         self,
         then: impl FnOnce(Option<&Map<String, Value>>, Reader) -> Result<T, ReadError>,
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
 /// Decimal digits after an optional minus.
 fn parse_digits(text: &str) -> Option<i128> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    // The parser would take a plus too.
+    // The parser would accept a plus sign too.
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -202,7 +202,7 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         }
     }
 
-    // No input has these.
+    // No input type uses these.
     forward_to_deserialize_any! { char bytes byte_buf tuple tuple_struct }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
@@ -368,7 +368,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
     }
 }
 
-/// The fields that a type names. What else the object has is not looked at.
+/// The fields of a type. Other fields of the object are ignored.
 pub struct Fields<'a> {
     names: std::slice::Iter<'static, &'static str>,
     /// `None` for a placeholder, in which every field is one.
@@ -397,7 +397,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     ) -> Result<Option<S::Value>, ReadError> {
         for &name in self.names.by_ref() {
             let value = self.fields.and_then(|fields| fields.get(name));
-            // Once it is noted that a required field is missing, a placeholder is there.
+            // A missing required field that is already recorded gets a placeholder.
             let is_there = value.is_some()
                 || self.fields.is_none()
                 || self.object.is_settled(&Path::Field(self.object.path(), name));
@@ -416,8 +416,8 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     }
 }
 
-/// The entries of an object whose keys are the sender's. Settled ones are left out: a placeholder
-/// for a key could be the key of another.
+/// The entries of an object whose keys are chosen by the client. Settled ones are left out: a
+/// placeholder for a key could equal another key.
 pub struct Entries<'a> {
     entries: serde_json::map::Iter<'a>,
     current: Option<(&'a str, &'a Value)>,

@@ -1,4 +1,4 @@
-//! What is wrong with a value, and where, over several readings of it.
+//! The problems of a value and their paths, over several passes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,44 +6,44 @@ use std::fmt;
 use super::path::Path;
 use crate::base::Issue;
 
-/// Problems after which reading stops. Nobody mends more at once, and an answer stays small.
+/// Limit of reported problems. No client fixes more at once, and the answer stays small.
 pub const MAX_ISSUES: usize = 100;
 
-/// What the readings of one value have found so far.
+/// The state of reading one value, over all passes.
 #[derive(Default)]
 pub struct ReadState {
-    /// In the order in which they were met.
+    /// In order of discovery.
     pub issues: Vec<Issue>,
-    /// By written path. What stands in a place without a mark has none either, so that no path need
-    /// be written until there is a problem, and then only around it.
+    /// By formatted path. A value without a mark has none inside either, so paths are formatted only
+    /// on the way to a problem.
     marks: HashMap<String, Placeholder>,
-    /// A type refused its placeholder: reading again would end at the same place.
+    /// A type refused its placeholder: another pass would end at the same path.
     pub is_stuck: bool,
-    /// Values looked at.
+    /// Values visited.
     pub values: usize,
 }
 
-/// What is known of a place.
+/// What is recorded for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placeholder {
-    /// Its problem is noted: a placeholder is handed out.
+    /// Its problem is recorded: it gets a placeholder.
     Settled,
-    /// Something within it is settled.
+    /// A value inside it is settled.
     Around,
 }
 
 impl ReadState {
-    /// Counts a value that is looked at.
+    /// Counts a visited value.
     pub fn count(&mut self) {
         self.values += 1;
     }
 
-    /// What is known of `path`.
+    /// Returns what is recorded for `path`.
     pub fn mark(&self, path: &Path) -> Option<Placeholder> {
         self.marks.get(&path.to_string()).copied()
     }
 
-    /// Notes why reading stopped at `path`, unless that was noted further inside.
+    /// Records why reading stopped at `path`, unless that was recorded further inside.
     pub fn record(&mut self, path: &Path, error: ReadError) -> ReadError {
         match error {
             ReadError::Noted => {}
@@ -62,7 +62,7 @@ impl ReadState {
     fn settle(&mut self, path: &Path, issues: Vec<Issue>) {
         match self.marks.insert(path.to_string(), Placeholder::Settled) {
             None => self.issues.extend(issues),
-            // What is wrong with a whole that has a placeholder in it may come from that.
+            // A problem of a value with a placeholder inside may be due to the placeholder.
             Some(Placeholder::Around) => {}
             Some(Placeholder::Settled) => self.is_stuck = true,
         }
@@ -74,27 +74,27 @@ impl ReadState {
     }
 }
 
-/// Why a type stopped reading.
+/// Why deserialization stopped.
 #[derive(Debug)]
 pub enum ReadError {
-    /// What is wrong with the value, as a phrase that follows its path.
+    /// The value is invalid; a phrase to follow its path.
     Wrong(String),
-    /// A required field of the object is not there.
+    /// A required field is missing.
     Missing(&'static str),
-    /// What is wrong in a text that holds JSON.
+    /// The problems of a text that contains JSON.
     Within(Vec<Issue>),
-    /// It is known already.
+    /// The problem is recorded already.
     Noted,
 }
 
 impl ReadError {
-    /// The value is none of these.
+    /// The value is none of the variants.
     pub fn not_one_of(variants: &[&str]) -> Self {
         ReadError::Wrong(format!("must be one of {}", variants.join(", ")))
     }
 }
 
-// None of the messages repeats what was sent: it may be a secret.
+// No message repeats the value: it may be a secret.
 impl serde::de::Error for ReadError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         ReadError::Wrong(message.to_string())
