@@ -13,9 +13,9 @@ use std::time::Duration;
 use crate::base::{Error, Result};
 use crate::outside::{Call, CallResult, Failure};
 
-/// Limit of the bodies of all calls of one operation together: they are held at once and built again
-/// in each run. A hundred judges with a long text each stay below it; five hundred texts with each
-/// of them would be gigabytes.
+/// Limit of the bodies of all calls of one operation together: they are held at once and built
+/// again in each run. A hundred judges with a long text each stay below it; five hundred texts with
+/// each of them would be gigabytes.
 const MAX_SENT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Identifies a call or a search: a hash of everything that its result depends on.
@@ -63,9 +63,9 @@ impl Calls {
         Calls { known: Some(known), ..Calls::default() }
     }
 
-    /// Returns the result of this call. `None` if it has not been made yet: continue with any value,
-    /// since this run is discarded. If the bodies of all calls together exceed the limit, it fails
-    /// and none of them is made.
+    /// Returns the result of this call. `None` if it has not been made yet: continue with any
+    /// value, since this run is discarded. If the bodies of all calls together exceed the limit, it
+    /// fails and none of them is made.
     pub fn send(&mut self, call: Call) -> Option<CallResult> {
         self.sent_bytes += call.body.len();
         if self.sent_bytes > MAX_SENT_BYTES {

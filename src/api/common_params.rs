@@ -24,8 +24,8 @@ impl Input for OrgRequired {}
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct OrgOptional {
-    /// The slug of the organization that the request is about; needed only where nothing else in the
-    /// request determines it.
+    /// The slug of the organization that the request is about; needed only where nothing else in
+    /// the request determines it.
     pub org_slug: Option<String>,
 }
 impl Input for OrgOptional {}

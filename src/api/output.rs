@@ -9,8 +9,8 @@ use crate::base::{Error, Result};
 
 /// An answer of an operation, sent as JSON.
 pub trait Output: Serialize + JsonSchema + 'static {
-    /// Whether answers of this type may contain a secret that is shown only once, and so must not be
-    /// stored.
+    /// Whether answers of this type may contain a secret that is shown only once, and so must not
+    /// be stored.
     const MAY_SHOW_SECRET: bool = false;
 
     /// The resource that this answer is about, for the audit log and for streams. Without one, the

@@ -34,8 +34,8 @@ pub struct OrgHint {
 pub struct OrgResolver {
     /// The argument that names the resource; `None` if the path does.
     pub argument: Option<&'static str>,
-    /// Finds it; the last argument is the organization of the caller's API key, if the credential is
-    /// one. 404 if there is no such resource, 400 if the reference is ambiguous.
+    /// Finds it; the last argument is the organization of the caller's API key, if the credential
+    /// is one. 404 if there is no such resource, 400 if the reference is ambiguous.
     pub resolve: fn(&View, &OrgHint, Option<Id<Org>>) -> Result<ResolvedOrg>,
     /// Whether the resource is public
     /// ([`AuthPolicy::public_read`](crate::auth::AuthPolicy::public_read)). The view is scoped to
@@ -83,8 +83,8 @@ impl Scope {
 }
 
 impl OrgHint {
-    /// Reads arguments that were not validated: of several values the first counts, and a value that
-    /// is not a text counts as absent.
+    /// Reads arguments that were not validated: of several values the first counts, and a value
+    /// that is not a text counts as absent.
     pub fn unchecked(scope: Scope, arguments: &Value, params: &[String]) -> Self {
         let text = |name: &str| match arguments.get(name)? {
             Value::Array(values) => values.first()?.as_str().map(String::from),

@@ -12,8 +12,8 @@ use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
 use crate::store::{Key, Order, Org, Source, Tx, View};
 
-/// The credential of a request, not yet verified; of several, `X-API-Key` takes precedence. It has no
-/// `Debug`: session tokens must not be logged.
+/// The credential of a request, not yet verified; of several, `X-API-Key` takes precedence. It has
+/// no `Debug`: session tokens must not be logged.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum RawCredential {
     /// None.
@@ -132,9 +132,9 @@ impl Caller {
         matches!(self.identity.credential, Credential::Session(_))
     }
 
-    /// Whether the caller may use a resource: every member if it is not restricted, otherwise admins
-    /// and users with a grant (reference: identity-and-rights, "Restricted resources"). Other layers
-    /// ask [`Restricted`](super::Restricted).
+    /// Whether the caller may use a resource: every member if it is not restricted, otherwise
+    /// admins and users with a grant (reference: identity-and-rights, "Restricted resources").
+    /// Other layers ask [`Restricted`](super::Restricted).
     pub(super) fn is_allowed(
         &self,
         view: &View,
@@ -320,8 +320,8 @@ impl Authenticator {
     /// Returns the caller in the organization with this slug.
     ///
     /// # Errors
-    /// 401 as [`Authenticator::identify`]; the same 404 for an organization that does not exist, one
-    /// the user is not a member of, and one the key does not belong to.
+    /// 401 as [`Authenticator::identify`]; the same 404 for an organization that does not exist,
+    /// one the user is not a member of, and one the key does not belong to.
     pub fn authorize(&self, view: &View, raw: &RawCredential, slug: &str) -> Result<Arc<Caller>> {
         let is_in_org = |caller: &&Arc<Caller>| &*caller.org_slug == slug;
         let known = self.cached(view, raw, |known| known.callers.iter().find(is_in_org).cloned());

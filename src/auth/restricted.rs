@@ -139,8 +139,8 @@ where
     Ok(page.map(|Restricted(thing)| thing))
 }
 
-/// Returns the ids of all resources that are visible to a caller, for lists of what belongs to them.
-/// Reads all resources of the type, so there must be few.
+/// Returns the ids of all resources that are visible to a caller, for lists of what belongs to
+/// them. Reads all resources of the type, so there must be few.
 ///
 /// # Errors
 /// If the store fails.

@@ -120,8 +120,8 @@ impl Tokens {
             .map_err(|e| Error::internal(format!("a token cannot be signed: {e}")))
     }
 
-    /// Verifies a token and returns its session and user, if it is from this installation and has not
-    /// expired. The caller checks that the session still exists.
+    /// Verifies a token and returns its session and user, if it is from this installation and has
+    /// not expired. The caller checks that the session still exists.
     pub fn read(&self, token: &str, now: Time) -> Option<(Id<Session>, Id<User>)> {
         let claims: Claims =
             jsonwebtoken::decode(token, &self.verifying, &self.validation).ok()?.claims;

@@ -1,4 +1,4 @@
-//! Answering a request: from its head and body to an answer, whatever comes of it.
+//! The handler of a request: from its head and body to a response or an error response.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
 use crate::base::{Error, Kind, Result};
 
-/// Answers a request.
+/// Handles a request; errors become responses.
 pub async fn answer(
     context: &Context,
     head: &Parts,
@@ -34,7 +34,7 @@ pub async fn answer(
     response
 }
 
-/// Tells pages from the API.
+/// Dispatches between the API and the pages.
 async fn dispatch(
     context: &Context,
     head: &Parts,
@@ -55,8 +55,8 @@ async fn dispatch(
     }
 }
 
-/// Answers a request whose path is below `/api`: finds its route and has it executed. The body is
-/// read once it is known that the caller may call at all.
+/// Handles a request below `/api`: finds its route and executes it. The body is read after the
+/// caller is authenticated.
 async fn handle(
     context: &Context,
     head: &Parts,
@@ -89,7 +89,7 @@ async fn handle(
     };
     let caller = context.executor.authenticate(&request).await?;
     let anonymous = caller.is_anonymous().then_some(&context.anonymous);
-    let Sent { arguments, _place } = body::read(route, headers, incoming, anonymous).await?;
+    let Sent { arguments, _reservation } = body::read(route, headers, incoming, anonymous).await?;
     request.arguments = arguments;
     request.idempotency_key = idempotency_key(headers, route.method)?;
     if route.waits()
@@ -104,14 +104,14 @@ fn no_such_path() -> Error {
     Error::new(Kind::NotFound, "no_such_path", "there is no such path; see /api/openapi.json")
 }
 
-/// The answer to an error, whose details are logged.
+/// The response to an error; logs its internal details.
 fn refusal(error: &Error, request_id: &str) -> Response<Reply> {
     if let Some(detail) = error.log_detail() {
         match error.kind() {
             Kind::Internal | Kind::Upstream | Kind::Busy => {
                 tracing::error!(request_id, code = error.code(), detail, "a request failed");
             }
-            // Clients can make as many of these as they like.
+            // Clients can cause any number of these.
             _ => tracing::debug!(request_id, code = error.code(), detail, "a request failed"),
         }
     }

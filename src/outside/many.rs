@@ -10,8 +10,8 @@ use super::call::{Answer, Call, Failure};
 use super::client::Outside;
 use super::connect::Target;
 
-/// Limit of the bodies of all answers together, which are held until the last one is complete. About
-/// 200 prompts of the maximum size; real lists are far smaller.
+/// Limit of the bodies of all answers together, which are held until the last one is complete.
+/// About 200 prompts of the maximum size; real lists are far smaller.
 const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 
 /// The result of one call among several.
@@ -24,10 +24,10 @@ pub struct CallResult {
 
 impl Outside {
     /// Sends these calls, `concurrency` of them at a time (at least one), and returns their results
-    /// in the same order. A call that is not complete by `deadline` is [`Failure::TimedOut`], and one
-    /// not started by then is never sent; each call's own limits apply as well. Once all answers
-    /// together exceed 64 MiB, the rest is [`Failure::TooLarge`]. Dropping the future closes all
-    /// connections.
+    /// in the same order. A call that is not complete by `deadline` is [`Failure::TimedOut`], and
+    /// one not started by then is never sent; each call's own limits apply as well. Once all
+    /// answers together exceed 64 MiB, the rest is [`Failure::TooLarge`]. Dropping the future
+    /// closes all connections.
     pub async fn send_all(
         &self,
         calls: Vec<Call>,

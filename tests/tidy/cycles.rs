@@ -15,31 +15,6 @@ struct Known {
 
 const KNOWN: &[Known] = &[
     Known {
-        folder: "src/api/openapi",
-        files: &["mod.rs", "operation.rs"],
-        reason: "the document and its operations share types; goes with the execution layer",
-    },
-    Known {
-        folder: "src/api/read",
-        files: &["access.rs", "collect.rs", "reader.rs"],
-        reason: "the reader, its lists and its accessors; goes with the execution layer",
-    },
-    Known {
-        folder: "src/http",
-        files: &[
-            "calls.rs",
-            "gate.rs",
-            "metrics.rs",
-            "mod.rs",
-            "pages.rs",
-            "server.rs",
-            "wait.rs",
-            "watching.rs",
-            "write.rs",
-        ],
-        reason: "the pipeline and its context; goes with the execution layer",
-    },
-    Known {
         folder: "src/resources/agents",
         files: &["mod.rs", "versions.rs"],
         reason: "routes in mod.rs, records used by the versions",

@@ -9,8 +9,8 @@ use crate::auth::{key_organization, user_organizations};
 use crate::base::{Id, Result};
 use crate::store::Tx;
 
-/// Inserts the audit entry: into the organization of the request or, for a request without one, into
-/// each organization of the user (with an API key: into that of the key).
+/// Inserts the audit entry: into the organization of the request or, for a request without one,
+/// into each organization of the user (with an API key: into that of the key).
 pub fn audit(tx: &mut Tx, who: &Principal, audited: Audited) -> Result<()> {
     let identity = match who {
         Principal::Anonymous => return Ok(()),

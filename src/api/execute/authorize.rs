@@ -129,9 +129,9 @@ pub fn resolve<'v>(
     Ok((Principal::Caller(caller), view))
 }
 
-/// As [`resolve`], for an organization found by a resource that the request names. A public resource
-/// is open to every client; a client without access to another one gets the error that it would
-/// get if the resource did not exist.
+/// As [`resolve`], for an organization found by a resource that the request names. A public
+/// resource is open to every client; a client without access to another one gets the error that it
+/// would get if the resource did not exist.
 fn resolve_named<'v>(
     authenticator: &Authenticator,
     route: &Route,

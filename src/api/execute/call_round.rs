@@ -67,11 +67,12 @@ impl<'a> CallRound<'a> {
                 let _ = stopping.wait_for(|stopping| *stopping).await;
                 sleep(SHUTDOWN_GRACE).await;
             };
-            let heard = tokio::select! {
-                heard = self.executor.outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline) => heard,
+            let outside = &self.executor.outside;
+            let results = tokio::select! {
+                results = outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline) => results,
                 () = stopped => return Err(Error::busy("stopping", "the server is stopping", 5)),
             };
-            Arc::make_mut(&mut self.known).heard.extend(tags.into_iter().zip(heard));
+            Arc::make_mut(&mut self.known).heard.extend(tags.into_iter().zip(results));
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! A cache of immutable contents: each is built once and held in memory once, for all clients that
 //! read it or wait for it; its tag is known without building it again.
 //!
-//! The key is the version ([`crate::api::ContentVersion`]). Access is not decided here: the cache is
-//! asked only for callers who may read the content at that moment.
+//! The key is the version ([`crate::api::ContentVersion`]). Access is not decided here: the cache
+//! is asked only for callers who may read the content at that moment.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;

@@ -1,6 +1,6 @@
 //! The last uses of API keys: recorded in memory at each request and written periodically, so that
-//! reads do not write (reference: identity-and-rights, "API keys"; `lastUsedAt` is set within 5 s of
-//! the first use and is then at most a minute old).
+//! reads do not write (reference: identity-and-rights, "API keys"; `lastUsedAt` is set within 5 s
+//! of the first use and is then at most a minute old).
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -71,8 +71,8 @@ impl Executor {
     /// Requires that the resource of an anonymous request is public.
     ///
     /// # Errors
-    /// 401 otherwise, before any other error, so that an anonymous client learns neither whether the
-    /// resource exists nor what else is wrong with the request.
+    /// 401 otherwise, before any other error, so that an anonymous client learns neither whether
+    /// the resource exists nor what else is wrong with the request.
     async fn require_public(&self, request: &Request<'_>) -> Result<()> {
         let route = request.route;
         let (arguments, _) = request.arguments.parse(request.query)?;
@@ -86,8 +86,8 @@ impl Executor {
     /// The remaining steps: binding the arguments, and running the operation.
     ///
     /// # Errors
-    /// 400 with every problem of the arguments, and those of the operation; a 403 is recorded in the
-    /// audit log.
+    /// 400 with every problem of the arguments, and those of the operation; a 403 is recorded in
+    /// the audit log.
     pub async fn execute(
         self: &Arc<Self>,
         request: &Request<'_>,

@@ -66,9 +66,9 @@ impl RateLimits {
         })
     }
 
-    /// Counts a sign-in attempt for its address, for its e-mail, and for the pair. If the address is
-    /// known to have signed in with the e-mail, only the pair counts, so that attempts of others,
-    /// from the same or another address, lock no user out.
+    /// Counts a sign-in attempt for its address, for its e-mail, and for the pair. If the address
+    /// is known to have signed in with the e-mail, only the pair counts, so that attempts of
+    /// others, from the same or another address, lock no user out.
     ///
     /// # Errors
     /// 429.

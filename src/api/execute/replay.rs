@@ -7,8 +7,8 @@ use crate::auth::credential_bytes;
 use crate::base::{Error, Result};
 use crate::store::Tx;
 
-/// Limit of a stored answer in bytes: with its metadata it must fit into a record (2 MiB). A compiled
-/// text may be larger as JSON.
+/// Limit of a stored answer in bytes: with its metadata it must fit into a record (2 MiB). A
+/// compiled text may be larger as JSON.
 const MAX_STORED_BYTES: usize = 2 * 1024 * 1024 - 1024;
 
 /// Identifies a request and its arguments, to recognize a repetition.
@@ -70,8 +70,8 @@ impl RequestFingerprint {
         })
     }
 
-    /// Stores an answer, unless it shows a secret or is too large: then only the fact that the request
-    /// was answered is stored, if it was a write. A read may as well be repeated.
+    /// Stores an answer, unless it shows a secret or is too large: then only the fact that the
+    /// request was answered is stored, if it was a write. A read may as well be repeated.
     pub fn store(&self, tx: &mut Tx, answer: &Answer, has_changed: bool) -> Result<()> {
         let is_stored = !answer.shows_secret && answer.body.len() <= MAX_STORED_BYTES;
         if !is_stored && !has_changed {

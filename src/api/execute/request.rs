@@ -16,7 +16,8 @@ use crate::base::Result;
 pub struct Request<'a> {
     /// The route.
     pub route: &'a Arc<Route>,
-    /// The GET of the same path, if there is one: what [`Preconditions::if_match`] is compared with.
+    /// The GET of the same path, if there is one: what [`Preconditions::if_match`] is compared
+    /// with.
     pub reading: Option<&'a Arc<Route>>,
     /// The parameters of the path, decoded, in its order.
     pub params: Vec<String>,

@@ -15,8 +15,8 @@ const MAX_CONCURRENT_SEARCHES: usize = 2;
 /// Maximum wait for a slot; then 503.
 const SEARCH_WAIT: Duration = Duration::from_secs(5);
 
-/// Time limit of all searches of one request. A running search is not cancelled; the next one is not
-/// started.
+/// Time limit of all searches of one request. A running search is not cancelled; the next one is
+/// not started.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
 
 /// Runs searches.

@@ -148,8 +148,8 @@ impl World {
         World { executor, routes: routes(), org: session.0, member: RawCredential::Token(token) }
     }
 
-    /// Calls a route with these path parameters and arguments, as the member in `open` unless `with`
-    /// changes that.
+    /// Calls a route with these path parameters and arguments, as the member in `open` unless
+    /// `with` changes that.
     async fn call<'a>(
         &'a self,
         name: &str,

@@ -49,8 +49,8 @@ pub struct ItemStream {
 }
 
 impl ItemStream {
-    /// Returns the next items, or none if there were none until `until`. When the process stops, the
-    /// stream ends with `None`.
+    /// Returns the next items, or none if there were none until `until`. When the process stops,
+    /// the stream ends with `None`.
     ///
     /// # Errors
     /// What ends the stream: the credential was revoked, or the resource deleted.

@@ -111,8 +111,8 @@ impl CommonParams {
     }
 }
 
-/// Returns the key that signs the cursors of a list. The path and the filters identify the list; the
-/// page size, the time to wait and parameters that the route does not take do not.
+/// Returns the key that signs the cursors of a list. The path and the filters identify the list;
+/// the page size, the time to wait and parameters that the route does not take do not.
 fn list_key(keys: &Keys, path: &'static str, raw: &RawArgs, filters: &[String]) -> [u8; 32] {
     let mut list = path.as_bytes().to_vec();
     let mut add = |name: &str, value: &str| {

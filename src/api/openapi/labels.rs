@@ -8,7 +8,7 @@ pub fn group(route: &Route) -> &'static str {
     route.path.trim_start_matches('/').split('/').next().unwrap_or_default()
 }
 
-/// The letters of who may call, as the table of routes has them: `any`, `s`, `m`, `r`, `a`, `sm`,
+/// The abbreviation of a policy in the table of routes: `any`, `s`, `m`, `r`, `a`, `sm`,
 /// `sa`.
 pub fn who(policy: AuthPolicy) -> &'static str {
     match (policy.credential, policy.role) {

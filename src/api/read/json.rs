@@ -13,8 +13,8 @@ use super::path::Path;
 use super::state::MAX_ISSUES;
 use crate::base::{Error, Issue, Result};
 
-/// Limit of nested objects and lists (reference: conventions, "Bodies"): far more than any input has,
-/// far less than the stack allows.
+/// Limit of nested objects and lists (reference: conventions, "Bodies"): far more than any input
+/// has, far less than the stack allows.
 pub const MAX_NESTING: usize = 64;
 
 /// Parses a body. An empty or absent one is `{}`.

@@ -9,7 +9,8 @@ use percent_encoding::percent_decode;
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
 
-/// Parses the part of a target after `?` into an object (reference: conventions, "Query encodings"):
+/// Parses the part of a target after `?` into an object (reference: conventions, "Query
+/// encodings"):
 ///
 /// - `a=1` is a text, `a=1&a=2` and `a[]=1&a[]=2` are lists;
 /// - `a[b]=1` and `a.b=1` are a field of an object, `a={"b":1}` stays a text until an object is

@@ -14,8 +14,8 @@ pub const MAX_ISSUES: usize = 100;
 pub struct ReadState {
     /// In order of discovery.
     pub issues: Vec<Issue>,
-    /// By formatted path. A value without a mark has none inside either, so paths are formatted only
-    /// on the way to a problem.
+    /// By formatted path. A value without a mark has none inside either, so paths are formatted
+    /// only on the way to a problem.
     marks: HashMap<String, Placeholder>,
     /// A type refused its placeholder: another pass would end at the same path.
     pub is_stuck: bool,

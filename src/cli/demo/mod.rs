@@ -1,7 +1,7 @@
 //! `roadstead demo`
 //!
-//! Serves a temporary directory with a sample organization, created through the API, and runs one of
-//! its agents: give it a task and watch it being woken.
+//! Serves a temporary directory with a sample organization, created through the API, and runs one
+//! of its agents: give it a task and watch it being woken.
 
 mod agent;
 mod client;
