@@ -414,7 +414,7 @@ fn unit_variants_are_an_enumeration() {
 fn citations_of_the_reference_are_removed() {
     let document = made();
     let about = document["components"]["schemas"]["Deleted"]["description"].as_str().unwrap();
-    assert_eq!(about, "What DELETE answers.");
+    assert_eq!(about, "The answer of DELETE.");
     assert!(!document.to_string().contains("(reference: "));
 }
 
@@ -524,7 +524,7 @@ fn mistakes_of_routes_are_reported() {
     };
     let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
     told(&[tide("/a", "a.show")], "does not say what it does");
-    told(&[tide("/a/{b}", "a.show")], "takes 0 path args");
+    told(&[tide("/a/{b}", "a.show")], "takes 0 path parameters");
     told(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
     told(&[tide("/a", "a.show"), tide("/a", "b.show")], "declared twice");
     #[derive(Deserialize, JsonSchema)]
