@@ -104,7 +104,8 @@ const FAILURES: [Failure; 12] = [
     ("Invalid", "The request is invalid; `issues` lists every problem.", &[]),
     (
         "Unauthenticated",
-        "The credential is missing or not valid, or an API key was sent where a session is required.",
+        "The credential is missing or not valid, or an API key was sent where a session is \
+         required.",
         &[],
     ),
     ("Forbidden", "The credential is valid but does not permit this.", &[]),
@@ -131,7 +132,8 @@ const FAILURES: [Failure; 12] = [
     ("Upstream", "An external system failed; the message says which, and how.", &[]),
     (
         "Busy",
-        "Temporarily unavailable: overloaded, stopping, or it is unknown whether the change was stored.",
+        "Temporarily unavailable: overloaded, stopping, or it is unknown whether the change was \
+         stored.",
         &[("Retry-After", "RetryAfter")],
     ),
 ];

@@ -67,10 +67,10 @@ struct Build<'a> {
 impl Build<'_> {
     /// The depth of the values in this object or list.
     fn descend<E: serde::de::Error>(&self) -> Result<usize, E> {
-        match self.depth < MAX_NESTING {
-            true => Ok(self.depth + 1),
-            false => Err(E::custom(format_args!("nested deeper than {MAX_NESTING} levels"))),
+        if self.depth >= MAX_NESTING {
+            return Err(E::custom(format_args!("nested deeper than {MAX_NESTING} levels")));
         }
+        Ok(self.depth + 1)
     }
 }
 
