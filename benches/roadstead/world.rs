@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use roadstead::api::{Action, Answer, Calls, OrgSlugMode, Raw, Route, Who};
+use roadstead::api::{Action, Answer, Calls, OrgSlugMode, Principal, RawArgs, Route};
 use roadstead::app::{Config, Server};
 use roadstead::auth::{Caller, Credential, Identity, Role};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
@@ -204,7 +204,7 @@ impl World {
     }
 
     /// The owner of the organization.
-    fn owner(&self) -> Who {
+    fn owner(&self) -> Principal {
         let founded = &self.founded;
         let identity = Identity {
             user: founded.user.id,
@@ -212,7 +212,7 @@ impl World {
             credential: Credential::Session(Id::NIL),
             expires_at: None,
         };
-        Who::Caller(Arc::new(Caller {
+        Principal::Caller(Arc::new(Caller {
             identity,
             org: founded.organization.id,
             org_slug: founded.organization.slug.clone(),
@@ -222,11 +222,11 @@ impl World {
 }
 
 fn bind(route: &Route, params: &[&str], body: &Value, keys: &Keys) -> Action {
-    let bound = route.bind(Raw::body(params, body, OrgSlugMode::Ignored, keys));
+    let bound = route.bind(RawArgs::body(params, body, OrgSlugMode::Ignored, keys));
     bound.expect("the body is what the route takes").action
 }
 
-fn carry_out(action: &mut Action, tx: &mut Tx, who: &Who) -> Result<Answer> {
+fn carry_out(action: &mut Action, tx: &mut Tx, who: &Principal) -> Result<Answer> {
     match action {
         Action::Write(write, _) => write(tx, who, &mut Calls::default())?.done(),
         _ => panic!("the route writes"),

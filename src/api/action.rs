@@ -9,134 +9,137 @@ use uuid::Uuid;
 
 use super::calls::{Calls, Outcome};
 use super::output::Answer;
-use super::request::Who;
+use super::request::Principal;
 use super::scope::OrgHint;
 use crate::auth::User;
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::base::{Email, Id, Result, Time};
 use crate::store::{Topic, Tx, View};
 
-/// A bound read.
-pub type Reading = Box<dyn Fn(&View, &Who, &mut Calls) -> Result<Answer> + Send + Sync>;
-/// A bound write. It may be run again.
-pub type Writing = Box<dyn FnMut(&mut Tx, &Who, &mut Calls) -> Result<Outcome<Answer>> + Send>;
+/// A read with its arguments.
+pub type BoundRead = Box<dyn Fn(&View, &Principal, &mut Calls) -> Result<Answer> + Send + Sync>;
+/// A write with its arguments. It may be run more than once.
+pub type BoundWrite =
+    Box<dyn FnMut(&mut Tx, &Principal, &mut Calls) -> Result<Outcome<Answer>> + Send>;
 
-/// A route's operation, its arguments bound.
+/// A route's operation with its arguments.
 pub enum Action {
     /// Reads at a snapshot.
-    Read(Reading, CallTime),
+    Read(BoundRead, CallTime),
     /// Writes in a transaction.
-    Write(Writing, CallTime),
-    /// Reads, hashes passwords outside of any transaction, and writes.
+    Write(BoundWrite, CallTime),
+    /// Reads, hashes passwords outside of any transaction, then writes.
     Hash(Box<dyn HashAction>),
-    /// Waits until there is something to take.
+    /// Waits until there are items to take.
     Wait(Arc<dyn WaitAction>),
-    /// Reads, and may wait until it reads otherwise.
+    /// Reads one thing, optionally waiting until it changes.
     Watch(Box<dyn ConditionalWaitAction>),
-    /// Reads bytes, a piece at a time.
+    /// Reads bytes piece by piece.
     Download(Arc<dyn DownloadAction>),
 }
 
-/// The time that an operation has for all its calls outside together; `None` if it makes none.
+/// The time limit of all outgoing calls of an operation together; `None` if it makes none.
 pub type CallTime = Option<Duration>;
 
 /// A request whose arguments are bound.
-pub struct Bound {
-    /// What it says about where its organization is to be found.
+pub struct BoundRequest {
+    /// How the organization is found.
     pub hint: OrgHint,
-    /// What to do.
     pub action: Action,
 }
 
-/// What an operation with a password needs done before it writes.
-pub struct Work {
-    /// The hashing.
+/// What an operation with a password needs before it writes.
+pub struct HashPlan {
+    /// The passwords to verify and hash.
     pub hashing: HashRequest,
-    /// The address whose sign-in attempts this counts against, and whether it is known to have
-    /// signed in from here before.
+    /// The e-mail address for which this counts as a sign-in attempt, and whether it has signed
+    /// in from this IP address before.
     pub attempt: Option<(Email, bool)>,
 }
 
-/// A bound operation with a password.
+/// An operation with a password.
 pub trait HashAction: Send + Sync {
-    /// Looks at the state and says what is to be hashed.
-    fn look(&self, view: &View, who: &Who) -> Result<Work>;
-    /// Writes, knowing what came of it; says whose doing it was.
-    fn settle(&mut self, tx: &mut Tx, who: &Who, hashed: &HashResult)
-    -> Result<(Answer, Id<User>)>;
+    /// Returns what is to be hashed.
+    fn prepare(&self, view: &View, who: &Principal) -> Result<HashPlan>;
+    /// Writes, given the result of the hashing; returns the user who acted.
+    fn complete(
+        &mut self,
+        tx: &mut Tx,
+        who: &Principal,
+        hashed: &HashResult,
+    ) -> Result<(Answer, Id<User>)>;
 }
 
-/// What somebody who waits finds.
-pub struct Look {
-    /// What to listen to.
+/// Whether an operation that waits has anything to take.
+pub struct Readiness {
+    /// The topic of commits after which to check again.
     pub topic: Uuid,
-    /// Whether there is something to take now.
+    /// Whether there are items to take now.
     pub ready: bool,
-    /// When there may be something without any commit.
+    /// When to check again without a commit, for example at the end of a lease.
     pub again_at: Option<Time>,
 }
 
-/// One thing taken.
-pub struct Taken {
+/// One item taken.
+pub struct TakenItem {
     /// Its id.
     pub id: String,
-    /// The thing, as JSON.
+    /// The item as JSON.
     pub json: Value,
 }
 
-/// What was taken at once.
+/// The items taken in one transaction.
 pub struct TakenPage {
-    /// The things.
-    pub items: Vec<Taken>,
-    /// Where to go on, if more follows.
+    pub items: Vec<TakenItem>,
+    /// The cursor of the next page, if there is one.
     pub next_cursor: Option<String>,
 }
 
-/// A bound operation that waits.
+/// An operation that waits for items.
 pub trait WaitAction: Send + Sync {
-    /// Looks whether there is something.
-    fn look(&self, view: &View, who: &Who) -> Result<Look>;
-    /// Takes it.
-    fn take(&self, tx: &mut Tx, who: &Who) -> Result<TakenPage>;
-    /// How long to wait, in seconds, when there is nothing.
+    /// Checks whether there are items.
+    fn poll(&self, view: &View, who: &Principal) -> Result<Readiness>;
+    /// Takes a page of them.
+    fn take(&self, tx: &mut Tx, who: &Principal) -> Result<TakenPage>;
+    /// How long to wait, in seconds, while there are none.
     fn wait_secs(&self) -> u64;
 }
 
-/// What somebody who watches a thing goes by.
+/// The version of a thing that a client may wait for to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentVersion {
-    /// What to listen to: it is signalled when there may be another mark.
+    /// The topic that is signalled when the version may have changed.
     pub topic: Topic,
-    /// Answers with the same mark are the same to the byte, for whoever may have them.
-    pub mark: Uuid,
+    /// Identifies the content: responses with the same version are the same to the byte for
+    /// every caller who may read them.
+    pub version: Uuid,
 }
 
-/// A bound read that may wait until what it reads is another.
+/// A read that may wait until its result changes.
 pub trait ConditionalWaitAction: Send + Sync {
-    /// Reads it.
-    fn read(&self, view: &View, who: &Who) -> Result<Answer>;
-    /// Looks which it is, without reading it.
-    fn look(&self, view: &View, who: &Who) -> Result<ContentVersion>;
-    /// How long to wait, in seconds, while it is what the caller has.
+    /// Reads the thing.
+    fn read(&self, view: &View, who: &Principal) -> Result<Answer>;
+    /// Returns its version without reading it.
+    fn version(&self, view: &View, who: &Principal) -> Result<ContentVersion>;
+    /// How long to wait, in seconds, while the client has the current version.
     fn wait_secs(&self) -> u64;
 }
 
-/// Where in some bytes to go on reading: whatever the operation makes of it, 0 at the beginning.
+/// A position in a download, defined by its operation; 0 is the beginning.
 pub type Offset = u64;
 
-/// A bound read of bytes. Each piece is read at a state of its own, with the rights that the caller
-/// has then, so that a slow reader holds up nobody.
+/// A read of bytes. Each piece is read at its own snapshot, with the rights that the caller has
+/// then, so that a slow client holds no snapshot open.
 pub trait DownloadAction: Send + Sync {
-    /// Reads the piece that begins at `offset`, and says where the next begins.
-    fn piece(&self, view: &View, who: &Who, offset: Offset) -> Result<Piece>;
+    /// Reads the piece at `offset`.
+    fn piece(&self, view: &View, who: &Principal, offset: Offset) -> Result<Piece>;
     /// The media type of the bytes.
     fn media_type(&self) -> &'static str;
 }
 
-/// A piece of some bytes.
+/// A piece of a download.
 pub struct Piece {
-    /// Its bytes.
     pub bytes: Bytes,
-    /// Where the next begins; `None` at the end.
+    /// The offset of the next piece; `None` at the end.
     pub next: Option<Offset>,
 }

@@ -1,77 +1,76 @@
-//! Answers that take long, as an operation gets them without leaving its transaction: those from
-//! outside, and those that the processor is long about. In a transaction they would keep all who
-//! write waiting.
+//! Outgoing calls and slow searches, as an operation requests them. Made inside a transaction, they
+//! would block every other writer.
 //!
-//! It asks for what it needs. What is not known yet is noted, the operation goes on with anything
-//! and what it wrote is dropped; then the calls are made, the searches done, and it runs again, with
-//! the answers. So such an operation stays a function of the state and of what it heard, and its
-//! last run sees both as they are when it is committed.
+//! The operation requests what it needs. A result that is not known yet is noted as pending; the
+//! operation continues with any value, and its writes are discarded. The pending calls and searches
+//! are then made, and the operation runs again with their results. So it remains a function of the
+//! state and of the results, and its last run, which is committed, sees the current state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{Error, Result};
-use crate::outside::{Call, Failure, Heard};
+use crate::outside::{Call, CallResult, Failure};
 
-/// The bodies of all calls of one operation have at most so many bytes: they are held at once, and
-/// made anew in each run. A hundred judges with a long text each stay below it; five hundred texts
-/// with each of them would be gigabytes.
+/// Limit of the bodies of all calls of one operation together: they are held at once and built
+/// again in each run. A hundred judges with a long text each stay below it; five hundred texts with
+/// each of them would be gigabytes.
 const MAX_SENT_BYTES: usize = 64 * 1024 * 1024;
 
-/// What tells one call, or one search, from another: a hash of all that its answer follows from.
+/// Identifies a call or a search: a hash of everything that its result depends on.
 pub type Tag = [u8; 32];
 
-/// A search that takes long: whether something is there, the same for the same tag at any time.
+/// A slow search: whether there is a match. Its result depends on its tag alone.
 pub type Search = Box<dyn FnOnce() -> Result<bool> + Send>;
 
-/// What was heard and found out so far, for all runs of one operation.
+/// The results so far, for all runs of one operation.
 #[derive(Clone, Default)]
-pub struct Known {
-    /// What came of the calls.
-    pub heard: HashMap<Tag, Heard>,
-    /// What came of the searches.
+pub struct KnownResults {
+    /// The results of the calls.
+    pub heard: HashMap<Tag, CallResult>,
+    /// The results of the searches.
     pub found: HashMap<Tag, bool>,
 }
 
-/// What has to be known before a run counts.
+/// What a run requested and did not know; such a run is discarded.
 #[derive(Default)]
-pub struct Asked {
+pub struct PendingCalls {
     /// The calls to make.
     pub calls: Vec<(Tag, Call)>,
     /// The searches to make.
     pub searches: Vec<(Tag, Search)>,
 }
 
-impl Asked {
-    /// Whether everything was known.
+impl PendingCalls {
+    /// Whether the run knew all results.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty() && self.searches.is_empty()
     }
 }
 
-/// The calls and searches of one run of an operation. Making one costs nothing: most operations
-/// call nobody.
+/// The calls and searches of one run of an operation. Free to create: most operations make none.
 #[derive(Default)]
 pub struct Calls {
-    known: Option<Arc<Known>>,
-    asked: Asked,
+    known: Option<Arc<KnownResults>>,
+    asked: PendingCalls,
     sent_bytes: usize,
 }
 
 impl Calls {
-    /// For a run that knows this.
-    pub fn new(known: Arc<Known>) -> Self {
+    /// Creates the calls of a run that knows these results.
+    pub fn new(known: Arc<KnownResults>) -> Self {
         Calls { known: Some(known), ..Calls::default() }
     }
 
-    /// What came of this call, if it was made. Otherwise it will be: go on with anything, for
-    /// nothing of this run is kept. With too many others it fails, and none of them is made.
-    pub fn send(&mut self, call: Call) -> Option<Heard> {
+    /// Returns the result of this call. `None` if it has not been made yet: continue with any
+    /// value, since this run is discarded. If the bodies of all calls together exceed the limit, it
+    /// fails and none of them is made.
+    pub fn send(&mut self, call: Call) -> Option<CallResult> {
         self.sent_bytes += call.body.len();
         if self.sent_bytes > MAX_SENT_BYTES {
-            self.asked = Asked::default();
-            return Some(Heard { answer: Err(Failure::TooMuch), took: Duration::ZERO });
+            self.asked = PendingCalls::default();
+            return Some(CallResult { answer: Err(Failure::TooMuch), took: Duration::ZERO });
         }
         let tag = tag(&call);
         let heard = self.known.as_ref().and_then(|known| known.heard.get(&tag).cloned());
@@ -81,7 +80,8 @@ impl Calls {
         heard
     }
 
-    /// What came of this search, if it was made. Otherwise it will be, as with [`Calls::send`].
+    /// Returns the result of this search; `None` if it has not been made yet, as with
+    /// [`Calls::send`].
     pub fn search_result(&mut self, tag: Tag, search: impl FnOnce() -> Search) -> Option<bool> {
         let found = self.known.as_ref().and_then(|known| known.found.get(&tag).copied());
         if found.is_none() && self.asked.searches.iter().all(|(asked, _)| *asked != tag) {
@@ -91,34 +91,34 @@ impl Calls {
     }
 
     #[cfg(test)]
-    fn known_mut(&mut self) -> &mut Known {
+    fn results_mut(&mut self) -> &mut KnownResults {
         Arc::make_mut(self.known.get_or_insert_default())
     }
 
-    /// Takes an answer as heard.
+    /// Provides the result of a call.
     #[cfg(test)]
-    pub fn hear(&mut self, call: &Call, heard: Heard) {
-        self.known_mut().heard.insert(tag(call), heard);
+    pub fn hear(&mut self, call: &Call, heard: CallResult) {
+        self.results_mut().heard.insert(tag(call), heard);
     }
 
-    /// Makes the searches that were asked for; says whether there were any.
+    /// Makes the requested searches; returns whether there were any.
     #[cfg(test)]
     pub fn search(&mut self) -> bool {
         let searches = std::mem::take(&mut self.asked.searches);
         let were_any = !searches.is_empty();
         let found = searches.into_iter().map(|(tag, search)| (tag, search().unwrap()));
-        self.known_mut().found.extend(found);
+        self.results_mut().found.extend(found);
         were_any
     }
 
-    /// The calls asked for so far.
+    /// The calls requested so far.
     #[cfg(test)]
     pub fn asked(&self) -> Vec<&Call> {
         self.asked.calls.iter().map(|(_, call)| call).collect()
     }
 
-    /// What has to be known before this run counts.
-    pub fn into_pending(self) -> Asked {
+    /// Returns what this run requested and did not know.
+    pub fn into_pending(self) -> PendingCalls {
         self.asked
     }
 }
@@ -138,20 +138,19 @@ fn tag(call: &Call) -> Tag {
     *hash.finalize().as_bytes()
 }
 
-/// What came of an operation that may be refused and yet leave something.
+/// The result of a write whose refusal may be recorded.
 #[derive(Debug)]
 pub enum Outcome<T> {
-    /// It was done.
     Done(T),
-    /// It was refused, and what the transaction wrote stays: that it was refused.
+    /// It was refused, and the transaction is committed all the same: it recorded the refusal.
     Refused(Error),
 }
 
 impl<T> Outcome<T> {
-    /// The same with what was done turned into something else.
+    /// Maps the value.
     ///
     /// # Errors
-    /// What turning it gives.
+    /// Those of `f`.
     pub fn try_map<U>(self, f: impl FnOnce(T) -> Result<U>) -> Result<Outcome<U>> {
         Ok(match self {
             Outcome::Done(value) => Outcome::Done(f(value)?),
@@ -159,7 +158,7 @@ impl<T> Outcome<T> {
         })
     }
 
-    /// What was done, where what a refusal leaves is not to stay.
+    /// Returns the value, for a caller that discards what a refusal wrote.
     ///
     /// # Errors
     /// The refusal.
@@ -195,13 +194,13 @@ mod tests {
         assert_eq!(asked.calls.len(), 2);
         let answer = Answer { status: 200, headers: vec![], body: vec![] };
         let mut calls = Calls::default();
-        calls.hear(&asked.calls[0].1, Heard { answer: Ok(answer), took: Duration::ZERO });
+        calls.hear(&asked.calls[0].1, CallResult { answer: Ok(answer), took: Duration::ZERO });
         assert!(calls.send(call("http://a.test/")).is_some());
         assert!(calls.into_pending().is_empty());
     }
 
     #[test]
-    fn more_than_may_be_sent_is_refused_before_anything_is() {
+    fn calls_over_the_size_limit_are_not_made() {
         let large = |url: &str| Call { body: vec![0; MAX_SENT_BYTES / 2], ..call(url) };
         let mut calls = Calls::default();
         assert!(calls.send(large("http://a.test/")).is_none());
@@ -213,11 +212,11 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_made_once_and_its_finding_is_given() {
+    fn a_search_is_made_once_and_its_result_returned() {
         let mut calls = Calls::default();
         let yes = || -> Search { Box::new(|| Ok(true)) };
         assert_eq!(calls.search_result([1; 32], yes), None);
-        assert_eq!(calls.search_result([1; 32], || panic!("it is asked for already")), None);
+        assert_eq!(calls.search_result([1; 32], || panic!("it is pending already")), None);
         assert_eq!(calls.asked.searches.len(), 1);
         assert!(calls.search());
         assert_eq!(calls.search_result([1; 32], || panic!("it is known")), Some(true));

@@ -1,11 +1,12 @@
-//! How the product is offered: routes, typed requests, lists, the document made from them, and
-//! their execution for a caller.
+//! The API: routes, typed requests, pages, the OpenAPI document made from them, and their execution
+//! for a caller.
 
 mod action;
 mod calls;
 pub mod execute;
-mod extra;
-pub mod ledger;
+mod common_params;
+pub mod audit;
+pub mod idempotency;
 pub mod op;
 pub mod openapi;
 mod output;
@@ -16,14 +17,15 @@ mod route;
 mod scope;
 
 pub use action::{
-    Action, Bound, CallTime, ConditionalWaitAction, ContentVersion, DownloadAction, HashAction,
-    Look, Offset, Piece, Reading, Taken, TakenPage, WaitAction, Work, Writing,
+    Action, BoundRead, BoundRequest, BoundWrite, CallTime, ConditionalWaitAction, ContentVersion,
+    DownloadAction, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage,
+    WaitAction,
 };
-pub use calls::{Asked, Calls, Known, Outcome, Search};
-pub use extra::OrgRequired;
+pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Search};
+pub use common_params::OrgRequired;
 pub use output::{Answer, Deleted, Empty, Output, ResourceRef};
 pub use read::Input;
-pub use request::{Args, PathParam, PathParams, Raw, Req, Who};
+pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};
 pub use resource::{Check, Metric, Resource};
 pub use route::{Method, Route};
-pub use scope::{Locate, OrgHint, OrgSlugMode, Place, Scope};
+pub use scope::{OrgHint, OrgResolver, OrgSlugMode, ResolvedOrg, Scope};

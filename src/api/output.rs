@@ -1,4 +1,4 @@
-//! What an operation answers, and what the kernel wants to know of it.
+//! The answers of operations.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,19 @@ use serde::Serialize;
 
 use crate::base::{Error, Result};
 
-/// What an operation answers: JSON, and what it is about.
+/// An answer of an operation, sent as JSON.
 pub trait Output: Serialize + JsonSchema + 'static {
-    /// Whether answers of this type may show a secret that is never shown again, so that no copy of
-    /// them may be kept.
+    /// Whether answers of this type may contain a secret that is shown only once, and so must not
+    /// be stored.
     const MAY_SHOW_SECRET: bool = false;
 
     /// The resource that this answer is about, for the audit log and for streams. Without one, the
-    /// audit log takes what the path names last.
+    /// audit log records the last parameter of the path.
     fn resource(&self) -> Option<ResourceRef> {
         None
     }
 
-    /// Whether this answer shows a secret. Asked only where the type may show one.
+    /// Whether this answer contains a secret. Called only if the type may contain one.
     fn shows_secret(&self) -> bool {
         Self::MAY_SHOW_SECRET
     }
@@ -35,12 +35,12 @@ pub struct ResourceRef {
 }
 
 impl ResourceRef {
-    /// A resource of the kind that the route's name says.
+    /// A resource of the kind in the route's name.
     pub fn id(id: impl ToString) -> Option<Self> {
         Some(ResourceRef { kind: None, id: id.to_string() })
     }
 
-    /// A resource of another kind than the route's name says.
+    /// A resource of another kind than the one in the route's name.
     pub fn of(kind: &'static str, id: impl ToString) -> Option<Self> {
         Some(ResourceRef { kind: Some(kind), id: id.to_string() })
     }
@@ -48,14 +48,14 @@ impl ResourceRef {
 
 impl<T: Serialize + JsonSchema + 'static> Output for Vec<T> {}
 
-/// An answer: always a success, always JSON.
+/// The answer of an operation that succeeded, as JSON.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The JSON.
     pub body: Vec<u8>,
-    /// What it is about; only of a write.
+    /// The resource it is about; only of a write.
     pub resource: Option<ResourceRef>,
-    /// Whether it shows a secret that is never shown again.
+    /// Whether it contains a secret that is shown only once.
     pub shows_secret: bool,
 }
 
@@ -77,31 +77,31 @@ impl Answer {
         Ok(answer)
     }
 
-    /// A part of a list.
+    /// A page of a list.
     pub(super) fn list(value: &impl Serialize) -> Result<Self> {
         Ok(Answer { body: json(value)?, resource: None, shows_secret: false })
     }
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>> {
-    // Most answers fit, and a body that grows is copied each time.
+    // Most answers fit; a body that grows is copied each time.
     let mut body = Vec::with_capacity(1024);
     serde_json::to_writer(&mut body, value)
         .map_err(|e| Error::internal(format!("an answer cannot be written: {e}")))?;
     Ok(body)
 }
 
-/// What DELETE answers (reference: conventions, "Answers").
+/// The answer of DELETE (reference: conventions, "Answers").
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Deleted {
-    /// The id of what was removed, or its name where it has no id.
+    /// The id of the deleted resource, or its name where it has no id.
     pub id: String,
     /// Always true.
     pub deleted: bool,
 }
 
 impl Deleted {
-    /// That `id` was removed.
+    /// The answer after deleting `id`.
     pub fn new(id: impl ToString) -> Self {
         Deleted { id: id.to_string(), deleted: true }
     }
@@ -113,7 +113,7 @@ impl Output for Deleted {
     }
 }
 
-/// `{}`.
+/// An empty object: `{}`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Empty {}
 

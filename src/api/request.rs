@@ -1,4 +1,4 @@
-//! What an operation is given: the typed parts of a request, and who asks.
+//! Requests as operations see them: typed arguments and a principal.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Deref;
@@ -8,41 +8,41 @@ use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
-use super::read::Mode;
+use super::read::SourceFormat;
 use super::scope::OrgSlugMode;
 use crate::auth::{Caller, Identity};
 use crate::base::{ArtifactName, Id, Keys, VariableName};
 use crate::store::PageRequest;
 
-/// A request's arguments, parsed: what its route makes a [`Req`] of.
-pub struct Raw<'a> {
+/// The parsed but untyped arguments of a request, which its route binds to [`Args`].
+pub struct RawArgs<'a> {
     /// The parameters of the path, decoded, in its order.
     pub params: Vec<String>,
     /// The query or the body.
     pub arguments: &'a Value,
     /// Which of the two.
-    pub mode: Mode,
-    /// What becomes of `orgSlug`.
+    pub mode: SourceFormat,
+    /// How `orgSlug` is treated.
     pub org: OrgSlugMode,
-    /// The argument that leads to the organization, beside `orgSlug`.
+    /// The argument other than `orgSlug` that determines the organization.
     pub reference: Option<&'static str>,
-    /// The bytes that were sent to a route which takes some.
+    /// The bytes that were uploaded, for a route that takes some.
     pub content: Bytes,
-    /// Where the request comes from.
+    /// The client's IP address.
     pub address: IpAddr,
-    /// What links to this server begin with; empty when it does not know its own address.
+    /// The base of links to this server; empty when it does not know its own address.
     pub link_base: &'a str,
-    /// The installation's keys, with which cursors are signed.
+    /// The installation's keys, which sign cursors.
     pub keys: &'a Keys,
 }
 
-impl<'a> Raw<'a> {
-    /// A body and the parameters of a path, from nowhere in particular.
+impl<'a> RawArgs<'a> {
+    /// Arguments in a body, with these path parameters, from a local client.
     pub fn body(params: &[&str], arguments: &'a Value, org: OrgSlugMode, keys: &'a Keys) -> Self {
-        Raw {
+        RawArgs {
             params: params.iter().map(|param| param.to_string()).collect(),
             arguments,
-            mode: Mode::Body,
+            mode: SourceFormat::Body,
             org,
             reference: None,
             content: Bytes::new(),
@@ -53,73 +53,73 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Who asks.
+/// Who makes a request.
 #[derive(Clone, Debug)]
-pub enum Who {
-    /// Anybody: the route needs no credential.
-    Anyone,
-    /// Somebody with a session, in no particular organization.
+pub enum Principal {
+    /// An anonymous client: the route needs no credential.
+    Anonymous,
+    /// An authenticated user without an organization.
     Identity(Arc<Identity>),
-    /// Somebody in the organization the request is about.
+    /// A member of the organization that the request is about.
     Caller(Arc<Caller>),
 }
 
-/// The parts of a request that an operation works with.
+/// The typed arguments of a request.
 pub struct Args<P, I> {
-    /// What the path names.
+    /// The path parameters.
     pub params: P,
     /// The body or the query.
     pub input: I,
-    /// Which part of a list is wanted.
+    /// The requested page of a list.
     pub page: PageRequest,
-    /// Where the request comes from.
+    /// The client's IP address.
     pub address: IpAddr,
-    /// What links to this server begin with; empty when it does not know its own address.
+    /// The base of links to this server; empty when it does not know its own address.
     pub link_base: String,
 }
 
-/// A request, as an operation sees it: its [`Args`] and who asks.
+/// A request as an operation sees it: [`Args`] and a [`Principal`].
 pub struct Req<'a, P = (), I = ()> {
     args: &'a Args<P, I>,
-    who: &'a Who,
+    who: &'a Principal,
 }
 
 impl<'a, P, I> Req<'a, P, I> {
-    /// The args, asked for by `who`.
-    pub fn new(args: &'a Args<P, I>, who: &'a Who) -> Self {
+    /// A request of `who` with these arguments.
+    pub fn new(args: &'a Args<P, I>, who: &'a Principal) -> Self {
         Req { args, who }
     }
 
-    /// Who asks, in the organization the request is about. Only for routes of an organization.
+    /// The caller. Only for routes with an organization.
     pub fn caller(&self) -> &'a Caller {
         match self.who {
-            Who::Caller(caller) => caller,
+            Principal::Caller(caller) => caller,
             _ => unreachable!("a route of an organization has a caller"),
         }
     }
 
-    /// Who asks, if they are of the organization the request is about: what is open to anybody is
-    /// read by others too.
+    /// The caller, if the principal is a member of the request's organization; public resources are
+    /// also read by others.
     pub fn caller_if_any(&self) -> Option<&'a Caller> {
         match self.who {
-            Who::Caller(caller) => Some(caller),
+            Principal::Caller(caller) => Some(caller),
             _ => None,
         }
     }
 
-    /// Who asks, on any route that needs a credential.
+    /// The identity. Only for routes that need a credential.
     pub fn identity(&self) -> &'a Identity {
         match self.who {
-            Who::Caller(caller) => &caller.identity,
-            Who::Identity(identity) => identity,
-            Who::Anyone => unreachable!("a route that needs a credential has an identity"),
+            Principal::Caller(caller) => &caller.identity,
+            Principal::Identity(identity) => identity,
+            Principal::Anonymous => unreachable!("a route that needs a credential has an identity"),
         }
     }
 
-    /// Who asks, if they sent a credential.
+    /// The identity, unless the client is anonymous.
     pub fn identity_if_any(&self) -> Option<&'a Identity> {
         match self.who {
-            Who::Anyone => None,
+            Principal::Anonymous => None,
             _ => Some(self.identity()),
         }
     }
@@ -132,15 +132,14 @@ impl<P, I> Deref for Req<'_, P, I> {
     }
 }
 
-/// One parameter of a path. What cannot be one names nothing: 404, not
-/// 400 (reference: conventions, "Ids").
+/// A path parameter. An invalid one names no resource: 404, not 400 (reference: conventions,
+/// "Ids").
 pub trait PathParam: Send + Sync + 'static {
-    /// Reads it.
+    /// Parses it.
     fn parse(text: &str) -> Self;
     /// Its JSON Schema.
     fn schema() -> Schema;
-    /// What is wrong with it, where what cannot be one is refused after all: a name that is to be
-    /// given to something.
+    /// What is wrong with it, for the exception to that rule: the name of a resource to create.
     fn problem(_text: &str) -> Option<String> {
         None
     }
@@ -164,12 +163,13 @@ impl PathParam for String {
     }
 }
 
-/// A version's number, from 1; 0 names nothing.
+/// A version number, from 1; 0 stands for an invalid one.
 impl PathParam for u32 {
     fn parse(text: &str) -> Self {
-        match text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') {
-            true => text.parse().unwrap_or(0),
-            false => 0,
+        if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') {
+            text.parse().unwrap_or(0)
+        } else {
+            0
         }
     }
     fn schema() -> Schema {
@@ -177,7 +177,7 @@ impl PathParam for u32 {
     }
 }
 
-/// The name of what a PUT sets (reference: conventions, "Texts and names").
+/// The name of a variable that a PUT sets (reference: conventions, "Texts and names").
 impl PathParam for VariableName {
     fn parse(text: &str) -> Self {
         VariableName::stored(text.into())
@@ -190,7 +190,7 @@ impl PathParam for VariableName {
     }
 }
 
-/// The name of an artifact that need not be there yet (reference: conventions, "Texts and names").
+/// The name of an artifact that need not exist yet (reference: conventions, "Texts and names").
 impl PathParam for ArtifactName {
     fn parse(text: &str) -> Self {
         ArtifactName::stored(text.into())
@@ -203,11 +203,11 @@ impl PathParam for ArtifactName {
     }
 }
 
-/// All parameters of a path, in its order.
+/// The parameters of a path, in its order.
 pub trait PathParams: Send + Sync + 'static {
-    /// Reads them, once there are no [`problems`](PathParams::problems).
+    /// Parses them; call it when there are no [`problems`](PathParams::problems).
     fn bind(params: &[String]) -> Self;
-    /// Tells what is wrong with them: the place of each, and a phrase that follows its name.
+    /// Reports each invalid parameter: its index, and a phrase to follow its name.
     fn problems(params: &[String], note: &mut dyn FnMut(usize, String));
     /// Their schemas.
     fn schemas() -> Vec<Schema>;
@@ -270,7 +270,7 @@ impl<A: PathParam, B: PathParam, C: PathParam> PathParams for (A, B, C) {
     }
 }
 
-/// The names of a path's parameters, in its order.
+/// Returns the names of a path's parameters, in its order.
 pub fn path_names(path: &'static str) -> impl Iterator<Item = &'static str> {
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     names.map(|name| name.trim_start_matches('*'))

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_stands_before_its_children_and_they_in_their_order() {
+    fn an_entry_precedes_its_children_in_their_order() {
         const LEAF: Resource = Resource { events: &[EventType::AgentError], ..Resource::EMPTY };
         const BRANCH: Resource =
             Resource { events: &[EventType::AgentStale], children: &[&LEAF], ..Resource::EMPTY };

@@ -1,25 +1,25 @@
-//! Routes: one value declares an endpoint. Method and path, who may call, and the operation, whose
-//! signature gives the types, the validation and the OpenAPI document.
+//! Routes: one value declares an endpoint with its method, path, policy and operation, whose
+//! signature determines the types, the validation and the OpenAPI document.
 
-use super::action::Bound;
+use super::action::BoundRequest;
 use super::op::{Operation, Shape};
-use super::request::Raw;
+use super::request::RawArgs;
 use super::scope::Scope;
 use crate::auth::AuthPolicy;
 use crate::base::Result;
 
-/// The methods there are.
+/// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     /// Reads.
     Get,
-    /// Creates, or does something.
+    /// Creates, or performs an action.
     Post,
-    /// Replaces what has a name.
+    /// Creates or replaces a named resource.
     Put,
-    /// Changes.
+    /// Updates.
     Patch,
-    /// Removes.
+    /// Deletes.
     Delete,
 }
 
@@ -35,7 +35,7 @@ impl Method {
         }
     }
 
-    /// Whether arguments come in the body. Else they are in the query, and a body is ignored.
+    /// Whether arguments are in the body. Otherwise they are in the query, and a body is ignored.
     pub fn has_body(self) -> bool {
         matches!(self, Method::Post | Method::Put | Method::Patch)
     }
@@ -51,21 +51,20 @@ pub struct Route {
     pub policy: AuthPolicy,
     /// Noun and verb (`task.create`): its name in the audit log and in the document.
     pub name: &'static str,
-    /// A line that says what it does.
+    /// Its summary in one line.
     pub about: &'static str,
     /// How it finds its organization.
     pub scope: Scope,
-    /// Whether no answer of it is kept for an `Idempotency-Key`: its answers are sessions.
+    /// Whether its answers are not stored for an `Idempotency-Key`: they are sessions.
     pub no_replay: bool,
     /// Whether it may be called before the server is set up. Its first success ends that state.
     pub open_before_setup: bool,
-    /// What it does.
     pub operation: Operation,
 }
 
 impl Route {
-    /// A route that does `operation`. With a role in its `policy` it is about the organization that
-    /// `orgSlug` names, else about none.
+    /// A route for `operation`. With a role in its `policy` it is about the organization that
+    /// `orgSlug` names, otherwise about none.
     pub fn new(
         method: Method,
         path: &'static str,
@@ -137,36 +136,36 @@ impl Route {
         Self::new(Method::Delete, path, policy, name, operation)
     }
 
-    /// Says in a line what it does.
+    /// Sets the summary: an imperative of at most eight words.
     pub fn about(mut self, about: &'static str) -> Self {
         self.about = about;
         self
     }
 
-    /// Says how it finds its organization, if not by `orgSlug`.
+    /// Sets how it finds its organization, if not by `orgSlug`.
     pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Keeps no answer for an `Idempotency-Key`.
+    /// Stores no answers for an `Idempotency-Key`.
     pub fn no_replay(mut self) -> Self {
         self.no_replay = true;
         self
     }
 
-    /// May be called before the server is set up; the first success ends that state.
+    /// Allows calls before the server is set up; the first success ends that state.
     pub fn open_before_setup(mut self) -> Self {
         self.open_before_setup = true;
         self
     }
 
-    /// Whether it answers a part of a list.
+    /// Whether its answers are pages of a list.
     pub fn is_list(&self) -> bool {
         self.operation.shape.is_list()
     }
 
-    /// Whether it answers one thing with its `ETag`: a GET of one thing.
+    /// Whether its answers have an `ETag`: a GET of one thing.
     pub fn has_tag(&self) -> bool {
         self.method == Method::Get && matches!(self.operation.shape, Shape::One | Shape::Watch)
     }
@@ -176,12 +175,12 @@ impl Route {
         self.operation.shape.waits()
     }
 
-    /// Whether its answers are kept for an `Idempotency-Key`.
+    /// Whether its answers are stored for an `Idempotency-Key`.
     pub fn is_idempotent(&self) -> bool {
         self.method == Method::Post && !self.no_replay
     }
 
-    /// Whether it looks at `If-Match`.
+    /// Whether it evaluates `If-Match`.
     pub fn is_conditional_write(&self) -> bool {
         matches!(self.method, Method::Patch | Method::Delete)
     }
@@ -190,7 +189,7 @@ impl Route {
     ///
     /// # Errors
     /// 400 with every problem found.
-    pub fn bind(&self, raw: Raw) -> Result<Bound> {
+    pub fn bind(&self, raw: RawArgs) -> Result<BoundRequest> {
         self.operation.bind(self.path, raw)
     }
 }

@@ -8,63 +8,63 @@ use crate::store::{Org, View};
 /// How a route finds the organization it is about.
 #[derive(Clone, Copy)]
 pub enum Scope {
-    /// `orgSlug` says.
+    /// By `orgSlug`.
     Organization,
-    /// It is about none.
+    /// It has none.
     Installation,
-    /// `orgSlug` says, or, where it is absent, the organization of the caller's in which the thing
-    /// named by the path is: the function says whether it is in the view's.
+    /// By `orgSlug` or, if it is absent, by the path: the first of the caller's organizations that
+    /// contains the resource. The function returns whether the view's organization does.
     InferFromPath(fn(&View, &[String]) -> Result<bool>),
-    /// What the request names says: a thing whose reads may be open to anybody.
-    Named(&'static Locate),
+    /// By a resource that the request names and that may be public.
+    Named(&'static OrgResolver),
 }
 
-/// What a request says about where its organization is to be found.
+/// The parts of a request that determine its organization.
 #[derive(Clone, Debug, Default)]
 pub struct OrgHint {
     /// `orgSlug`, if it was sent.
     pub org_slug: Option<String>,
-    /// The argument that [`Locate::argument`] names, if it was sent.
+    /// The argument named by [`OrgResolver::argument`], if it was sent.
     pub reference: Option<String>,
     /// The parameters of the path.
     pub params: Vec<String>,
 }
 
-/// How what a request names leads to its organization.
-pub struct Locate {
-    /// The argument that names the thing; `None` if the path does.
+/// Finds the organization by a resource that the request names.
+pub struct OrgResolver {
+    /// The argument that names the resource; `None` if the path does.
     pub argument: Option<&'static str>,
-    /// Finds it; the last argument is the organization that the caller's key is for, if it is a
-    /// key. 404 for what is not there, 400 for what cannot be found without saying more.
-    pub place: fn(&View, &OrgHint, Option<Id<Org>>) -> Result<Place>,
-    /// Whether anybody may read what is named
-    /// ([`AuthPolicy::public_read`](crate::auth::AuthPolicy::public_read)). The view is of the
-    /// organization found.
+    /// Finds it; the last argument is the organization of the caller's API key, if the credential
+    /// is one. 404 if there is no such resource, 400 if the reference is ambiguous.
+    pub resolve: fn(&View, &OrgHint, Option<Id<Org>>) -> Result<ResolvedOrg>,
+    /// Whether the resource is public
+    /// ([`AuthPolicy::public_read`](crate::auth::AuthPolicy::public_read)). The view is scoped to
+    /// the organization found.
     pub is_public: fn(&View, &OrgHint) -> Result<bool>,
 }
 
-/// Where something that a request names was found.
-pub struct Place {
-    /// In which organization.
+/// The organization found by a resource that a request names.
+pub struct ResolvedOrg {
+    /// Its id.
     pub org: Id<Org>,
-    /// What whoever is not of that organization hears, unless it is public: the same as if what
-    /// they name had never been.
+    /// The error for callers outside of that organization, unless the resource is public: the same
+    /// as if the resource had never existed.
     pub unknown: fn() -> Error,
 }
 
-/// What a route does with `orgSlug`.
+/// How a route treats `orgSlug`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrgSlugMode {
-    /// It must be there.
+    /// Required.
     Required,
-    /// It may be there.
+    /// Optional.
     Optional,
-    /// It is passed over.
+    /// Ignored, even if it is sent.
     Ignored,
 }
 
 impl Scope {
-    /// What becomes of `orgSlug`.
+    /// How `orgSlug` is treated.
     pub fn org_slug(self) -> OrgSlugMode {
         match self {
             Scope::Organization => OrgSlugMode::Required,
@@ -73,7 +73,7 @@ impl Scope {
         }
     }
 
-    /// The argument that leads to the organization, beside `orgSlug`.
+    /// The argument other than `orgSlug` that determines the organization.
     pub fn argument(self) -> Option<&'static str> {
         match self {
             Scope::Named(locate) => locate.argument,
@@ -83,8 +83,8 @@ impl Scope {
 }
 
 impl OrgHint {
-    /// Reads arguments that nobody has checked yet: of several values the first counts, and what
-    /// is no text is absent.
+    /// Reads arguments that were not validated: of several values the first counts, and a value
+    /// that is not a text counts as absent.
     pub fn unchecked(scope: Scope, arguments: &Value, params: &[String]) -> Self {
         let text = |name: &str| match arguments.get(name)? {
             Value::Array(values) => values.first()?.as_str().map(String::from),

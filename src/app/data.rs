@@ -2,9 +2,9 @@
 //! which says that both are complete and belong together.
 //!
 //! The format file is written last. A directory without it was never completely created, so nothing
-//! was acknowledged in it and it is created again. A directory with it whose database is missing has
-//! lost data, and is refused. A database in a directory without the format file is moved aside, not
-//! removed, and a key there is used: the format file may be the one that was lost.
+//! was acknowledged in it and it is created again. A directory with it whose database is missing
+//! has lost data, and is refused. A database in a directory without the format file is moved aside,
+//! not removed, and a key there is used: the format file may be the one that was lost.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -42,8 +42,8 @@ impl DataDir {
         DataDir { key_source, ..self }
     }
 
-    /// The same, telling `progress` in a line how far it is with what takes long, and an empty line
-    /// when that is over.
+    /// Reports the progress of slow steps to `progress`, one line each, and an empty line at the
+    /// end.
     pub fn with_progress(self, progress: fn(&str)) -> Self {
         DataDir { progress, ..self }
     }
@@ -95,11 +95,11 @@ impl DataDir {
         self.start(disk, keys)
     }
 
-    /// Opens it to look at what is in it. Indexes are left as they are; those that are not whole
-    /// cannot be read, and nothing can be written then.
+    /// Opens it for inspection. Indexes are not built; one that is incomplete cannot be read, and
+    /// then nothing can be written.
     ///
     /// # Errors
-    /// As of [`DataDir::open`].
+    /// As [`DataDir::open`].
     pub fn open_to_check(&self) -> Result<Store, DataDirError> {
         let (disk, keys) = self.open_database()?;
         Store::start(disk, Clock::system(), keys, &crate::resources::tables()).map_err(told)
@@ -167,7 +167,7 @@ impl DataDir {
         };
         // Before anything is created: an invalid key must leave nothing behind.
         let given = secret_key::find(&self.path, &self.key_source)?;
-        // It holds mail and password hashes: require_readable by its owner only.
+        // It holds mail and password hashes: readable by its owner only.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(failed)?;
         let dir = File::open(&self.path).map_err(failed)?;
         match dir.try_lock() {

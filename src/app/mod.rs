@@ -1,4 +1,4 @@
-//! The wiring: configuration, store, jobs, server, signals. The only place that knows all layers.
+//! The wiring of configuration, store, jobs and server. The only module that knows all layers.
 
 mod data;
 mod data_dir_error;
@@ -27,7 +27,7 @@ use crate::outside::{self, Outside, mail};
 use crate::resources::{self, organizations};
 use crate::store::{Org, Store};
 
-/// What the person who runs the server chose.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `--public-url`.
@@ -36,11 +36,11 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     /// `--rate-limit`.
     pub rate_limit: u32,
-    /// What work in the background needs to know.
+    /// Settings of background jobs.
     pub settings: Settings,
     /// `--allow-private-network`.
     pub allow_private: Vec<IpNet>,
-    /// What `--ca-file` holds.
+    /// The content of `--ca-file`.
     pub extra_roots_pem: Option<Vec<u8>>,
 }
 
@@ -62,9 +62,8 @@ impl Default for Config {
 
 /// A running server.
 pub struct Server {
-    /// Where it listens.
+    /// The address of its listener.
     pub address: SocketAddr,
-    /// Its store.
     pub store: Store,
     stop: watch::Sender<bool>,
     serving: tokio::task::JoinHandle<()>,
@@ -73,10 +72,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to serve `store` at `listener`.
+    /// Starts serving `store` at `listener`.
     ///
     /// # Errors
-    /// If the configuration cannot be used.
+    /// If the configuration is invalid.
     pub fn start(store: Store, listener: TcpListener, config: Config) -> Result<Self> {
         let address = listener
             .local_addr()
@@ -119,27 +118,27 @@ impl Server {
             address,
             serving: tokio::spawn(http::serve(listener, context, stopping.clone())),
             working: tokio::spawn(runner.run(stopping.clone())),
-            flushing: tokio::spawn(keep_uses(executor, stopping)),
+            flushing: tokio::spawn(flush_key_usage(executor, stopping)),
             store,
             stop,
         })
     }
 
-    /// Stops: no new connections, what is in flight is answered, what waits ends with what there
-    /// is, jobs under way come to their end. At most 10 s.
+    /// Stops gracefully: accepts no new connections, completes requests in flight, ends long polls
+    /// and streams, and waits for running jobs. Takes at most 10 s.
     pub async fn stop(self) {
-        /// What is left of the 10 s when connections had their eight.
+        /// Time for jobs, after the 8 s for connections.
         const JOBS_END: Duration = Duration::from_secs(1);
         self.stop.send_replace(true);
         let _ = self.serving.await;
         let jobs = async { (self.working.await, self.flushing.await) };
         if tokio::time::timeout(JOBS_END, jobs).await.is_err() {
-            tracing::warn!("some jobs did not end in time; they will be done again");
+            tracing::warn!("some jobs did not end in time; they will run again");
         }
     }
 }
 
-/// What is shown to people: for now one page that says where they are.
+/// The HTML pages: for now one page that says which server this is.
 const PAGES: &[Page] = &[
     Page { path: "/", html: HOME, open_before_setup: false },
     Page { path: "/setup", html: HOME, open_before_setup: true },
@@ -157,8 +156,8 @@ fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {
     store.read_now(Id::NIL, organizations::all)
 }
 
-/// Writes down now and then when keys were used, and forgets idle buckets.
-async fn keep_uses(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
+/// Periodically writes the last uses of keys, and drops idle rate limits.
+async fn flush_key_usage(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
     let mut last = false;
     while !last {
         tokio::select! {
@@ -166,15 +165,15 @@ async fn keep_uses(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>)
             _ = stopping.wait_for(|stopping| *stopping) => last = true,
         }
         executor.coordination.evict_idle();
-        let due = executor.key_uses.due();
+        let due = executor.key_usage.due();
         if due.is_empty() {
             continue;
         }
         let uses = due.clone();
         let written = executor.store.write(Id::NIL, move |tx| organizations::note_uses(tx, &uses));
         if let Err(error) = written.await {
-            executor.key_uses.unwritten(&due);
-            tracing::warn!(%error, "when keys were used could not be written down");
+            executor.key_usage.restore(&due);
+            tracing::warn!(%error, "the last uses of keys could not be written");
         }
     }
 }

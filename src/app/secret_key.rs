@@ -1,8 +1,8 @@
 //! The installation's key: an environment variable, a systemd credential, or the file `secret.key`
 //! in the data directory; the first of them that exists.
 //!
-//! An invalid key is refused, and so is a file that other users may read. No message contains a key,
-//! not even an invalid one.
+//! An invalid key is refused, and so is a file that other users may read. No message contains a
+//! key, not even an invalid one.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -135,7 +135,7 @@ pub(super) fn write(dir: &Path, key: &[u8; 32]) -> std::io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Writes a new file durably, require_readable by its owner only.
+/// Writes a new file durably, readable by its owner only.
 pub(super) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)?;

@@ -1,34 +1,34 @@
-//! Who calls, and in which organization with which role.
+//! Authentication: from a credential to an identity and to a caller in an organization.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use super::records::{
-    ApiKey, BY_SLUG, GRANT, Grant, Granted, KeyHash, Membership, Organization, ResourceType, Role,
-    Session, User,
+    ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, KeyHash, Membership, Organization,
+    ResourceType, Role, Session, User,
 };
 use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
 use crate::store::{Key, Order, Org, Source, Tx, View};
 
-/// The credential of a request, not yet verified; of several that were sent, `X-API-Key` wins. There
-/// is no `Debug`: a session token stays out of logs.
+/// The credential of a request, not yet verified; of several, `X-API-Key` takes precedence. It has
+/// no `Debug`: session tokens must not be logged.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum RawCredential {
     /// None.
     Absent,
-    /// Something that is none of ours.
+    /// Not in the form of a credential.
     Malformed,
     /// A key, as its hash.
     Key(KeyHash),
-    /// A session token, not yet read.
+    /// A session token, not yet parsed.
     Token(String),
 }
 
 impl RawCredential {
-    /// From the values of all headers `X-API-Key` and of all headers `Authorization`. One that is
-    /// there twice is none of ours: whoever stands before us may have looked at the other.
+    /// Reads the values of all `X-API-Key` and all `Authorization` headers. A repeated header is
+    /// malformed: a proxy in front of the server may have checked the other value.
     pub fn from_headers<'a>(
         mut keys: impl Iterator<Item = &'a [u8]>,
         mut authorizations: impl Iterator<Item = &'a [u8]>,
@@ -59,7 +59,7 @@ impl RawCredential {
         }
     }
 
-    /// What tells this credential from others in memory, without being it.
+    /// Identifies this credential in memory without revealing it.
     pub fn fingerprint(&self) -> [u8; 32] {
         match self {
             RawCredential::Absent | RawCredential::Malformed => [0; 32],
@@ -87,21 +87,18 @@ pub enum Credential {
     Session(Id<Session>),
 }
 
-/// Somebody with a good credential, not yet in any organization.
+/// An authenticated user, not yet in an organization.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// On whose behalf.
     pub user: Id<User>,
-    /// Their name.
     pub name: String,
-    /// The credential they sent.
     pub credential: Credential,
-    /// When that ends.
+    /// When the credential expires.
     pub expires_at: Option<Time>,
 }
 
 impl Identity {
-    /// 401 when it has ended.
+    /// Refuses an expired credential with 401.
     fn require_unexpired(&self, view: &View) -> Result<()> {
         match self.expires_at {
             Some(end) if end <= view.now() => Err(invalid_credential()),
@@ -110,26 +107,22 @@ impl Identity {
     }
 }
 
-/// Somebody in an organization.
+/// An authenticated member of an organization.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Who.
     pub identity: Identity,
-    /// Where.
     pub org: Id<Org>,
-    /// Its slug.
     pub org_slug: Slug,
-    /// As what.
     pub role: Role,
 }
 
 impl Caller {
-    /// The user on whose behalf this is done.
+    /// The user.
     pub fn user(&self) -> Id<User> {
         self.identity.user
     }
 
-    /// Whether they are an organization admin: owner or admin.
+    /// Whether the role is admin or owner.
     pub fn is_admin(&self) -> bool {
         self.role >= Role::Admin
     }
@@ -139,9 +132,10 @@ impl Caller {
         matches!(self.identity.credential, Credential::Session(_))
     }
 
-    /// Whether they may use a resource: everybody may unless it is restricted; then admins, and
-    /// users with a grant (reference: identity-and-rights, "Restricted resources").
-    pub fn may_use(
+    /// Whether the caller may use a resource: every member if it is not restricted, otherwise
+    /// admins and users with a grant (reference: identity-and-rights, "Restricted resources").
+    /// Other layers ask [`Restricted`](super::Restricted).
+    pub(super) fn is_allowed(
         &self,
         view: &View,
         kind: ResourceType,
@@ -151,31 +145,30 @@ impl Caller {
         if access == Access::Organization || self.is_admin() {
             return Ok(true);
         }
-        Ok(view.find(&GRANT, &(self.user(), kind, id))?.is_some())
+        Ok(view.find(&GRANT_BY_TARGET, &(self.user(), kind, id))?.is_some())
     }
 
-    /// The same, as a 403.
-    pub fn require_access(
+    /// Refuses a caller who may not use a resource with 403.
+    pub(super) fn require_access(
         &self,
         view: &View,
         kind: ResourceType,
         id: Id<Granted>,
         access: Access,
     ) -> Result<()> {
-        match self.may_use(view, kind, id, access)? {
-            true => Ok(()),
-            false => Err(Error::forbidden(
-                "grant_required",
-                "this is restricted; ask an organization admin for an access grant",
-            )),
+        if self.is_allowed(view, kind, id, access)? {
+            return Ok(());
         }
+        Err(Error::forbidden(
+            "grant_required",
+            "this is restricted; ask an organization admin for an access grant",
+        ))
     }
 
-    /// The things of a kind that they have a grant for: for lists, which leave out what they may
-    /// not use.
-    pub fn granted(&self, view: &View, kind: ResourceType) -> Result<BTreeSet<Id<Granted>>> {
+    /// The resources of a type for which the user has a grant; lists are filtered by them.
+    pub(super) fn granted(&self, view: &View, kind: ResourceType) -> Result<BTreeSet<Id<Granted>>> {
         let mut granted = BTreeSet::new();
-        view.each(&GRANT, &(self.user(), kind), Order::Ascending, |grant: Grant| {
+        view.each(&GRANT_BY_TARGET, &(self.user(), kind), Order::Ascending, |grant: Grant| {
             granted.insert(grant.resource_id);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -205,81 +198,81 @@ pub enum Access {
 }
 crate::store::stored_enum!(Access { Organization = 0, Restricted = 1 });
 
-/// At most 4,096 credentials are remembered; then all are forgotten and looked up anew.
+/// Limit of the cache; at the limit all entries are dropped and looked up again.
 const MAX_CACHED_CREDENTIALS: usize = 4096;
 
-/// Works out who calls, remembering what it concluded for as long as no record that decides access
-/// has changed. A conclusion is kept under the stamp of the state it was drawn from and is worth
-/// nothing under any other, so it cannot outlive a demotion or a revocation.
+/// Authenticates callers. Results are cached with the access version of the snapshot they were read
+/// from and are valid for that version only, so none outlives a demotion or a revocation.
 pub struct Authenticator {
-    /// Makes and reads session tokens.
+    /// Issues and verifies session tokens.
     pub tokens: Tokens,
-    remembered: Mutex<Remembered>,
+    cache: Mutex<CredentialCache>,
 }
 
-/// What was concluded under one stamp, by the fingerprints of credentials.
+/// The results of one access version, by the fingerprints of credentials.
 #[derive(Default)]
-struct Remembered {
-    stamp: u64,
-    known: HashMap<[u8; 32], Known>,
+struct CredentialCache {
+    version: u64,
+    known: HashMap<[u8; 32], CachedCredential>,
 }
 
-/// What is known of a credential.
-struct Known {
+/// A cached credential.
+struct CachedCredential {
     identity: Arc<Identity>,
-    /// Who it is in each organization it was used for: in one, if it is a key.
+    /// Its callers, one for each organization it was used in; a key has one organization.
     callers: Vec<Arc<Caller>>,
 }
 
 impl Authenticator {
-    /// A gatekeeper that reads `tokens`.
+    /// Creates an authenticator.
     pub fn new(tokens: Tokens) -> Self {
-        Authenticator { tokens, remembered: Mutex::default() }
+        Authenticator { tokens, cache: Mutex::default() }
     }
 
-    fn recall<T>(
+    fn cached<T>(
         &self,
         view: &View,
         raw: &RawCredential,
-        what: impl FnOnce(&Known) -> Option<T>,
+        what: impl FnOnce(&CachedCredential) -> Option<T>,
     ) -> Option<T> {
-        let remembered = self.remembered.lock().expect("nobody panics holding it");
-        if view.access_version() != Some(remembered.stamp) {
+        let cache = self.cache.lock().expect("no code panics while holding the lock");
+        if view.access_version() != Some(cache.version) {
             return None;
         }
-        remembered.known.get(&raw.fingerprint()).and_then(what)
+        cache.known.get(&raw.fingerprint()).and_then(what)
     }
 
-    fn remember(
+    fn cache(
         &self,
         view: &View,
         raw: &RawCredential,
         identity: &Arc<Identity>,
         caller: Option<&Arc<Caller>>,
     ) {
-        let mut remembered = self.remembered.lock().expect("nobody panics holding it");
-        let Some(stamp) = view.access_version().filter(|stamp| *stamp >= remembered.stamp) else {
+        let mut cache = self.cache.lock().expect("no code panics while holding the lock");
+        let Some(version) = view.access_version().filter(|version| *version >= cache.version)
+        else {
             return;
         };
-        if stamp > remembered.stamp || remembered.known.len() >= MAX_CACHED_CREDENTIALS {
-            *remembered = Remembered { stamp, known: HashMap::new() };
+        if version > cache.version || cache.known.len() >= MAX_CACHED_CREDENTIALS {
+            *cache = CredentialCache { version, known: HashMap::new() };
         }
-        let new = || Known { identity: identity.clone(), callers: Vec::new() };
-        let known = remembered.known.entry(raw.fingerprint()).or_insert_with(new);
+        let new = || CachedCredential { identity: identity.clone(), callers: Vec::new() };
+        let known = cache.known.entry(raw.fingerprint()).or_insert_with(new);
         known.callers.extend(caller.cloned());
     }
 
-    /// Whose credential this is.
+    /// Authenticates a credential.
     ///
     /// # Errors
-    /// 401 if it is none, unknown, revoked or expired.
+    /// 401 if it is absent, malformed, unknown, revoked or expired.
     pub fn identify(&self, view: &View, raw: &RawCredential) -> Result<Arc<Identity>> {
-        let known = self.recall(view, raw, |known| Some(known.identity.clone()));
+        let known = self.cached(view, raw, |known| Some(known.identity.clone()));
         let identity = match known {
             Some(identity) => identity,
             None => {
                 let identity = Arc::new(self.look_up(view, raw)?);
-                self.remember(view, raw, &identity, None);
+                self.cache(view, raw, &identity, None);
                 identity
             }
         };
@@ -297,7 +290,7 @@ impl Authenticator {
             RawCredential::Malformed => return Err(invalid_credential()),
             RawCredential::Key(hash) => {
                 let key: ApiKey = view.get(hash)?.ok_or_else(invalid_credential)?;
-                // A key ends with its user's membership
+                // A key is valid only while its user is a member
                 // (reference: identity-and-rights, "API keys").
                 if view.get::<Membership>(&(key.user, key.org))?.is_none() {
                     return Err(invalid_credential());
@@ -324,14 +317,14 @@ impl Authenticator {
         Ok(Identity { user, name, credential, expires_at })
     }
 
-    /// Who this credential is in the organization with this slug.
+    /// Returns the caller in the organization with this slug.
     ///
     /// # Errors
-    /// 401 as [`Authenticator::identify`]; the same 404 for an organization that does not exist, one
-    /// the user is not in and one the key is not for.
-    pub fn admit(&self, view: &View, raw: &RawCredential, slug: &str) -> Result<Arc<Caller>> {
-        let is_there = |caller: &&Arc<Caller>| &*caller.org_slug == slug;
-        let known = self.recall(view, raw, |known| known.callers.iter().find(is_there).cloned());
+    /// 401 as [`Authenticator::identify`]; the same 404 for an organization that does not exist,
+    /// one the user is not a member of, and one the key does not belong to.
+    pub fn authorize(&self, view: &View, raw: &RawCredential, slug: &str) -> Result<Arc<Caller>> {
+        let is_in_org = |caller: &&Arc<Caller>| &*caller.org_slug == slug;
+        let known = self.cached(view, raw, |known| known.callers.iter().find(is_in_org).cloned());
         if let Some(caller) = known {
             caller.identity.require_unexpired(view)?;
             return Ok(caller);
@@ -342,19 +335,22 @@ impl Authenticator {
             Err(_) => None,
         };
         let caller = Arc::new(self.enter(view, &identity, organization)?);
-        self.remember(view, raw, &identity, Some(&caller));
+        self.cache(view, raw, &identity, Some(&caller));
         Ok(caller)
     }
 
-    /// The same, for a route that finds out the organization otherwise.
+    /// Returns the caller in the organization with this id.
+    ///
+    /// # Errors
+    /// As [`Authenticator::authorize`].
     pub fn authorize_in(
         &self,
         view: &View,
         raw: &RawCredential,
         org: Id<Org>,
     ) -> Result<Arc<Caller>> {
-        let is_there = |caller: &&Arc<Caller>| caller.org == org;
-        let known = self.recall(view, raw, |known| known.callers.iter().find(is_there).cloned());
+        let is_in_org = |caller: &&Arc<Caller>| caller.org == org;
+        let known = self.cached(view, raw, |known| known.callers.iter().find(is_in_org).cloned());
         if let Some(caller) = known {
             caller.identity.require_unexpired(view)?;
             return Ok(caller);
@@ -362,7 +358,7 @@ impl Authenticator {
         let identity = self.identify(view, raw)?;
         let organization = view.get::<Organization>(&org)?;
         let caller = Arc::new(self.enter(view, &identity, organization)?);
-        self.remember(view, raw, &identity, Some(&caller));
+        self.cache(view, raw, &identity, Some(&caller));
         Ok(caller)
     }
 
@@ -373,7 +369,7 @@ impl Authenticator {
         organization: Option<Organization>,
     ) -> Result<Caller> {
         let id = organization.as_ref().map_or(Id::NIL, |organization| organization.id);
-        // Looked up even for no organization: both roads take the same work.
+        // Looked up even without an organization, so that both cases take the same time.
         let membership = view.get::<Membership>(&(identity.user, id))?;
         let for_it = match &identity.credential {
             Credential::Key { org, .. } => *org == id,
@@ -395,8 +391,7 @@ fn invalid_credential() -> Error {
     Error::unauthenticated("the credential is not valid; it may have expired or been revoked")
 }
 
-/// The organization that a request without `orgSlug` and without anything else that names one
-/// would be about: the one a key is for.
+/// The organization of an API key; `None` for a session.
 pub fn key_organization(identity: &Identity) -> Option<Id<Org>> {
     match identity.credential {
         Credential::Key { org, .. } => Some(org),
@@ -404,7 +399,7 @@ pub fn key_organization(identity: &Identity) -> Option<Id<Org>> {
     }
 }
 
-/// The bytes of a credential's id, as idempotency keeps them apart.
+/// The bytes of a credential's id, which scope its idempotency keys.
 pub fn credential_bytes(credential: &Credential) -> Vec<u8> {
     match credential {
         Credential::Key { id, .. } => id.to_bytes(),
@@ -412,19 +407,19 @@ pub fn credential_bytes(credential: &Credential) -> Vec<u8> {
     }
 }
 
-/// The organization with this slug.
+/// Returns the organization with this slug.
 pub fn organization_named(view: &View, slug: &str) -> Result<Option<Id<Org>>> {
     let Ok(slug) = Slug::parse(slug) else { return Ok(None) };
     view.find_key(&BY_SLUG, &slug)
 }
 
-/// The organizations a user is in.
+/// Returns the organizations of which a user is a member.
 pub fn user_organizations(view: &View, user: Id<User>) -> Result<Vec<Id<Org>>> {
     let memberships = view.all::<Membership>(Source::TABLE, &user)?;
     Ok(memberships.into_iter().map(|membership| membership.org).collect())
 }
 
-/// A user as whoever has just signed in: who the audit log says did it.
+/// The identity of a user who has just signed in, for the audit log.
 pub fn in_session(tx: &Tx, user: Id<User>) -> Result<Arc<Identity>> {
     let name = tx.fetch::<User>(&user)?.name.into_string();
     let credential = Credential::Session(Id::NIL);
@@ -437,7 +432,7 @@ mod tests {
     use crate::auth::key_text;
 
     #[test]
-    fn the_credential_that_counts_is_the_key_and_none_that_is_there_twice() {
+    fn a_key_takes_precedence_and_a_repeated_header_is_malformed() {
         let (one, other) = (key_text([1; 32]), key_text([2; 32]));
         let raw = |keys: &[&str], authorizations: &[&str]| {
             let bytes = |text: &&str| text.as_bytes().to_vec();

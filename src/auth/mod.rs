@@ -1,7 +1,8 @@
-//! Who calls, and what they may do: credentials, the records that decide, rules.
+//! Authentication and authorization: credentials, policies of routes, and the records they are
+//! checked against.
 //!
-//! Nothing here is cached beyond the state it was read from: a demotion or a revocation holds on
-//! the very next request.
+//! Nothing is cached beyond the state it was read from: a demotion or a revocation takes effect on
+//! the next request.
 
 mod access;
 pub mod passwords;
@@ -19,17 +20,17 @@ pub use policy::{
     SESSION_ADMIN, SESSION_MEMBER,
 };
 pub use records::{
-    ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted,
-    KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME,
-    KeyHash, KeyUse, KnownSignInAddress, Membership, Organization, ResourceType, Role,
-    SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session, User,
+    ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant,
+    Granted, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KNOWN_ADDRESS_SECS,
+    KNOWN_ADDRESSES_BY_TIME, KeyHash, KeyUse, KnownSignInAddress, Membership, Organization,
+    ResourceType, Role, SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session, User,
 };
 pub use restricted::{Restrictable, Restricted, grants_for, visible_ids, visible_page};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 
 use crate::store::TableInfo;
 
-/// The tables of this room.
+/// The tables of this layer.
 pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<User>(),
     TableInfo::of::<Organization>(),

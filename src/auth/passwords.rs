@@ -1,7 +1,7 @@
 //! Passwords: argon2id (reference: identity-and-rights, "Sessions").
 //!
-//! HashRequest takes 20 ms of a core and 19 MiB, so it happens on threads of its own, two at a
-//! time, never in a transaction.
+//! Hashing takes 20 ms of a core and 19 MiB, so it runs on blocking threads, two at a time, and
+//! never in a transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,60 +15,63 @@ use crate::base::{Error, Result, Text};
 /// A password: 12 to 1,024 characters, any of them.
 pub type Password = Text<12, 1024>;
 
-/// What is to be done with passwords for a request.
-/// There is no `Debug`: passwords stay out of logs.
+/// The passwords to verify and hash for a request. It has no `Debug`: passwords must not be logged.
 #[derive(Clone, Default)]
 pub struct HashRequest {
-    /// A password to compare with a hash; without a hash (nobody has that address) the same work
-    /// is done on one that fits nothing, so that the time tells nothing.
+    /// A password to compare with a hash. Without a hash (no user has that address) the password is
+    /// hashed all the same, so that the time reveals nothing.
     pub verify: Option<(String, Option<String>)>,
-    /// A password to make a hash of, if what was to be compared was right.
+    /// A password to hash, if the one to verify was correct.
     pub make: Option<String>,
 }
 
-/// What came of it.
+/// The result of a [`HashRequest`].
 #[derive(Clone, Default)]
 pub struct HashResult {
-    /// The hash that the password compared fits; none if it was wrong, or there was none. Who
-    /// writes makes sure that it still is the stored one.
+    /// The hash that the password matched; `None` if it was wrong or there was none. The write that
+    /// follows must check that this is still the stored hash.
     pub fits: Option<String>,
-    /// The hash made.
+    /// The new hash.
     pub made: Option<String>,
 }
 
-/// Where passwords are hashed.
+/// Hashes passwords, a bounded number at a time.
 pub struct Passwords {
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
-/// Two hashings at a time: on a small machine more would starve everybody else.
-const MAX_AT_ONCE: usize = 2;
-/// Who waits longer for a place gets 503.
+/// Concurrent hashings: on a small machine more would starve other requests.
+const MAX_CONCURRENT: usize = 2;
+/// Maximum wait for a slot; then 503.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 impl Default for Passwords {
     fn default() -> Self {
-        Passwords { places: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+        Passwords { slots: Arc::new(Semaphore::new(MAX_CONCURRENT)) }
     }
 }
 
 impl Passwords {
-    /// Does the work of one request.
+    /// Runs the hashing of one request.
     ///
     /// # Errors
-    /// 503 when no place becomes free in 5 s.
-    pub async fn work(&self, hashing: HashRequest) -> Result<HashResult> {
+    /// 503 if no slot becomes free within 5 s.
+    pub async fn run(&self, hashing: HashRequest) -> Result<HashResult> {
         if hashing.verify.is_none() && hashing.make.is_none() {
             return Ok(HashResult::default());
         }
-        let place = tokio::time::timeout(MAX_WAIT, self.places.clone().acquire_owned()).await;
-        let Ok(Ok(place)) = place else {
-            return Err(Error::busy("overloaded", "too many are signing in; try again", 5));
+        let slot = tokio::time::timeout(MAX_WAIT, self.slots.clone().acquire_owned()).await;
+        let Ok(Ok(slot)) = slot else {
+            return Err(Error::busy(
+                "overloaded",
+                "too many sign-ins are in progress; try again",
+                5,
+            ));
         };
         let hashed = tokio::task::spawn_blocking(move || {
-            // HashRequest cannot be broken off: who hangs up meanwhile makes no room for another.
-            let _place = place;
-            work(&hashing)
+            // Hashing cannot be cancelled: a dropped request holds its slot until it ends.
+            let _place = slot;
+            run(&hashing)
         });
         hashed.await.map_err(|e| Error::internal(format!("hashing failed: {e}")))?
     }
@@ -80,8 +83,8 @@ fn argon() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 
-/// The same work at once, for the command line.
-pub fn work(hashing: &HashRequest) -> Result<HashResult> {
+/// Runs a hashing on the current thread, for the command line.
+pub fn run(hashing: &HashRequest) -> Result<HashResult> {
     let fits = match &hashing.verify {
         None => None,
         Some((password, Some(hash))) => PasswordHash::new(hash)
@@ -113,19 +116,19 @@ mod tests {
     #[tokio::test]
     async fn a_dropped_request_holds_its_slot_until_hashing_ends() {
         let passwords = Passwords::default();
-        let all = passwords.places.clone().acquire_many_owned(MAX_AT_ONCE as u32 - 1).await;
+        let all = passwords.slots.clone().acquire_many_owned(MAX_CONCURRENT as u32 - 1).await;
         let make = Some("a".repeat(1_000_000)); // Longer than the next line takes.
-        let work = Box::pin(passwords.work(HashRequest { verify: None, make }));
+        let work = Box::pin(passwords.run(HashRequest { verify: None, make }));
         assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err());
-        assert_eq!(passwords.places.available_permits(), 0);
+        assert_eq!(passwords.slots.available_permits(), 0);
         drop(all);
-        let every = passwords.places.acquire_many(MAX_AT_ONCE as u32).await;
-        assert!(every.is_ok(), "the place comes back when it has ended");
+        let every = passwords.slots.acquire_many(MAX_CONCURRENT as u32).await;
+        assert!(every.is_ok(), "the slot comes back when it has ended");
     }
 
     #[test]
     fn only_the_right_password_verifies_and_only_then_a_new_one_is_made() {
-        let made = work(&HashRequest { verify: None, make: Some("correct horse".into()) }).unwrap();
+        let made = run(&HashRequest { verify: None, make: Some("correct horse".into()) }).unwrap();
         let hash = made.made.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
         for (password, right) in [("correct horse", true), ("wrong horse", false)] {
@@ -133,10 +136,10 @@ mod tests {
                 verify: Some((password.into(), Some(hash.clone()))),
                 make: Some("another horse".into()),
             };
-            let done = work(&hashing).unwrap();
+            let done = run(&hashing).unwrap();
             assert_eq!((done.fits.is_some(), done.made.is_some()), (right, right));
         }
-        let nobody = work(&HashRequest { verify: Some(("x".into(), None)), make: None }).unwrap();
+        let nobody = run(&HashRequest { verify: Some(("x".into(), None)), make: None }).unwrap();
         assert!(nobody.fits.is_none());
     }
 }

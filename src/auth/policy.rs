@@ -1,24 +1,24 @@
-//! What a route demands of its caller.
+//! The access policies of routes.
 
 use super::records::Role;
 
-/// Who may call a route: three independent demands.
+/// Who may call a route: three independent requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthPolicy {
-    /// The credential that is needed.
+    /// The required credential.
     pub credential: RequiredCredential,
-    /// The least role in the organization that the request is about; `None` on a route that is about
-    /// no organization.
+    /// The minimum role in the organization of the request; `None` for a route without an
+    /// organization.
     pub role: Option<Role>,
-    /// Whether anybody may read, with or without a credential, where what is read is public. Only
-    /// for routes whose arguments are in the query.
+    /// Whether public resources may be read without membership or credential. Only for routes whose
+    /// arguments are in the query.
     pub public_read: bool,
 }
 
-/// The kind of credential that a route needs.
+/// The kind of credential that a route requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequiredCredential {
-    /// None; one that is sent must still be valid.
+    /// None; a credential that is sent must still be valid.
     None,
     /// An API key or a session.
     KeyOrSession,
@@ -28,15 +28,15 @@ pub enum RequiredCredential {
 
 use RequiredCredential::{KeyOrSession, Session};
 
-/// Anybody, about no organization.
+/// Every client, without an organization.
 pub const ANYONE: AuthPolicy = AuthPolicy::new(RequiredCredential::None, None);
-/// Any valid credential, about no organization.
+/// Any valid credential, without an organization.
 pub const CREDENTIAL: AuthPolicy = AuthPolicy::new(KeyOrSession, None);
-/// Any session, about no organization.
+/// Any session, without an organization.
 pub const SESSION: AuthPolicy = AuthPolicy::new(Session, None);
 /// A member of the organization, by key or session.
 pub const MEMBER: AuthPolicy = AuthPolicy::new(KeyOrSession, Some(Role::Member));
-/// The same, and anybody where what is read is public.
+/// A member of the organization, or every client if the resource is public.
 pub const MEMBER_OR_PUBLIC: AuthPolicy = AuthPolicy { public_read: true, ..MEMBER };
 /// An admin or owner of the organization, by key or session.
 pub const ADMIN: AuthPolicy = AuthPolicy::new(KeyOrSession, Some(Role::Admin));
@@ -51,12 +51,12 @@ impl AuthPolicy {
         AuthPolicy { credential, role, public_read: false }
     }
 
-    /// Whether a request without a credential is refused, wherever nothing is public.
+    /// Whether a request without a credential is refused, unless the resource is public.
     pub fn needs_credential(self) -> bool {
         self.credential != RequiredCredential::None
     }
 
-    /// Whether API keys, even valid ones, get 401.
+    /// Whether API keys, even valid ones, are refused with 401.
     pub fn is_session_only(self) -> bool {
         self.credential == RequiredCredential::Session
     }

@@ -1,5 +1,5 @@
-//! The records that decide who may do what: users, organizations, memberships, keys, sessions,
-//! grants. They are read in the transaction of every request, so that a change holds on the next.
+//! The records that decide access: users, organizations, memberships, API keys, sessions, grants.
+//! They are read in the transaction of every request, so a change takes effect on the next one.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -8,28 +8,26 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Email, Id, Name, Result, Slug, Time};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx};
 
-/// A person. Not `Debug`: no hash of a password belongs in a log.
+/// A user. It has no `Debug`: password hashes must not be logged.
 #[derive(Clone, Encode, Decode)]
 pub struct User {
-    /// Their id.
     pub id: Id<User>,
-    /// Their address, which is how they sign in.
+    /// The e-mail address with which the user signs in.
     pub email: Email,
     /// Their name.
     pub name: Name,
-    /// An https URL of a picture.
+    /// An https URL of a picture of the user.
     pub image: Option<String>,
-    /// The argon2id hash of their password, in PHC form; without one they cannot sign in.
+    /// The argon2id hash of the password, in PHC format; without one the user cannot sign in.
     pub password: Option<String>,
-    /// When they came.
     pub created_at: Time,
 }
 
-/// Users by their address.
+/// Users by e-mail address.
 pub static BY_EMAIL: Index<User, Email> = Index::unique(
     "users.by_email",
     "email_taken",
-    "somebody with this e-mail address exists already",
+    "a user with this e-mail address exists already",
     |user| Some(user.email.clone()),
 );
 
@@ -49,13 +47,11 @@ impl Record for User {
 pub struct Organization {
     /// Its id, with which the key of everything it owns begins.
     pub id: Id<Org>,
-    /// Its slug, by which requests name it.
+    /// The slug by which requests refer to it.
     pub slug: Slug,
     /// Its name.
     pub name: Name,
-    /// When it was made.
     pub created_at: Time,
-    /// When it was last changed.
     pub updated_at: Time,
 }
 
@@ -78,33 +74,30 @@ impl Record for Organization {
     }
 }
 
-/// What a member is in an organization (reference: identity-and-rights, "Roles"), the least first.
+/// The role of a member in an organization, in increasing order
+/// (reference: identity-and-rights, "Roles").
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Works in it.
+    /// Works in the organization.
     Member,
-    /// Manages it.
+    /// Manages members, keys and resources.
     Admin,
-    /// Manages its owners too.
+    /// Like an admin, and also manages owners.
     Owner,
 }
 crate::store::stored_enum!(Role { Member = 0, Admin = 1, Owner = 2 });
 
-/// That a user is in an organization.
+/// The membership of a user in an organization.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Membership {
-    /// Who.
     pub user: Id<User>,
-    /// Where.
     pub org: Id<Org>,
-    /// As what.
     pub role: Role,
-    /// Whether this organization vouches for their e-mail address.
+    /// Whether the organization considers the user's e-mail address verified.
     pub email_verified: bool,
-    /// Since when.
     pub joined_at: Time,
 }
 
@@ -137,32 +130,29 @@ impl Record for Membership {
     }
 }
 
-/// The BLAKE3 hash of an API key, which is all that is kept of it.
+/// The BLAKE3 hash of an API key; the key itself is not stored.
 pub type KeyHash = [u8; 32];
 
-/// An API key: acts as the user who made it, in one organization
+/// An API key: acts as the user who created it, in one organization
 /// (reference: identity-and-rights, "API keys").
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ApiKey {
     /// Its id.
     pub id: Id<ApiKey>,
-    /// Its hash.
     pub hash: KeyHash,
-    /// The organization it is for.
     pub org: Id<Org>,
-    /// Whom it acts as.
+    /// The user it acts as.
     pub user: Id<User>,
-    /// What it is for.
+    /// Says what the key is used for.
     pub name: Name,
-    /// Its first eight characters, to tell it from others.
+    /// Its first eight characters, by which users recognize it.
     pub start: String,
     /// Whether it may record decisions as a named approver (`deployment:approve-as`).
     pub approve_as: bool,
-    /// When it was made.
     pub created_at: Time,
-    /// When it ends.
+    /// When it expires, if ever.
     pub expires_at: Option<Time>,
-    /// When the next event about its end is due.
+    /// When the next event about its expiry is due.
     pub next_notice_at: Option<Time>,
 }
 
@@ -174,11 +164,11 @@ pub static KEYS_BY_ORG: Index<ApiKey, (Id<Org>, Id<ApiKey>)> =
 pub static KEYS_BY_USER: Index<ApiKey, (Id<Org>, Id<User>)> =
     Index::many("api_keys.by_user", |key| Some((key.org, key.user)));
 
-/// Keys by when the next event about their end is due.
+/// Keys by when the next event about their expiry is due.
 pub static KEYS_BY_EXPIRY_NOTICE: Index<ApiKey, Time> =
     Index::many("api_keys.by_notice", |key| key.next_notice_at);
 
-/// Should who leaves an organization come back, they begin without keys.
+/// A user who leaves an organization and returns has no keys.
 static KEY_MEMBER: Reference<ApiKey, Membership> = Reference::cascade(
     &["org", "user"],
     |member: &Membership| (member.org, member.user).to_bytes(),
@@ -205,20 +195,19 @@ impl Record for ApiKey {
     }
 }
 
-/// When a key was last used. Apart from the key itself, so that using one decides nothing; made and
-/// removed with it.
+/// The last use of a key. Separate from the key, so that using a key does not change the access
+/// version; created and deleted with the key.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct KeyUse {
-    /// Which key.
     pub key: Id<ApiKey>,
-    /// When, if ever; at most a minute old.
+    /// The time, if it was ever used; at most a minute old.
     pub at: Option<Time>,
 }
 
 impl Record for KeyUse {
     const TABLE: &'static str = "api_keys.used";
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("key", "a part of the key: made and removed with it")];
+        &[("key", "a part of the key: created and deleted with it")];
     const OWNED: bool = false;
     type Key = Id<ApiKey>;
     fn key(&self) -> Self::Key {
@@ -226,16 +215,13 @@ impl Record for KeyUse {
     }
 }
 
-/// A signed-in browser (or whoever else signs in as a person).
+/// A session of a signed-in user.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Session {
     /// Its id, the token's `sid`.
     pub id: Id<Session>,
-    /// Whose.
     pub user: Id<User>,
-    /// Since when.
     pub created_at: Time,
-    /// Until when.
     pub expires_at: Time,
 }
 
@@ -243,7 +229,7 @@ pub struct Session {
 pub static SESSIONS_BY_USER: Index<Session, Id<User>> =
     Index::many("sessions.by_user", |session| Some(session.user));
 
-/// Sessions by their end.
+/// Sessions by expiry.
 pub static SESSIONS_BY_EXPIRY: Index<Session, Time> =
     Index::many("sessions.by_end", |session| Some(session.expires_at));
 
@@ -267,7 +253,7 @@ impl Record for Session {
     }
 }
 
-/// What a grant can be for.
+/// The type of a resource to which access can be granted.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -282,29 +268,30 @@ pub enum ResourceType {
 }
 crate::store::stored_enum!(ResourceType { Fleet = 0, Registry = 1, Environment = 2 });
 
-/// Something a grant is for; the id of a record of its type.
+/// Marks the id of a resource of any [`ResourceType`].
 pub enum Granted {}
 
-/// That a user may use a restricted resource (reference: identity-and-rights, "Access grants").
+/// An access grant: a user may use a restricted resource
+/// (reference: identity-and-rights, "Access grants").
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
-    /// Its id.
+    /// Identifies the grant.
     pub id: Id<Grant>,
-    /// Who may.
+    /// The user who may use the resource.
     pub user_id: Id<User>,
-    /// Use what kind of thing.
+    /// The type of the resource.
     pub resource_type: ResourceType,
-    /// Which one.
+    /// The id of the resource.
     pub resource_id: Id<Granted>,
-    /// Who granted it.
+    /// The user who granted it.
     pub created_by: Id<User>,
-    /// When.
+    /// When it was granted.
     pub created_at: Time,
 }
 
-/// The one grant of a user for a thing.
-pub static GRANT: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> =
+/// The grant of a user for a resource.
+pub static GRANT_BY_TARGET: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> =
     Index::unique("grants.one", "grant_exists", "this user has this grant already", |grant| {
         Some((grant.user_id, grant.resource_type, grant.resource_id))
     });
@@ -313,12 +300,12 @@ pub static GRANT: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> =
 pub static GRANTS_BY_USER: Index<Grant, Id<User>> =
     Index::many("grants.by_user", |grant| Some(grant.user_id));
 
-/// Grants by what they are for.
+/// Grants by resource.
 pub static GRANTS_BY_RESOURCE: Index<Grant, (ResourceType, Id<Granted>)> =
     Index::many("grants.by_resource", |grant| Some((grant.resource_type, grant.resource_id)));
 
-/// Should who leaves an organization come back, they begin without grants: so none of them is left
-/// to a sweep.
+/// A user who leaves an organization and returns has no grants, so they are deleted at once and not
+/// by a sweep.
 static GRANT_MEMBER: Reference<Grant, Membership> = Reference::cascade(
     &["user_id"],
     |member: &Membership| member.user.to_bytes(),
@@ -330,32 +317,32 @@ impl Record for Grant {
     const TABLE: &'static str = "grants";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&GRANT_MEMBER];
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: who granted it may have left")];
+        &[("created_by", "history: the user who granted it may have left")];
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&GRANT, &GRANTS_BY_USER, &GRANTS_BY_RESOURCE];
+        &[&GRANT_BY_TARGET, &GRANTS_BY_USER, &GRANTS_BY_RESOURCE];
     type Key = Id<Grant>;
     fn key(&self) -> Self::Key {
         self.id
     }
 }
 
-/// That somebody signed in from an address: it then has its own sign-in attempts, so that a
-/// stranger cannot lock anybody out (reference: conventions, "Rate limits").
+/// An IP address from which a user has signed in. Its sign-in attempts are counted separately, so
+/// that anonymous clients cannot lock the user out (reference: conventions, "Rate limits").
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct KnownSignInAddress {
-    /// With which e-mail address.
+    /// The e-mail address of the user.
     pub email: Email,
-    /// From where.
+    /// The IP address.
     pub address: String,
-    /// When last.
+    /// The last sign-in.
     pub at: Time,
 }
 
-/// How long an address is known after a sign-in.
+/// How long an address remains known after a sign-in.
 pub const KNOWN_ADDRESS_SECS: i64 = 30 * 24 * 3600;
 
-/// Known addresses by time, for forgetting them.
+/// Known addresses by time, for their retention.
 pub static KNOWN_ADDRESSES_BY_TIME: Index<KnownSignInAddress, Time> =
     Index::many("known_addresses.by_time", |known| Some(known.at));
 

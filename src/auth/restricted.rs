@@ -1,8 +1,8 @@
-//! What may be restricted to admins and whoever has a grant
+//! Resources that can be restricted to admins and users with a grant
 //! (reference: identity-and-rights, "Restricted resources").
 //!
-//! Such a thing is stored as [`Restricted`], and so comes out of the store closed: it is opened for
-//! a caller, or shown in a list that leaves out what they may not see. A check cannot be forgotten.
+//! Such a resource is stored as [`Restricted`] and can be read only by opening it for a caller, or
+//! through a list filtered for one. So no operation can forget the check.
 
 use std::collections::BTreeSet;
 
@@ -13,26 +13,26 @@ use super::records::{GRANTS_BY_RESOURCE, Grant, Granted, ResourceType};
 use crate::base::{Error, Id, Result};
 use crate::store::{Key, Order, Page, PageRequest, Record, Reference, Source, View};
 
-/// What may be restricted.
+/// A resource that can be restricted.
 pub trait Restrictable: Clone + Send + Sync + 'static {
-    /// What grants call its kind.
+    /// Its type in grants.
     const KIND: ResourceType;
     /// Its id.
     fn id(&self) -> Id<Self>;
     /// Who may use it.
     fn access(&self) -> Access;
-    /// Whether anybody may read it, without a credential.
+    /// Whether it may be read without a credential.
     fn is_public(&self) -> bool {
         false
     }
 }
 
-/// Something that has to be opened for a caller.
+/// A resource that must be opened for a caller.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Restricted<T>(T);
 
 impl<T: Restrictable> Restricted<T> {
-    /// As it is stored.
+    /// Wraps a resource to store it.
     pub fn new(thing: T) -> Self {
         Restricted(thing)
     }
@@ -42,12 +42,12 @@ impl<T: Restrictable> Restricted<T> {
         self.0.id()
     }
 
-    /// Whether anybody may read it, without a credential.
+    /// Whether it may be read without a credential.
     pub fn is_public(&self) -> bool {
         self.0.is_public()
     }
 
-    /// Opens it for the use of a member. Admins may use everything.
+    /// Opens it for use by a member. Admins may use every resource.
     ///
     /// # Errors
     /// 403 if it is restricted and the caller has no grant.
@@ -56,19 +56,19 @@ impl<T: Restrictable> Restricted<T> {
         Ok(self.0)
     }
 
-    /// The same; none if the caller may not use it.
+    /// Opens it for use by a member; `None` if it is restricted and the caller has no grant.
     ///
     /// # Errors
     /// If the store fails.
     pub fn open_if_usable(self, view: &View, caller: &Caller) -> Result<Option<T>> {
-        let usable = caller.may_use(view, T::KIND, self.id().cast(), self.0.access())?;
+        let usable = caller.is_allowed(view, T::KIND, self.id().cast(), self.0.access())?;
         Ok(usable.then_some(self.0))
     }
 
-    /// Opens it to be read: a public one by anybody.
+    /// Opens it for reading; a public resource for every client.
     ///
     /// # Errors
-    /// As [`open`](Self::open); 404 for somebody who is not of its organization.
+    /// As [`open`](Self::open); 404 for a client outside of its organization.
     pub fn open_to_read(self, view: &View, caller: Option<&Caller>) -> Result<T> {
         match caller {
             _ if self.is_public() => Ok(self.0),
@@ -77,13 +77,14 @@ impl<T: Restrictable> Restricted<T> {
         }
     }
 
-    /// What is in it, for indexes, jobs and upkeep: nobody is shown what comes of it.
+    /// Opens it without a caller, for indexes, jobs and maintenance. The result must not reach a
+    /// client.
     pub fn without_caller(&self) -> &T {
         &self.0
     }
 }
 
-/// The grants for such a thing, which go with it.
+/// The reference from grants to a restricted resource: deleting it deletes its grants.
 pub const fn grants_for<T: Restrictable>() -> Reference<Grant, Restricted<T>>
 where
     Restricted<T>: Record,
@@ -100,7 +101,7 @@ where
     .deferred()
 }
 
-/// Which things of a kind a caller may hear of: those they may use, and public ones.
+/// The resources of a type that are visible to a caller: those they may use, and public ones.
 struct Visible {
     is_admin: bool,
     granted: BTreeSet<Id<Granted>>,
@@ -119,14 +120,14 @@ impl Visible {
     }
 }
 
-/// PageRequest of the list of things that a caller may hear of, those that `wanted` wants, newest first.
+/// Returns a page of the resources that are visible to a caller and `wanted`, newest first.
 ///
 /// # Errors
 /// 400 for a position of another list, or if the store fails.
 pub fn visible_page<T: Restrictable>(
     view: &View,
     caller: &Caller,
-    part: &PageRequest,
+    page: &PageRequest,
     wanted: impl Fn(&T) -> bool,
 ) -> Result<Page<T>>
 where
@@ -134,12 +135,12 @@ where
 {
     let visible = Visible::to::<T>(view, caller)?;
     let keep = |Restricted(thing): &Restricted<T>| wanted(thing) && visible.has(thing);
-    let page = view.page(Source::TABLE, &(), Order::Descending, part, keep)?;
+    let page = view.page(Source::TABLE, &(), Order::Descending, page, keep)?;
     Ok(page.map(|Restricted(thing)| thing))
 }
 
-/// The ids of all things that a caller may hear of, for lists of what belongs to them. There must
-/// be few of their kind.
+/// Returns the ids of all resources that are visible to a caller, for lists of what belongs to
+/// them. Reads all resources of the type, so there must be few.
 ///
 /// # Errors
 /// If the store fails.

@@ -1,4 +1,4 @@
-//! API keys and session tokens: how they look, how they are made and read
+//! API keys and session tokens: their formats, issuing and verification
 //! (reference: identity-and-rights, "API keys", "Sessions").
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
@@ -10,14 +10,14 @@ use crate::base::{Error, Id, Keys, Result, Time};
 
 // ── API keys ─────────────────────────────────────────────────────────────────
 
-/// What every API key begins with; by it a key is told from a session token
+/// The prefix of every API key, which distinguishes it from a session token
 /// (reference: identity-and-rights, "API keys").
 pub const KEY_PREFIX: &str = "rsk_";
 const SECRET_DIGITS: usize = 43; // 62^43 > 2^256
 const SUM_DIGITS: usize = 6; // 62^6 > 2^32
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The text of an API key of these 256 random bits: `rsk_`, 43 digits, 6 digits of checksum.
+/// Formats an API key of 256 random bits: `rsk_`, 43 digits, 6 digits of checksum.
 pub fn key_text(secret: [u8; 32]) -> String {
     let mut text = String::from(KEY_PREFIX);
     text.push_str(&base62(&secret, SECRET_DIGITS));
@@ -26,8 +26,8 @@ pub fn key_text(secret: [u8; 32]) -> String {
     text
 }
 
-/// The hash of an API key, if the text has the form of one and its checksum is right: a typing
-/// error costs no look-up.
+/// Returns the hash of an API key; `None` if the format or the checksum is wrong, so that a typing
+/// error costs no lookup.
 pub fn key_hash(text: &str) -> Option<KeyHash> {
     let (body, sum) = text.split_at_checked(KEY_PREFIX.len() + SECRET_DIGITS)?;
     let expected = base62(&crc32fast::hash(body.as_bytes()).to_be_bytes(), SUM_DIGITS);
@@ -67,7 +67,7 @@ struct Claims {
     exp: i64,
 }
 
-/// Makes and reads session tokens: JWTs signed with EdDSA by this installation alone.
+/// Issues and verifies session tokens: JWTs signed with EdDSA by this installation.
 pub struct Tokens {
     issuer: String,
     signing: EncodingKey,
@@ -76,9 +76,9 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The tokens of an installation.
+    /// Creates the tokens of an installation.
     pub fn new(keys: &Keys) -> Self {
-        /// What stands before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410).
+        /// The prefix of the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410).
         const PKCS8: [u8; 16] = [
             0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22,
             0x04, 0x20,
@@ -91,7 +91,7 @@ impl Tokens {
         validation.set_issuer(&[&issuer]);
         validation.set_audience(&[AUDIENCE]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        // The end is compared with the store's clock, as everything else is.
+        // Expiry is checked against the store's clock, like all other times.
         validation.validate_exp = false;
         Tokens {
             issuer,
@@ -101,12 +101,12 @@ impl Tokens {
         }
     }
 
-    /// The installation's id, which says nothing about where it is reached.
+    /// The installation's id, which does not reveal its address.
     pub fn installation(&self) -> &str {
         &self.issuer
     }
 
-    /// The token of a session.
+    /// Issues the token of a session.
     pub fn issue(&self, session: &Session) -> Result<String> {
         let claims = Claims {
             sub: session.user.to_string(),
@@ -120,8 +120,8 @@ impl Tokens {
             .map_err(|e| Error::internal(format!("a token cannot be signed: {e}")))
     }
 
-    /// The session and user that a token speaks of, if it is one of ours and has not ended. That
-    /// the session still exists is looked up by whoever asks.
+    /// Verifies a token and returns its session and user, if it is from this installation and has
+    /// not expired. The caller checks that the session still exists.
     pub fn read(&self, token: &str, now: Time) -> Option<(Id<Session>, Id<User>)> {
         let claims: Claims =
             jsonwebtoken::decode(token, &self.verifying, &self.validation).ok()?.claims;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_by_its_own_installation_until_it_ends() {
+    fn a_token_is_accepted_by_its_installation_until_it_expires() {
         let tokens = Tokens::new(&Keys::new([1; 32]));
         let now = Time::from_millis(1_800_000_000_000);
         let session = Session {

@@ -112,8 +112,8 @@ fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
             Err(_) => findings.note(format!("{}: cannot be read; restore a backup", table.name)),
         }
     }
-    // Records that cannot be read are reported already, and would make false findings here. Comparing
-    // needs every index.
+    // Records that cannot be read are reported already, and would make false findings here.
+    // Comparing needs every index.
     if findings.wrong == 0 && findings.unbuilt.is_empty() {
         output::progress("consistency of records");
         check_consistency(data, findings)?;

@@ -100,7 +100,7 @@ fn hash(password: &str) -> Result<String, Failure> {
     let password = Password::parse(password)
         .map_err(|problem| Failure::Usage(format!("the password {problem}")))?;
     let hashing = HashRequest { verify: None, make: Some(password.into_string()) };
-    passwords::work(&hashing)?
+    passwords::run(&hashing)?
         .made
         .ok_or_else(|| Failure::Failed("the password could not be hashed".into()))
 }

@@ -216,8 +216,8 @@ impl Shutdown {
         })
     }
 
-    /// Serves, and polls `meanwhile`, until SIGTERM or Ctrl-C. A second signal stops without waiting
-    /// for requests in flight.
+    /// Serves, and polls `meanwhile`, until SIGTERM or Ctrl-C. A second signal stops without
+    /// waiting for requests in flight.
     pub(super) async fn serve(
         mut self,
         server: Server,

@@ -1,4 +1,4 @@
-//! Reading a body within its limits (reference: conventions, "Bodies").
+//! Reads request bodies within their limits (reference: conventions, "Bodies").
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::api::execute::Arguments;
 use crate::api::{Route, op::Upload};
 use crate::base::{Error, Issue, Kind, Result};
 
-/// A body of JSON may have 1 MiB: the largest prompt fits three times, and a server of 24 MB stays one.
+/// Limit of a JSON body: three times the largest prompt, and small beside the 24 MB of the server.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Between two bytes of a body may be 30 s.
-const PAUSE: Duration = Duration::from_secs(30);
+/// Maximum time between two reads of a body.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much of a body that nobody wants is read: more than anybody sends by mistake.
+/// Limit of the bytes read of an unwanted body: more than a client sends by mistake.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024 * 1024;
-/// And for how long.
+/// Time limit of reading an unwanted body.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
-/// The answer waits for it, so it ends as well when nothing comes for so long.
+/// Maximum time between two reads of an unwanted body, since the response waits for it.
 const DRAIN_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Refuses a body that says that it is not JSON. None that says nothing.
+/// Refuses a body whose media type is not JSON. A body without a media type is accepted.
 fn require_json(headers: &HeaderMap) -> Result<()> {
     let Some(media_type) = media_type(headers) else { return Ok(()) };
     let is_json = media_type == "application/json"
@@ -43,8 +43,8 @@ fn require_json(headers: &HeaderMap) -> Result<()> {
     ))
 }
 
-/// Refuses a body that does not say that it is one of these.
-fn must_be_one_of(headers: &HeaderMap, media_types: &[&str]) -> Result<()> {
+/// Refuses a body whose media type is absent or none of these.
+fn require_media_type(headers: &HeaderMap, media_types: &[&str]) -> Result<()> {
     if media_type(headers).is_some_and(|sent| media_types.contains(&sent.as_str())) {
         return Ok(());
     }
@@ -52,15 +52,14 @@ fn must_be_one_of(headers: &HeaderMap, media_types: &[&str]) -> Result<()> {
     Err(Error::new(Kind::Media, "unsupported_media_type", message))
 }
 
-/// The media type of a body, if it says one, in small letters and without parameters.
+/// The media type of a body, if it has one, in lower case and without parameters.
 fn media_type(headers: &HeaderMap) -> Option<String> {
     let sent = headers.get(CONTENT_TYPE)?.to_str().unwrap_or_default();
     Some(sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
-/// Memory for the bodies of callers who have shown no credential, of whom there may be one on each
-/// of 16,384 connections. All of theirs together, beyond what does not count, are
-/// held within 64 MiB.
+/// The memory budget for bodies of anonymous clients, of which there may be one on each of 16,384
+/// connections: together, beyond [`UNCOUNTED_BYTES`] of each, they hold at most 64 MiB.
 #[derive(Clone)]
 pub struct AnonymousBudget(Arc<Semaphore>);
 
@@ -70,57 +69,56 @@ impl Default for AnonymousBudget {
     }
 }
 
-/// Enough for sixty of the largest at once, and nothing that a small machine would miss.
+/// Room for sixty of the largest bodies at once, which a small machine can spare.
 const MAX_ANONYMOUS_BYTES: usize = 64 * 1024 * 1024;
 
-/// The beginning of an anonymous body does not count, as a connection's buffer may be as large. What
-/// signing in, accepting and setting up take is smaller, so that nobody can keep others from it by
-/// filling what counts.
+/// The beginning of an anonymous body does not count, since a connection's buffer may be as large.
+/// The bodies of sign-in, accepting an invitation and setup are smaller, so exhausting the budget
+/// does not block them.
 const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// What was sent with a request, and the memory that is set aside for it.
+/// The arguments of a request, and the memory reserved for them.
 pub struct Sent {
-    /// The arguments.
     pub arguments: Arguments,
     /// Held until the request is answered.
-    pub _place: Option<OwnedSemaphorePermit>,
+    pub _reservation: Option<OwnedSemaphorePermit>,
 }
 
-/// Makes the place of an anonymous body large enough for so many bytes.
+/// Extends the reservation of an anonymous body to this many bytes.
 fn reserve(
     anonymous: &AnonymousBudget,
-    place: &mut Option<OwnedSemaphorePermit>,
+    reserved: &mut Option<OwnedSemaphorePermit>,
     bytes: usize,
 ) -> Result<()> {
-    let held = place.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+    let held = reserved.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
     let more = bytes.saturating_sub(UNCOUNTED_BYTES).saturating_sub(held);
     if more == 0 {
         return Ok(());
     }
-    let more = u32::try_from(more).unwrap_or(u32::MAX); // More than there is.
+    let more = u32::try_from(more).unwrap_or(u32::MAX); // More than the budget.
     let more = anonymous.0.clone().try_acquire_many_owned(more).map_err(|_| {
         Error::busy(
             "overloaded",
-            "too many are sending much without a credential; try again",
+            "too many large requests without a credential; try again",
             ANONYMOUS_RETRY_SECS,
         )
     })?;
-    match place {
-        Some(place) => place.merge(more),
-        None => *place = Some(more),
+    match reserved {
+        Some(reserved) => reserved.merge(more),
+        None => *reserved = Some(more),
     }
     Ok(())
 }
 
-/// As long as passing over a refused body may take.
+/// As long as draining a refused body may take.
 const ANONYMOUS_RETRY_SECS: u32 = 5;
 
-/// Reads what was sent with a request, if its route takes anything beside the query; that of an
-/// anonymous caller within what there is for them all.
+/// Reads the body of a request, if its route takes one; that of an anonymous client within the
+/// budget.
 ///
 /// # Errors
-/// 415 if it is of another media type, 413 if it is too large, 408 if it pauses too long, 400 if it
-/// breaks off, 503 if there is no memory left for anonymous callers.
+/// 415 for another media type, 413 if it is too large, 408 if it pauses too long, 400 if it breaks
+/// off, 503 if the budget is exhausted.
 pub async fn read(
     route: &Route,
     headers: &HeaderMap,
@@ -128,7 +126,7 @@ pub async fn read(
     anonymous: Option<&AnonymousBudget>,
 ) -> Result<Sent> {
     if !route.method.has_body() {
-        return Ok(Sent { arguments: Arguments::Query, _place: None });
+        return Ok(Sent { arguments: Arguments::Query, _reservation: None });
     }
     let max_bytes = match &route.operation.upload {
         None => {
@@ -136,16 +134,16 @@ pub async fn read(
             MAX_BODY_BYTES
         }
         Some(Upload { media_types, max_bytes }) => {
-            must_be_one_of(headers, media_types)?;
+            require_media_type(headers, media_types)?;
             *max_bytes
         }
     };
-    let (bytes, _place) = read_whole(body, max_bytes, anonymous).await?;
+    let (bytes, _reservation) = read_whole(body, max_bytes, anonymous).await?;
     let arguments = match &route.operation.upload {
         None => Arguments::Body(bytes),
         Some(_) => Arguments::Upload(bytes),
     };
-    Ok(Sent { arguments, _place })
+    Ok(Sent { arguments, _reservation })
 }
 
 async fn read_whole(
@@ -158,9 +156,9 @@ async fn read_whole(
     }
     let mut whole = BytesMut::new();
     let mut first = None;
-    let mut place = None;
+    let mut reserved = None;
     loop {
-        let frame = tokio::time::timeout(PAUSE, body.frame()).await.map_err(|_| {
+        let frame = tokio::time::timeout(READ_TIMEOUT, body.frame()).await.map_err(|_| {
             Error::new(Kind::Timeout, "body_too_slow", "the body paused for more than 30 seconds")
         })?;
         let data = match frame {
@@ -180,9 +178,9 @@ async fn read_whole(
             return Err(too_large(max_bytes));
         }
         if let Some(anonymous) = anonymous {
-            reserve(anonymous, &mut place, length)?;
+            reserve(anonymous, &mut reserved, length)?;
         }
-        // Most bodies come in one piece, which is then not copied.
+        // Most bodies arrive in one piece, which is then not copied.
         match (first.take(), whole.is_empty()) {
             (None, true) => first = Some(data),
             (Some(before), _) => {
@@ -192,7 +190,7 @@ async fn read_whole(
             (None, false) => whole.extend_from_slice(&data),
         }
     }
-    Ok((first.unwrap_or_else(|| whole.freeze()), place))
+    Ok((first.unwrap_or_else(|| whole.freeze()), reserved))
 }
 
 fn too_large(max_bytes: usize) -> Error {
@@ -207,14 +205,14 @@ fn too_large(max_bytes: usize) -> Error {
     Error::new(Kind::TooLarge, "body_too_large", message)
 }
 
-/// Reads what is left of a body that was refused or not asked for, and says whether all was read.
-/// A connection that closes with bytes unread is reset, and the answer may be lost with it; a
-/// sender that keeps it would have its next request taken for the rest of this body.
-pub async fn pass_over(headers: &HeaderMap, body: &mut Incoming) -> bool {
+/// Reads and discards the rest of a body that was refused or not needed; returns whether all of it
+/// was read. Closing a connection with unread bytes resets it, and the response may be lost; on a
+/// connection that stays open the next request would be taken for the rest of this body.
+pub async fn drain(headers: &HeaderMap, body: &mut Incoming) -> bool {
     if body.is_end_stream() {
         return true;
     }
-    // Who waits to be told to go on has sent nothing yet, and reading would tell them so.
+    // A client that waits for 100 Continue has sent nothing yet, and reading would send it.
     if headers.contains_key(EXPECT) || body.size_hint().lower() > MAX_DRAINED_BYTES {
         return false;
     }

@@ -1,4 +1,4 @@
-//! What every request is answered with.
+//! The context that all requests share.
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -14,30 +14,28 @@ use super::page::Page;
 use super::router::Router;
 use crate::api::execute::Executor;
 
-/// What every request is answered with.
+/// The context that all requests share.
 pub struct Context {
-    /// What executes routes.
     pub executor: Arc<Executor>,
     /// The routes, by path.
     pub router: Router,
-    /// What is shown to people, outside of `/api`.
+    /// The HTML pages outside of `/api`.
     pub pages: &'static [Page],
     /// `--public-url`, without a slash at its end.
     pub public_url: Option<String>,
-    /// `--trusted-proxy`: whose `X-Forwarded-For` is believed.
+    /// `--trusted-proxy`: proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// The OpenAPI document, made when somebody first asks for it: it takes longer, and more
-    /// memory, than everything else at the start.
+    /// The OpenAPI document, generated at its first request: it takes more time and memory than the
+    /// rest of the start.
     pub document: LazyLock<Bytes>,
-    /// Memory for bodies of callers without a credential.
+    /// The memory budget for bodies of anonymous clients.
     pub anonymous: AnonymousBudget,
-    /// What is counted.
     pub metrics: Metrics,
 }
 
 impl Context {
-    /// Where a request comes from: the peer, or, behind trusted proxies, the last address in
-    /// `X-Forwarded-For` that is none of theirs.
+    /// The client's address: the peer or, behind trusted proxies, the last address in
+    /// `X-Forwarded-For` that is not one of them.
     pub(super) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let trusted = |address: &IpAddr| self.trusted_proxies.iter().any(|n| n.contains(address));
         let mut address = peer.to_canonical();
@@ -60,14 +58,14 @@ impl Context {
         address
     }
 
-    /// What links to this server begin with.
+    /// The base of links to this server.
     pub(super) fn link_base(&self, headers: &HeaderMap) -> String {
         link_base(self.public_url.as_deref(), headers)
     }
 }
 
-/// What links to this server begin with: `--public-url`, or the Host header when it names this
-/// machine; else nothing, and links are paths (reference: command-line, "Flags of serve").
+/// The base of links to this server: `--public-url`, or the Host header if it names this machine;
+/// otherwise empty, and links are paths (reference: command-line, "Flags of serve").
 pub(super) fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String {
     if let Some(url) = public_url {
         return url.into();

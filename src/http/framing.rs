@@ -1,86 +1,86 @@
-//! Where heads and bodies begin and end in the bytes that a connection receives.
+//! Tracks where heads and bodies begin and end in the bytes of a connection.
 //!
-//! hyper takes the `Content-Length` of a request that also has a `Transfer-Encoding` away before
-//! anybody sees it, and reads ahead into requests that were sent before they were asked for. So
-//! that every request with both can be refused, the bytes are followed here as well. What is not
-//! HTTP is not refused here: hyper does, and the connection ends.
+//! If a request has both `Content-Length` and `Transfer-Encoding`, hyper removes the former before
+//! the application sees it, and it reads ahead into pipelined requests. The bytes are therefore
+//! parsed here as well, so that every request with both can be refused. Invalid HTTP is not refused
+//! here but by hyper, which closes the connection.
 
 use std::collections::VecDeque;
 
-/// What is kept of a head: as much as a head may have.
+/// Limit of the bytes kept of a head, which is the limit of a head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// How far a connection's bytes have come.
+/// The framing of a connection's bytes so far.
 #[derive(Default)]
 pub struct Framing {
-    part: Part,
+    part: FrameState,
     /// The head that has begun but not ended.
     head: Vec<u8>,
-    /// What is known of each head that has ended and was not asked about.
+    /// The complete heads that [`Framing::next`] has not returned yet.
     ended: VecDeque<Head>,
 }
 
-/// What is known of a head.
+/// The result for a head.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Head {
-    /// Nothing is wrong with it here.
+    /// No problem was found.
     Good,
-    /// It gave both a `Content-Length` and a `Transfer-Encoding`.
+    /// It has both `Content-Length` and `Transfer-Encoding`.
     BothLengths,
-    /// It had more bytes than a head may have; hyper counts them roughly.
+    /// It exceeds the limit of a head, which hyper checks only roughly.
     TooLarge,
 }
 
-/// What the next byte belongs to.
+/// What the next byte is part of.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Part {
+enum FrameState {
     #[default]
     Head,
-    /// A body of which so many bytes are to come.
+    /// A body with this many bytes left.
     Body(u64),
-    /// The line that gives a chunk's size: the size so far, and whether its digits go on.
+    /// The line with a chunk's size: the size so far, and whether more digits may follow.
     Size { size: u64, digits: bool },
-    /// A chunk of which so many bytes are to come, with the line end after it.
+    /// A chunk with this many bytes left, its line end included.
     Chunk(u64),
-    /// What follows the last chunk: lines up to an empty one.
+    /// The trailers after the last chunk: lines up to an empty one.
     Trailers { line_is_empty: bool },
-    /// This is not HTTP.
+    /// The bytes are not HTTP.
     Lost,
 }
 
 impl Framing {
-    /// Follows `bytes`.
+    /// Tracks `bytes`.
     pub fn follow(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
             bytes = match self.part {
-                Part::Head => self.follow_head(bytes),
-                Part::Body(left) => {
-                    let (rest, left) = pass(bytes, left);
-                    self.part = if left == 0 { Part::Head } else { Part::Body(left) };
+                FrameState::Head => self.follow_head(bytes),
+                FrameState::Body(left) => {
+                    let (rest, left) = skip(bytes, left);
+                    self.part = if left == 0 { FrameState::Head } else { FrameState::Body(left) };
                     rest
                 }
-                Part::Chunk(left) => {
-                    let (rest, left) = pass(bytes, left);
+                FrameState::Chunk(left) => {
+                    let (rest, left) = skip(bytes, left);
                     self.part = match left {
-                        0 => Part::Size { size: 0, digits: true },
-                        left => Part::Chunk(left),
+                        0 => FrameState::Size { size: 0, digits: true },
+                        left => FrameState::Chunk(left),
                     };
                     rest
                 }
-                Part::Size { size, digits } => {
+                FrameState::Size { size, digits } => {
                     self.part = after_size_byte(size, digits, byte);
                     rest
                 }
-                Part::Trailers { line_is_empty } => {
+                FrameState::Trailers { line_is_empty } => {
                     self.part = match byte {
-                        b'\n' if line_is_empty => Part::Head,
-                        b'\n' => Part::Trailers { line_is_empty: true },
-                        b'\r' => Part::Trailers { line_is_empty },
-                        _ => Part::Trailers { line_is_empty: false },
+                        b'\n' if line_is_empty => FrameState::Head,
+                        b'\n' => FrameState::Trailers { line_is_empty: true },
+                        b'\r' => FrameState::Trailers { line_is_empty },
+                        _ => FrameState::Trailers { line_is_empty: false },
                     };
                     rest
                 }
-                Part::Lost => return,
+                FrameState::Lost => return,
             }
         }
     }
@@ -90,24 +90,24 @@ impl Framing {
         &self.head
     }
 
-    /// Whether all that came were whole requests.
+    /// Whether the bytes so far are complete requests.
     pub fn is_between_requests(&self) -> bool {
-        self.part == Part::Head && self.head.is_empty()
+        self.part == FrameState::Head && self.head.is_empty()
     }
 
-    /// Whether there is a head that was not asked about.
+    /// Whether there is a complete head that was not returned yet.
     pub fn has_next(&self) -> bool {
         !self.ended.is_empty()
     }
 
-    /// What is known of the next head that hyper has read. One that was not followed may have given
-    /// both lengths.
+    /// Returns the result for the next head that hyper has read. An untracked head may have both
+    /// lengths.
     pub fn next(&mut self) -> Head {
         self.ended.pop_front().unwrap_or(Head::BothLengths)
     }
 
     fn follow_head<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        // Line ends before a request are passed over.
+        // Empty lines before a request are skipped.
         if self.head.is_empty() && matches!(bytes[0], b'\r' | b'\n') {
             return &bytes[1..];
         }
@@ -117,7 +117,7 @@ impl Framing {
             let room = MAX_HEAD_BYTES - self.head.len();
             self.head.extend_from_slice(&line[..room]);
             self.ended.push_back(Head::TooLarge);
-            self.part = Part::Lost;
+            self.part = FrameState::Lost;
             return &[];
         }
         self.head.extend_from_slice(line);
@@ -129,16 +129,16 @@ impl Framing {
                 _ => Head::Good,
             });
             self.part = match lengths {
-                Lengths { chunked: true, .. } => Part::Size { size: 0, digits: true },
-                Lengths { length: Some(length), .. } if length > 0 => Part::Body(length),
-                _ => Part::Head,
+                Lengths { chunked: true, .. } => FrameState::Size { size: 0, digits: true },
+                Lengths { length: Some(length), .. } if length > 0 => FrameState::Body(length),
+                _ => FrameState::Head,
             };
         }
         rest
     }
 }
 
-/// What a head says about the length of its body.
+/// The headers of a head that determine the length of its body.
 struct Lengths {
     chunked: bool,
     length: Option<u64>,
@@ -154,7 +154,7 @@ impl Lengths {
                 lengths.chunked = true;
             } else if name.eq_ignore_ascii_case(b"content-length") {
                 let value = std::str::from_utf8(value).unwrap_or_default();
-                // One that is no number is refused by hyper.
+                // hyper refuses a value that is not a number.
                 let number = value.split(',').next().unwrap_or_default().trim().parse();
                 lengths.length = Some(number.unwrap_or(0));
             }
@@ -163,23 +163,23 @@ impl Lengths {
     }
 }
 
-/// What is left of `bytes`, and of `left`, when as many as there are have passed.
-fn pass(bytes: &[u8], left: u64) -> (&[u8], u64) {
+/// Skips up to `left` bytes; returns the remaining bytes and the number still to skip.
+fn skip(bytes: &[u8], left: u64) -> (&[u8], u64) {
     let passed = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
     (&bytes[passed..], left - passed as u64)
 }
 
-/// A chunk's size is hexadecimal; what stands after its digits says nothing to us.
-fn after_size_byte(size: u64, digits: bool, byte: u8) -> Part {
+/// The state after a byte of a chunk's size line: hexadecimal digits, then ignored extensions.
+fn after_size_byte(size: u64, digits: bool, byte: u8) -> FrameState {
     match (byte, char::from(byte).to_digit(16)) {
-        (b'\n', _) if size == 0 => Part::Trailers { line_is_empty: true },
-        // The line end after the chunk is passed over with it.
-        (b'\n', _) => size.checked_add(2).map_or(Part::Lost, Part::Chunk),
+        (b'\n', _) if size == 0 => FrameState::Trailers { line_is_empty: true },
+        // The line end after the chunk is skipped with it.
+        (b'\n', _) => size.checked_add(2).map_or(FrameState::Lost, FrameState::Chunk),
         (_, Some(digit)) if digits => match size.checked_mul(16) {
-            Some(size) => Part::Size { size: size + u64::from(digit), digits: true },
-            None => Part::Lost,
+            Some(size) => FrameState::Size { size: size + u64::from(digit), digits: true },
+            None => FrameState::Lost,
         },
-        _ => Part::Size { size, digits: false },
+        _ => FrameState::Size { size, digits: false },
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_with_both_lengths_is_found_whatever_came_before_it_and_in_whatever_parts() {
+    fn a_request_with_both_lengths_is_found_in_any_context_and_fragmentation() {
         for before in [GET, LENGTH, CHUNKED, BOTH, "GET / HTTP/1.1\nHost: a\n\n"] {
             for at_once in [1, 2, 3, 7, 1000] {
                 let first = if before == BOTH { Head::BothLengths } else { Head::Good };
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_has_at_most_64_kib_and_no_more_is_kept() {
+    fn a_head_is_bounded() {
         for (bytes, expected) in
             [(MAX_HEAD_BYTES, Head::Good), (MAX_HEAD_BYTES + 1, Head::TooLarge)]
         {
@@ -237,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_no_chunk_has_end_it() {
+    fn invalid_chunk_sizes_end_tracking() {
         for size in ["fffffffffffffffff", "ffffffffffffffff"] {
             let mut framing = Framing::default();
             framing.follow(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
             framing.follow(format!("{size}\r\n").as_bytes());
-            assert_eq!(framing.part, Part::Lost, "{size}");
+            assert_eq!(framing.part, FrameState::Lost, "{size}");
         }
     }
 }

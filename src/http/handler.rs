@@ -1,4 +1,4 @@
-//! Answering a request: from its head and body to an answer, whatever comes of it.
+//! The handler of a request: from its head and body to a response or an error response.
 
 use std::net::IpAddr;
 
@@ -10,13 +10,13 @@ use super::body::{self, Sent};
 use super::context::Context;
 use super::headers::{idempotency_key, preconditions, raw_credential, wants_stream};
 use super::reply::Reply;
-use super::router::{Found, Missing};
-use super::wire::Progress;
+use super::router::{Match, Missing};
+use super::wire::ConnectionState;
 use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
 use crate::base::{Error, Kind, Result};
 
-/// Answers a request.
+/// Handles a request; errors become responses.
 pub async fn answer(
     context: &Context,
     head: &Parts,
@@ -34,7 +34,7 @@ pub async fn answer(
     response
 }
 
-/// Tells pages from the API.
+/// Dispatches between the API and the pages.
 async fn dispatch(
     context: &Context,
     head: &Parts,
@@ -44,7 +44,7 @@ async fn dispatch(
 ) -> Result<Response<Reply>> {
     let path = head.uri.path();
     if context.executor.is_setup_required() && !pages::is_open_before_setup(context, path) {
-        context.executor.must_be_set_up()?;
+        context.executor.require_setup()?;
     }
     match path.strip_prefix("/api") {
         Some("/openapi.json") => pages::document(context, &head.method, request_id),
@@ -55,8 +55,8 @@ async fn dispatch(
     }
 }
 
-/// Answers a request whose path is below `/api`: finds its route and has it executed. The body is
-/// read once it is known that the caller may call at all.
+/// Handles a request below `/api`: finds its route and executes it. The body is read after the
+/// caller is authenticated.
 async fn handle(
     context: &Context,
     head: &Parts,
@@ -65,7 +65,7 @@ async fn handle(
     address: IpAddr,
     request_id: &str,
 ) -> Result<Response<Reply>> {
-    let Found { route, params, reading } = match context.router.find(&head.method, path) {
+    let Match { route, params, reading } = match context.router.find(&head.method, path) {
         Ok(found) => found,
         Err(Missing::Path) => return Err(no_such_path()),
         Err(Missing::Method(allowed)) => {
@@ -89,11 +89,11 @@ async fn handle(
     };
     let caller = context.executor.authenticate(&request).await?;
     let anonymous = caller.is_anonymous().then_some(&context.anonymous);
-    let Sent { arguments, _place } = body::read(route, headers, incoming, anonymous).await?;
+    let Sent { arguments, _reservation } = body::read(route, headers, incoming, anonymous).await?;
     request.arguments = arguments;
     request.idempotency_key = idempotency_key(headers, route.method)?;
     if route.waits()
-        && let Some(progress) = head.extensions.get::<Progress>()
+        && let Some(progress) = head.extensions.get::<ConnectionState>()
     {
         progress.wait();
     }
@@ -104,14 +104,14 @@ fn no_such_path() -> Error {
     Error::new(Kind::NotFound, "no_such_path", "there is no such path; see /api/openapi.json")
 }
 
-/// The answer to an error, whose details are logged.
+/// The response to an error; logs its internal details.
 fn refusal(error: &Error, request_id: &str) -> Response<Reply> {
     if let Some(detail) = error.log_detail() {
         match error.kind() {
             Kind::Internal | Kind::Upstream | Kind::Busy => {
                 tracing::error!(request_id, code = error.code(), detail, "a request failed");
             }
-            // Clients can make as many of these as they like.
+            // Clients can cause any number of these.
             _ => tracing::debug!(request_id, code = error.code(), detail, "a request failed"),
         }
     }

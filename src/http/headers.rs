@@ -1,4 +1,4 @@
-//! The headers of a request that mean something to its execution.
+//! The request headers that affect the execution of a route.
 
 use hyper::header::{
     ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
@@ -12,7 +12,7 @@ use crate::base::{Error, Result};
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The credential that counts among those sent.
+/// The credential of a request.
 pub fn raw_credential(headers: &HeaderMap) -> RawCredential {
     RawCredential::from_headers(
         headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes),
@@ -26,7 +26,7 @@ pub fn preconditions(headers: &HeaderMap) -> Preconditions<'_> {
     Preconditions { if_match: all(IF_MATCH), if_none_match: all(IF_NONE_MATCH) }
 }
 
-/// Whether items are wanted as a stream of events.
+/// Whether the client accepts a stream of server-sent events.
 pub fn wants_stream(headers: &HeaderMap) -> bool {
     let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     accepts.is_some_and(|accept| accept.contains("text/event-stream"))

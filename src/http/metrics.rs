@@ -1,4 +1,4 @@
-//! What is counted, as Prometheus text.
+//! Metrics in the Prometheus text format.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -10,10 +10,10 @@ use crate::api::Metric;
 use crate::base::{Error, Id, Result};
 use crate::store::{Org, Store};
 
-/// Lists the organizations, whose values a gauge sums up.
+/// Lists the organizations over which a gauge is summed.
 type Organizations = fn(&Store) -> Result<Vec<Id<Org>>>;
 
-/// What `/metrics` shows.
+/// The metrics at `/metrics`.
 pub struct Metrics {
     requests: Family<[(&'static str, u16); 1], Counter>,
     gauges: Vec<&'static Metric>,
@@ -21,17 +21,17 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// The gauges of the product, beside the requests that the server counts itself.
+    /// Creates the metrics: these gauges, and the requests that the server counts.
     pub fn new(gauges: Vec<&'static Metric>, organizations: Organizations) -> Self {
         Metrics { requests: Family::default(), gauges, organizations }
     }
 
-    /// Counts an answer.
+    /// Counts a response.
     pub(super) fn answered(&self, status: u16) {
         self.requests.get_or_create(&[("status", status)]).inc();
     }
 
-    /// Prometheus text of what is counted.
+    /// Formats the metrics.
     ///
     /// # Errors
     /// If the store cannot be read.

@@ -1,7 +1,7 @@
-//! HTTP: one adapter of [`api::execute`](crate::api::execute). It reads and writes bytes, statuses
-//! and headers; what a route does, and for whom, is decided there.
+//! HTTP: an adapter of [`api::execute`](crate::api::execute). It translates bytes, statuses and
+//! headers; authorization and execution happen there.
 //!
-//! This module knows no resource: it is handed a list of routes and of pages.
+//! This layer knows no resource: it gets a list of routes and of pages.
 
 mod body;
 mod context;

@@ -1,11 +1,10 @@
-//! What is shown to people.
+//! HTML pages.
 
-/// What is shown to people at a path.
+/// An HTML page at a path.
 pub struct Page {
-    /// The path.
     pub path: &'static str,
-    /// HTML; `{version}` becomes the server's.
+    /// The HTML; `{version}` is replaced by the server's version.
     pub html: &'static str,
-    /// Whether it is shown before the server is set up.
+    /// Whether it is served before the server is set up.
     pub open_before_setup: bool,
 }

@@ -1,4 +1,4 @@
-//! What is outside `/api` (reference: conventions, "Beside the API"), and the document of the API.
+//! Paths outside of `/api` (reference: conventions, "Beside the API"), and the OpenAPI document.
 
 use std::net::IpAddr;
 
@@ -19,14 +19,14 @@ use crate::auth::{Organization, key_organization};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{Source, View};
 
-/// Whether the process is alive, and whether it can serve: for whoever watches it.
+/// Liveness and readiness, for monitoring.
 const HEALTH: &str = "/healthz";
 const READY: &str = "/readyz";
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
-/// Whether something answers at this path before the server is set up.
+/// Whether this path is served before the server is set up.
 pub(super) fn is_open_before_setup(context: &Context, path: &str) -> bool {
     match path.strip_prefix("/api") {
         Some(below) => context.router.is_open_before_setup(below),
@@ -51,7 +51,7 @@ pub(super) async fn page(
     match path {
         HEALTH => reading(method, id, || json(Full::from("{\"status\":\"ok\"}"))),
         READY => {
-            must_be_ready(context).await?;
+            require_ready(context).await?;
             reading(method, id, || json(Full::from("{\"status\":\"ok\"}")))
         }
         "/metrics" => {
@@ -66,8 +66,8 @@ pub(super) async fn page(
     }
 }
 
-/// Ready is who can read what it acknowledged.
-async fn must_be_ready(context: &Context) -> Result<()> {
+/// Requires that the store can be read and the server is not stopping.
+async fn require_ready(context: &Context) -> Result<()> {
     let count = |view: &View| view.count::<Organization>(Source::TABLE, &(), 1);
     let counted = context.executor.store.read(Id::NIL, count).await;
     counted.map_err(|error| {
@@ -108,7 +108,7 @@ fn html(page: &Page) -> Response<Reply> {
     response
 }
 
-/// `/metrics`: Prometheus text, to this machine, else with the key of an admin.
+/// `/metrics`: open to this machine; other clients need the API key of an admin.
 async fn metrics(
     context: &Context,
     address: IpAddr,
@@ -126,11 +126,11 @@ async fn metrics(
 
 async fn require_admin_key(context: &Context, headers: &HeaderMap) -> Result<()> {
     let credential = raw_credential(headers);
-    let gatekeeper = &context.executor.gatekeeper;
+    let authenticator = &context.executor.authenticator;
     let check = |view: &View| {
-        let identity = gatekeeper.identify(view, &credential)?;
+        let identity = authenticator.identify(view, &credential)?;
         let org = key_organization(&identity).unwrap_or(Id::NIL);
-        match gatekeeper.authorize_in(view, &credential, org) {
+        match authenticator.authorize_in(view, &credential, org) {
             Ok(caller) if caller.is_admin() => Ok(()),
             _ => Err(Error::forbidden(
                 "admin_required",

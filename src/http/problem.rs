@@ -1,4 +1,4 @@
-//! From a kind of error to a status, in the one place where that is decided
+//! Error responses, and the one mapping from kinds of errors to statuses
 //! (reference: conventions, "Statuses").
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::reply::{Reply, json};
 use crate::base::{Error, Issue, Kind, Limit};
 
-/// The status of a kind.
+/// The status of a kind of error.
 pub fn status(kind: Kind) -> StatusCode {
     match kind {
         Kind::Invalid => StatusCode::BAD_REQUEST,
@@ -49,7 +49,7 @@ struct One<'a> {
     message: &'a str,
 }
 
-/// The bytes of an error's body.
+/// The body of an error response.
 pub fn body(error: &Error, request_id: &str) -> Vec<u8> {
     let all = error.issues().iter().map(|Issue { path, message }| One { path, message });
     let issues = Some(all.collect::<Vec<_>>()).filter(|issues| !issues.is_empty());
@@ -57,23 +57,23 @@ pub fn body(error: &Error, request_id: &str) -> Vec<u8> {
     serde_json::to_vec(&problem).unwrap_or_default()
 }
 
-/// The answer to an error.
+/// The response to an error.
 pub fn reply(error: &Error, request_id: &str) -> Response<Reply> {
     let mut response = json(Full::new(Bytes::from(body(error, request_id))));
     *response.status_mut() = status(error.kind());
     if let Some(secs) = error.retry_after_secs() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(secs));
     }
-    tell_limit(error, response.headers_mut());
+    add_limit_headers(error, response.headers_mut());
     response
 }
 
-/// The answer to a method that a path does not take; `allowed` are those that it does.
+/// The response to a method that a path does not support; `allowed` are those that it does.
 pub fn method_not_allowed(allowed: &str, request_id: &str) -> Response<Reply> {
     let error = Error::new(
         Kind::Method,
         "method_not_allowed",
-        "the path does not take this method; see the Allow header",
+        "the path does not support this method; see the Allow header",
     );
     let mut response = reply(&error, request_id);
     if let Ok(allowed) = HeaderValue::from_str(allowed) {
@@ -82,8 +82,8 @@ pub fn method_not_allowed(allowed: &str, request_id: &str) -> Response<Reply> {
     response
 }
 
-/// Adds to an answer which limit was reached, if one was (`RateLimit`, `RateLimit-Policy`).
-fn tell_limit(error: &Error, headers: &mut HeaderMap) {
+/// Adds the headers of a reached rate limit (`RateLimit`, `RateLimit-Policy`).
+fn add_limit_headers(error: &Error, headers: &mut HeaderMap) {
     let Some(Limit { name, quota, window_secs }) = error.reached() else { return };
     let reset_secs = error.retry_after_secs().unwrap_or(1);
     let told = [
@@ -110,7 +110,7 @@ mod tests {
         let limits = RateLimits::new(1);
         let policy = |refused: Error| {
             let mut headers = HeaderMap::new();
-            tell_limit(&refused, &mut headers);
+            add_limit_headers(&refused, &mut headers);
             ["ratelimit-policy", "ratelimit"]
                 .map(|name| headers[name].to_str().unwrap().to_string())
         };

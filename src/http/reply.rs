@@ -1,4 +1,4 @@
-//! The bodies of answers.
+//! The bodies of responses.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,25 +11,25 @@ use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::sync::mpsc;
 
-/// A body: whole, or in pieces as they come.
+/// A response body.
 pub enum Reply {
-    /// All of it.
+    /// Complete.
     Whole(Full<Bytes>),
-    /// Its pieces.
-    Stream(mpsc::Receiver<Result<Bytes, BrokenOff>>),
+    /// In pieces, as they become available.
+    Stream(mpsc::Receiver<Result<Bytes, BodyAborted>>),
 }
 
-/// The rest of a body cannot be had: the connection is closed before its end.
+/// The rest of a body cannot be read: the connection is closed before its end.
 #[derive(Debug)]
-pub struct BrokenOff;
+pub struct BodyAborted;
 
-impl fmt::Display for BrokenOff {
+impl fmt::Display for BodyAborted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the rest of the body cannot be had")
+        f.write_str("the rest of the body cannot be read")
     }
 }
 
-impl std::error::Error for BrokenOff {}
+impl std::error::Error for BodyAborted {}
 
 impl Default for Reply {
     fn default() -> Self {
@@ -38,7 +38,7 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// Whether it comes in pieces, for as long as that takes.
+    /// Whether it is a stream.
     pub fn is_stream(&self) -> bool {
         matches!(self, Reply::Stream(_))
     }
@@ -46,7 +46,7 @@ impl Reply {
 
 impl Body for Reply {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = BodyAborted;
 
     fn poll_frame(
         self: Pin<&mut Self>,
@@ -75,12 +75,12 @@ impl Body for Reply {
     }
 }
 
-/// An answer of JSON.
+/// A JSON response.
 pub fn json(body: Full<Bytes>) -> Response<Reply> {
     let mut response = Response::new(Reply::Whole(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // Answers are for whoever asked; a tag still lets them ask whether theirs is current.
+    // Responses are private to the client, which can still revalidate them by their tags.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     response
 }

@@ -1,4 +1,4 @@
-//! From what came of a request to statuses, headers and bytes.
+//! Translates the executor's responses to statuses, headers and bytes.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::reply::{BrokenOff, Reply, json};
+use super::reply::{BodyAborted, Reply, json};
 use super::sse;
 use crate::api::execute::{self, Body, DownloadStream};
 
-/// Pieces of a download that a slow reader has not taken yet.
+/// Limit of the pieces of a download buffered for a slow client.
 const MAX_UNREAD: usize = 1;
-/// Who takes no piece of a download for so long has gone without saying so.
+/// A client that takes no piece of a download for this long is considered gone.
 const MAX_STALL: Duration = Duration::from_secs(30);
 
-/// The answer to a request that was not refused.
+/// The HTTP response for a response of the executor.
 pub fn response(response: execute::Response) -> Response<Reply> {
     let mut answer = match response.body {
         Body::Json(body) => json(Full::new(body)),
@@ -44,11 +44,11 @@ fn not_modified() -> Response<Reply> {
     response
 }
 
-/// Pieces are read as fast as they are taken. One that cannot be read breaks the answer off, so that
-/// nobody takes a part for the whole.
+/// Pieces are read as fast as the client takes them. An error breaks the response off, so that a
+/// client cannot take a part for the whole.
 fn download(mut stream: DownloadStream) -> Response<Reply> {
     let media_type = HeaderValue::from_static(stream.media_type);
-    let (pieces, body) = mpsc::channel::<Result<Bytes, BrokenOff>>(MAX_UNREAD);
+    let (pieces, body) = mpsc::channel::<Result<Bytes, BodyAborted>>(MAX_UNREAD);
     tokio::spawn(async move {
         loop {
             let piece = match stream.next().await {
@@ -56,7 +56,7 @@ fn download(mut stream: DownloadStream) -> Response<Reply> {
                 Ok(None) => return,
                 Err(error) => {
                     tracing::debug!(%error, "a download broke off");
-                    Err(BrokenOff)
+                    Err(BodyAborted)
                 }
             };
             let is_last = piece.is_err();

@@ -1,4 +1,4 @@
-//! From method and path to a route.
+//! Finds the route of a method and path.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ pub struct Router {
     paths: matchit::Router<BTreeMap<Method, Arc<Route>>>,
 }
 
-/// A route that was found.
-pub struct Found<'a> {
+/// A matching route.
+pub struct Match<'a> {
     /// The route.
     pub route: &'a Arc<Route>,
-    /// The parameters of its path, decoded, in order.
+    /// The path parameters, decoded, in order.
     pub params: Vec<String>,
-    /// The GET of the same path, which says what `If-Match` is compared with.
+    /// The GET of the same path, whose tag `If-Match` is compared with.
     pub reading: Option<&'a Arc<Route>>,
 }
 
-/// Why none was found.
+/// Why no route matches.
 pub enum Missing {
     /// There is no such path.
     Path,
-    /// The path takes these methods.
+    /// The path supports these methods only.
     Method(String),
 }
 
 impl Router {
-    /// A router of `routes`, whose paths are below `/api`.
+    /// Creates a router of `routes`, whose paths are relative to `/api`.
     ///
     /// # Errors
-    /// If two routes have the same method and path, or their paths cannot be told apart.
+    /// If two routes have the same method and path, or their paths are ambiguous.
     pub fn new(routes: Vec<Route>) -> Result<Self> {
         let mut by_path: BTreeMap<&'static str, BTreeMap<Method, Arc<Route>>> = BTreeMap::new();
         for route in routes {
@@ -51,9 +51,9 @@ impl Router {
         Ok(Router { paths })
     }
 
-    /// The route of `method` and `path` (below `/api`). A path is compared as it was sent: none is
-    /// normalized into another.
-    pub fn find(&self, method: &hyper::Method, path: &str) -> Result<Found<'_>, Missing> {
+    /// Finds the route of `method` and `path` (relative to `/api`). Paths are compared as sent,
+    /// without normalization.
+    pub fn find(&self, method: &hyper::Method, path: &str) -> Result<Match<'_>, Missing> {
         let matched = self.paths.at(path).map_err(|_| Missing::Path)?;
         let methods = matched.value;
         let route = named(method).and_then(|method| methods.get(&method)).ok_or_else(|| {
@@ -68,10 +68,10 @@ impl Router {
             }
         };
         let params = matched.params.iter().map(|(_, value)| decoded(value)).collect();
-        Ok(Found { route, params, reading: methods.get(&Method::Get) })
+        Ok(Match { route, params, reading: methods.get(&Method::Get) })
     }
 
-    /// Whether a route at this path may be called before the server is set up.
+    /// Whether this path has a route that may be called before the server is set up.
     pub fn is_open_before_setup(&self, path: &str) -> bool {
         let routes = self.paths.at(path).map(|matched| matched.value);
         routes.is_ok_and(|routes| routes.values().any(|route| route.open_before_setup))

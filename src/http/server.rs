@@ -1,4 +1,4 @@
-//! Accepting connections and ending them well.
+//! Accepts connections and shuts them down gracefully.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -22,28 +22,28 @@ use super::context::Context;
 use super::framing::Head;
 use super::handler::answer;
 use super::reply::Reply;
-use super::wire::{self, Progress, Wire};
+use super::wire::{self, ConnectionState, Wire};
 use super::{body, problem};
 use crate::base::{Error, Kind};
 
-/// At most 16,384 connections: what they cost idle stays below 256 MB, and no more than a default
-/// limit of open files usually allows after raising it.
+/// Limit of connections: idle ones take less than 256 MB together, and this many are usually
+/// within the hard limit of open files.
 const MAX_CONNECTIONS: usize = 16_384;
-/// A head may have 64 KiB; hyper reads no further than this.
+/// Limit of a request head; hyper reads no further.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// When stopping, requests in flight get so long; SIGTERM to exit is at most 10 s.
+/// Time for requests in flight at shutdown; from SIGTERM to exit it is at most 10 s.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// When stopping, what was sent but not read yet gets so long to be read.
+/// Time at shutdown to read requests that were already sent.
 const UNREAD: Duration = Duration::from_millis(100);
 
-/// Whoever was too slow to ask gets this long to hear so.
+/// Time to write the error response to a client whose head was too slow.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
-/// Serves until `stopping`, then answers what is in flight and returns.
+/// Serves until `stopping`, then completes the requests in flight and returns.
 pub async fn serve(
     listener: TcpListener,
     context: Arc<Context>,
@@ -77,7 +77,7 @@ pub async fn serve(
         }
         while connections.try_join_next().is_some() {}
     }
-    // Whoever has connected may have sent a request already, though we have not read it.
+    // Clients that have connected may have sent a request that was not read yet.
     for (stream, peer) in waiting(listener) {
         connections.spawn(connection(stream, peer.ip(), context.clone(), ending.clone()));
     }
@@ -85,11 +85,11 @@ pub async fn serve(
     end.send_replace(true);
     let all = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(GRACE, all).await.is_err() {
-        tracing::warn!("some connections did not end in time and are cut off");
+        tracing::warn!("some connections did not end in time and are closed");
     }
 }
 
-/// Those who have connected and were not accepted yet. There will be no more.
+/// Accepts the pending connections and closes the listener.
 fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     let accepted = std::iter::from_fn(|| listener.accept().ok());
@@ -106,7 +106,7 @@ async fn connection(
     context: Arc<Context>,
     mut ending: watch::Receiver<bool>,
 ) {
-    // Answers are small and whole: waiting to fill a packet would only delay them.
+    // Responses are small and complete: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     let (wire, progress) = Wire::new(stream);
     let requests = progress.clone();
@@ -134,7 +134,7 @@ async fn connection(
             }
         }
     }
-    // The head took too long, or nothing was asked for too long.
+    // The head was too slow, or the connection was idle for too long.
     if progress.is_reading_head() {
         let mut stream = connection.into_parts().io.into_stream();
         let last_words = wire::raw_answer(&head_timeout());
@@ -150,7 +150,7 @@ async fn request_of(
     context: &Arc<Context>,
     request: Request<Incoming>,
     peer: IpAddr,
-    progress: &Progress,
+    progress: &ConnectionState,
 ) -> Response<Reply> {
     let known = progress.begin();
     let (mut head, mut body) = request.into_parts();
@@ -162,11 +162,11 @@ async fn request_of(
         None => answer(context, &head, &mut body, peer, &id).await,
         Some(error) => problem::reply(&error, &id),
     };
-    // Whoever was too slow is not waited for again.
+    // A client that was too slow is not waited for again.
     last |= response.status() == StatusCode::REQUEST_TIMEOUT
-        || !body::pass_over(&head.headers, &mut body).await
+        || !body::drain(&head.headers, &mut body).await
         || progress.has_ended();
-    // Who streams keeps the connection to the end, and asks again on another.
+    // A stream uses its connection to the end; the client's next request needs another one.
     let is_stream = response.body().is_stream();
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {
@@ -182,7 +182,7 @@ async fn request_of(
     response
 }
 
-/// What no route should see.
+/// Refuses requests that must not reach a route.
 fn refuse(head: &Parts, known: Head) -> Option<Error> {
     let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target > wire::MAX_TARGET_BYTES {

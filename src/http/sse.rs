@@ -1,4 +1,4 @@
-//! Items as server-sent events.
+//! Server-sent events.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::reply::{BrokenOff, Reply};
-use crate::api::Taken;
+use super::reply::{BodyAborted, Reply};
+use crate::api::TakenItem;
 use crate::api::execute::ItemStream;
 use crate::base::Error;
 
-/// A stream says that it lives.
-const BEAT_EVERY: Duration = Duration::from_secs(15);
-/// Events that a slow reader has not taken yet: few, since each is leased while it waits here.
+/// The interval of heartbeats.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// Limit of the events buffered for a slow client: few, since each is leased while it is buffered.
 const MAX_UNREAD: usize = 4;
-/// Who takes nothing for so long has gone without saying so: what is handed out to them is others'
-/// again the sooner.
+/// A client that takes no event for this long is considered gone, so that the items leased to it
+/// become available to others earlier.
 const MAX_STALL: Duration = Duration::from_secs(5);
 
-type Events = mpsc::Sender<Result<Bytes, BrokenOff>>;
+type Events = mpsc::Sender<Result<Bytes, BodyAborted>>;
 
-/// The answer that each item is an event of, until the client hangs up or the server stops.
+/// The response that sends each item as an event, until the client disconnects or the server stops.
 pub fn stream(event: &'static str, items: ItemStream) -> Response<Reply> {
     let (events, body) = mpsc::channel(MAX_UNREAD);
     tokio::spawn(send(event, items, events));
@@ -37,13 +37,13 @@ pub fn stream(event: &'static str, items: ItemStream) -> Response<Reply> {
 
 async fn send(event: &'static str, mut items: ItemStream, events: Events) {
     loop {
-        let beat = Instant::now() + BEAT_EVERY;
+        let beat = Instant::now() + HEARTBEAT_INTERVAL;
         let taken = tokio::select! {
-            taken = timeout_at(beat + BEAT_EVERY, items.next(beat)) => taken,
+            taken = timeout_at(beat + HEARTBEAT_INTERVAL, items.next(beat)) => taken,
             () = events.closed() => return,
         };
         let frames = match taken {
-            // The server stops: it ends with what there is.
+            // The server is stopping.
             Ok(None) => return,
             Ok(Some(Ok(taken))) if taken.is_empty() => vec![Bytes::from_static(b": alive\n\n")],
             Ok(Some(Ok(taken))) => taken.iter().map(|taken| frame(event, taken)).collect(),
@@ -61,11 +61,12 @@ async fn send(event: &'static str, mut items: ItemStream, events: Events) {
     }
 }
 
-fn frame(event: &str, taken: &Taken) -> Bytes {
+fn frame(event: &str, taken: &TakenItem) -> Bytes {
     Bytes::from(format!("event: {event}\nid: {}\ndata: {}\n\n", taken.id, taken.json))
 }
 
-/// A stream that cannot go on (the credential was revoked, what was waited at removed) says why.
+/// The last event of a stream that ends with an error: the credential was revoked, or the resource
+/// deleted.
 fn last_frame(error: &Error) -> Bytes {
     let data = json!({"code": error.code(), "message": error.message()});
     Bytes::from(format!("event: error\ndata: {data}\n\n"))

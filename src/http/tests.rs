@@ -1,4 +1,4 @@
-//! The server by itself, with a route or two of its own, over real sockets.
+//! The server with a few routes of its own, over real sockets.
 
 mod content;
 mod watching;
@@ -40,7 +40,7 @@ struct Filter {
 }
 impl Input for Filter {}
 
-/// Two parts with nothing in them.
+/// Two empty pages.
 fn parts(_: &View, req: &Req<(), Filter>) -> Result<Page<String>> {
     let next = req.page.after.is_none().then(|| b"position".to_vec());
     Ok(Page { items: req.input.kind.clone().into_iter().collect(), next })
@@ -225,7 +225,7 @@ async fn before_setup_only_setup_responds() {
 }
 
 #[tokio::test]
-async fn a_cursor_is_good_for_the_list_that_its_filters_make_whatever_else_is_sent() {
+async fn a_cursor_is_valid_for_the_same_path_and_filters_only() {
     let address = serving(false).await;
     let (_, body) = ask(address, "GET", "/api/parts?kind=a&kinds=b&limit=1").await;
     let part: Value = serde_json::from_str(&body).unwrap();
@@ -385,7 +385,7 @@ async fn answer(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn bodies_of_strangers_have_so_much_memory_together_and_small_ones_always_pass() {
+async fn anonymous_bodies_share_a_budget_and_small_ones_always_pass() {
     // Of 1 MiB each, 16 KiB do not count: there is room for 65 in 64 MiB.
     const ALL: usize = 70;
     const FIT: usize = 65;
@@ -407,13 +407,13 @@ async fn bodies_of_strangers_have_so_much_memory_together_and_small_ones_always_
             answer(&mut stream).await
         });
     }
-    // Those for whom there is no room are not kept waiting.
+    // Those over the budget are refused at once.
     for _ in FIT..ALL {
         let refused = senders.join_next().await.unwrap().unwrap();
         assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
         assert!(refused.contains("retry-after: 5") && refused.contains("overloaded"), "{refused}");
     }
-    // Who sends no more than signing in takes does not notice.
+    // A body as small as that of a sign-in does not count.
     let small = format!("{{{}}}", " ".repeat(8000));
     let post = format!("POST /api/nothing HTTP/1.1\r\nContent-Length: {}\r\n\r\n", small.len());
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -424,7 +424,7 @@ async fn bodies_of_strangers_have_so_much_memory_together_and_small_ones_always_
     let answers = senders.join_all().await;
     let good = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 200")).count();
     assert!(good > FIT - 15, "{good}");
-    // They have left their places.
+    // Their reservations are released.
     let mut late = nearly_sent(address).await;
     late.write_all(b"}").await.unwrap();
     assert!(answer(&mut late).await.starts_with("HTTP/1.1 200"));

@@ -1,8 +1,8 @@
-//! The connection below hyper: what hyper leaves to whoever uses it.
+//! The connection below hyper.
 //!
-//! It times request heads (hyper's own timer would also end idle connections), follows where they
-//! begin and end, puts a JSON body where hyper answers a malformed head by itself with none, and
-//! keeps from hyper that a client has nothing more to say while it may still listen.
+//! It limits the time of request heads (hyper's own timer would also close idle connections),
+//! tracks their framing, adds a JSON body to the responses that hyper itself gives to malformed
+//! heads, and hides a half-close from hyper while the client may still read.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -19,42 +19,42 @@ use super::framing::{Framing, Head};
 use super::problem;
 use crate::base::{Error, Kind};
 
-/// A head may take 10 s to arrive, from its first byte, or from the connection's beginning.
+/// Time limit of a head, from its first byte or from the start of the connection.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection on which nothing is asked is kept for two minutes: longer than the clients and
-/// proxies of the day keep theirs, so that it is they who close it.
+/// Time after which an idle connection is closed: longer than common clients and proxies keep
+/// theirs, so that they close it first.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Path and query may have 16 KiB.
+/// Limit of path and query together.
 pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 
-/// Bytes read at once: most requests are smaller.
+/// The size of the read buffer: most requests are smaller.
 const READ_BYTES: usize = 16 * 1024;
 
-/// What is known about a connection, shared by its bytes and its requests.
+/// The state of a connection, shared by its I/O and its requests.
 #[derive(Clone)]
-pub struct Progress(Arc<Mutex<State>>);
+pub struct ConnectionState(Arc<Mutex<State>>);
 
 struct State {
-    /// Whether a request is being answered; otherwise a head is awaited.
+    /// Whether a request is being handled; otherwise the next head is awaited.
     answering: bool,
-    /// When the head that is awaited began, or may have begun.
+    /// When the awaited head began, or may have begun.
     head_since: Option<Instant>,
-    /// Since when nothing happens.
+    /// Since when the connection is idle.
     idle_since: Instant,
-    /// What the bytes read so far are.
     framing: Framing,
-    /// Whether the request being answered waits for something to happen.
+    /// Whether the request is a long poll or a stream.
     waiting: bool,
-    /// Whether the client sends no more, and who is to be told of it when it matters.
+    /// Set once the client has closed its side, if that is hidden from hyper: wakes the connection
+    /// when it must be known.
     ended: Option<Waker>,
 }
 
-impl Progress {
+impl ConnectionState {
     fn new() -> Self {
         let now = Instant::now();
-        Progress(Arc::new(Mutex::new(State {
+        ConnectionState(Arc::new(Mutex::new(State {
             answering: false,
             head_since: Some(now),
             idle_since: now,
@@ -65,10 +65,10 @@ impl Progress {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().expect("nobody panics holding it")
+        self.0.lock().expect("no code panics while holding the lock")
     }
 
-    /// A head has been read: its request is being answered from now on. What is known of it.
+    /// A head has been read and its request is being handled; returns the framing of the head.
     pub fn begin(&self) -> Head {
         let mut state = self.state();
         state.answering = true;
@@ -76,7 +76,7 @@ impl Progress {
         state.framing.next()
     }
 
-    /// The answer is complete, as far as we can tell: the next head may come, or has.
+    /// The response is complete: the next head may arrive, or has arrived.
     pub fn end(&self) {
         let mut state = self.state();
         let now = Instant::now();
@@ -86,8 +86,7 @@ impl Progress {
         state.head_since = (!state.framing.head().is_empty()).then_some(now);
     }
 
-    /// The request being answered waits for something to happen, and does so in vain when the
-    /// client has hung up.
+    /// The request begins to wait, which is pointless once the client has disconnected.
     pub fn wait(&self) {
         let mut state = self.state();
         state.waiting = true;
@@ -96,25 +95,25 @@ impl Progress {
         }
     }
 
-    /// Whether the client sends no more.
+    /// Whether the client has closed its side.
     pub fn has_ended(&self) -> bool {
         self.state().ended.is_some()
     }
 
-    /// The client sends no more, having hung up or not: both look the same. Whether that is kept
-    /// from hyper, which would break off what it is doing. Answers that come at once are given to
-    /// whoever may still listen; the connection closes after them.
+    /// Returns whether to hide from hyper that the client has closed its side, since hyper would
+    /// cancel the request. A half-close looks the same as a disconnect, so requests that do not
+    /// wait are still answered; the connection closes after them.
     fn hide_eof(&self, cx: &Context<'_>) -> bool {
         let mut state = self.state();
         let is_asked = (state.answering && !state.waiting) || state.framing.has_next();
-        let is_kept = is_asked && state.framing.is_between_requests();
-        if is_kept {
+        let is_hidden = is_asked && state.framing.is_between_requests();
+        if is_hidden {
             state.ended = Some(cx.waker().clone());
         }
-        is_kept
+        is_hidden
     }
 
-    /// These bytes have come.
+    /// Records received bytes.
     fn read(&self, bytes: &[u8]) {
         let mut state = self.state();
         state.framing.follow(bytes);
@@ -123,7 +122,8 @@ impl Progress {
         }
     }
 
-    /// Whether the head that is awaited begins with a line that is too long to hold a target.
+    /// Whether the awaited head begins with a line that is longer than the limit of a target
+    /// allows.
     fn is_long_line(&self) -> bool {
         let longest = MAX_TARGET_BYTES + "OPTIONS  HTTP/1.1".len();
         let state = self.state();
@@ -131,14 +131,14 @@ impl Progress {
         line.is_some_and(|line| !line.contains(&b'\n'))
     }
 
-    /// When to look again whether this connection has overstayed; `None` if it has.
+    /// When to check the time limits again; `None` if one has passed.
     pub fn good_until(&self) -> Option<Instant> {
         let state = self.state();
         let now = Instant::now();
         let end = match (state.answering, state.head_since) {
             (true, _) => now + HEAD_TIMEOUT,
             (false, Some(since)) => since + HEAD_TIMEOUT,
-            // A head may begin any moment, and is then looked at in time.
+            // A head may begin at any moment; this checks its limit in time.
             (false, None) if now < state.idle_since + IDLE_TIMEOUT => now + HEAD_TIMEOUT / 2,
             (false, None) => state.idle_since + IDLE_TIMEOUT,
         };
@@ -152,19 +152,19 @@ impl Progress {
     }
 }
 
-/// The bytes of a connection.
+/// The I/O of a connection.
 pub struct Wire {
     stream: TokioIo<TcpStream>,
-    progress: Progress,
-    /// Our own bytes in the place of an answer of hyper's, and how far they are written.
+    progress: ConnectionState,
+    /// A response that replaces one of hyper's, and how much of it is written.
     instead: Vec<u8>,
     written: usize,
 }
 
 impl Wire {
-    /// Watches a connection.
-    pub fn new(stream: TcpStream) -> (Self, Progress) {
-        let progress = Progress::new();
+    /// Wraps a connection.
+    pub fn new(stream: TcpStream) -> (Self, ConnectionState) {
+        let progress = ConnectionState::new();
         let wire = Wire {
             stream: TokioIo::new(stream),
             progress: progress.clone(),
@@ -192,9 +192,9 @@ impl Wire {
         Poll::Ready(Ok(()))
     }
 
-    /// The answer to put in the place of `bytes`, if hyper made them by itself.
+    /// Returns the response that replaces `bytes`, if hyper generated them itself.
     fn replacement(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        // Every error of ours has a body.
+        // Every error response of the server itself has a body.
         let empty = b"\r\ncontent-length: 0\r\n";
         if !bytes.starts_with(b"HTTP/1.1 4") || !bytes.windows(empty.len()).any(|w| w == empty) {
             return None;
@@ -213,17 +213,17 @@ impl Wire {
     }
 }
 
-/// 414.
+/// The error of a target over the limit (414).
 pub fn target_too_long() -> Error {
     Error::new(Kind::TargetTooLong, "target_too_long", "path and query may have 16 KiB together")
 }
 
-/// 431.
+/// The error of a head over the limit (431).
 pub fn head_too_large() -> Error {
     Error::new(Kind::HeadTooLarge, "head_too_large", "the head may have 100 fields and 64 KiB")
 }
 
-/// The bytes of an answer after which the connection closes.
+/// The bytes of an error response after which the connection closes.
 pub fn raw_answer(error: &Error) -> Vec<u8> {
     let id = uuid::Uuid::now_v7().to_string();
     let body = problem::body(error, &id);
@@ -275,7 +275,7 @@ impl Write for Wire {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if self.instead.is_empty() {
-            // What hyper makes by itself is a head alone, and so in one part.
+            // A response that hyper generates itself is a head only, so it is in one part.
             match self.replacement(parts.first().map_or(&[], |part| part)) {
                 Some(instead) => self.instead = instead,
                 None => return Pin::new(&mut self.stream).poll_write_vectored(cx, parts),
@@ -288,7 +288,8 @@ impl Write for Wire {
         }
     }
 
-    /// Else hyper would copy every body behind its head, and thousands may be sent one.
+    /// Otherwise hyper would copy every body behind its head, even one sent to thousands of
+    /// clients.
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }

@@ -113,8 +113,8 @@ fn is_public(ip: IpAddr) -> bool {
 }
 
 /// Whether the process may connect to this address. `::ffff:a.b.c.d` counts as IPv4, also for
-/// `allow`. Another address that embeds an IPv4 address needs both to be permitted, and itself to be
-/// in `allow`, since translators are part of the operator's network.
+/// `allow`. Another address that embeds an IPv4 address needs both to be permitted, and itself to
+/// be in `allow`, since translators are part of the operator's network.
 pub fn permitted(ip: IpAddr, allow: &[IpNet]) -> bool {
     let ip = ip.to_canonical();
     if METADATA.contains(&ip) {

@@ -57,8 +57,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Parses a URL: absolute, `http` or `https` (with `https_only` only the latter), with a host and
-    /// without user information. The error never repeats the URL, since some URLs are secrets.
+    /// Parses a URL: absolute, `http` or `https` (with `https_only` only the latter), with a host
+    /// and without user information. The error never repeats the URL, since some URLs are secrets.
     pub fn parse(url: &str, https_only: bool) -> Result<Self, Failure> {
         let uri: Uri = url.parse().map_err(|_| Failure::Url("it is not an absolute URL"))?;
         let (secure, default_port) = match uri.scheme() {

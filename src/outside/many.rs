@@ -10,13 +10,13 @@ use super::call::{Answer, Call, Failure};
 use super::client::Outside;
 use super::connect::Target;
 
-/// Limit of the bodies of all answers together, which are held until the last one is complete. About
-/// 200 prompts of the maximum size; real lists are far smaller.
+/// Limit of the bodies of all answers together, which are held until the last one is complete.
+/// About 200 prompts of the maximum size; real lists are far smaller.
 const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 
 /// The result of one call among several.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct CallResult {
     pub answer: Result<Answer, Failure>,
     /// From start to end; zero for a call that was not started.
     pub took: Duration,
@@ -24,18 +24,19 @@ pub struct Heard {
 
 impl Outside {
     /// Sends these calls, `concurrency` of them at a time (at least one), and returns their results
-    /// in the same order. A call that is not complete by `deadline` is [`Failure::TimedOut`], and one
-    /// not started by then is never sent; each call's own limits apply as well. Once all answers
-    /// together exceed 64 MiB, the rest is [`Failure::TooLarge`]. Dropping the future closes all
-    /// connections.
+    /// in the same order. A call that is not complete by `deadline` is [`Failure::TimedOut`], and
+    /// one not started by then is never sent; each call's own limits apply as well. Once all
+    /// answers together exceed 64 MiB, the rest is [`Failure::TooLarge`]. Dropping the future
+    /// closes all connections.
     pub async fn send_all(
         &self,
         calls: Vec<Call>,
         concurrency: usize,
         deadline: Instant,
-    ) -> Vec<Heard> {
+    ) -> Vec<CallResult> {
         let whole = deadline.saturating_duration_since(Instant::now());
-        let mut results: Vec<Heard> = calls.iter().map(|call| not_started(call, whole)).collect();
+        let mut results: Vec<CallResult> =
+            calls.iter().map(|call| not_started(call, whole)).collect();
         let mut waiting = calls.into_iter().enumerate();
         let mut running = JoinSet::new();
         let mut bytes = 0;
@@ -71,7 +72,7 @@ impl Outside {
     }
 
     /// Sends one call within the rest of the time `whole`.
-    async fn send_timed(&self, mut call: Call, deadline: Instant, whole: Duration) -> Heard {
+    async fn send_timed(&self, mut call: Call, deadline: Instant, whole: Duration) -> CallResult {
         let begin = Instant::now();
         let own = call.limits.total;
         call.limits.total = own.min(deadline.saturating_duration_since(begin));
@@ -83,22 +84,22 @@ impl Outside {
             }
             answer => answer,
         };
-        Heard { answer, took: begin.elapsed() }
+        CallResult { answer, took: begin.elapsed() }
     }
 }
 
 /// Marks a call that was not started, or whose answer is dropped.
-fn mark_too_large(heard: &mut Heard) {
+fn mark_too_large(heard: &mut CallResult) {
     if let Err(Failure::TimedOut { host, .. }) = &heard.answer {
         let host = host.clone();
         heard.answer = Err(Failure::TooLarge { host, bytes: MAX_TOTAL_BYTES });
     }
 }
 
-fn not_started(call: &Call, whole: Duration) -> Heard {
+fn not_started(call: &Call, whole: Duration) -> CallResult {
     let failure = match Target::parse(&call.url, call.limits.https_only) {
         Ok(target) => Failure::TimedOut { host: target.host, after: whole },
         Err(failure) => failure,
     };
-    Heard { answer: Err(failure), took: Duration::ZERO }
+    CallResult { answer: Err(failure), took: Duration::ZERO }
 }

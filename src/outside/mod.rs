@@ -18,4 +18,4 @@ mod tests;
 
 pub use call::{Answer, AnswerBody, Call, Failure, Limits, Method};
 pub use client::{Config, Outside};
-pub use many::Heard;
+pub use many::CallResult;

@@ -39,8 +39,8 @@ pub struct Message {
     pub data: Value,
 }
 
-/// Returns the call that posts `message` to `url` as `{type, timestamp, data}`, signed with `key` at
-/// `now`. Receivers refuse old signatures, so every attempt needs a new one.
+/// Returns the call that posts `message` to `url` as `{type, timestamp, data}`, signed with `key`
+/// at `now`. Receivers refuse old signatures, so every attempt needs a new one.
 pub fn post(url: &str, key: &[u8], message: &Message, now: Time) -> Call {
     let body = json!({
         "type": message.kind,
@@ -53,7 +53,8 @@ pub fn post(url: &str, key: &[u8], message: &Message, now: Time) -> Call {
     Call { method: Method::Post, url: url.to_string(), headers, body, limits: LIMITS }
 }
 
-/// Returns the three headers of Standard Webhooks: an HMAC-SHA256 over id, seconds since 1970, and body.
+/// Returns the three headers of Standard Webhooks: an HMAC-SHA256 over id, seconds since 1970, and
+/// body.
 pub fn signed(key: &[u8], id: &str, timestamp_secs: i64, body: &[u8]) -> [(String, String); 3] {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
     context.update(format!("{id}.{timestamp_secs}.").as_bytes());

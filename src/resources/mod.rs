@@ -17,7 +17,7 @@ mod notifications;
 #[cfg(test)]
 mod testing;
 
-use crate::api::{Metric, Resource, Route, ledger};
+use crate::api::{self, Metric, Resource, Route};
 use crate::base::Result;
 use crate::outbox::{JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
@@ -52,7 +52,11 @@ pub fn routes() -> Vec<Route> {
 
 /// The whole catalogue of tables: those of all resources and of the layers below.
 pub fn tables() -> Vec<TableInfo> {
-    let below = auth::TABLES.iter().chain(outbox::TABLES).chain(ledger::TABLES);
+    let below = auth::TABLES
+        .iter()
+        .chain(outbox::TABLES)
+        .chain(api::audit::TABLES)
+        .chain(api::idempotency::TABLES);
     below.chain(entries().flat_map(|entry| entry.tables)).copied().collect()
 }
 
@@ -71,7 +75,7 @@ pub fn jobs() -> Vec<&'static JobHandler> {
 
 /// The sweeps of all resources and of the layers below.
 pub fn sweeps() -> Vec<&'static Sweep> {
-    let below = ledger::SWEEPS.iter().chain([&outbox::COMPLETE_REMOVALS]);
+    let below = api::idempotency::SWEEPS.iter().chain([&outbox::COMPLETE_REMOVALS]);
     below.chain(entries().flat_map(|entry| entry.sweeps)).collect()
 }
 

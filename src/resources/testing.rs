@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use crate::api::{Args, Req, Who};
+use crate::api::{Args, Principal, Req};
 use crate::auth::{Caller, Credential, Identity, Membership, Organization, Role, User};
 use crate::base::{Email, Id, Name, Result, Slug, Time};
 use crate::store::{Clock, Org, PageRequest, Store, Tx, View};
@@ -17,9 +17,9 @@ pub struct World {
     /// The organization `acme`.
     pub org: Id<Org>,
     /// Its owner, in a session.
-    pub owner: Who,
+    pub owner: Principal,
     /// An ordinary member, in a session.
-    pub member: Who,
+    pub member: Principal,
 }
 
 /// 2026-01-15T12:00:00Z.
@@ -36,7 +36,7 @@ impl World {
     }
 
     /// Another organization in the same store, with its owner.
-    pub fn other_org(&self, slug: &'static str) -> (Id<Org>, Who) {
+    pub fn other_org(&self, slug: &'static str) -> (Id<Org>, Principal) {
         let org = self.store.write_now(Id::NIL, move |tx| organization(tx, slug)).unwrap();
         (org, person(&self.store, org, "eve", Role::Owner))
     }
@@ -59,7 +59,7 @@ impl World {
     /// The same as somebody else.
     pub fn write_as<P, I, O>(
         &self,
-        who: &Who,
+        who: &Principal,
         operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
         params: P,
         input: I,
@@ -88,7 +88,7 @@ impl World {
     /// The same as somebody else.
     pub fn read_as<P, I, O>(
         &self,
-        who: &Who,
+        who: &Principal,
         operation: fn(&View, &Req<P, I>) -> Result<O>,
         params: P,
         input: I,
@@ -99,7 +99,7 @@ impl World {
 
     /// An input as a client would send it.
     pub fn input<I: crate::api::Input>(json: serde_json::Value) -> Result<I> {
-        crate::api::read::read_input(&json, crate::api::read::Mode::Body)
+        crate::api::read::read_input(&json, crate::api::read::SourceFormat::Body)
     }
 
     /// Lets time pass.
@@ -129,9 +129,9 @@ pub fn args<P, I>(params: P, input: I) -> Args<P, I> {
     Args { params, input, page, address, link_base: "http://127.0.0.1:7420".into() }
 }
 
-fn org_of(who: &Who) -> Id<Org> {
+fn org_of(who: &Principal) -> Id<Org> {
     match who {
-        Who::Caller(caller) => caller.org,
+        Principal::Caller(caller) => caller.org,
         _ => Id::NIL,
     }
 }
@@ -148,7 +148,7 @@ fn organization(tx: &mut Tx, slug: &str) -> Result<Id<Org>> {
     Ok(organization.id)
 }
 
-fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Who {
+fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Principal {
     let caller = store.write_now(Id::NIL, move |tx| {
         let organization: Organization = tx.fetch(&org)?;
         let user = User {
@@ -167,5 +167,5 @@ fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Who {
         let identity = Identity { user: user.id, name: name.into(), credential, expires_at: None };
         Ok(Caller { identity, org, org_slug: organization.slug, role })
     });
-    Who::Caller(Arc::new(caller.unwrap()))
+    Principal::Caller(Arc::new(caller.unwrap()))
 }

@@ -63,8 +63,8 @@ pub struct Import {
     pub version: Version,
 }
 
-/// The result of compiling. If there are problems the text is only a preview: invalid parts are kept
-/// as written, and parts beyond the size limit are missing.
+/// The result of compiling. If there are problems the text is only a preview: invalid parts are
+/// kept as written, and parts beyond the size limit are missing.
 #[derive(Clone, Debug, Default)]
 pub struct Compilation {
     /// The compiled text, at most 1 MiB. Compiling it again does not change it.

@@ -45,7 +45,7 @@ pub fn tokens(text: &str) -> Tokens<'_> {
     Tokens(Scanner::new(text))
 }
 
-/// See [`pieces`].
+/// The iterator of [`tokens`].
 pub struct Tokens<'a>(pub(super) Scanner<'a>);
 
 impl<'a> Iterator for Tokens<'a> {

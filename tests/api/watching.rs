@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use roadstead::api::ledger::{AuditEntry, Outcome};
+use roadstead::api::audit::{AuditEntry, AuditOutcome};
 use roadstead::auth::Role;
 use roadstead::store::Source;
 use serde_json::json;
@@ -92,8 +92,11 @@ fn waiting_with_a_credential_or_grant_that_is_revoked_ends() {
 
     // That the right to it had gone is in the audit log, once.
     let entries = acme.store.read_now(acme.org, |view| view.all::<AuditEntry>(Source::TABLE, &()));
-    let refused: Vec<_> =
-        entries.unwrap().into_iter().filter(|entry| entry.outcome == Outcome::Refused).collect();
+    let refused: Vec<_> = entries
+        .unwrap()
+        .into_iter()
+        .filter(|entry| entry.outcome == AuditOutcome::Refused)
+        .collect();
     let actions: Vec<_> = refused.iter().map(|entry| entry.action.as_str()).collect();
     assert_eq!(actions, ["artifact_version.content"]);
     assert_eq!(refused[0].actor_name, "eve");

@@ -15,16 +15,6 @@ struct Known {
 
 const KNOWN: &[Known] = &[
     Known {
-        folder: "src/api/op",
-        files: &["bind.rs", "mod.rs"],
-        reason: "the kinds of operations in mod.rs, how each is bound beside it",
-    },
-    Known {
-        folder: "src/api/openapi",
-        files: &["mod.rs", "operation.rs"],
-        reason: "the document in mod.rs, the part of one operation beside it",
-    },
-    Known {
         folder: "src/resources/agents",
         files: &["mod.rs", "versions.rs"],
         reason: "the record and entry in mod.rs, versions beside it",

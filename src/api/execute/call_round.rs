@@ -1,5 +1,5 @@
-//! Answers from outside, and searches that take long, for one operation: it runs, what it asked for
-//! is fetched, and it runs again, until it asks for nothing. See [`crate::api::Calls`].
+//! Outgoing calls and slow searches of one operation: it runs, what it requested is done, and it
+//! runs again, until it requests nothing new. See [`crate::api::Calls`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,52 +8,52 @@ use tokio::time::{Instant, sleep};
 
 use super::executor::Executor;
 use crate::api::action::CallTime;
-use crate::api::calls::{Asked, Calls, Known};
+use crate::api::calls::{Calls, KnownResults, PendingCalls};
 use crate::base::{Error, Result};
 
-/// Calls of one request at a time: enough to fetch a list quickly, few enough not to look like an
-/// attack to whoever is called.
-const AT_ONCE: usize = 8;
+/// Concurrent calls of one request: enough to fetch a list quickly, few enough not to look like an
+/// attack to the server that is called.
+const MAX_CONCURRENT_CALLS: usize = 8;
 
-/// How often an operation may ask for more: a list, its args, and what judges say of them. An
-/// operation whose questions never end is broken.
+/// Rounds of calls of one operation: a list, its pages, and the judges' verdicts need a few. An
+/// operation that needs more is broken.
 pub const MAX_ROUNDS: usize = 16;
 
-/// When the server stops, calls under way get so long: less than requests in flight do, so that
-/// whoever waits for them still hears that they were given up.
+/// Time for calls in flight at shutdown: less than requests in flight get, so that their clients
+/// still receive an error.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// What was heard so far, and until when there is time to hear more.
+/// The results so far, and the deadline of further calls.
 pub struct CallRound<'a> {
     executor: &'a Executor,
-    known: Arc<Known>,
+    known: Arc<KnownResults>,
     total: Duration,
-    /// From the first call on: the store may have let us wait before.
+    /// Set at the first call, so that waiting for the store before it does not count.
     deadline: Option<Instant>,
 }
 
 impl<'a> CallRound<'a> {
-    /// For an operation that has this time for all its calls.
+    /// Creates the rounds of an operation with this time limit for all its calls.
     pub fn new(executor: &'a Executor, time: CallTime) -> Self {
         let total = time.unwrap_or_default();
         CallRound { executor, known: Arc::default(), total, deadline: None }
     }
 
-    /// What is known for the next run.
-    pub fn known(&self) -> Arc<Known> {
+    /// The results for the next run.
+    pub fn known(&self) -> Arc<KnownResults> {
         self.known.clone()
     }
 
-    /// The calls of the next run.
+    /// The [`Calls`] of the next run.
     pub fn calls(&self) -> Calls {
         Calls::new(self.known())
     }
 
-    /// Makes the searches and calls that a run asked for.
+    /// Makes the searches and calls that a run requested.
     ///
     /// # Errors
-    /// 503 when there is no place to search, no time, or the server stops.
-    pub async fn run(&mut self, asked: Asked) -> Result<()> {
+    /// 503 if no search slot becomes free, the searches take too long, or the server stops.
+    pub async fn run(&mut self, asked: PendingCalls) -> Result<()> {
         if !asked.searches.is_empty() {
             let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
             let found = self.executor.searches.make(searches).await?;
@@ -67,17 +67,18 @@ impl<'a> CallRound<'a> {
                 let _ = stopping.wait_for(|stopping| *stopping).await;
                 sleep(SHUTDOWN_GRACE).await;
             };
-            let heard = tokio::select! {
-                heard = self.executor.outside.send_all(calls, AT_ONCE, deadline) => heard,
+            let outside = &self.executor.outside;
+            let results = tokio::select! {
+                results = outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline) => results,
                 () = stopped => return Err(Error::busy("stopping", "the server is stopping", 5)),
             };
-            Arc::make_mut(&mut self.known).heard.extend(tags.into_iter().zip(heard));
+            Arc::make_mut(&mut self.known).heard.extend(tags.into_iter().zip(results));
         }
         Ok(())
     }
 }
 
-/// The error of an operation that goes on asking, and of a run that does not count.
-pub fn endless() -> Error {
-    Error::internal("an operation goes on asking for calls, or broke while it did")
+/// The error of an operation that needs too many rounds, and of a discarded run.
+pub fn too_many_rounds() -> Error {
+    Error::internal("an operation needs too many rounds of calls, or panicked")
 }

@@ -1,34 +1,34 @@
-//! `If-Match`: doing something only to what is as the caller saw it.
+//! `If-Match`: conditional writes.
 
 use serde_json::{Value, json};
 
 use super::context::RequestContext;
 use super::etag::Etag;
-use crate::api::action::{Action, Reading};
+use crate::api::action::{Action, BoundRead};
 use crate::api::calls::Calls;
-use crate::api::read::Mode;
-use crate::api::request::Who;
+use crate::api::read::SourceFormat;
+use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::base::{Error, Kind, Result};
 use crate::store::Tx;
 
-/// What `If-Match` expects.
-pub struct Expected {
+/// The condition of a request with `If-Match`.
+pub struct IfMatch {
     tags: Vec<Vec<u8>>,
-    /// How the thing is read; `None` if it cannot be.
-    reading: Option<Reading>,
+    /// The read of the resource; `None` if it has none.
+    reading: Option<BoundRead>,
 }
 
-impl Expected {
-    /// What a request expects, if it does.
+impl IfMatch {
+    /// Returns the condition of a request, if it has one.
     ///
     /// # Errors
-    /// 400 where the thing cannot be read with what was sent.
+    /// 400 if the resource cannot be read with the arguments of the request.
     pub fn of(
         context: &RequestContext,
         hint: &OrgHint,
         arguments: &Value,
-        mode: Mode,
+        mode: SourceFormat,
     ) -> Result<Option<Self>> {
         let request = context.request;
         if request.preconditions.if_match.is_empty() || !request.route.is_conditional_write() {
@@ -36,25 +36,28 @@ impl Expected {
         }
         let tags = request.preconditions.if_match.iter().map(|tags| tags.to_vec()).collect();
         let Some(reading) = request.reading.filter(|reading| reading.has_tag()) else {
-            // What cannot be read has no tag that could match.
-            return Ok(Some(Expected { tags, reading: None }));
+            // A resource without a read has no tag that could match.
+            return Ok(Some(IfMatch { tags, reading: None }));
         };
-        // The organization that a body names, a reading's query does.
-        let of_body;
+        // The read takes the organization of the body from its query.
+        let query;
         let (arguments, mode) = if request.route.method.has_body() {
-            of_body = hint.org_slug.as_ref().map_or(json!({}), |slug| json!({"orgSlug": slug}));
-            (&of_body, Mode::Query)
+            query = hint.org_slug.as_ref().map_or(json!({}), |slug| json!({"orgSlug": slug}));
+            (&query, SourceFormat::Query)
         } else {
             (arguments, mode)
         };
         match reading.bind(context.raw_of_reading(arguments, mode))?.action {
-            Action::Read(reading, None) => Ok(Some(Expected { tags, reading: Some(reading) })),
+            Action::Read(reading, None) => Ok(Some(IfMatch { tags, reading: Some(reading) })),
             _ => Ok(None),
         }
     }
 
-    /// 412 unless the thing is as one of the tags says, if it can be read.
-    pub fn check_preconditions(&self, tx: &Tx, who: &Who) -> Result<()> {
+    /// Compares the resource's current tag.
+    ///
+    /// # Errors
+    /// 412 if it is none of those in the request.
+    pub fn check_preconditions(&self, tx: &Tx, who: &Principal) -> Result<()> {
         let Some(reading) = &self.reading else { return Ok(()) };
         let tag = Etag::of(&reading(&tx.view(), who, &mut Calls::default())?.body);
         if self.tags.iter().any(|tags| tag.is_in(tags, false)) {
@@ -64,8 +67,11 @@ impl Expected {
         }
     }
 
-    /// 412 for what cannot be read: it has no tag that could be named.
-    pub fn must_be_possible(&self) -> Result<()> {
+    /// Refuses a resource without a read, which has no tag to compare.
+    ///
+    /// # Errors
+    /// 412, unless the condition is `*`.
+    pub fn require_tag(&self) -> Result<()> {
         if self.reading.is_none() && !self.tags.iter().any(|tags| tags == b"*") {
             return Err(changed_meanwhile());
         }
@@ -77,6 +83,6 @@ fn changed_meanwhile() -> Error {
     Error::new(
         Kind::Precondition,
         "changed_meanwhile",
-        "it is not as If-Match expects; read it again and decide anew",
+        "it has changed since the ETag in If-Match; read it again and repeat the request",
     )
 }

@@ -1,8 +1,8 @@
-//! Answers that never change: made once and held in memory once, however many read them or wait
-//! for them, and told apart by their tags without being made at all.
+//! A cache of immutable contents: each is built once and held in memory once, for all clients that
+//! read it or wait for it; its tag is known without building it again.
 //!
-//! They are kept by their marks ([`crate::api::ContentVersion`]). Whether somebody may have one is not
-//! decided here: they are looked up for those alone who may read the thing at that moment.
+//! The key is the version ([`crate::api::ContentVersion`]). Access is not decided here: the cache
+//! is asked only for callers who may read the content at that moment.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -13,42 +13,42 @@ use uuid::Uuid;
 use super::etag::Etag;
 use crate::base::Result;
 
-/// At most 16 MiB of answers are held, the one read last in any case: a few thousand prompts as
-/// most teams have them, or a dozen of the largest.
+/// Limit of the contents in bytes; the one read last is held in any case. Room for a few thousand
+/// typical prompts, or a dozen of the largest.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// At most 10,000 tags: half a megabyte. Beyond, all are forgotten and made again.
+/// Limit of the tags: half a megabyte. At the limit all are dropped and computed again.
 const MAX_TAGS: usize = 10_000;
 
-/// What is kept.
+/// The cache.
 #[derive(Default)]
 pub struct ContentCache(Mutex<Contents>);
 
 #[derive(Default)]
 struct Contents {
     bodies: HashMap<Uuid, Bytes>,
-    /// Their marks, the oldest first.
+    /// Their versions, oldest first.
     order: VecDeque<Uuid>,
-    /// Their bytes together.
+    /// Their total size.
     bytes: usize,
     tags: HashMap<Uuid, Etag>,
 }
 
 impl ContentCache {
-    /// The tag of the answer with this mark, and the answer itself, unless `has` says of its tag
-    /// that it is not wanted.
+    /// Returns the tag of the content with this version, and the content itself unless the client
+    /// `has` it.
     ///
     /// # Errors
-    /// Those of `make`, which is called for what is not there.
+    /// Those of `make`, which builds a content that is not in the cache.
     pub fn answer(
         &self,
-        mark: Uuid,
+        version: Uuid,
         has: impl Fn(&Etag) -> bool,
         make: impl FnOnce() -> Result<Vec<u8>>,
     ) -> Result<(Etag, Option<Bytes>)> {
         let (tag, body) = {
-            let kept = self.0.lock().expect("nobody panics holding it");
-            (kept.tags.get(&mark).copied(), kept.bodies.get(&mark).cloned())
+            let cached = self.0.lock().expect("no code panics while holding the lock");
+            (cached.tags.get(&version).copied(), cached.bodies.get(&version).cloned())
         };
         if let Some(tag) = tag {
             if has(&tag) {
@@ -60,25 +60,29 @@ impl ContentCache {
         }
         let body = Bytes::from(make()?);
         let tag = Etag::of(&body);
-        self.0.lock().expect("nobody panics holding it").keep(mark, tag, body.clone());
+        self.0.lock().expect("no code panics while holding the lock").insert(
+            version,
+            tag,
+            body.clone(),
+        );
         Ok(if has(&tag) { (tag, None) } else { (tag, Some(body)) })
     }
 }
 
 impl Contents {
-    fn keep(&mut self, mark: Uuid, tag: Etag, body: Bytes) {
+    fn insert(&mut self, version: Uuid, tag: Etag, body: Bytes) {
         if self.tags.len() == MAX_TAGS {
             self.tags.clear();
         }
-        self.tags.insert(mark, tag);
-        // Somebody else may have made it meanwhile.
+        self.tags.insert(version, tag);
+        // Another request may have built it meanwhile.
         let bytes = body.len();
-        if self.bodies.insert(mark, body).is_none() {
-            self.order.push_back(mark);
+        if self.bodies.insert(version, body).is_none() {
+            self.order.push_back(version);
             self.bytes += bytes;
         }
         while self.bytes > MAX_BYTES && self.order.len() > 1 {
-            let oldest = self.order.pop_front().and_then(|mark| self.bodies.remove(&mark));
+            let oldest = self.order.pop_front().and_then(|version| self.bodies.remove(&version));
             self.bytes -= oldest.map_or(0, |body| body.len());
         }
     }
@@ -88,23 +92,23 @@ impl Contents {
 mod tests {
     use super::*;
 
-    /// The body of an answer that nobody has; how often it was made is counted.
-    fn body(cache: &ContentCache, mark: u128, bytes: usize, made: &mut usize) -> Bytes {
+    /// A content that the client does not have; counts how often it was built.
+    fn body(cache: &ContentCache, version: u128, bytes: usize, made: &mut usize) -> Bytes {
         let make = || {
             *made += 1;
-            Ok(vec![mark as u8; bytes])
+            Ok(vec![version as u8; bytes])
         };
-        cache.answer(Uuid::from_u128(mark), |_| false, make).unwrap().1.unwrap()
+        cache.answer(Uuid::from_u128(version), |_| false, make).unwrap().1.unwrap()
     }
 
     #[test]
-    fn an_answer_is_made_once_and_its_tag_outlives_it() {
+    fn a_content_is_built_once_and_its_tag_outlives_it() {
         let (cache, mut made) = (ContentCache::default(), 0);
-        for mark in [1, 1, 2, 1] {
-            assert_eq!(body(&cache, mark, 3, &mut made), vec![mark as u8; 3]);
+        for version in [1, 1, 2, 1] {
+            assert_eq!(body(&cache, version, 3, &mut made), vec![version as u8; 3]);
         }
         assert_eq!(made, 2);
-        // One that fills all the room puts the others out, but not itself.
+        // One that fills the cache evicts the others, but not itself.
         for _ in 0..2 {
             body(&cache, 3, MAX_BYTES + 1, &mut made);
         }
@@ -116,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn the_room_is_never_exceeded_by_more_than_the_newest() {
+    fn the_limit_is_exceeded_by_at_most_the_newest_content() {
         let (cache, mut made) = (ContentCache::default(), 0);
-        for mark in 1..100 {
-            body(&cache, mark, MAX_BYTES / 10, &mut made);
-            let kept = cache.0.lock().unwrap();
-            assert!(kept.bytes <= MAX_BYTES && kept.bodies.len() == kept.order.len());
-            assert_eq!(kept.bytes, kept.bodies.values().map(Bytes::len).sum::<usize>());
+        for version in 1..100 {
+            body(&cache, version, MAX_BYTES / 10, &mut made);
+            let cached = cache.0.lock().unwrap();
+            assert!(cached.bytes <= MAX_BYTES && cached.bodies.len() == cached.order.len());
+            assert_eq!(cached.bytes, cached.bodies.values().map(Bytes::len).sum::<usize>());
         }
     }
 }

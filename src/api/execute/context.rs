@@ -1,20 +1,20 @@
-//! A request on its way through the pipeline.
+//! The context of a request in the pipeline.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admit::{Admission, admit};
+use super::authorize::{AuthContext, authorize};
 use super::executor::Executor;
 use super::request::Request;
-use crate::api::read::Mode;
-use crate::api::request::{Raw, Who};
+use crate::api::read::SourceFormat;
+use crate::api::request::{Principal, RawArgs};
 use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::auth::Identity;
 use crate::base::{Id, Result};
 use crate::store::View;
 
-/// A request whose credential was verified, with what it is executed with.
+/// A request whose credential was verified, and its executor.
 pub struct RequestContext<'a> {
     pub executor: &'a Arc<Executor>,
     pub request: &'a Request<'a>,
@@ -22,25 +22,27 @@ pub struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Reads as the caller, at the very state at which they are admitted: 404 of the organization,
-    /// 403 of the role.
+    /// Reads in the snapshot in which the caller is authorized.
+    ///
+    /// # Errors
+    /// As [`authorize`], and those of `read`.
     pub async fn read<T>(
         &self,
         hint: &OrgHint,
-        read: impl FnOnce(&View, &Who) -> Result<T>,
+        read: impl FnOnce(&View, &Principal) -> Result<T>,
     ) -> Result<T> {
         let Request { route, credential, .. } = self.request;
-        let gatekeeper = &self.executor.gatekeeper;
+        let authenticator = &self.executor.authenticator;
         let read = |view: &View| {
-            let (who, view) = admit(gatekeeper, route, credential, view, hint)?;
+            let (who, view) = authorize(authenticator, route, credential, view, hint)?;
             read(&view, &who)
         };
         self.executor.store.read(Id::NIL, read).await
     }
 
-    /// What admits the caller again, later and elsewhere.
-    pub fn admission(&self, hint: &OrgHint) -> Admission {
-        Admission {
+    /// Returns what authorizes the caller again, later or in a transaction.
+    pub fn auth(&self, hint: &OrgHint) -> AuthContext {
+        AuthContext {
             executor: self.executor.clone(),
             route: self.request.route.clone(),
             credential: self.request.credential.clone(),
@@ -48,10 +50,10 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The arguments, for the route that was called.
-    pub fn raw<'b>(&'b self, arguments: &'b Value, mode: Mode) -> Raw<'b> {
+    /// The arguments for the called route.
+    pub fn raw<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
         let scope = self.request.route.scope;
-        Raw {
+        RawArgs {
             org: scope.org_slug(),
             reference: scope.argument(),
             content: self.request.arguments.content(),
@@ -59,9 +61,9 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The same for the GET of the same path, once the organization is known.
-    pub fn raw_of_reading<'b>(&'b self, arguments: &'b Value, mode: Mode) -> Raw<'b> {
-        Raw {
+    /// The arguments for the GET of the same path, once the organization is known.
+    pub fn raw_of_reading<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
+        RawArgs {
             params: self.request.params.clone(),
             arguments,
             mode,

@@ -1,8 +1,9 @@
-//! What processes that serve the same store have in common beside it: signals, rates, and what is
-//! in flight. There is one implementation, for a process alone; several machines would share theirs.
+//! The state that processes serving the same store share besides it: signals, rate limits and
+//! requests in flight. The only implementation is for a single process; several machines would
+//! share theirs.
 //!
-//! What was concluded about credentials needs none of this: it is kept under the number of the last
-//! change of access, which comes with each snapshot
+//! The cache of credentials needs no coordination: its key is the version of the last change of
+//! access, which is part of each snapshot
 //! ([`Reader::access_version`](crate::store::engine::Reader::access_version)).
 
 use std::collections::HashSet;
@@ -13,39 +14,39 @@ use super::rate_limits::RateLimits;
 use crate::base::{Error, Result};
 use crate::store::{Listener, Store, Topic};
 
-/// What processes that serve the same store have in common beside it.
+/// The state that processes serving the same store share besides it.
 pub trait Coordination: Send + Sync {
-    /// Begins to listen to the commits of all of them. Signals are hints and may be lost.
-    fn listen(&self, topic: Topic) -> Listener;
+    /// Subscribes to the commits of all processes. Signals are hints and may be lost.
+    fn subscribe(&self, topic: Topic) -> Listener;
 
-    /// Takes a request from the bucket of a credential, or of an address without one.
+    /// Counts a request against the rate limit of its credential or, without one, of its address.
     ///
     /// # Errors
     /// 429.
     fn take_request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()>;
 
-    /// Takes a sign-in attempt; `is_known` where the address has signed in with the e-mail before.
+    /// Counts a sign-in attempt; `is_known` if the address has signed in with the e-mail before.
     ///
     /// # Errors
     /// 429.
     fn take_sign_in(&self, email: &str, is_known: bool, address: IpAddr) -> Result<()>;
 
-    /// Notes that a request is in flight, by its fingerprint, until what is returned is dropped.
+    /// Marks a request as in flight, by its fingerprint, until the guard is dropped.
     ///
     /// # Errors
-    /// 409 if it is already.
+    /// 409 if it is in flight already.
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard>;
 
-    /// Forgets what idle clients left.
+    /// Drops the state of idle clients.
     fn evict_idle(&self);
 }
 
-/// The place of one request among those in flight. Dropping it ends that.
+/// Marks a request as in flight until it is dropped.
 pub struct InFlightGuard {
     _end: Box<dyn Send>,
 }
 
-/// A process alone.
+/// The coordination of a single process.
 pub struct LocalCoordination {
     store: Store,
     rate_limits: RateLimits,
@@ -53,8 +54,8 @@ pub struct LocalCoordination {
 }
 
 impl LocalCoordination {
-    /// The only process that serves `store`. Each credential may make `rate` requests a second; 0
-    /// for no limit.
+    /// Creates the coordination of the only process that serves `store`. Each credential may make
+    /// `rate` requests per second; 0 for no limit.
     pub fn new(store: Store, rate: u32) -> Self {
         let rate_limits = RateLimits::new(rate);
         LocalCoordination { store, rate_limits, in_flight: Arc::default() }
@@ -62,7 +63,7 @@ impl LocalCoordination {
 }
 
 impl Coordination for LocalCoordination {
-    fn listen(&self, topic: Topic) -> Listener {
+    fn subscribe(&self, topic: Topic) -> Listener {
         self.store.signals().listen(topic)
     }
 
@@ -84,8 +85,8 @@ impl Coordination for LocalCoordination {
     }
 }
 
-/// What is in flight with an `Idempotency-Key` and calls outside: until it is done, nothing says so
-/// in the store.
+/// The requests in flight that have an `Idempotency-Key` and make outgoing calls: until they are
+/// done, the store holds no record of them.
 #[derive(Default)]
 struct InFlight(Mutex<HashSet<[u8; 32]>>);
 
@@ -94,12 +95,12 @@ struct Entry(Arc<InFlight>, [u8; 32]);
 
 impl InFlight {
     fn begin(this: Arc<Self>, request: [u8; 32]) -> Result<Entry> {
-        if this.0.lock().expect("nobody panics holding it").insert(request) {
+        if this.0.lock().expect("no code panics while holding the lock").insert(request) {
             return Ok(Entry(this, request));
         }
         Err(Error::conflict(
             "still_under_way",
-            "the first request with this Idempotency-Key is still under way; repeat it later",
+            "the first request with this Idempotency-Key is still in progress; repeat it later",
         )
         .retry_after(1))
     }
@@ -107,6 +108,6 @@ impl InFlight {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.0.0.lock().expect("nobody panics holding it").remove(&self.1);
+        self.0.0.lock().expect("no code panics while holding the lock").remove(&self.1);
     }
 }

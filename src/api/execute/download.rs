@@ -1,18 +1,18 @@
-//! Bytes that are read piece by piece, as fast as the client takes them.
+//! Downloads: bytes read piece by piece, as fast as the client takes them.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::admit::Admission;
+use super::authorize::AuthContext;
 use super::context::RequestContext;
 use crate::api::action::{DownloadAction, Offset, Piece};
 use crate::api::scope::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::View;
 
-/// Answers a route that gives bytes. The first piece is read at once: problems known now are
-/// answered as such, later ones break the stream off.
+/// Starts a download. The first piece is read at once, so that its errors are ordinary responses;
+/// later errors break the stream off.
 pub async fn download(
     context: &RequestContext<'_>,
     operation: Arc<dyn DownloadAction>,
@@ -20,7 +20,7 @@ pub async fn download(
 ) -> Result<DownloadStream> {
     let media_type = operation.media_type();
     let mut stream = DownloadStream {
-        admission: context.admission(hint),
+        auth: context.auth(hint),
         operation,
         media_type,
         first: None,
@@ -30,9 +30,9 @@ pub async fn download(
     Ok(stream)
 }
 
-/// Bytes as they are read.
+/// The pieces of a download.
 pub struct DownloadStream {
-    admission: Admission,
+    auth: AuthContext,
     operation: Arc<dyn DownloadAction>,
     /// The media type of the bytes.
     pub media_type: &'static str,
@@ -41,7 +41,7 @@ pub struct DownloadStream {
 }
 
 impl DownloadStream {
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     ///
     /// # Errors
     /// Those of the operation, and of a caller who may no longer read it.
@@ -55,10 +55,10 @@ impl DownloadStream {
     async fn read(&mut self) -> Result<Option<Bytes>> {
         let Some(offset) = self.next else { return Ok(None) };
         let read = |view: &View| {
-            let (who, view) = self.admission.admit(view)?;
+            let (who, view) = self.auth.authorize(view)?;
             self.operation.piece(&view, &who, offset)
         };
-        let Piece { bytes, next } = self.admission.executor.store.read(Id::NIL, read).await?;
+        let Piece { bytes, next } = self.auth.executor.store.read(Id::NIL, read).await?;
         self.next = next;
         Ok(Some(bytes))
     }

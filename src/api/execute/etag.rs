@@ -2,12 +2,12 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The strong tag of an answer: 32 hexadecimal digits in quotes.
+/// The strong entity tag of a response: 32 hexadecimal digits in quotes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Etag([u8; 34]);
 
 impl Etag {
-    /// The tag of an answer with this body.
+    /// Computes the tag of a body.
     pub fn of(body: &[u8]) -> Self {
         // By hand: the formatter takes several times as long.
         let mut tag = [b'"'; 34];
@@ -23,8 +23,8 @@ impl Etag {
         &self.0
     }
 
-    /// Whether a list of tags, as `If-Match` and `If-None-Match` have it, names this one, or
-    /// anything. A weak tag counts only where `weakly`.
+    /// Whether a list of tags, in the form of `If-Match` and `If-None-Match`, has this one or `*`.
+    /// Weak tags match only if `weakly`.
     pub fn is_in(&self, list: &[u8], weakly: bool) -> bool {
         let is_this = |one: &[u8]| {
             one == b"*"

@@ -1,4 +1,4 @@
-//! What lives as long as the process and every request is executed with.
+//! The executor: the state that all requests share for the lifetime of the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
-use super::key_uses::KeyUsage;
+use super::key_usage::KeyUsage;
 use super::searches::Searches;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Tokens};
@@ -15,51 +15,50 @@ use crate::base::{Error, Result};
 use crate::outside::Outside;
 use crate::store::Store;
 
-/// Executes routes. Its methods are in `pipeline.rs`.
+/// Executes routes; see `pipeline.rs` for the steps.
 pub struct Executor {
     /// The store.
     pub store: Store,
-    /// Works out who calls.
-    pub gatekeeper: Authenticator,
-    /// When keys were used.
-    pub key_uses: KeyUsage,
-    /// What this process has in common with others that serve the same store.
+    /// Authenticates and authorizes callers.
+    pub authenticator: Authenticator,
+    /// The last uses of API keys.
+    pub key_usage: KeyUsage,
+    /// The state shared with other processes that serve the same store.
     pub coordination: Arc<dyn Coordination>,
-    /// Where passwords are hashed.
     pub(super) passwords: Passwords,
-    /// The way out.
+    /// The client for outgoing calls.
     pub(super) outside: Outside,
-    /// Where searches that take long are made.
+    /// Slow searches.
     pub(super) searches: Searches,
-    /// Answers that many ask or wait for.
+    /// Contents that many clients read or wait for.
     pub(super) contents: ContentCache,
-    /// Whether the process stops.
+    /// Set when the process begins to stop.
     pub(super) stopping: watch::Receiver<bool>,
     setup_required: AtomicBool,
 }
 
-/// What an [`Executor`] is made of.
+/// The parts of an [`Executor`].
 pub struct Config {
     /// The store.
     pub store: Store,
-    /// The way out.
+    /// The client for outgoing calls.
     pub outside: Outside,
-    /// What this process has in common with others that serve the same store.
+    /// The state shared with other processes that serve the same store.
     pub coordination: Arc<dyn Coordination>,
-    /// Whether only setting up is possible.
+    /// Whether the server must be set up first.
     pub setup_required: bool,
-    /// Whether the process stops.
+    /// Set when the process begins to stop.
     pub stopping: watch::Receiver<bool>,
 }
 
 impl Executor {
-    /// An executor.
+    /// Creates an executor.
     pub fn new(config: Config) -> Self {
         let Config { store, outside, coordination, setup_required, stopping } = config;
         Executor {
-            gatekeeper: Authenticator::new(Tokens::new(store.keys())),
+            authenticator: Authenticator::new(Tokens::new(store.keys())),
             store,
-            key_uses: KeyUsage::default(),
+            key_usage: KeyUsage::default(),
             coordination,
             passwords: Passwords::default(),
             outside,
@@ -70,7 +69,7 @@ impl Executor {
         }
     }
 
-    /// Whether the process stops.
+    /// Whether the process is stopping.
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
@@ -85,17 +84,17 @@ impl Executor {
         self.setup_required.store(false, Ordering::Relaxed);
     }
 
-    /// Refuses everything until the server is set up.
+    /// Refuses requests until the server is set up.
     ///
     /// # Errors
     /// 503 until then.
-    pub fn must_be_set_up(&self) -> Result<()> {
+    pub fn require_setup(&self) -> Result<()> {
         if !self.is_setup_required() {
             return Ok(());
         }
         Err(Error::busy(
             "setup_required",
-            "nobody has set this server up yet; open the setup link that it printed",
+            "this server is not set up yet; open the setup link that it printed",
             10,
         ))
     }

@@ -1,12 +1,12 @@
-//! Operations with a password: look, hash, write. 20 ms of hashing would stop everybody else in a
-//! transaction.
+//! Operations with a password: prepare, hash, write. Inside a transaction, 20 ms of hashing would
+//! block every other writer.
 
 use super::audit::audit;
 use super::context::RequestContext;
 use crate::api::action::HashAction;
-use crate::api::ledger::{Audited, Outcome};
+use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::output::Answer;
-use crate::api::request::Who;
+use crate::api::request::Principal;
 use crate::auth::{RawCredential, in_session};
 use crate::base::{Id, Result};
 
@@ -17,27 +17,27 @@ pub async fn hash(
 ) -> Result<Answer> {
     let (executor, request) = (context.executor, context.request);
     let who = match &context.identity {
-        Some(identity) => Who::Identity(identity.clone()),
-        None => Who::Anyone,
+        Some(identity) => Principal::Identity(identity.clone()),
+        None => Principal::Anonymous,
     };
-    let work = executor.store.read(Id::NIL, |view| operation.look(view, &who)).await?;
-    if let Some((email, known)) = &work.attempt {
+    let plan = executor.store.read(Id::NIL, |view| operation.prepare(view, &who)).await?;
+    if let Some((email, known)) = &plan.attempt {
         executor.coordination.take_sign_in(email, *known, request.address)?;
     }
-    let hashed = executor.passwords.work(work.hashing).await?;
-    let gatekeeper = executor.clone();
+    let hashed = executor.passwords.run(plan.hashing).await?;
+    let shared = executor.clone();
     let credential = request.credential.clone();
     let action = request.route.name;
     let request_id = request.request_id.to_string();
     let written = executor.store.write(Id::NIL, move |tx| {
-        // Whoever signed out meanwhile may no longer do this.
+        // The session may have been revoked meanwhile.
         let who = match credential {
-            RawCredential::Absent => Who::Anyone,
-            _ => Who::Identity(gatekeeper.gatekeeper.identify(&tx.view(), &credential)?),
+            RawCredential::Absent => Principal::Anonymous,
+            _ => Principal::Identity(shared.authenticator.identify(&tx.view(), &credential)?),
         };
-        let (answer, user) = operation.settle(tx, &who, &hashed)?;
-        let who = Who::Identity(in_session(tx, user)?);
-        let outcome = Outcome::Success;
+        let (answer, user) = operation.complete(tx, &who, &hashed)?;
+        let who = Principal::Identity(in_session(tx, user)?);
+        let outcome = AuditOutcome::Success;
         audit(tx, &who, Audited { action, resource: None, request_id: &request_id, outcome })?;
         Ok(answer)
     });

@@ -1,11 +1,11 @@
-//! Executing a route for a caller: rights, audit, idempotency, conditions, rates, waiting, calls
-//! outside and the hashing of passwords, the same for every adapter.
+//! The execution of a route for a caller: authorization, audit, idempotency, conditional requests,
+//! rate limits, waiting, outgoing calls and password hashing, the same for every adapter.
 //!
-//! An adapter (HTTP; a console, MCP and tests are others) finds the route, makes a [`Request`] of
-//! what it was sent, and turns the [`Response`] into what its client understands. In between, every
-//! request passes the same steps, in `pipeline.rs`.
+//! An adapter (HTTP, a console, MCP, tests) finds the route, builds a [`Request`], and translates
+//! the [`Response`] for its client. In between, every request passes the same steps, in
+//! `pipeline.rs`.
 
-mod admit;
+mod authorize;
 mod audit;
 mod call_round;
 mod condition;
@@ -16,7 +16,7 @@ mod download;
 mod etag;
 mod executor;
 mod hash;
-mod key_uses;
+mod key_usage;
 mod pipeline;
 mod rate_limits;
 mod read;
@@ -35,7 +35,7 @@ pub use coordination::{Coordination, LocalCoordination};
 pub use download::DownloadStream;
 pub use etag::Etag;
 pub use executor::{Config, Executor};
-pub use key_uses::{FLUSH_EVERY_SECS, KeyUsage};
+pub use key_usage::{FLUSH_EVERY_SECS, KeyUsage};
 pub use rate_limits::RateLimits;
 pub use request::{Arguments, Authenticated, Preconditions, Request};
 pub use response::{Body, Response};

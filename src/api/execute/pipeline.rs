@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admit::{admit, identify};
 use super::audit::audit_refusal;
-use super::condition::Expected;
+use super::authorize::{authorize, identify};
+use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::executor::Executor;
 use super::read::{conditional, read};
@@ -15,38 +15,37 @@ use super::request::{Authenticated, Request};
 use super::response::{Body, Response};
 use super::write::{Written, write};
 use super::{download, hash, wait, watch};
-use crate::api::action::{Action, Bound, Reading, WaitAction, Writing};
+use crate::api::action::{Action, BoundRead, BoundRequest, BoundWrite, WaitAction};
 use crate::api::calls::{Calls, Outcome};
 use crate::api::op::Shape;
-use crate::api::read::Mode;
-use crate::api::request::Who;
+use crate::api::read::SourceFormat;
+use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::auth::{Credential, Identity, RawCredential};
 use crate::base::{Id, Kind, Result};
 use crate::store::{Tx, View};
 
 impl Executor {
-    /// Executes a request whose arguments are all there.
+    /// Executes a request whose arguments are complete.
     ///
     /// # Errors
-    /// Whatever refuses it; a refusal of permission (403) is in the audit log.
+    /// Those of each step; a 403 is recorded in the audit log.
     pub async fn call(self: &Arc<Self>, request: &Request<'_>) -> Result<Response> {
         let caller = self.authenticate(request).await?;
         self.execute(request, caller).await
     }
 
-    /// The first steps, before anybody reads a body: is the server set up (503), who calls (401),
-    /// not too often (429).
+    /// The first steps, before the body is read: setup, authentication, rate limit.
     ///
     /// # Errors
-    /// As said.
+    /// 503 before setup, 401, 429.
     pub async fn authenticate(&self, request: &Request<'_>) -> Result<Authenticated> {
         if !request.route.open_before_setup {
-            self.must_be_set_up()?;
+            self.require_setup()?;
         }
         let is_absent = request.credential == RawCredential::Absent;
         let identity = if is_absent && request.route.policy.public_read {
-            self.must_be_public(request).await?;
+            self.require_public(request).await?;
             None
         } else {
             self.identify(request).await?
@@ -56,35 +55,39 @@ impl Executor {
         Ok(Authenticated(identity))
     }
 
-    /// Whose credential it is; the use of a key is noted.
+    /// Authenticates the credential; records the use of an API key.
     async fn identify(&self, request: &Request<'_>) -> Result<Option<Arc<Identity>>> {
         let identify =
-            |view: &View| identify(&self.gatekeeper, request.route, view, &request.credential);
+            |view: &View| identify(&self.authenticator, request.route, view, &request.credential);
         let identity = self.store.read(Id::NIL, identify).await?;
         if let Some(identity) = &identity
             && let Credential::Key { id, .. } = identity.credential
         {
-            self.key_uses.note(id, self.store.clock().now());
+            self.key_usage.record(id, self.store.clock().now());
         }
         Ok(identity)
     }
 
-    /// 401 unless what is to be read is open to anybody: without a credential, nobody hears whether
-    /// there is anything else, nor what else is wrong with what they sent.
-    async fn must_be_public(&self, request: &Request<'_>) -> Result<()> {
+    /// Requires that the resource of an anonymous request is public.
+    ///
+    /// # Errors
+    /// 401 otherwise, before any other error, so that an anonymous client learns neither whether
+    /// the resource exists nor what else is wrong with the request.
+    async fn require_public(&self, request: &Request<'_>) -> Result<()> {
         let route = request.route;
         let (arguments, _) = request.arguments.parse(request.query)?;
         let hint = OrgHint::unchecked(route.scope, &arguments, &request.params);
         let is_admitted = |view: &View| {
-            admit(&self.gatekeeper, route, &RawCredential::Absent, view, &hint).map(drop)
+            authorize(&self.authenticator, route, &RawCredential::Absent, view, &hint).map(drop)
         };
         self.store.read(Id::NIL, is_admitted).await
     }
 
-    /// The other steps: what is wrong with the arguments (400), and what the operation's kind says.
+    /// The remaining steps: binding the arguments, and running the operation.
     ///
     /// # Errors
-    /// Whatever refuses it; a refusal of permission (403) is in the audit log.
+    /// 400 with every problem of the arguments, and those of the operation; a 403 is recorded in
+    /// the audit log.
     pub async fn execute(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -92,7 +95,7 @@ impl Executor {
     ) -> Result<Response> {
         let (arguments, mode) = request.arguments.parse(request.query)?;
         let context = RequestContext { executor: self, request, identity };
-        let Bound { hint, action } = request.route.bind(context.raw(&arguments, mode))?;
+        let BoundRequest { hint, action } = request.route.bind(context.raw(&arguments, mode))?;
         let answered = run(&context, action, &hint, &arguments, mode).await;
         match &answered {
             Err(error) if error.kind() == Kind::Forbidden => audit_refusal(&context, &hint).await,
@@ -103,25 +106,25 @@ impl Executor {
     }
 }
 
-/// Does what the operation's kind says.
+/// Runs the operation by its kind.
 async fn run(
     context: &RequestContext<'_>,
     action: Action,
     hint: &OrgHint,
     arguments: &Value,
-    mode: Mode,
+    mode: SourceFormat,
 ) -> Result<Response> {
     let fingerprint = RequestFingerprint::of(context);
     match action {
-        // What is asked with an `Idempotency-Key` is answered as it was before, and so written.
+        // The answer to a query with an `Idempotency-Key` is stored, and so written.
         Action::Read(reading, time) if fingerprint.is_some() => {
-            answer(write(context, kept(reading), time, hint, fingerprint, None).await)
+            answer(write(context, stored(reading), time, hint, fingerprint, None).await)
         }
         Action::Read(reading, time) => {
             read(context, reading, time, hint).await.map(|answer| conditional(context, answer))
         }
         Action::Write(writing, time) => {
-            let expected = Expected::of(context, hint, arguments, mode)?;
+            let expected = IfMatch::of(context, hint, arguments, mode)?;
             answer(write(context, writing, time, hint, fingerprint, expected).await)
         }
         Action::Hash(operation) => {
@@ -136,7 +139,7 @@ async fn run(
     }
 }
 
-/// Answers a route that waits: with the items that come first, or with a stream of all that come.
+/// Answers an operation that waits: with the first items, or with a stream of all items.
 async fn wait(
     context: &RequestContext<'_>,
     operation: Arc<dyn WaitAction>,
@@ -152,16 +155,16 @@ async fn wait(
 }
 
 /// A read whose answer is kept.
-fn kept(reading: Reading) -> Writing {
-    Box::new(move |tx: &mut Tx, who: &Who, calls: &mut Calls| {
+fn stored(reading: BoundRead) -> BoundWrite {
+    Box::new(move |tx: &mut Tx, who: &Principal, calls: &mut Calls| {
         reading(&tx.view(), who, calls).map(Outcome::Done)
     })
 }
 
 fn answer(written: Result<Written>) -> Result<Response> {
     match written? {
-        Written::Now(answer) => Ok(Response::json(answer.body)),
-        Written::Before(body) => Ok(Response { is_replayed: true, ..Response::json(body) }),
+        Written::Done(answer) => Ok(Response::json(answer.body)),
+        Written::Replayed(body) => Ok(Response { is_replayed: true, ..Response::json(body) }),
         Written::Refused(error) => Err(error),
     }
 }

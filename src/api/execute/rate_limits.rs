@@ -1,4 +1,4 @@
-//! How often somebody may ask (reference: conventions, "Rate limits").
+//! Rate limits (reference: conventions, "Rate limits").
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -13,10 +13,10 @@ use crate::base::{Error, Kind, Limit, Result};
 
 type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 
-/// Sign-in attempts a minute: a person who mistypes needs fewer, a guesser gets 14,400 a day.
+/// Sign-in attempts per minute: a person who mistypes needs fewer, a guesser gets 14,400 a day.
 const SIGN_INS_A_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
 
-/// The buckets of everybody.
+/// The token buckets of all clients.
 pub struct RateLimits {
     rate: u32,
     credentials: Option<Keyed<[u8; 32]>>,
@@ -31,9 +31,9 @@ struct SignIns {
 }
 
 impl RateLimits {
-    /// `rate` requests a second, twice that at once; 0 for no limit.
+    /// Allows `rate` requests per second, with bursts of twice that; 0 for no limit.
     pub fn new(rate: u32) -> Self {
-        fn usual<K: Hash + Eq + Clone>(rate: u32) -> Option<Keyed<K>> {
+        fn quota<K: Hash + Eq + Clone>(rate: u32) -> Option<Keyed<K>> {
             let a_second = NonZeroU32::new(rate)?;
             let at_once = NonZeroU32::new(rate.saturating_mul(2))?;
             Some(RateLimiter::hashmap(Quota::per_second(a_second).allow_burst(at_once)))
@@ -43,13 +43,13 @@ impl RateLimits {
         }
         RateLimits {
             rate,
-            credentials: usual(rate),
-            addresses: usual(rate),
+            credentials: quota(rate),
+            addresses: quota(rate),
             sign_ins: SignIns { addresses: sign_ins(), emails: sign_ins(), known: sign_ins() },
         }
     }
 
-    /// Takes a request from the bucket of a credential, or of an address without one.
+    /// Counts a request against the bucket of its credential or, without one, of its address.
     ///
     /// # Errors
     /// 429.
@@ -66,9 +66,9 @@ impl RateLimits {
         })
     }
 
-    /// Takes a sign-in attempt. It counts for its address, for its e-mail and for the two of them
-    /// together; where the address is known to have signed in with the e-mail, only the last decides,
-    /// so that nobody else's attempts, from there or from elsewhere, lock anybody out.
+    /// Counts a sign-in attempt for its address, for its e-mail, and for the pair. If the address
+    /// is known to have signed in with the e-mail, only the pair counts, so that attempts of
+    /// others, from the same or another address, lock no user out.
     ///
     /// # Errors
     /// 429.
@@ -78,11 +78,8 @@ impl RateLimits {
         let of_email = || take(Some(emails), &email.to_string());
         let of_both = || take(Some(both), &(email.to_string(), address));
         let of_any = of_address().and_then(|()| of_email());
-        // Attempts before the first that succeeds count for both together too.
-        let taken = match known {
-            true => of_both(),
-            false => of_any.and_then(|()| of_both()),
-        };
+        // Attempts before the first success count for the pair too.
+        let taken = if known { of_both() } else { of_any.and_then(|()| of_both()) };
         taken.map_err(|secs| {
             let limit = Limit { name: "sign-in", quota: SIGN_INS_A_MINUTE.get(), window_secs: 60 };
             Error::new(
@@ -95,7 +92,7 @@ impl RateLimits {
         })
     }
 
-    /// Forgets buckets that are full again, so that memory does not grow with every address.
+    /// Drops buckets that are full again, so that memory does not grow with every address.
     pub fn evict_idle(&self) {
         if let Some(credentials) = &self.credentials {
             credentials.retain_recent();
@@ -109,7 +106,7 @@ impl RateLimits {
     }
 }
 
-/// Takes from a bucket; the error is in how many seconds there will be something in it.
+/// Takes a token from a bucket; the error is the time until there is one, in seconds.
 fn take<K: Hash + Eq + Clone>(bucket: Option<&Keyed<K>>, key: &K) -> Result<(), u32> {
     let Some(bucket) = bucket else { return Ok(()) };
     bucket.check_key(key).map_err(|until| {

@@ -1,19 +1,19 @@
-//! Reading at a snapshot, with answers from outside where the operation needs some.
+//! Reads at a snapshot, with outgoing calls if the operation makes some.
 
-use super::call_round::{CallRound, MAX_ROUNDS, endless};
+use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
 use super::context::RequestContext;
 use super::etag::Etag;
 use super::response::Response;
-use crate::api::action::{CallTime, Reading};
+use crate::api::action::{BoundRead, CallTime};
 use crate::api::calls::Calls;
 use crate::api::output::Answer;
 use crate::api::scope::OrgHint;
 use crate::base::Result;
 
-/// Runs a reading operation until it asks for nothing that it does not know.
+/// Runs a read until all results of its calls are known.
 pub async fn read(
     context: &RequestContext<'_>,
-    operation: Reading,
+    operation: BoundRead,
     time: CallTime,
     hint: &OrgHint,
 ) -> Result<Answer> {
@@ -27,10 +27,10 @@ pub async fn read(
         }
         round.get_or_insert_with(|| CallRound::new(context.executor, time)).run(asked).await?;
     }
-    Err(endless())
+    Err(too_many_rounds())
 }
 
-/// What was read, with its tag if it is one thing; none of it if the caller has it.
+/// The response of a read: with a tag if it is one thing, without a body if the client has it.
 pub fn conditional(context: &RequestContext, answer: Answer) -> Response {
     if !context.request.route.has_tag() {
         return Response::json(answer.body);

@@ -1,18 +1,17 @@
-//! Answers kept for an `Idempotency-Key`, for those who ask the same again
-//! (reference: conventions, "Idempotency").
+//! Replay of answers to requests with an `Idempotency-Key` (reference: conventions, "Idempotency").
 
 use super::context::RequestContext;
-use crate::api::ledger::{IdempotencyRecord, KEPT_SECS};
+use crate::api::idempotency::{IdempotencyRecord, RETENTION_SECS};
 use crate::api::output::Answer;
 use crate::auth::credential_bytes;
 use crate::base::{Error, Result};
 use crate::store::Tx;
 
-/// Answers of up to so many bytes are kept: with what stands beside it, one must fit into a record
-/// (2 MiB). A text that was compiled may be larger as JSON.
-const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024 - 1024;
+/// Limit of a stored answer in bytes: with its metadata it must fit into a record (2 MiB). A
+/// compiled text may be larger as JSON.
+const MAX_STORED_BYTES: usize = 2 * 1024 * 1024 - 1024;
 
-/// What makes a request the same as one before.
+/// Identifies a request and its arguments, to recognize a repetition.
 #[derive(Clone, Copy)]
 pub struct RequestFingerprint {
     /// A keyed hash of credential, path and key.
@@ -22,7 +21,7 @@ pub struct RequestFingerprint {
 }
 
 impl RequestFingerprint {
-    /// That of a request with an `Idempotency-Key`, to a route that looks at it.
+    /// The fingerprint of a request with an `Idempotency-Key`, if its route supports that.
     pub fn of(context: &RequestContext) -> Option<Self> {
         let request = context.request;
         let key = request.idempotency_key.filter(|_| request.route.is_idempotent())?;
@@ -37,7 +36,7 @@ impl RequestFingerprint {
             named.push(0);
         }
         named.extend_from_slice(key);
-        // A query counts where something stands in it, though a POST does not look at it.
+        // A query is included although a POST does not read it.
         let query = request.query.as_bytes();
         let body = request.arguments.bytes();
         let sent = [&(query.len() as u64).to_be_bytes(), query, &body].concat();
@@ -47,41 +46,41 @@ impl RequestFingerprint {
         })
     }
 
-    /// What the same request was answered before, if it was.
+    /// Returns the answer to an earlier identical request, if there was one.
     ///
     /// # Errors
-    /// 409 if the key came with other arguments, or if the answer was not kept.
+    /// 409 if the key was used with other arguments, or if the answer was not stored.
     pub fn replay(&self, tx: &Tx) -> Result<Option<Vec<u8>>> {
-        let Some(kept) = tx.get::<IdempotencyRecord>(&self.request)? else { return Ok(None) };
-        if kept.at < tx.now().minus_secs(KEPT_SECS) {
+        let Some(record) = tx.get::<IdempotencyRecord>(&self.request)? else { return Ok(None) };
+        if record.at < tx.now().minus_secs(RETENTION_SECS) {
             return Ok(None);
         }
-        if kept.body != self.body {
+        if record.body != self.body {
             return Err(Error::conflict(
                 "idempotency_key_reused",
-                "this Idempotency-Key came with another body before; use a new one",
+                "this Idempotency-Key was used with another body before; use a new one",
             ));
         }
-        kept.answer.map(Some).ok_or_else(|| {
+        record.answer.map(Some).ok_or_else(|| {
             Error::conflict(
                 "answer_not_kept",
-                "this was done before, and its answer is not kept: it held a secret that is shown \
-                 only once, or had more than 2 MiB",
+                "this request was executed before, and its answer was not stored: it held a secret \
+                 that is shown only once, or had more than 2 MiB",
             )
         })
     }
 
-    /// Keeps an answer, unless it shows a secret or is too large: then it is kept that it was given,
-    /// if something was changed. What changed nothing may as well be asked again.
-    pub fn keep(&self, tx: &mut Tx, answer: &Answer, has_changed: bool) -> Result<()> {
-        let is_kept = !answer.shows_secret && answer.body.len() <= MAX_KEPT_BYTES;
-        if !is_kept && !has_changed {
+    /// Stores an answer, unless it shows a secret or is too large: then only the fact that the
+    /// request was answered is stored, if it was a write. A read may as well be repeated.
+    pub fn store(&self, tx: &mut Tx, answer: &Answer, has_changed: bool) -> Result<()> {
+        let is_stored = !answer.shows_secret && answer.body.len() <= MAX_STORED_BYTES;
+        if !is_stored && !has_changed {
             return Ok(());
         }
         tx.put(&IdempotencyRecord {
             request: self.request,
             body: self.body,
-            answer: is_kept.then(|| answer.body.clone()),
+            answer: is_stored.then(|| answer.body.clone()),
             at: tx.now(),
         })
     }

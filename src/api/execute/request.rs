@@ -1,4 +1,4 @@
-//! What an adapter asks to have executed.
+//! Requests as an adapter passes them to the executor.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::etag::Etag;
-use crate::api::read::{Mode, parse_body, parse_query};
+use crate::api::read::{SourceFormat, parse_body, parse_query};
 use crate::api::route::Route;
 use crate::auth::{Identity, RawCredential};
 use crate::base::Result;
@@ -16,39 +16,40 @@ use crate::base::Result;
 pub struct Request<'a> {
     /// The route.
     pub route: &'a Arc<Route>,
-    /// The GET of the same path, if there is one: what [`Preconditions::if_match`] is compared with.
+    /// The GET of the same path, if there is one: what [`Preconditions::if_match`] is compared
+    /// with.
     pub reading: Option<&'a Arc<Route>>,
     /// The parameters of the path, decoded, in its order.
     pub params: Vec<String>,
-    /// What stands in the query. Arguments, unless they come otherwise.
+    /// The query string; it holds the arguments unless [`Request::arguments`] does.
     pub query: &'a str,
     /// The arguments.
     pub arguments: Arguments,
     /// The credential, not yet verified.
     pub credential: RawCredential,
-    /// Conditions on the state.
+    /// `If-Match` and `If-None-Match`.
     pub preconditions: Preconditions<'a>,
-    /// 1 to 255 printable ASCII characters; only a POST looks at it.
+    /// 1 to 255 printable ASCII characters; used by POST only.
     pub idempotency_key: Option<&'a [u8]>,
-    /// Whether items of a route that waits are wanted as a stream without end.
+    /// Whether an operation that waits should answer with a stream of items.
     pub is_stream: bool,
-    /// Where the request comes from.
+    /// The client's IP address.
     pub address: IpAddr,
-    /// What links to this server begin with; empty when it does not know its own address.
+    /// The base of links to this server; empty when it does not know its own address.
     pub link_base: &'a str,
-    /// What the log and the audit log call this request.
+    /// Identifies the request in the log and the audit log.
     pub request_id: &'a str,
 }
 
 /// The arguments of a call.
 pub enum Arguments {
-    /// They are in [`Request::query`].
+    /// In [`Request::query`].
     Query,
-    /// JSON, not yet parsed; nothing is `{}`.
+    /// JSON, not yet parsed; an empty body is `{}`.
     Body(Bytes),
-    /// JSON, parsed already.
+    /// Parsed JSON.
     Json(Value),
-    /// They are in [`Request::query`]; these bytes are what the route takes beside them.
+    /// In [`Request::query`], with these bytes as the upload.
     Upload(Bytes),
 }
 
@@ -56,18 +57,20 @@ impl Arguments {
     /// The arguments, parsed.
     ///
     /// # Errors
-    /// 400 for a body that is no JSON object.
-    pub(super) fn parse<'a>(&'a self, query: &str) -> Result<(ArgumentsValue<'a>, Mode)> {
+    /// 400 for a body that is not a JSON object.
+    pub(super) fn parse<'a>(&'a self, query: &str) -> Result<(ArgumentsValue<'a>, SourceFormat)> {
         Ok(match self {
             Arguments::Query | Arguments::Upload(_) => {
-                (ArgumentsValue::Parsed(parse_query(query)), Mode::Query)
+                (ArgumentsValue::Parsed(parse_query(query)), SourceFormat::Query)
             }
-            Arguments::Body(bytes) => (ArgumentsValue::Parsed(parse_body(bytes)?), Mode::Body),
-            Arguments::Json(value) => (ArgumentsValue::Given(value), Mode::Body),
+            Arguments::Body(bytes) => {
+                (ArgumentsValue::Parsed(parse_body(bytes)?), SourceFormat::Body)
+            }
+            Arguments::Json(value) => (ArgumentsValue::Given(value), SourceFormat::Body),
         })
     }
 
-    /// The bytes that were sent beside the query, for telling requests apart.
+    /// The bytes of the body, for the fingerprint of the request.
     pub(super) fn bytes(&self) -> Bytes {
         match self {
             Arguments::Query => Bytes::new(),
@@ -76,7 +79,7 @@ impl Arguments {
         }
     }
 
-    /// The bytes for a route that takes some.
+    /// The uploaded bytes.
     pub(super) fn content(&self) -> Bytes {
         match self {
             Arguments::Upload(bytes) => bytes.clone(),
@@ -85,7 +88,7 @@ impl Arguments {
     }
 }
 
-/// Arguments as a tree: parsed here, or by the adapter.
+/// Arguments as a JSON value.
 pub(super) enum ArgumentsValue<'a> {
     /// Parsed here.
     Parsed(Value),
@@ -103,28 +106,28 @@ impl std::ops::Deref for ArgumentsValue<'_> {
     }
 }
 
-/// Conditions on the state of what a request is about, as lists of tags.
+/// The conditions of a request, as lists of entity tags.
 #[derive(Clone, Default)]
 pub struct Preconditions<'a> {
-    /// A PATCH or DELETE is done only if one of these names the state (412).
+    /// A PATCH or DELETE is executed only if one of these is the current tag (412).
     pub if_match: Vec<&'a [u8]>,
-    /// What a GET reads is not sent if one of these names it.
+    /// A GET is answered without a body if one of these is the current tag (304).
     pub if_none_match: Vec<&'a [u8]>,
 }
 
 impl Preconditions<'_> {
-    /// Whether the caller says that they have what has this tag.
+    /// Whether the client has the representation with this tag.
     pub(super) fn has(&self, tag: &Etag) -> bool {
         self.if_none_match.iter().any(|tags| tag.is_in(tags, true))
     }
 }
 
-/// Whose credential a request came with, as far as its route wants to know: the proof that
-/// [`Executor::authenticate`](super::Executor::authenticate) let it pass.
+/// The identity of an authenticated request: the proof that
+/// [`Executor::authenticate`](super::Executor::authenticate) accepted it.
 pub struct Authenticated(pub(super) Option<Arc<Identity>>);
 
 impl Authenticated {
-    /// Whether the request came without a credential.
+    /// Whether the request has no credential.
     pub fn is_anonymous(&self) -> bool {
         self.0.is_none()
     }

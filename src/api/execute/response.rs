@@ -1,4 +1,4 @@
-//! What came of a request.
+//! Responses of the executor.
 
 use bytes::Bytes;
 
@@ -6,23 +6,23 @@ use super::download::DownloadStream;
 use super::etag::Etag;
 use super::wait::ItemStream;
 
-/// What came of a request that was not refused.
+/// The response to a request that was not refused.
 pub struct Response {
-    /// The answer.
+    /// The body.
     pub body: Body,
-    /// The tag of an answer that has one.
+    /// The entity tag, if it has one.
     pub etag: Option<Etag>,
-    /// Whether it is what the same request was answered before.
+    /// Whether it is the stored answer of an earlier identical request.
     pub is_replayed: bool,
 }
 
-/// An answer.
+/// The body of a response.
 pub enum Body {
-    /// JSON, whole.
+    /// JSON.
     Json(Bytes),
-    /// The caller has it already.
+    /// None: the client has the current representation.
     NotModified,
-    /// Items as they come, without end; the name is that of their events.
+    /// An indefinite stream of items, as events of this name.
     Items(&'static str, ItemStream),
     /// Bytes of another media type, piece by piece.
     Download(DownloadStream),
@@ -34,13 +34,13 @@ impl Response {
         Response { body: Body::Json(body.into()), etag: None, is_replayed: false }
     }
 
-    /// JSON with this tag; none of it if the caller has it.
+    /// JSON with this tag; `None` if the client has it.
     pub(super) fn tagged(etag: Etag, body: Option<Bytes>) -> Self {
         let body = body.map_or(Body::NotModified, Body::Json);
         Response { body, etag: Some(etag), is_replayed: false }
     }
 
-    /// An answer of another kind.
+    /// Another body, without a tag.
     pub(super) fn of(body: Body) -> Self {
         Response { body, etag: None, is_replayed: false }
     }

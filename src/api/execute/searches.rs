@@ -1,4 +1,4 @@
-//! Searches that the processor is long about: on threads of their own, never in a transaction.
+//! Slow searches, which run on blocking threads and never in a transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,17 @@ use tokio::time::{Instant, timeout};
 use crate::api::calls::Search;
 use crate::base::{Error, Result};
 
-/// Requests that search at a time: on a small machine more would starve everybody else.
+/// Concurrent requests with searches: on a small machine more would starve other requests.
 const MAX_CONCURRENT_SEARCHES: usize = 2;
 
-/// Who waits longer for a place to search gets 503.
+/// Maximum wait for a slot; then 503.
 const SEARCH_WAIT: Duration = Duration::from_secs(5);
 
-/// One request may search so long. A search is not broken off; the next is not begun.
+/// Time limit of all searches of one request. A running search is not cancelled; the next one is
+/// not started.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
 
-/// Where searches are made.
+/// Runs searches.
 pub struct Searches(Arc<Semaphore>);
 
 impl Default for Searches {
@@ -28,31 +29,38 @@ impl Default for Searches {
 }
 
 impl Searches {
-    /// What came of each of these searches, in their order.
+    /// Returns the results of these searches, in their order.
     ///
     /// # Errors
-    /// 503 when there was no place to make them, or no time to make them all.
+    /// 503 if no slot became free in time, or if they take too long.
     pub async fn make(&self, searches: Vec<Search>) -> Result<Vec<bool>> {
-        let Ok(Ok(place)) = timeout(SEARCH_WAIT, self.0.clone().acquire_owned()).await else {
-            return Err(Error::busy("overloaded", "too many texts are examined; try again", 5));
+        let Ok(Ok(slot)) = timeout(SEARCH_WAIT, self.0.clone().acquire_owned()).await else {
+            return Err(Error::busy(
+                "overloaded",
+                "too many texts are being examined; try again",
+                5,
+            ));
         };
         let found = tokio::task::spawn_blocking(move || {
-            // Who hangs up meanwhile makes no room for another.
-            let _place = place;
+            // A dropped request holds its slot until its search ends.
+            let _slot = slot;
             let begin = Instant::now();
-            let in_time = |search: Search| match begin.elapsed() < SEARCH_TIME {
-                true => search(),
-                false => Err(Error::busy(
-                    "too_slow",
-                    "the patterns of the policies take more than 10 s for this text; shorten \
-                     either, or try again when the server has less to do",
-                    10,
-                )),
+            let in_time = |search: Search| {
+                if begin.elapsed() < SEARCH_TIME { search() } else { Err(too_slow()) }
             };
             searches.into_iter().map(in_time).collect()
         });
         found.await.map_err(|e| Error::internal(format!("searching failed: {e}")))?
     }
+}
+
+fn too_slow() -> Error {
+    Error::busy(
+        "too_slow",
+        "the patterns of the policies take more than 10 s for this text; shorten either, or try \
+         again when the server has less to do",
+        10,
+    )
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Routes executed with a store in memory and no adapter.
+//! Routes executed on the memory engine, without an adapter.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::*;
-use crate::api::ledger::{AuditEntry, Outcome};
+use crate::api::audit::{AuditEntry, AuditOutcome};
 use crate::api::{
-    Deleted, Input, Locate, Look, OrgHint, Output, Place, Req, ResourceRef, Route, Scope, op,
+    Deleted, Input, OrgHint, OrgResolver, Output, Readiness, Req, ResolvedOrg, ResourceRef, Route,
+    Scope, op,
 };
 use crate::auth::{
     ADMIN, MEMBER, MEMBER_OR_PUBLIC, Membership, Organization, RawCredential, Role, Session, User,
@@ -53,7 +54,7 @@ struct NewNote {
 }
 impl Input for NewNote {}
 
-/// What is signalled when there is a note.
+/// The topic that is signalled when there is a note.
 const TOPIC: Uuid = Uuid::from_u128(8);
 
 fn create(tx: &mut Tx, req: &Req<(), NewNote>) -> Result<Note> {
@@ -84,9 +85,9 @@ fn delete(tx: &mut Tx, req: &Req<Id<Note>>) -> Result<Deleted> {
     Ok(Deleted::new(note.id))
 }
 
-fn look(view: &View, _: &Req) -> Result<Look> {
+fn look(view: &View, _: &Req) -> Result<Readiness> {
     let ready = view.count::<Note>(Source::TABLE, &(), 1)? == 1;
-    Ok(Look { topic: TOPIC, ready, again_at: None })
+    Ok(Readiness { topic: TOPIC, ready, again_at: None })
 }
 
 fn take(tx: &mut Tx, req: &Req) -> Result<Page<Note>> {
@@ -95,13 +96,13 @@ fn take(tx: &mut Tx, req: &Req) -> Result<Page<Note>> {
     Ok(page)
 }
 
-/// What is in the organization that the argument `shelf` names; the one called `open` is public.
-static BY_SHELF: Locate = Locate {
+/// Resolves the organization named by the argument `shelf`; the one called `open` is public.
+static BY_SHELF: OrgResolver = OrgResolver {
     argument: Some("shelf"),
-    place: |view, hint, _| {
+    resolve: |view, hint, _| {
         let unknown = Error::organization_not_found;
         let slug = hint.reference.as_deref().unwrap_or_default();
-        Ok(Place { org: organization_named(view, slug)?.ok_or_else(unknown)?, unknown })
+        Ok(ResolvedOrg { org: organization_named(view, slug)?.ok_or_else(unknown)?, unknown })
     },
     is_public: |_, hint: &OrgHint| Ok(hint.reference.as_deref() == Some("open")),
 };
@@ -143,12 +144,12 @@ impl World {
             stopping,
         }));
         let session = store.write(Id::NIL, |tx| member_of(tx, "open")).await.unwrap();
-        let token = executor.gatekeeper.tokens.issue(&session.1).unwrap();
+        let token = executor.authenticator.tokens.issue(&session.1).unwrap();
         World { executor, routes: routes(), org: session.0, member: RawCredential::Token(token) }
     }
 
-    /// Calls a route with these parts of its path and these arguments, as the member in `open`,
-    /// otherwise as `with` says.
+    /// Calls a route with these path parameters and arguments, as the member in `open` unless
+    /// `with` changes that.
     async fn call<'a>(
         &'a self,
         name: &str,
@@ -188,8 +189,8 @@ impl World {
         self.executor.store.read_now(self.org, count).unwrap()
     }
 
-    /// What was done to what, and how it ended.
-    fn audited(&self) -> Vec<(String, Option<String>, Outcome)> {
+    /// The audit log: action, resource, outcome.
+    fn audited(&self) -> Vec<(String, Option<String>, AuditOutcome)> {
         let all = |view: &View| view.all::<AuditEntry>(Source::TABLE, &());
         let entries = self.executor.store.read_now(self.org, all).unwrap().into_iter();
         entries.map(|entry| (entry.action, entry.resource_id, entry.outcome)).collect()
@@ -232,7 +233,7 @@ fn refusal(response: Result<Response>) -> (Kind, &'static str) {
 // ── Facts ────────────────────────────────────────────────────────────────────
 
 #[tokio::test]
-async fn what_is_read_has_a_tag_and_is_not_given_to_who_has_it() {
+async fn a_read_has_a_tag_and_a_client_that_has_it_gets_no_body() {
     let world = World::new().await;
     let note = world.create("a").await;
     let id = note["id"].as_str().unwrap();
@@ -247,7 +248,7 @@ async fn what_is_read_has_a_tag_and_is_not_given_to_who_has_it() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_arguments_is_told_by_their_names() {
+async fn invalid_arguments_are_reported_by_name() {
     let world = World::new().await;
     let refused = world.call("note.create", &[], json!({"text": 1, "orgSlug": 2}), |_| ()).await;
     let error = refused.err().unwrap();
@@ -256,7 +257,7 @@ async fn what_is_wrong_with_arguments_is_told_by_their_names() {
 }
 
 #[tokio::test]
-async fn a_repeated_write_is_answered_as_before_and_done_once() {
+async fn a_repeated_write_is_executed_once_and_replayed() {
     let world = World::new().await;
     let keyed = |request: &mut Request| request.idempotency_key = Some(b"once");
     let write = |text: &str| world.call("note.create", &[], json!({"text": text}), keyed);
@@ -268,18 +269,18 @@ async fn a_repeated_write_is_answered_as_before_and_done_once() {
     assert_eq!(refusal(write("b").await), (Kind::Conflict, "idempotency_key_reused"));
     assert_eq!(world.notes(), 1);
     let id = first["id"].as_str().map(String::from);
-    assert_eq!(world.audited(), [("note.create".into(), id, Outcome::Success)]);
+    assert_eq!(world.audited(), [("note.create".into(), id, AuditOutcome::Success)]);
 }
 
 #[tokio::test]
-async fn who_may_not_is_refused_and_the_audit_log_says_so() {
+async fn a_refusal_of_permission_is_in_the_audit_log() {
     let world = World::new().await;
     let note = world.create("a").await;
     let id = note["id"].as_str().unwrap();
     let refused = world.call("note.delete", &[id], json!({}), |_| ()).await;
     assert_eq!(refusal(refused), (Kind::Forbidden, "admin_required"));
     assert_eq!(world.notes(), 1);
-    assert_eq!(world.audited()[1], ("note.delete".into(), None, Outcome::Refused));
+    assert_eq!(world.audited()[1], ("note.delete".into(), None, AuditOutcome::Refused));
     let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
     let refused = world.call("note.delete", &[id], json!({}), nobody).await;
     assert_eq!(refusal(refused).0, Kind::Unauthenticated);
@@ -287,7 +288,7 @@ async fn who_may_not_is_refused_and_the_audit_log_says_so() {
 }
 
 #[tokio::test]
-async fn an_update_is_refused_when_the_thing_is_not_as_it_was_seen() {
+async fn an_update_with_a_stale_tag_is_refused() {
     let world = World::new().await;
     let note = world.create("a").await;
     let id = note["id"].as_str().unwrap();
@@ -302,7 +303,7 @@ async fn an_update_is_refused_when_the_thing_is_not_as_it_was_seen() {
 }
 
 #[tokio::test]
-async fn who_waits_is_woken_by_what_another_writes() {
+async fn a_waiting_request_is_woken_by_a_write() {
     let world = Arc::new(World::new().await);
     let waiting = tokio::spawn({
         let world = world.clone();
@@ -314,7 +315,7 @@ async fn who_waits_is_woken_by_what_another_writes() {
 }
 
 #[tokio::test]
-async fn a_stream_gives_what_comes_until_the_right_to_it_is_gone() {
+async fn a_stream_yields_items_until_access_is_revoked() {
     let world = World::new().await;
     let stream = |request: &mut Request| request.is_stream = true;
     let response = world.call("note.take", &[], json!({}), stream).await.unwrap();
@@ -338,7 +339,7 @@ async fn a_stream_gives_what_comes_until_the_right_to_it_is_gone() {
 }
 
 #[tokio::test]
-async fn what_is_public_is_read_without_a_credential_and_nothing_else_is() {
+async fn only_public_resources_are_read_without_a_credential() {
     let world = World::new().await;
     let note = world.create("a").await;
     world.executor.store.write(Id::NIL, closed).await.unwrap();
@@ -357,7 +358,7 @@ fn closed(tx: &mut Tx) -> Result<()> {
 }
 
 #[tokio::test]
-async fn until_the_server_is_set_up_nothing_is_executed() {
+async fn nothing_is_executed_before_setup() {
     let world = World::new().await;
     let executor = Arc::new(Executor::new(Config {
         coordination: world.executor.coordination.clone(),

@@ -1,4 +1,4 @@
-//! Waiting until there is something to take: once, or again and again.
+//! Waiting for items to take: once (long poll), or repeatedly (stream).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,57 +6,57 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::admit::Admission;
+use super::authorize::AuthContext;
 use super::context::RequestContext;
-use crate::api::action::{Look, Taken, TakenPage, WaitAction};
+use crate::api::action::{Readiness, TakenItem, TakenPage, WaitAction};
 use crate::api::scope::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::{ACCESS, View};
 
-/// Whoever waits looks at least this often, signal or not.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Polls at least this often, with or without a signal.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Waits for the items that come first, as long as the request says.
+/// Waits for the first items, up to the time in the request.
 pub async fn wait(
     context: &RequestContext<'_>,
     operation: Arc<dyn WaitAction>,
     hint: &OrgHint,
 ) -> Result<Vec<u8>> {
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let waiting = Waiting { admission: context.admission(hint), operation };
+    let waiting = Waiting { auth: context.auth(hint), operation };
     let TakenPage { items, next_cursor } = waiting.take_until(until, &mut Vec::new()).await?;
     let items: Vec<_> = items.into_iter().map(|taken| taken.json).collect();
     Ok(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes())
 }
 
-/// A stream of all items that come. Problems known now are answered as such; later ones end it.
+/// Starts a stream of items. Errors known now are ordinary responses; later ones end the stream.
 pub async fn stream(
     context: &RequestContext<'_>,
     operation: Arc<dyn WaitAction>,
     hint: &OrgHint,
 ) -> Result<ItemStream> {
-    let waiting = Waiting { admission: context.admission(hint), operation };
-    waiting.look().await?;
+    let waiting = Waiting { auth: context.auth(hint), operation };
+    waiting.poll().await?;
     Ok(ItemStream { waiting, shown: Vec::new() })
 }
 
-/// Items as they come. Whoever takes none for long should be dropped: what is handed out to them is
-/// others' again the sooner.
+/// A stream of items. A client that stalls should be dropped, so that the items leased to it become
+/// available to others earlier.
 pub struct ItemStream {
     waiting: Waiting,
-    /// What was there the last time.
+    /// The items of the previous poll.
     shown: Vec<Value>,
 }
 
 impl ItemStream {
-    /// The items that come next; none if nothing came until then. When the process stops, `None`
-    /// follows what there is.
+    /// Returns the next items, or none if there were none until `until`. When the process stops,
+    /// the stream ends with `None`.
     ///
     /// # Errors
-    /// What ends the stream: the credential was revoked, what is waited at removed.
-    pub async fn next(&mut self, until: Instant) -> Option<Result<Vec<Taken>>> {
+    /// What ends the stream: the credential was revoked, or the resource deleted.
+    pub async fn next(&mut self, until: Instant) -> Option<Result<Vec<TakenItem>>> {
         let taken = self.waiting.take_until(until, &mut self.shown).await;
-        let is_end = self.waiting.admission.executor.is_stopping();
+        let is_end = self.waiting.auth.executor.is_stopping();
         match taken {
             Ok(taken) if taken.items.is_empty() && is_end => None,
             taken => Some(taken.map(|taken| taken.items)),
@@ -64,43 +64,42 @@ impl ItemStream {
     }
 }
 
-/// One who waits, with all that is needed to look again.
+/// A waiting request, with what it needs to poll again.
 struct Waiting {
-    admission: Admission,
+    auth: AuthContext,
     operation: Arc<dyn WaitAction>,
 }
 
 impl Waiting {
-    async fn look(&self) -> Result<Look> {
-        let store = &self.admission.executor.store;
-        let look = |view: &View| {
-            let (who, view) = self.admission.admit(view)?;
-            self.operation.look(&view, &who)
+    async fn poll(&self) -> Result<Readiness> {
+        let store = &self.auth.executor.store;
+        let poll = |view: &View| {
+            let (who, view) = self.auth.authorize(view)?;
+            self.operation.poll(&view, &who)
         };
-        store.read(Id::NIL, look).await
+        store.read(Id::NIL, poll).await
     }
 
     async fn take(&self) -> Result<TakenPage> {
-        let (admission, operation) = (self.admission.clone(), self.operation.clone());
-        let taken = self.admission.executor.store.write(Id::NIL, move |tx| {
-            let who = admission.enter(tx)?;
+        let (auth, operation) = (self.auth.clone(), self.operation.clone());
+        let taken = self.auth.executor.store.write(Id::NIL, move |tx| {
+            let who = auth.enter(tx)?;
             operation.take(tx, &who)
         });
         taken.await
     }
 
-    /// Takes what there is, waiting for it until `until` or until the process stops. What was
-    /// `shown` the last time, and is the same still, is there to be looked at (`peek`): who waits
-    /// gets it once.
+    /// Takes the items there are, waiting for some until `until` or until the process stops. Items
+    /// that were `shown` by the previous poll and are unchanged (`peek`) are left out.
     async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPage> {
-        let executor = &self.admission.executor;
+        let executor = &self.auth.executor;
         let mut stopping = executor.stopping.clone();
-        // Listening begins before looking, so that nothing is missed between the two.
-        let mut access = executor.coordination.listen(ACCESS);
-        let mut listener = executor.coordination.listen(self.look().await?.topic);
+        // Subscribes before it polls, so that no commit in between is missed.
+        let mut access = executor.coordination.subscribe(ACCESS);
+        let mut subscription = executor.coordination.subscribe(self.poll().await?.topic);
         loop {
-            let look = self.look().await?;
-            if look.ready {
+            let poll = self.poll().await?;
+            if poll.ready {
                 let mut taken = self.take().await?;
                 exclude(&mut taken.items, shown);
                 if !taken.items.is_empty() {
@@ -111,14 +110,14 @@ impl Waiting {
             if now >= until || *stopping.borrow() {
                 return Ok(TakenPage { items: Vec::new(), next_cursor: None });
             }
-            let mut next = until.min(now + LOOK_EVERY);
-            if let Some(again_at) = look.again_at {
+            let mut next = until.min(now + POLL_INTERVAL);
+            if let Some(again_at) = poll.again_at {
                 let wait = again_at.millis() - executor.store.clock().now().millis();
-                // A millisecond more: the lease has ended then, not almost.
+                // One millisecond more, so that the lease has ended by then.
                 next = next.min(now + Duration::from_millis(wait.max(0) as u64 + 1));
             }
             tokio::select! {
-                () = listener.heard() => {}
+                () = subscription.heard() => {}
                 () = access.heard() => {}
                 () = sleep_until(next) => {}
                 _ = stopping.wait_for(|stopping| *stopping) => {}
@@ -127,8 +126,8 @@ impl Waiting {
     }
 }
 
-/// Leaves out what was `shown` the last time and is the same still; `shown` is then what there is.
-fn exclude(taken: &mut Vec<Taken>, shown: &mut Vec<Value>) {
+/// Removes items that were `shown` by the previous poll and are unchanged; updates `shown`.
+fn exclude(taken: &mut Vec<TakenItem>, shown: &mut Vec<Value>) {
     let there = taken.iter().map(|taken| taken.json.clone()).collect();
     taken.retain(|taken| !shown.contains(&taken.json));
     *shown = there;
@@ -138,8 +137,8 @@ fn exclude(taken: &mut Vec<Taken>, shown: &mut Vec<Value>) {
 mod tests {
     use super::*;
 
-    fn there(things: &[(&str, u32)]) -> Vec<Taken> {
-        let taken = |(id, attempts): &(&str, u32)| Taken {
+    fn there(things: &[(&str, u32)]) -> Vec<TakenItem> {
+        let taken = |(id, attempts): &(&str, u32)| TakenItem {
             id: id.to_string(),
             json: json!({"id": id, "attempts": attempts}),
         };

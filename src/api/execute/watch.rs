@@ -1,4 +1,4 @@
-//! Waiting for one thing to become another, by its tag.
+//! Conditional waits: long polls for a change of one thing, by its entity tag.
 
 use std::time::Duration;
 
@@ -11,52 +11,52 @@ use crate::api::scope::OrgHint;
 use crate::base::Result;
 use crate::store::ACCESS;
 
-/// A signal is lost only with a commit whose outcome is unknown, so this is rare: whoever waits
-/// costs next to nothing.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Polls at least this often. A signal is lost only with a commit whose outcome is unknown, so this
+/// can be rare, which keeps waiting requests cheap.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Answers a route that watches: at once, or, while the thing is what the caller says they have,
-/// as soon as it is another; not modified at the end. Nobody is let on who lost the right to read it.
+/// Answers at once or, while the client has the current version, as soon as it changes; 304 at the
+/// end of the wait. Each poll authorizes the caller again.
 ///
-/// A look does not read the thing if its tag is known, and nothing of it is held while somebody
-/// waits: thousands may wait for a long text.
+/// A poll does not read the thing if its tag is known, and nothing of it is held in memory during
+/// the wait: thousands of clients may wait for a long text.
 pub async fn watch(
     context: &RequestContext<'_>,
     operation: &dyn ConditionalWaitAction,
     hint: &OrgHint,
 ) -> Result<Response> {
     let (executor, preconditions) = (context.executor, &context.request.preconditions);
-    let look = || {
+    let poll = || {
         context.read(hint, |view, who| {
-            let ContentVersion { topic, mark } = operation.look(view, who)?;
+            let ContentVersion { topic, version } = operation.version(view, who)?;
             let make = || operation.read(view, who).map(|answer| answer.body);
             let (tag, other) =
-                executor.contents.answer(mark, |tag| preconditions.has(tag), make)?;
+                executor.contents.answer(version, |tag| preconditions.has(tag), make)?;
             Ok((topic, tag, other))
         })
     };
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
     let mut stopping = executor.stopping.clone();
-    let mut listening = None;
+    let mut subscribed = None;
     loop {
-        let (topic, tag, other) = look().await?;
+        let (topic, tag, other) = poll().await?;
         let now = Instant::now();
         if other.is_some() || now >= until || *stopping.borrow() {
             return Ok(Response::tagged(tag, other));
         }
-        let (listener, access) = match &mut listening {
-            Some((to, listener, access)) if *to == topic => (listener, access),
-            // Looked again after listening began, so that nothing is missed between the two.
+        let (subscription, access) = match &mut subscribed {
+            Some((to, subscription, access)) if *to == topic => (subscription, access),
+            // Polls again after subscribing, so that no commit in between is missed.
             _ => {
-                let listen = |topic| executor.coordination.listen(topic);
-                listening = Some((topic, listen(topic), listen(ACCESS)));
+                let subscribe = |topic| executor.coordination.subscribe(topic);
+                subscribed = Some((topic, subscribe(topic), subscribe(ACCESS)));
                 continue;
             }
         };
         tokio::select! {
-            () = listener.heard() => {}
+            () = subscription.heard() => {}
             () = access.heard() => {}
-            () = sleep_until(until.min(now + LOOK_EVERY)) => {}
+            () = sleep_until(until.min(now + POLL_INTERVAL)) => {}
             _ = stopping.wait_for(|stopping| *stopping) => {}
         }
     }

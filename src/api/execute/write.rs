@@ -1,53 +1,53 @@
-//! The transaction of a writing route, once for all of them: who calls, may they, was it answered
-//! before, is it still as they saw it, the operation, the audit entry, the answer to keep.
+//! The transaction of a write, the same for all routes: authorization, replay, `If-Match`, the
+//! operation, the audit entry, the idempotency record.
 
 use std::sync::{Arc, Mutex};
 
-use super::admit::Admission;
 use super::audit::audit;
-use super::call_round::{CallRound, MAX_ROUNDS, endless};
-use super::condition::Expected;
+use super::authorize::AuthContext;
+use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
+use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::replay::RequestFingerprint;
-use crate::api::action::{CallTime, Writing};
-use crate::api::calls::{Asked, Calls, Outcome};
-use crate::api::ledger::{self, Audited};
+use crate::api::action::{BoundWrite, CallTime};
+use crate::api::audit::{AuditOutcome, Audited};
+use crate::api::calls::{Calls, Outcome, PendingCalls};
 use crate::api::op::Shape;
 use crate::api::output::{Answer, ResourceRef};
-use crate::api::request::Who;
+use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::base::{Error, Id, Result};
 use crate::store::Tx;
 
-/// How a transaction ended that was committed.
+/// The result of a committed transaction.
 pub enum Written {
     /// The operation was done.
-    Now(Answer),
-    /// It was done before; this is what was answered then.
-    Before(Vec<u8>),
-    /// It was refused, and what it wrote of that stays.
+    Done(Answer),
+    /// The request was executed before; this is its stored answer.
+    Replayed(Vec<u8>),
+    /// The operation refused it; what it wrote to record that is committed.
     Refused(Error),
 }
 
-/// All of a transaction but the operation.
+/// The parts of a transaction other than the operation.
 struct Transaction {
-    admission: Admission,
+    auth: AuthContext,
     request_id: String,
     fingerprint: Option<RequestFingerprint>,
-    expected: Option<Expected>,
+    expected: Option<IfMatch>,
 }
 
-/// Runs a writing operation.
+/// Runs a write.
 pub async fn write(
     context: &RequestContext<'_>,
-    mut operation: Writing,
+    mut operation: BoundWrite,
     time: CallTime,
     hint: &OrgHint,
     fingerprint: Option<RequestFingerprint>,
-    expected: Option<Expected>,
+    expected: Option<IfMatch>,
 ) -> Result<Written> {
     let transaction = Transaction {
-        admission: context.admission(hint),
+        auth: context.auth(hint),
         request_id: context.request.request_id.into(),
         fingerprint,
         expected,
@@ -60,37 +60,37 @@ pub async fn write(
     context.executor.store.write(Id::NIL, attempt).await
 }
 
-/// Runs it until it asks for nothing that it does not know: that run is committed.
+/// Runs a write until all results of its calls are known; only that run is committed.
 async fn write_calling(
     context: &RequestContext<'_>,
-    operation: Writing,
+    operation: BoundWrite,
     time: CallTime,
     transaction: Transaction,
 ) -> Result<Written> {
-    // Where nobody outside is asked, the store alone puts repeats in a row.
+    // Taken only if there are calls: otherwise the store alone serializes repeated requests.
     let mut claim = None;
     let fingerprint = transaction.fingerprint;
     let shared = Arc::new((transaction, Mutex::new(operation)));
     let mut round = CallRound::new(context.executor, time);
     for _ in 0..MAX_ROUNDS {
-        let asked = Arc::new(Mutex::new(Asked::default()));
+        let asked = Arc::new(Mutex::new(PendingCalls::default()));
         let attempt = {
             let (shared, known, asked) = (shared.clone(), round.known(), asked.clone());
             move |tx: &mut Tx| {
                 let (transaction, operation) = &*shared;
                 transaction.run(tx, |tx, who| {
                     let mut calls = Calls::new(known.clone());
-                    let mut operation = operation.lock().map_err(|_| endless())?;
+                    let mut operation = operation.lock().map_err(|_| too_many_rounds())?;
                     let outcome = operation(tx, who, &mut calls);
-                    let mut asked = asked.lock().map_err(|_| endless())?;
+                    let mut asked = asked.lock().map_err(|_| too_many_rounds())?;
                     *asked = calls.into_pending();
-                    // What was asked is not known yet: nothing of this attempt may stay.
-                    if asked.is_empty() { outcome } else { Err(endless()) }
+                    // Some results are not known yet: nothing of this attempt may be committed.
+                    if asked.is_empty() { outcome } else { Err(too_many_rounds()) }
                 })
             }
         };
         let written = context.executor.store.write(Id::NIL, attempt).await;
-        let asked = std::mem::take(&mut *asked.lock().map_err(|_| endless())?);
+        let asked = std::mem::take(&mut *asked.lock().map_err(|_| too_many_rounds())?);
         if asked.is_empty() {
             return written;
         }
@@ -99,21 +99,21 @@ async fn write_calling(
         }
         round.run(asked).await?;
     }
-    Err(endless())
+    Err(too_many_rounds())
 }
 
 impl Transaction {
-    /// It may be run again.
+    /// May be run more than once.
     fn run(
         &self,
         tx: &mut Tx,
-        mut operation: impl FnMut(&mut Tx, &Who) -> Result<Outcome<Answer>>,
+        mut operation: impl FnMut(&mut Tx, &Principal) -> Result<Outcome<Answer>>,
     ) -> Result<Written> {
-        let who = self.admission.enter(tx)?;
+        let who = self.auth.enter(tx)?;
         if let Some(fingerprint) = &self.fingerprint
-            && let Some(kept) = fingerprint.replay(tx)?
+            && let Some(stored) = fingerprint.replay(tx)?
         {
-            return Ok(Written::Before(kept));
+            return Ok(Written::Replayed(stored));
         }
         if let Some(expected) = &self.expected {
             expected.check_preconditions(tx, &who)?;
@@ -122,28 +122,28 @@ impl Transaction {
             Outcome::Done(answer) => answer,
             Outcome::Refused(error) => return Ok(Written::Refused(error)),
         };
-        // Not before the operation: that there is no such thing (404) is said first.
+        // After the operation, so that a missing resource is 404 and not 412.
         if let Some(expected) = &self.expected {
-            expected.must_be_possible()?;
+            expected.require_tag()?;
         }
-        let has_changed = self.admission.route.operation.shape == Shape::Change;
+        let has_changed = self.auth.route.operation.shape == Shape::Write;
         if has_changed {
             self.audit(tx, &who, &answer)?;
         }
         if let Some(fingerprint) = &self.fingerprint {
-            fingerprint.keep(tx, &answer, has_changed)?;
+            fingerprint.store(tx, &answer, has_changed)?;
         }
-        Ok(Written::Now(answer))
+        Ok(Written::Done(answer))
     }
 
-    fn audit(&self, tx: &mut Tx, who: &Who, answer: &Answer) -> Result<()> {
-        let named = || self.admission.hint.params.last().and_then(ResourceRef::id);
+    fn audit(&self, tx: &mut Tx, who: &Principal, answer: &Answer) -> Result<()> {
+        let named = || self.auth.hint.params.last().and_then(ResourceRef::id);
         let resource = answer.resource.clone().or_else(named);
         let audited = Audited {
-            action: self.admission.route.name,
+            action: self.auth.route.name,
             resource: resource.as_ref(),
             request_id: &self.request_id,
-            outcome: ledger::Outcome::Success,
+            outcome: AuditOutcome::Success,
         };
         audit(tx, who, audited)
     }

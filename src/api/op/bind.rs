@@ -1,33 +1,33 @@
-//! From the parsed arguments of a request to what its operation takes, noting every problem and not
-//! just the first.
+//! Binds the parsed arguments of a request to the input of its operation and collects every
+//! problem.
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::Shape;
-use crate::api::extra::{
+use crate::api::common_params::{
     CursorQuery, DEFAULT_LIMIT, LimitQuery, OrgOptional, OrgRequired, WaitQuery, read_cursor,
 };
 use crate::api::read::{Input, read_input};
-use crate::api::request::{Args, PathParams, Raw, path_names};
+use crate::api::request::{Args, PathParams, RawArgs, path_names};
 use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::base::{Error, Int, Issue, Keys, Result, canonical};
 use crate::store::PageRequest;
 
-/// What some kinds of operations read beside their input.
+/// Parameters that some shapes of operations take besides their input.
 pub struct CommonParams {
-    /// The part of a list.
+    /// The page of a list.
     pub page: PageRequest,
-    /// The key that the cursors of this list are signed with: one is good for one list only.
+    /// The key that signs the cursors of this list: a cursor is valid for one list only.
     pub list: [u8; 32],
-    /// How long to wait, in seconds.
+    /// The time to wait, in seconds.
     pub wait_secs: u64,
-    /// The bytes that were sent.
+    /// The bytes that were uploaded.
     pub content: Bytes,
 }
 
-/// Reads what a request says about its organization, the operation's own input, and what
-/// operations of this shape take beside it.
+/// Binds a request: the hint to its organization, the operation's input, and the common parameters
+/// of this shape.
 ///
 /// # Errors
 /// 400 with every problem found.
@@ -35,7 +35,7 @@ pub fn bind<P: PathParams, I: Input>(
     shape: Shape,
     path: &'static str,
     filters: &[String],
-    mut raw: Raw,
+    mut raw: RawArgs,
 ) -> Result<(OrgHint, Args<P, I>, CommonParams)> {
     let mut issues = Vec::new();
     P::problems(&raw.params, &mut |index, problem| {
@@ -55,24 +55,24 @@ pub fn bind<P: PathParams, I: Input>(
         address: raw.address,
         link_base: raw.link_base.into(),
     };
-    // Whether it must be there, and what is wrong with it, the operation's own input says.
+    // Whether it is required and valid is decided by the operation's own input.
     let text = |name| raw.arguments.get(name).and_then(Value::as_str).map(String::from);
     let reference = raw.reference.and_then(text);
     Ok((OrgHint { org_slug, reference, params: raw.params }, args, common))
 }
 
-/// Reads an input; what is wrong is noted, and there is none then.
-fn noted<I: Input>(raw: &Raw, issues: &mut Vec<Issue>) -> Option<I> {
+/// Reads an input; `None` if it has problems, which are added to `issues`.
+fn read_noting<I: Input>(raw: &RawArgs, issues: &mut Vec<Issue>) -> Option<I> {
     read_input(raw.arguments, raw.mode)
         .map_err(|error| issues.extend_from_slice(error.issues()))
         .ok()
 }
 
-fn read_org_slug(raw: &Raw, issues: &mut Vec<Issue>) -> Option<String> {
+fn read_org_slug(raw: &RawArgs, issues: &mut Vec<Issue>) -> Option<String> {
     match raw.org {
         OrgSlugMode::Ignored => None,
-        OrgSlugMode::Optional => noted::<OrgOptional>(raw, issues)?.org_slug,
-        OrgSlugMode::Required => Some(noted::<OrgRequired>(raw, issues)?.org_slug),
+        OrgSlugMode::Optional => read_noting::<OrgOptional>(raw, issues)?.org_slug,
+        OrgSlugMode::Required => Some(read_noting::<OrgRequired>(raw, issues)?.org_slug),
     }
 }
 
@@ -81,7 +81,7 @@ impl CommonParams {
         shape: Shape,
         path: &'static str,
         filters: &[String],
-        raw: &mut Raw,
+        raw: &mut RawArgs,
         issues: &mut Vec<Issue>,
     ) -> Self {
         let mut common = CommonParams {
@@ -92,10 +92,10 @@ impl CommonParams {
         };
         if shape.is_list() {
             common.list = list_key(raw.keys, path, raw, filters);
-            if let Some(LimitQuery { limit: Some(limit) }) = noted(raw, issues) {
+            if let Some(LimitQuery { limit: Some(limit) }) = read_noting(raw, issues) {
                 common.page.limit = limit.get() as usize;
             }
-            if let Some(CursorQuery { cursor: Some(cursor) }) = noted(raw, issues) {
+            if let Some(CursorQuery { cursor: Some(cursor) }) = read_noting(raw, issues) {
                 common.page.after = read_cursor(&common.list, &cursor);
                 if common.page.after.is_none() {
                     issues.push(Issue::new("cursor", "is not a cursor of this list"));
@@ -103,7 +103,7 @@ impl CommonParams {
             }
         }
         if shape.waits()
-            && let Some(WaitQuery { wait }) = noted(raw, issues)
+            && let Some(WaitQuery { wait }) = read_noting(raw, issues)
         {
             common.wait_secs = wait.map_or(0, Int::get) as u64;
         }
@@ -111,9 +111,9 @@ impl CommonParams {
     }
 }
 
-/// The key that cursors of a list are signed with: path and filters make the list; how much of it
-/// is wanted, how long to wait for it, and parameters that the route does not take, do not.
-fn list_key(keys: &Keys, path: &'static str, raw: &Raw, filters: &[String]) -> [u8; 32] {
+/// Returns the key that signs the cursors of a list. The path and the filters identify the list;
+/// the page size, the time to wait and parameters that the route does not take do not.
+fn list_key(keys: &Keys, path: &'static str, raw: &RawArgs, filters: &[String]) -> [u8; 32] {
     let mut list = path.as_bytes().to_vec();
     let mut add = |name: &str, value: &str| {
         list.extend_from_slice(&[&[0], name.as_bytes(), &[0], value.as_bytes()].concat());
@@ -125,7 +125,7 @@ fn list_key(keys: &Keys, path: &'static str, raw: &Raw, filters: &[String]) -> [
     for name in std::iter::once("orgSlug").chain(filters.filter(|name| *name != "orgSlug")) {
         match raw.arguments.get(name) {
             None => {}
-            // In whatever order they were given, the same values make the same list.
+            // The order of the values does not matter.
             Some(Value::Array(values)) => {
                 let mut values: Vec<String> = values.iter().map(canonical).collect();
                 values.sort();

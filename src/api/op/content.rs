@@ -1,4 +1,4 @@
-//! Operations that take or give bytes instead of JSON.
+//! Operations that take or return bytes instead of JSON.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::api::action::{Action, DownloadAction, Offset, Piece};
 use crate::api::calls::{Calls, Outcome};
 use crate::api::output::{Answer, Output};
 use crate::api::read::Input;
-use crate::api::request::{Args, PathParams, Req, Who};
+use crate::api::request::{Args, PathParams, Principal, Req};
 use crate::base::Result;
 use crate::store::{Tx, View};
 
-/// What bytes an operation takes.
+/// The bytes that an operation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// At most so many bytes; they are held in memory until the operation is done.
+    /// Limit in bytes; they are held in memory until the operation is done.
     pub max_bytes: usize,
-    /// Of these media types; a type that is not sent is refused as well.
+    /// The accepted media types; a request without `Content-Type` is refused as well.
     pub media_types: &'static [&'static str],
 }
 
-/// Writes bytes that were sent as the body; the arguments are in the query.
+/// Writes the bytes of the body; the arguments are in the query.
 pub fn upload<P: PathParams, I: Input + JsonSchema, O: Output>(
     upload: Upload,
     write: fn(&mut Tx, &Req<P, I>, &Bytes) -> Result<O>,
@@ -35,12 +35,12 @@ pub fn upload<P: PathParams, I: Input + JsonSchema, O: Output>(
         };
         Action::Write(Box::new(write), None)
     };
-    let operation = Operation::new::<P, I, O>(Shape::Change, bind).showing::<O>();
+    let operation = Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>();
     Operation { upload: Some(upload), ..operation }
 }
 
-/// Reads bytes of `media_type`, piece by piece: `read` gives the piece that begins at an offset of
-/// its own making. Each piece is read at a state of its own.
+/// Reads bytes of `media_type` piece by piece: `read` returns the piece at an offset, which it
+/// defines itself. Each piece is read at its own snapshot.
 pub fn download<P: PathParams, I: Input + JsonSchema>(
     media_type: &'static str,
     read: fn(&View, &Req<P, I>, Offset) -> Result<Piece>,
@@ -58,7 +58,7 @@ struct Download<P, I> {
 }
 
 impl<P: PathParams, I: Input> DownloadAction for Download<P, I> {
-    fn piece(&self, view: &View, who: &Who, offset: Offset) -> Result<Piece> {
+    fn piece(&self, view: &View, who: &Principal, offset: Offset) -> Result<Piece> {
         (self.read)(view, &Req::new(&self.args, who), offset)
     }
 

@@ -1,13 +1,14 @@
-//! What a route does: one function over a view or a transaction, or two, whose signatures give the
-//! types, the validation and the OpenAPI document.
+//! Operations: one or two functions over a view or a transaction, whose signatures determine the
+//! types, the validation and the OpenAPI document of a route.
 //!
-//! Any of them goes with any method: a GET that calls outside is `Route::get(.., read_calling(..))`,
-//! a PATCH that does is `Route::patch(.., write_calling(..))`, and a POST with [`read`] asks
-//! without side effects.
+//! Each constructor can be combined with each method: a GET with outgoing calls is
+//! `Route::get(.., read_calling(..))`, a PATCH with them `Route::patch(.., write_calling(..))`, and
+//! a POST with [`read`] is a query without side effects.
 
 mod bind;
 mod content;
 mod hash;
+mod shape;
 mod waiting;
 
 use std::time::Duration;
@@ -18,62 +19,33 @@ use serde_json::Value;
 
 pub use bind::CommonParams;
 pub use content::{Upload, download, upload};
-pub use hash::{Settle, hash};
+pub use hash::{Complete, hash};
+pub use shape::Shape;
 pub use waiting::{take, watch};
 
-use super::action::{Action, Bound};
+use super::action::{Action, BoundRequest};
 use super::calls::{Calls, Outcome};
-use super::extra::cursor;
+use super::common_params::cursor;
 use super::output::{Answer, Output};
 use super::read::Input;
-use super::request::{Args, PathParams, Raw, Req};
+use super::request::{Args, PathParams, RawArgs, Req};
 use crate::base::Result;
 use crate::store::{Page, Tx, View};
 
-type Binder = Box<dyn Fn(&'static str, Raw) -> Result<Bound> + Send + Sync>;
+type Binder = Box<dyn Fn(&'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
 type ListCallingFn<P, I, O> = fn(&View, &Req<P, I>, &mut Calls) -> Result<Page<O>>;
 type WriteCallingFn<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
-/// Makes a schema, leaving those it needs in the generator.
+/// Generates a schema; the schemas it refers to are added to the generator.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// What kind of answer an operation gives, and whether it writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// One thing is read.
-    One,
-    /// A list is read in args.
-    List,
-    /// Something is written.
-    Change,
-    /// Something is waited for; events of this name stream it.
-    Wait(&'static str),
-    /// One thing is read, optionally after waiting until it changes.
-    Watch,
-    /// Bytes of this media type are read.
-    Download(&'static str),
-}
-
-impl Shape {
-    /// Whether it answers a part of a list.
-    pub fn is_list(self) -> bool {
-        matches!(self, Shape::List | Shape::Wait(_))
-    }
-
-    /// Whether it takes `wait`.
-    pub fn waits(self) -> bool {
-        matches!(self, Shape::Wait(_) | Shape::Watch)
-    }
-}
-
-/// An operation, its types known by their schemas alone.
+/// An operation whose types are erased but for their schemas.
 pub struct Operation {
-    /// What kind of answer it gives.
     pub shape: Shape,
-    /// Whether it needs answers from outside, which may fail (502).
+    /// Whether it makes outgoing calls, which may fail (502).
     pub calls: bool,
-    /// Whether its answers may show a secret that is never shown again.
+    /// Whether its answers may contain a secret that is shown only once.
     pub may_show_secret: bool,
-    /// What it takes beside its arguments, if it takes bytes; the arguments are in the query then.
+    /// The bytes it takes, if any; its arguments are in the query then.
     pub upload: Option<Upload>,
     /// The schemas of its path parameters.
     pub params: Vec<Schema>,
@@ -89,7 +61,7 @@ impl Operation {
         shape: Shape,
         bind: impl Fn(Args<P, I>, &mut CommonParams) -> Action + Send + Sync + 'static,
     ) -> Self {
-        // The parameters of a query that say which list it gives.
+        // The query parameters that identify the list.
         let filters = if shape.is_list() { names_of::<I>() } else { Vec::new() };
         Operation {
             shape,
@@ -101,7 +73,7 @@ impl Operation {
             output: |generator| generator.subschema_for::<O>(),
             bind: Box::new(move |path, raw| {
                 let (hint, args, mut common) = bind::bind::<P, I>(shape, path, &filters, raw)?;
-                Ok(Bound { hint, action: bind(args, &mut common) })
+                Ok(BoundRequest { hint, action: bind(args, &mut common) })
             }),
         }
     }
@@ -118,31 +90,31 @@ impl Operation {
     ///
     /// # Errors
     /// 400 with every problem found.
-    pub fn bind(&self, path: &'static str, raw: Raw) -> Result<Bound> {
+    pub fn bind(&self, path: &'static str, raw: RawArgs) -> Result<BoundRequest> {
         (self.bind)(path, raw)
     }
 }
 
-/// The names of what an input is made of.
+/// Returns the names of an input's fields.
 fn names_of<I: JsonSchema>() -> Vec<String> {
     let schema = I::json_schema(&mut SchemaGenerator::default());
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// A part of a list as it is answered.
+/// The body of a page.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed<T> {
+struct PageBody<T> {
     items: Vec<T>,
     next_cursor: Option<String>,
 }
 
-impl<T> Listed<T> {
-    /// A part of the list whose cursors are signed with this key.
+impl<T> PageBody<T> {
+    /// A page of the list whose cursors this key signs.
     fn new(page: Page<T>, list: &[u8; 32]) -> Self {
         let next_cursor = page.next.map(|position| cursor(list, &position));
-        Listed { items: page.items, next_cursor }
+        PageBody { items: page.items, next_cursor }
     }
 }
 
@@ -159,7 +131,7 @@ pub fn read<P: PathParams, I: Input + JsonSchema, O: Output>(
     Operation::new::<P, I, O>(Shape::One, bind).showing::<O>()
 }
 
-/// Reads one thing with answers from outside, for all of which there are `total_secs`.
+/// Reads one thing with outgoing calls, which may take `total_secs` together.
 pub fn read_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
     total_secs: u64,
     read: fn(&View, &Req<P, I>, &mut Calls) -> Result<O>,
@@ -173,21 +145,21 @@ pub fn read_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
     Operation::new::<P, I, O>(Shape::One, bind).showing::<O>().calling()
 }
 
-/// Reads a list in args.
+/// Reads a list page by page.
 pub fn list<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
     list: fn(&View, &Req<P, I>) -> Result<Page<O>>,
 ) -> Operation {
     let bind = move |args: Args<P, I>, common: &mut CommonParams| {
         let key = common.list;
         let read = move |view: &View, who: &_, _: &mut Calls| {
-            Answer::list(&Listed::new(list(view, &Req::new(&args, who))?, &key))
+            Answer::list(&PageBody::new(list(view, &Req::new(&args, who))?, &key))
         };
         Action::Read(Box::new(read), None)
     };
     Operation::new::<P, I, O>(Shape::List, bind)
 }
 
-/// Reads a list that lies outside; for all calls together there are `total_secs`.
+/// Reads a list with outgoing calls, which may take `total_secs` together.
 pub fn list_calling<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
     total_secs: u64,
     list: ListCallingFn<P, I, O>,
@@ -196,7 +168,7 @@ pub fn list_calling<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSch
         let key = common.list;
         let read = move |view: &View, who: &_, calls: &mut Calls| {
             let page = list(view, &Req::new(&args, who), calls)?;
-            Answer::list(&Listed::new(page, &key))
+            Answer::list(&PageBody::new(page, &key))
         };
         Action::Read(Box::new(read), Some(Duration::from_secs(total_secs)))
     };
@@ -213,10 +185,10 @@ pub fn write<P: PathParams, I: Input + JsonSchema, O: Output>(
         };
         Action::Write(Box::new(write), None)
     };
-    Operation::new::<P, I, O>(Shape::Change, bind).showing::<O>()
+    Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>()
 }
 
-/// Writes with answers from outside; for all calls together there are `total_secs`.
+/// Writes with outgoing calls, which may take `total_secs` together.
 pub fn write_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
     total_secs: u64,
     write: WriteCallingFn<P, I, O>,
@@ -228,5 +200,5 @@ pub fn write_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
         };
         Action::Write(Box::new(write), Some(Duration::from_secs(total_secs)))
     };
-    Operation::new::<P, I, O>(Shape::Change, bind).showing::<O>().calling()
+    Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>().calling()
 }

@@ -1,9 +1,10 @@
-//! The OpenAPI 3.1 document, made by walking the routes: nothing in it is written twice.
+//! The OpenAPI 3.1 document, generated from the routes.
 //!
-//! What a route declares (its operation's types, its rule, its scope) is all that is looked at, so
-//! the document cannot say anything else than the server does. It lists for each route the answers
-//! that its own kind can give; 405, 408, 414, 431 and 502 are explained once, in its introduction.
+//! It depends only on what a route declares (its operation's types, its policy, its scope), so it
+//! cannot contradict the server. For each route it lists the responses of its kind; 405, 408, 414,
+//! 431 and 502 are explained once, in its introduction.
 
+mod labels;
 mod operation;
 mod schemas;
 mod shared;
@@ -17,46 +18,48 @@ use serde_json::{Map, Value, json};
 
 use super::request::path_names;
 use super::route::Route;
-use crate::auth::{AuthPolicy, RequiredCredential, Role};
+use labels::group;
 use schemas::Schemas;
 
+pub use labels::who;
 pub use table::{LEGEND, routes_markdown, routes_table};
 
-/// The introduction that readers and generators see: what holds for every route
-/// (reference: conventions).
+/// The introduction of the document: what holds for every route (reference: conventions).
 const INTRODUCTION: &str = "\
 Roadstead keeps a small team's AI agents: their prompts, versions, deployments, tools, teams and \
-everything around them. Every request is about one organization, named by `orgSlug`.
+everything around them. Most requests are about one organization, named by `orgSlug`.
 
-**Errors.** A failure is answered with a `message` that a person can act on, a stable `code`, the \
-`requestId`, and, on 400, every problem found in `issues`. What is foreign and what never existed \
-look the same: 404. Any request may also be answered 405 (with `Allow`), 408 (too slow), 414 (a \
-target over 16 KiB), 431 (a head over 64 KiB or 100 fields) and 502 (a system outside failed).
+**Errors.** The body of an error has a `message` for people, a stable `code` for programs, the \
+`requestId` and, on 400, every problem in `issues`. A resource of another organization and one \
+that does not exist get the same 404. Any request may also be answered with 405 (see `Allow`), 408 \
+(too slow), 414 (a target over 16 KiB), 431 (a head over 64 KiB or 100 fields) and 502 (an \
+external system failed).
 
-**Lists.** `limit` (1 to 200) and `cursor` choose the part; `nextCursor` is null exactly when \
-nothing follows. Newest first unless said otherwise.
+**Pagination.** `limit` (1 to 200) and `cursor` select the page; `nextCursor` is null exactly on \
+the last page. Lists are newest first unless stated otherwise.
 
-**Fields.** What is absent in an answer is `null`, never left out. In a request `null` means the \
-same as absent, save in a PATCH of a nullable field, which it clears. Unknown fields are ignored.
+**Fields.** A response always has all its fields; one without a value is `null`. In a request \
+`null` means the same as absent, except in a PATCH, where it clears a nullable field. Unknown \
+fields are ignored.
 
-**Idempotency.** A POST sent again with the same `Idempotency-Key` within 24 hours is answered as \
-it was the first time, with `Idempotency-Replayed: true`.
+**Idempotency.** A POST repeated with the same `Idempotency-Key` within 24 hours gets the first \
+response again, with `Idempotency-Replayed: true`.
 
 **Conditional requests.** GET of one resource sends an `ETag`; `If-None-Match` gives 304, and \
-PATCH and DELETE honour `If-Match` (412).
+PATCH and DELETE evaluate `If-Match` (412).
 
-**Who may call** stands at each route as `x-rule`: `any` anybody, `m` a member and `a` an admin of \
-the organization, by key or session, `sm` and `sa` the same by session alone, `s` any session, `r` \
-as `m`, and anybody where the registry is public.";
+**Access.** The `x-rule` of a route says who may call it: `any` every client, `m` a member and `a` \
+an admin of the organization, by API key or session, `sm` and `sa` the same by session only, `s` \
+any session, `r` as `m`, and every client if the registry is public.";
 
-/// The OpenAPI 3.1 document of `routes`, for a server of this `version`.
+/// Generates the OpenAPI 3.1 document of `routes`, for a server of this `version`.
 pub fn document(routes: &[Route], version: &str) -> Value {
     make(routes, version).0
 }
 
-/// What is wrong with the document of `routes`, a sentence each: two routes of one name, path
-/// parameters without a type, two types of one name, a route that does not say what it does. A
-/// test keeps this empty.
+/// Returns the problems of the document of `routes`, one sentence each: two routes of one name,
+/// path parameters without a type, two types of one name, a route without a summary. A test keeps
+/// this empty.
 pub fn problems(routes: &[Route]) -> Vec<String> {
     let mut problems = make(routes, "").1;
     let mut names = BTreeSet::new();
@@ -68,12 +71,13 @@ pub fn problems(routes: &[Route]) -> Vec<String> {
         }
         if path_names(route.path).count() != route.operation.params.len() {
             problems.push(format!(
-                "{end}: its operation takes {} path args",
+                "{end}: its operation takes {} path parameters",
                 route.operation.params.len()
             ));
         }
         if route.policy.public_read && route.method.has_body() {
-            problems.push(format!("{end}: what is public is read by a query"));
+            problems
+                .push(format!("{end}: a route with public reads takes its arguments in the query"));
         }
         if route.about.is_empty() {
             problems.push(format!("{end}: does not say what it does"));
@@ -113,26 +117,7 @@ fn make(routes: &[Route], version: &str) -> (Value, Vec<String>) {
     (document, problems)
 }
 
-/// The group a route belongs to: the first segment of its path.
-fn group(route: &Route) -> &'static str {
-    route.path.trim_start_matches('/').split('/').next().unwrap_or_default()
-}
-
-/// The letters of who may call, as the table of routes has them: `any`, `s`, `m`, `r`, `a`, `sm`,
-/// `sa`.
-pub fn who(policy: AuthPolicy) -> &'static str {
-    match (policy.credential, policy.role) {
-        (RequiredCredential::None, _) => "any",
-        (RequiredCredential::Session, None) => "s",
-        (RequiredCredential::Session, Some(Role::Member)) => "sm",
-        (RequiredCredential::Session, _) => "sa",
-        _ if policy.public_read => "r",
-        (_, None | Some(Role::Member)) => "m",
-        _ => "a",
-    }
-}
-
-/// A path of matchit's in OpenAPI's form, which has no mark for a rest.
+/// Converts a path of matchit to OpenAPI's form, which has no catch-all parameters.
 fn path(path: &str) -> String {
     path.replace("{*", "{")
 }

@@ -1,17 +1,17 @@
-//! One route as an operation of the document: what it takes, and all it can answer.
+//! A route as an operation of the document: its parameters, its body and its responses.
 
 use serde_json::{Map, Value, json};
 
+use super::labels::{group, who};
 use super::schemas::Schemas;
-use super::{group, who};
-use crate::api::extra::{OrgOptional, OrgRequired};
+use crate::api::common_params::{OrgOptional, OrgRequired};
 use crate::api::op::{SchemaOf, Shape, Upload};
 use crate::api::request::path_names;
 use crate::api::route::{Method, Route};
 use crate::api::scope::Scope;
 use crate::auth::RequiredCredential;
 
-/// The operation of `route`; the schemas it needs are left in `schemas`.
+/// Generates the operation of `route`; the schemas it refers to are added to `schemas`.
 pub fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     let mut operation = json!({
         "operationId": id(route.name),
@@ -41,8 +41,8 @@ pub fn id(name: &str) -> String {
     })
 }
 
-/// The credentials that do, each alone. Where what is read may be open to anybody (a public
-/// registry), none may be needed, and one that is there counts.
+/// The accepted credentials, each sufficient alone. For public reads (of a public registry) the
+/// credential is optional.
 fn security(route: &Route) -> Value {
     let (key, session) = (json!({"apiKeyHeader": []}), json!({"bearer": []}));
     match route.policy.credential {
@@ -53,7 +53,7 @@ fn security(route: &Route) -> Value {
     }
 }
 
-// ── What it takes ────────────────────────────────────────────────────────────
+// ── Parameters and body ────────────────────────────────────────────────────────────
 
 fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Value> {
     let mut parameters: Vec<Value> = path_names(route.path)
@@ -77,8 +77,7 @@ fn shared_parameter(key: &str) -> Value {
     json!({"$ref": format!("#/components/parameters/{key}")})
 }
 
-/// The query parameters that routes of its kind have beside their input: names, and where they are
-/// described.
+/// The common query parameters of its kind: names, and the keys of their definitions.
 fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
     let mut shared = match route.scope {
         Scope::Organization => vec![("orgSlug", "OrgSlug")],
@@ -142,7 +141,7 @@ fn body(route: &Route, schemas: &mut Schemas) -> Value {
     json!({"required": required, "content": {"application/json": {"schema": schema}}})
 }
 
-// ── What it answers ──────────────────────────────────────────────────────────
+// ── Responses ──────────────────────────────────────────────────────────
 
 fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     let mut responses = Map::new();
@@ -156,18 +155,18 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
 
 fn success(route: &Route, schemas: &mut Schemas) -> Value {
     let description = match route.operation.shape {
-        Shape::One => "What was asked for.".into(),
+        Shape::One => "The requested resource.".into(),
         Shape::Download(_) => "The bytes.".into(),
         Shape::Watch => {
-            "What was asked for. With `wait` and an `If-None-Match` that it has, it is \
-                         answered once it is another, or 304 when the time is over."
+            "The requested resource. With `wait` and an `If-None-Match` that matches, the response \
+             is delayed until it changes, or is 304 at the end of the wait."
                 .into()
         }
-        Shape::List => "A part of the list.".into(),
-        Shape::Change => "Done.".into(),
+        Shape::List => "A page of the list.".into(),
+        Shape::Write => "The request succeeded.".into(),
         Shape::Wait(event) => format!(
-            "What there was to take, perhaps nothing. With `Accept: text/event-stream` a stream \
-             without end: each thing is an event named `{event}`, its `data` an item as JSON."
+            "The items that were available, possibly none. With `Accept: text/event-stream` an \
+             indefinite stream: each item is an event named `{event}`, its `data` the item as JSON."
         ),
     };
     let mut headers = vec![("X-Request-Id", "RequestId")];
@@ -189,7 +188,7 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     let schema = match route.operation.shape {
         Shape::Download(media_type) => return json!({media_type: binary()}),
         Shape::List | Shape::Wait(_) => schemas.page(output),
-        Shape::One | Shape::Watch | Shape::Change => schemas.output(output),
+        Shape::One | Shape::Watch | Shape::Write => schemas.output(output),
     };
     let mut content = json!({"application/json": {"schema": schema}});
     if matches!(route.operation.shape, Shape::Wait(_)) {
@@ -198,12 +197,12 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     content
 }
 
-/// The other answers that a route of its kind can give: status, and where it is described.
+/// The other responses of its kind: status, and the key of the definition.
 fn others(route: &Route) -> Vec<(&'static str, &'static str)> {
     let installation = matches!(route.scope, Scope::Installation);
     let anyone = !route.policy.needs_credential();
     let writes = route.method != Method::Get;
-    // A token in the body that names nothing is 404 without any path.
+    // An unknown token in the body is 404 without a path parameter.
     let names_something = !installation || !route.operation.params.is_empty() || anyone;
     let table = [
         (route.has_tag(), "304", "NotModified"),

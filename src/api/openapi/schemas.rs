@@ -1,8 +1,8 @@
-//! The schemas of the document: one name space for what goes in and what comes out.
+//! The schemas of the document: one namespace for inputs and outputs.
 //!
-//! A type that is sent and received has one schema if both directions agree. If they differ in
-//! what must be there (an optional field is always present in an answer), the form that goes in is
-//! called `…Input`. Two different types of one name are told as a problem.
+//! A type used in both directions has one schema if they agree. If they differ in the required
+//! fields (an optional field is always present in a response), the schema of the input is named
+//! `…Input`. Two different types of one name are reported as a problem.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 
 use crate::api::op::SchemaOf;
 
-/// Where schemas lie in the document.
+/// The prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
-/// Where references to inputs point until it is known what the inputs are called.
+/// The prefix of references to inputs until their names are determined.
 const INPUTS: &str = "#/components/inputs/";
 
-/// The schemas met so far.
+/// The schemas collected so far.
 pub struct Schemas {
     inputs: SchemaGenerator,
     outputs: SchemaGenerator,
@@ -25,7 +25,7 @@ pub struct Schemas {
 }
 
 impl Schemas {
-    /// None yet.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         let generator = |settings: SchemaSettings, path: &'static str| {
             settings.with(|settings| settings.definitions_path = path.into()).into_generator()
@@ -39,18 +39,18 @@ impl Schemas {
         }
     }
 
-    /// The schema of a body; `None` for `()`, which takes nothing.
+    /// Returns the schema of a body; `None` for `()`, which takes nothing.
     pub fn input(&mut self, schema: SchemaOf) -> Option<Value> {
         let schema = schema(&mut self.inputs).to_value();
         (schema["type"] != "null").then_some(schema)
     }
 
-    /// The schema of an answer. What `Option` says may be null is there all the same.
+    /// Returns the schema of a response. An `Option` is nullable but always present.
     pub fn output(&mut self, schema: SchemaOf) -> Value {
         schema(&mut self.outputs).to_value()
     }
 
-    /// The schema of a list's answer (reference: conventions, "Lists").
+    /// Returns the schema of a page (reference: conventions, "Lists").
     pub fn page(&mut self, item: SchemaOf) -> Value {
         let item = self.output(item);
         let page = json!({
@@ -59,7 +59,7 @@ impl Schemas {
                 "items": {"type": "array", "items": item},
                 "nextCursor": {
                     "type": ["string", "null"],
-                    "description": "The cursor of what follows; null exactly when nothing does."
+                    "description": "The cursor of the next page; null exactly on the last page."
                 }
             },
             "required": ["items", "nextCursor"]
@@ -79,8 +79,8 @@ impl Schemas {
         fields.is_some_and(|fields| !fields.is_empty())
     }
 
-    /// The query parameters that the fields of an input make. Lists repeat the name, objects are
-    /// written `name[field]=…`.
+    /// Returns the query parameters for the fields of an input. Lists repeat the name, objects are
+    /// encoded as `name[field]=…`.
     pub fn query(&mut self, schema: SchemaOf) -> Vec<Value> {
         let Some(schema) = self.input(schema) else { return vec![] };
         let schema = self.look_up(&schema).clone();
@@ -100,7 +100,7 @@ impl Schemas {
             }
             let style = match self.look_up(&schema)["type"].as_str() {
                 Some("object") => {
-                    // A copy of its own: in a body the fields of the same type may be null.
+                    // A copy, because in a body the fields of the same type may be null.
                     schema = self.look_up(&schema).clone();
                     let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
                     for field in fields.into_iter().flat_map(|fields| fields.values_mut()) {
@@ -127,8 +127,8 @@ impl Schemas {
         name.and_then(|name| self.inputs.definitions().get(name)).unwrap_or(schema)
     }
 
-    /// Settles the names: turns the references in `places` into the final ones, and gives the
-    /// schemas that they need, by name, with a sentence for each name that two types have.
+    /// Determines the names: replaces the references in `places` by the final ones, and returns the
+    /// schemas they need, by name, and a sentence for each name that two types share.
     pub fn finish(mut self, places: &mut [&mut Value]) -> (Map<String, Value>, Vec<String>) {
         let mut problems = self.problems;
         let inputs = self.inputs.take_definitions(true);
@@ -143,9 +143,8 @@ impl Schemas {
         }
 
         let in_two_forms = in_two_forms(&inputs, &outputs);
-        let input_name = |name: &str| match in_two_forms.contains(name) {
-            true => format!("{name}Input"),
-            false => name.to_string(),
+        let input_name = |name: &str| {
+            if in_two_forms.contains(name) { format!("{name}Input") } else { name.to_string() }
         };
         let mut all = outputs;
         for (name, schema) in inputs {
@@ -180,7 +179,7 @@ impl Schemas {
     }
 }
 
-/// The generator gives a second type of one name a number; that is how such types show.
+/// Finds types of one name: the generator appends a number to the second one.
 fn numbered(definitions: &Map<String, Value>) -> impl Iterator<Item = String> {
     let names = definitions.keys().filter_map(|name| {
         let plain = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -189,7 +188,7 @@ fn numbered(definitions: &Map<String, Value>) -> impl Iterator<Item = String> {
     names.map(|name| format!("two types are called {name}"))
 }
 
-/// The names whose schemas differ between the directions, or refer to some that do.
+/// Returns the names whose schemas, or schemas they refer to, differ between the directions.
 fn in_two_forms(inputs: &Map<String, Value>, outputs: &Map<String, Value>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     loop {
@@ -208,7 +207,7 @@ fn in_two_forms(inputs: &Map<String, Value>, outputs: &Map<String, Value>) -> BT
     }
 }
 
-/// Whether an input's and an output's schema can be those of one type.
+/// Whether the schemas of an input and an output can be of one type.
 fn same_type(input: &Value, output: &Value) -> bool {
     let without_required = |mut schema: Value| {
         each_object(&mut schema, &|object| {
@@ -219,7 +218,7 @@ fn same_type(input: &Value, output: &Value) -> bool {
     without_required(as_output(input)) == without_required(output.clone())
 }
 
-/// An input's schema with its references as an output would have them.
+/// An input's schema with references to outputs.
 fn as_output(input: &Value) -> Value {
     let mut schema = input.clone();
     each_object(&mut schema, &|object| {
@@ -230,7 +229,7 @@ fn as_output(input: &Value) -> Value {
     schema
 }
 
-/// The names of the schemas that `places` refer to, and those that these refer to.
+/// Returns the names of the schemas to which `places` refer, directly or indirectly.
 fn needed(all: &Map<String, Value>, places: &[&mut Value]) -> BTreeSet<String> {
     let mut needed = BTreeSet::new();
     let mut open: Vec<String> = places.iter().flat_map(|place| references(place)).collect();
@@ -242,7 +241,7 @@ fn needed(all: &Map<String, Value>, places: &[&mut Value]) -> BTreeSet<String> {
     needed
 }
 
-/// The names of the schemas that `value` refers to.
+/// Returns the names of the schemas to which `value` refers.
 fn references(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().flat_map(references).collect(),
@@ -255,7 +254,7 @@ fn references(value: &Value) -> Vec<String> {
     }
 }
 
-/// Does `change` to every object in `value`.
+/// Applies `change` to every object in `value`.
 fn each_object(value: &mut Value, change: &dyn Fn(&mut Map<String, Value>)) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| each_object(item, change)),
@@ -267,8 +266,8 @@ fn each_object(value: &mut Value, change: &dyn Fn(&mut Map<String, Value>)) {
     }
 }
 
-/// Writes words that are told apart by `oneOf` as one `enum`, which generators make an enumeration
-/// of. What is said about each word goes into the description.
+/// Replaces a `oneOf` of constants by one `enum`, which generators turn into an enumeration. The
+/// descriptions of the constants become part of the description.
 fn list_values(schema: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
     let mut words = Vec::new();
@@ -296,8 +295,7 @@ fn list_values(schema: &mut Map<String, Value>) {
     schema.insert("description".into(), json!(about.trim_start()));
 }
 
-/// Takes the sections that a comment fulfils out of the description made from it: whoever reads the
-/// document does not have them.
+/// Removes citations of the reference from a description.
 fn drop_sections(schema: &mut Map<String, Value>) {
     let Some(Value::String(about)) = schema.get_mut("description") else { return };
     for start in [" (reference: ", "\n(reference: "] {
@@ -308,14 +306,14 @@ fn drop_sections(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Takes away formats such as `uint32`, which OpenAPI does not know; `minimum` says the same.
+/// Removes formats such as `uint32`, which OpenAPI does not define; `minimum` says the same.
 fn drop_unsigned(schema: &mut Map<String, Value>) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|name| name.starts_with("uint")) {
         schema.shift_remove("format");
     }
 }
 
-/// A schema without the choice of null, which a query cannot say.
+/// Removes null from the types of a schema, since a query cannot express it.
 fn without_null(mut schema: Value) -> Value {
     let null = json!({"type": "null"});
     if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {

@@ -1,5 +1,4 @@
-//! What many routes share and the document describes once: parameters, headers, failures,
-//! credentials.
+//! The shared components of the document: parameters, headers, error responses, credentials.
 
 use std::borrow::Cow;
 
@@ -7,10 +6,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
-use crate::api::extra::{CursorQuery, LimitQuery, OrgOptional, OrgRequired, WaitQuery};
+use crate::api::common_params::{CursorQuery, LimitQuery, OrgOptional, OrgRequired, WaitQuery};
 use crate::api::op::SchemaOf;
 
-/// Everything in `components` but the schemas.
+/// Everything in `components` except the schemas.
 pub fn components(schemas: &mut Schemas) -> Value {
     json!({
         "securitySchemes": {
@@ -18,12 +17,12 @@ pub fn components(schemas: &mut Schemas) -> Value {
                 "type": "apiKey",
                 "in": "header",
                 "name": "X-API-Key",
-                "description": "An organization's API key. It wins over `Authorization`."
+                "description": "An organization's API key. It takes precedence over `Authorization`."
             },
             "bearer": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "An organization's API key, or the token of a session."
+                "description": "An organization's API key, or a session token."
             }
         },
         "parameters": parameters(schemas),
@@ -37,24 +36,24 @@ fn parameters(schemas: &mut Schemas) -> Value {
         "IdempotencyKey": {
             "name": "Idempotency-Key",
             "in": "header",
-            "description": "The same key, credential and path within 24 hours get the first answer \
-                            again; with another body 409.",
+            "description": "A request with the same key, credential and path within 24 hours gets \
+                            the first response again; with another body it gets 409.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"}
         },
         "IfMatch": {
             "name": "If-Match",
             "in": "header",
-            "description": "Only if the thing still has this ETag; 412 otherwise.",
+            "description": "Executes the request only if the resource still has this ETag; 412 otherwise.",
             "schema": {"type": "string"}
         },
         "IfNoneMatch": {
             "name": "If-None-Match",
             "in": "header",
-            "description": "304 if the thing still has this ETag.",
+            "description": "Answers with 304 if the resource still has this ETag.",
             "schema": {"type": "string"}
         }
     });
-    // Read from the types that requests are read into, so that no bound is written twice.
+    // Generated from the types that requests are bound to, so that no bound is stated twice.
     let fields: [(&str, SchemaOf); 5] = [
         ("OrgSlug", |generator| generator.subschema_for::<OrgRequired>()),
         ("OptionalOrgSlug", |generator| generator.subschema_for::<OrgOptional>()),
@@ -71,68 +70,70 @@ fn parameters(schemas: &mut Schemas) -> Value {
 fn headers() -> Value {
     json!({
         "RequestId": {
-            "description": "What the log calls this request: the one that was sent, or a new one.",
+            "description": "Identifies the request in the log: the id that was sent, or a new one.",
             "schema": {"type": "string", "maxLength": 128}
         },
         "ETag": {
-            "description": "What `If-Match` and `If-None-Match` take.",
+            "description": "Identifies the current state, for `If-Match` and `If-None-Match`.",
             "schema": {"type": "string"}
         },
         "IdempotencyReplayed": {
-            "description": "Present when this is the answer to an earlier request of the same \
+            "description": "Present if this is the response to an earlier request with the same \
                             `Idempotency-Key`.",
             "schema": {"const": "true"}
         },
         "RetryAfter": {
-            "description": "The seconds after which trying again makes sense.",
+            "description": "The number of seconds after which to retry.",
             "schema": {"type": "integer", "minimum": 0}
         },
         "RateLimit": {
-            "description": "What is left of the limit, and when it is whole again.",
+            "description": "The remaining quota, and when it is restored.",
             "schema": {"type": "string"}
         },
         "RateLimitPolicy": {
-            "description": "The limit, and the time it is for.",
+            "description": "The quota, and its time window.",
             "schema": {"type": "string"}
         }
     })
 }
 
-/// The failures: key, what it means, and the headers that come beside `X-Request-Id`.
+/// An error response: key, description, and headers in addition to `X-Request-Id`.
 type Failure = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const FAILURES: [Failure; 12] = [
-    ("Invalid", "What was sent is wrong; `issues` lists every problem found.", &[]),
+    ("Invalid", "The request is invalid; `issues` lists every problem.", &[]),
     (
         "Unauthenticated",
-        "No credential that counts, or an API key where only a session will do.",
+        "The credential is missing or not valid, or an API key was sent where a session is \
+         required.",
         &[],
     ),
-    ("Forbidden", "A good credential that may not do this.", &[]),
-    ("NotFound", "Nothing there that the caller may know of.", &[]),
+    ("Forbidden", "The credential is valid but does not permit this.", &[]),
+    ("NotFound", "There is no such resource, or the caller may not know of it.", &[]),
     (
         "Conflict",
-        "The state does not allow it, it exists already, or the `Idempotency-Key` was used for \
-         something else.",
+        "The state does not allow it, the resource exists already, or the `Idempotency-Key` was used \
+         for another request.",
         &[("Retry-After", "RetryAfter")],
     ),
-    ("PreconditionFailed", "`If-Match` named another state.", &[]),
-    ("TooLarge", "The body is larger than is taken.", &[]),
-    ("UnsupportedMediaType", "The body is of a media type that is not taken.", &[]),
+    ("PreconditionFailed", "The resource no longer has the ETag in `If-Match`.", &[]),
+    ("TooLarge", "The body exceeds the size limit.", &[]),
+    ("UnsupportedMediaType", "The media type of the body is not supported.", &[]),
     (
         "RateLimited",
-        "Too often.",
+        "Too many requests.",
         &[
             ("Retry-After", "RetryAfter"),
             ("RateLimit", "RateLimit"),
             ("RateLimit-Policy", "RateLimitPolicy"),
         ],
     ),
-    ("Internal", "Something went wrong on our side.", &[]),
-    ("Upstream", "A system outside failed; the message says which, and how.", &[]),
+    ("Internal", "An internal error.", &[]),
+    ("Upstream", "An external system failed; the message says which, and how.", &[]),
     (
         "Busy",
-        "Not now: overloaded, stopping, or it is not known whether the change was kept.",
+        "Temporarily unavailable: overloaded, stopping, or it is unknown whether the change was \
+         stored.",
         &[("Retry-After", "RetryAfter")],
     ),
 ];
@@ -142,7 +143,7 @@ fn responses(schemas: &mut Schemas) -> Value {
     let header = |key: &str| json!({"$ref": format!("#/components/headers/{key}")});
     let mut responses = Map::new();
     let not_modified = json!({
-        "description": "It is still what `If-None-Match` named.",
+        "description": "The resource still has the ETag in `If-None-Match`.",
         "headers": {"X-Request-Id": header("RequestId"), "ETag": header("ETag")}
     });
     responses.insert("NotModified".into(), not_modified);
@@ -161,7 +162,7 @@ fn responses(schemas: &mut Schemas) -> Value {
     Value::Object(responses)
 }
 
-/// The body of a failure (reference: conventions, "Errors"), for its schema alone.
+/// The body of an error (reference: conventions, "Errors"), for its schema only.
 struct Problem;
 
 impl JsonSchema for Problem {
@@ -174,23 +175,23 @@ impl JsonSchema for Problem {
             "properties": {
                 "message": {
                     "type": "string",
-                    "description": "A sentence that a person can act on."
+                    "description": "Says what is wrong and what to do, for people."
                 },
                 "code": {
                     "type": "string",
                     "pattern": "^[a-z0-9_]+$",
-                    "description": "A stable word for programs."
+                    "description": "A stable identifier of the error, for programs."
                 },
                 "requestId": {"type": "string", "description": "As in `X-Request-Id`."},
                 "issues": {
                     "type": "array",
-                    "description": "On 400, every problem found.",
+                    "description": "On 400, every problem of the request.",
                     "items": {
                         "type": "object",
                         "properties": {
                             "path": {
                                 "type": "string",
-                                "description": "Where: dotted, with `[n]` from 0."
+                                "description": "The path of the field, with dots and `[n]` from 0."
                             },
                             "message": {"type": "string"}
                         },

@@ -1,14 +1,14 @@
-//! The whole API on one screen, for a terminal and for a README.
+//! Tables of all routes, for a terminal and for a README.
 
-use super::{group, who};
+use super::labels::{group, who};
 use crate::api::route::Route;
 
-/// What the letters under WHO mean.
-pub const LEGEND: &str = "any: anybody; m, a: a member, an admin, by key or session; \
-                      sm, sa: the same by session alone; s: any session; \
-                      r: as m, and anybody where the registry is public";
+/// Explains the abbreviations in the column WHO.
+pub const LEGEND: &str = "any: every client; m, a: a member, an admin, by key or session; \
+                      sm, sa: the same by session only; s: any session; \
+                      r: as m, and every client if the registry is public";
 
-/// The routes in aligned columns, a block for each group.
+/// Formats the routes in aligned columns, one block per group.
 pub fn routes_table(routes: &[Route]) -> String {
     let width = |of: fn(&Route) -> usize| routes.iter().map(of).max().unwrap_or(0);
     let path_width = width(|route| route.path.len());
@@ -25,7 +25,7 @@ pub fn routes_table(routes: &[Route]) -> String {
     table + "\n" + LEGEND + "\n"
 }
 
-/// The same in Markdown, a section for each group.
+/// Formats the routes as Markdown tables, one section per group.
 pub fn routes_markdown(routes: &[Route]) -> String {
     let mut text = format!("{LEGEND}\n");
     for (name, members) in groups(routes) {

@@ -1,4 +1,4 @@
-//! The document of a few invented routes: that it is sound, and that it says what the routes do.
+//! The document of a few sample routes.
 
 #![expect(dead_code, reason = "of most types here only the schema is wanted")]
 
@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
-use crate::api::{Calls, Deleted, Empty, Input, OrgSlugMode, Output, Raw, Req, Route, Scope, op};
+use crate::api::{
+    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, Route, Scope, op,
+};
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Field, Id, Int, Json, Keys, Result, Text, Time, Title};
 use crate::outbox::Target;
@@ -188,7 +190,7 @@ fn operation<'a>(document: &'a Value, id: &str) -> &'a Value {
     all.iter().find(|(_, operation)| operation["operationId"] == id).expect("it is there").1
 }
 
-/// What a reference stands for; else the value itself.
+/// Follows a reference; returns any other value itself.
 fn follow<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(at) => document.pointer(at.trim_start_matches('#')).expect("it leads somewhere"),
@@ -261,7 +263,7 @@ fn every_schema_is_one_of_json_schema_2020_12() {
 }
 
 #[test]
-fn parameters_of_a_path_are_declared_and_none_is_declared_twice() {
+fn path_parameters_are_declared_once() {
     let document = made();
     for (path, operation) in operations(&document) {
         let id = operation["operationId"].as_str().unwrap();
@@ -279,7 +281,7 @@ fn parameters_of_a_path_are_declared_and_none_is_declared_twice() {
 }
 
 #[test]
-fn the_slug_is_where_the_scope_and_the_method_want_it() {
+fn scope_and_method_determine_where_the_slug_is() {
     let document = made();
     for (id, required) in [("boatList", true), ("boatRemove", true), ("berthArrivalsAwait", true)] {
         assert_eq!(parameter(&document, id, "orgSlug").unwrap()["required"], required, "{id}");
@@ -298,7 +300,7 @@ fn the_slug_is_where_the_scope_and_the_method_want_it() {
 }
 
 #[test]
-fn fields_of_a_query_are_parameters_of_their_own() {
+fn each_field_of_a_query_is_a_parameter() {
     let document = made();
     let get = |name: &str| parameter(&document, "boatList", name).unwrap();
     assert_eq!(get("harbour")["required"], true);
@@ -324,7 +326,7 @@ fn fields_of_a_query_are_parameters_of_their_own() {
 }
 
 #[test]
-fn an_input_may_have_a_limit_of_its_own() {
+fn an_input_may_define_its_own_limit() {
     #[derive(Deserialize, JsonSchema)]
     struct Few {
         limit: Option<Int<1, 3>>,
@@ -356,14 +358,14 @@ fn the_document_and_the_route_accept_the_same_inputs() {
         (json!({"orgSlug": "acme", "name": "Ark", "decks": 5}), false),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": {}}), false),
     ] {
-        let raw = Raw::body(&["0"], &sent, OrgSlugMode::Required, &keys);
+        let raw = RawArgs::body(&["0"], &sent, OrgSlugMode::Required, &keys);
         assert_eq!(route.bind(raw).is_ok(), good, "{sent}");
         assert_eq!(satisfies(&document, body(&document, "boatCreate"), &sent), good, "{sent}");
     }
 }
 
 #[test]
-fn every_field_of_an_answer_is_always_there() {
+fn every_field_of_a_response_is_required() {
     let document = made();
     let boat = json!({
         "id": Id::<()>::NIL.to_string(), "name": "Ark", "state": "afloat",
@@ -383,7 +385,7 @@ fn every_field_of_an_answer_is_always_there() {
 }
 
 #[test]
-fn a_type_that_goes_both_ways_has_a_second_name_where_it_must_not_be_whole() {
+fn a_type_with_optional_fields_used_in_both_directions_has_two_schemas() {
     let document = made();
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["Crew"]["required"], json!(["captain", "mate"]));
@@ -396,7 +398,7 @@ fn a_type_that_goes_both_ways_has_a_second_name_where_it_must_not_be_whole() {
 }
 
 #[test]
-fn words_are_an_enumeration() {
+fn unit_variants_are_an_enumeration() {
     let document = made();
     let state = &document["components"]["schemas"]["State"];
     assert_eq!(state["type"], "string");
@@ -409,10 +411,10 @@ fn words_are_an_enumeration() {
 }
 
 #[test]
-fn sections_that_a_reader_does_not_have_are_left_out() {
+fn citations_of_the_reference_are_removed() {
     let document = made();
     let about = document["components"]["schemas"]["Deleted"]["description"].as_str().unwrap();
-    assert_eq!(about, "What DELETE answers.");
+    assert_eq!(about, "The answer of DELETE.");
     assert!(!document.to_string().contains("(reference: "));
 }
 
@@ -424,7 +426,7 @@ fn numbers_have_only_formats_that_openapi_knows() {
 }
 
 #[test]
-fn lists_are_pages_and_what_is_waited_for_can_be_streamed() {
+fn lists_are_pages_and_waits_can_be_streamed() {
     let document = made();
     let page = answer(&document, "boatList");
     assert_eq!(*page, json!({"$ref": "#/components/schemas/PageOfBoat"}));
@@ -437,7 +439,7 @@ fn lists_are_pages_and_what_is_waited_for_can_be_streamed() {
 }
 
 #[test]
-fn a_route_lists_the_answers_of_its_kind() {
+fn a_route_lists_the_responses_of_its_kind() {
     let document = made();
     let statuses = |id: &str| -> Vec<String> {
         operation(&document, id)["responses"].as_object().unwrap().keys().cloned().collect()
@@ -465,7 +467,7 @@ fn a_route_lists_the_answers_of_its_kind() {
     assert!(has("boatShow", "If-None-Match") && !has("boatList", "If-None-Match"));
     let headers = |id: &str| &operation(&document, id)["responses"]["200"]["headers"];
     assert!(headers("boatShow")["ETag"].is_object() && headers("boatList")["ETag"].is_null());
-    // An answer that shows a secret is not kept, so it is never replayed.
+    // An answer with a secret is not stored, so it is never replayed.
     assert!(headers("boatCreate")["Idempotency-Replayed"].is_null());
 }
 
@@ -479,7 +481,7 @@ fn routes_with_calls_document_their_failures() {
 }
 
 #[test]
-fn a_failure_is_described_as_it_is_sent() {
+fn an_error_matches_its_schema() {
     let document = made();
     let response = &document["components"]["responses"]["Invalid"];
     let schema = &response["content"]["application/json"]["schema"];
@@ -492,7 +494,7 @@ fn a_failure_is_described_as_it_is_sent() {
 }
 
 #[test]
-fn each_route_says_who_may_call_it_and_with_what() {
+fn each_route_lists_its_policy_and_credentials() {
     let document = made();
     let both = json!([{"apiKeyHeader": []}, {"bearer": []}]);
     for (id, rule, security) in [
@@ -522,7 +524,7 @@ fn mistakes_of_routes_are_reported() {
     };
     let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
     told(&[tide("/a", "a.show")], "does not say what it does");
-    told(&[tide("/a/{b}", "a.show")], "takes 0 path args");
+    told(&[tide("/a/{b}", "a.show")], "takes 0 path parameters");
     told(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
     told(&[tide("/a", "a.show"), tide("/a", "b.show")], "declared twice");
     #[derive(Deserialize, JsonSchema)]

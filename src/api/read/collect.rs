@@ -1,40 +1,39 @@
-//! Reading a value as a type, going on after each problem.
+//! Deserializes a value and continues after each problem.
 //!
-//! A type gives up at the first problem it meets. The problem and its place are noted, and the
-//! value is read again; at a noted place the type is handed a placeholder, so that it comes as far
-//! as the next problem. What is read beside a placeholder is never used: it only shows that there
-//! is no further problem.
+//! Deserialization stops at the first problem. The problem and its path are recorded, and the value
+//! is read again; at a recorded path the type gets a placeholder, so that it proceeds to the next
+//! problem. A result with placeholders is never used: it only shows that there are no further
+//! problems.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::found::{Found, MAX_ISSUES};
 use super::path::Path;
-use super::reader::{Mode, Reader};
+use super::reader::{Reader, SourceFormat};
+use super::state::{MAX_ISSUES, ReadState};
 use crate::base::{Error, Result};
 
-/// Values looked at after which the search for further problems ends, counted over all readings:
-/// enough to list a hundred problems in thousands of values, and a fraction of a second, which
-/// is all that a hostile body gets.
+/// Limit of visited values, counted over all passes: enough to list a hundred problems in thousands
+/// of values, and a fraction of a second for a hostile body.
 const MAX_VALUES: usize = 1_000_000;
 
-/// Reads a `T` of what [`parse_body`](super::parse_body) or [`parse_query`](super::parse_query)
-/// gave. A good value is read once, and no path is written.
+/// Deserializes the result of [`parse_body`](super::parse_body) or
+/// [`parse_query`](super::parse_query). A valid value is read once, without formatting any path.
 ///
 /// # Errors
 /// [`Kind::Invalid`](crate::base::Kind::Invalid) with every problem found, at most [`MAX_ISSUES`].
-pub fn read<T: DeserializeOwned>(value: &Value, mode: Mode) -> Result<T> {
-    let mut found = Found::default();
+pub fn read<T: DeserializeOwned>(value: &Value, mode: SourceFormat) -> Result<T> {
+    let mut state = ReadState::default();
     loop {
-        match T::deserialize(Reader::root(value, mode, &mut found)) {
-            Ok(input) if found.issues.is_empty() => return Ok(input),
+        match T::deserialize(Reader::root(value, mode, &mut state)) {
+            Ok(input) if state.issues.is_empty() => return Ok(input),
             Ok(_) => break,
-            Err(stop) => found.note(&Path::Root, stop),
+            Err(error) => state.record(&Path::Root, error),
         };
-        if found.is_stuck || found.issues.len() >= MAX_ISSUES || found.values > MAX_VALUES {
+        if state.is_stuck || state.issues.len() >= MAX_ISSUES || state.values > MAX_VALUES {
             break;
         }
     }
-    found.issues.truncate(MAX_ISSUES);
-    Err(Error::invalid(found.issues))
+    state.issues.truncate(MAX_ISSUES);
+    Err(Error::invalid(state.issues))
 }

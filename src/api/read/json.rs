@@ -1,26 +1,26 @@
-//! JSON, read strictly: what two programs could understand in two ways is refused.
+//! A strict JSON parser: input that two programs could interpret differently is refused.
 //!
 //! Refused are bytes that are not UTF-8, a byte order mark, duplicate keys at any depth, nesting
 //! deeper than [`MAX_NESTING`], numbers too large for a double, lone surrogates, anything after the
-//! value, and a top that is no object.
+//! value, and a top-level value that is not an object.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::found::MAX_ISSUES;
 use super::path::Path;
+use super::state::MAX_ISSUES;
 use crate::base::{Error, Issue, Result};
 
-/// Objects and lists that may stand within each other (reference: conventions, "Bodies"): far more
-/// than any input has, far less than the stack bears.
+/// Limit of nested objects and lists (reference: conventions, "Bodies"): far more than any input
+/// has, far less than the stack allows.
 pub const MAX_NESTING: usize = 64;
 
-/// Reads a body. An empty one is `{}`, as is one that was not sent.
+/// Parses a body. An empty or absent one is `{}`.
 ///
 /// # Errors
-/// 400 where it is not JSON or not an object, and for every duplicate key.
+/// 400 if it is not JSON or not an object, with an issue for each duplicate key.
 pub fn parse_body(bytes: &[u8]) -> Result<Value> {
     if bytes.is_empty() {
         return Ok(Value::Object(Map::new()));
@@ -33,8 +33,7 @@ pub fn parse_body(bytes: &[u8]) -> Result<Value> {
     })
 }
 
-/// Reads a JSON object that stands at `path`, or lists what is wrong, at least one thing. The time
-/// is linear in the input.
+/// Parses a JSON object at `path`, or returns its problems, at least one. Takes linear time.
 pub fn parse_object(bytes: &[u8], path: &Path) -> Result<Value, Vec<Issue>> {
     let wrong = |message: String| vec![Issue::new(path.to_string(), message)];
     let text = std::str::from_utf8(bytes).map_err(|e| {
@@ -58,7 +57,7 @@ pub fn parse_object(bytes: &[u8], path: &Path) -> Result<Value, Vec<Issue>> {
     Err(issues)
 }
 
-/// Builds the value at `path`, which `depth` objects and lists enclose.
+/// Builds the value at `path`, inside `depth` objects and lists.
 struct Build<'a> {
     path: &'a Path<'a>,
     depth: usize,
@@ -66,12 +65,12 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// The depth of what this object or list contains.
+    /// The depth of the values in this object or list.
     fn descend<E: serde::de::Error>(&self) -> Result<usize, E> {
-        match self.depth < MAX_NESTING {
-            true => Ok(self.depth + 1),
-            false => Err(E::custom(format_args!("nested deeper than {MAX_NESTING} levels"))),
+        if self.depth >= MAX_NESTING {
+            return Err(E::custom(format_args!("nested deeper than {MAX_NESTING} levels")));
         }
+        Ok(self.depth + 1)
     }
 }
 

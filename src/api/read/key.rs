@@ -3,15 +3,15 @@
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::found::Stop;
+use super::state::ReadError;
 
-/// A key of the sender's choice: a text, a checked text or one of several names.
+/// A key chosen by the client: a text, a validated text or one of several names.
 pub struct Key<'a>(pub &'a str);
 
 impl<'de> Deserializer<'de> for Key<'_> {
-    type Error = Stop;
+    type Error = ReadError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_str(self.0)
     }
 
@@ -19,7 +19,7 @@ impl<'de> Deserializer<'de> for Key<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, ReadError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -28,8 +28,8 @@ impl<'de> Deserializer<'de> for Key<'_> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
-        visitor.visit_enum(IntoDeserializer::<Stop>::into_deserializer(self.0))
+    ) -> Result<V::Value, ReadError> {
+        visitor.visit_enum(IntoDeserializer::<ReadError>::into_deserializer(self.0))
     }
 
     forward_to_deserialize_any! {

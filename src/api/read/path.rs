@@ -1,28 +1,28 @@
-//! Where in a request something stands. A path is a chain of stack frames; it becomes text only
-//! when there is a problem to tell.
+//! Paths of values in a request. A path is a chain of stack frames; it is formatted only when there
+//! is a problem to report.
 
 use std::fmt;
 
-/// Characters of one key that are shown: more than any name of ours has, and few enough that a
-/// problem's path cannot be made to fill an answer.
+/// Limit of the characters shown of a key: more than any field name has, and few enough that a path
+/// cannot be made to fill the answer.
 const MAX_KEY_CHARS: usize = 128;
 
-/// A place in a request. Written dotted, with `[n]` from 0: `grants[1].userId`
+/// A path in a request. Formatted with dots, and with `[n]` from 0: `grants[1].userId`
 /// (reference: conventions, "Errors").
 #[derive(Clone, Copy)]
 pub enum Path<'a> {
-    /// The whole request; written as nothing.
+    /// The whole request; formatted as an empty text.
     Root,
-    /// A field that a type names.
+    /// A field of a type.
     Field(&'a Path<'a>, &'a str),
-    /// A key of the sender's choice.
+    /// A key chosen by the client.
     Entry(&'a Path<'a>, &'a str),
-    /// A place in a list.
+    /// An item of a list.
     Item(&'a Path<'a>, usize),
 }
 
 impl<'a> Path<'a> {
-    /// What encloses it.
+    /// The path that encloses it.
     pub fn parent(self) -> Option<&'a Path<'a>> {
         match self {
             Path::Root => None,

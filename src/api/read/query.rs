@@ -1,7 +1,7 @@
-//! A query string as a tree of texts; what each text means is for the type to say that reads it.
+//! Parses a query string into a tree of texts; the type that reads a text interprets it.
 //!
-//! Nothing is refused here, since a parameter that nobody reads must do no harm. A text that cannot
-//! be decoded is `null` in the tree, which nothing else is, and whoever reads it complains.
+//! Nothing is refused here, since unknown parameters must be ignored. A text that cannot be decoded
+//! becomes `null`, which no other text does, and is refused by the type that reads it.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,14 @@ use percent_encoding::percent_decode;
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
 
-/// Reads the part of a target after `?`, an object (reference: conventions, "Query encodings"):
+/// Parses the part of a target after `?` into an object (reference: conventions, "Query
+/// encodings"):
 ///
 /// - `a=1` is a text, `a=1&a=2` and `a[]=1&a[]=2` are lists;
 /// - `a[b]=1` and `a.b=1` are a field of an object, `a={"b":1}` stays a text until an object is
-///   asked for;
-/// - mixtures are lists, which no scalar and no object is read from;
-/// - names of any other form are left out, for no parameter has them.
+///   read from it;
+/// - mixtures become lists, from which neither a scalar nor an object can be read;
+/// - names of any other form are dropped, since no parameter has them.
 pub fn parse_query(query: &str) -> Value {
     let mut parameters = Map::new();
     for pair in query.split('&') {
@@ -28,7 +29,7 @@ pub fn parse_query(query: &str) -> Value {
     Value::Object(parameters)
 }
 
-/// The name of a parameter: `name`, `name[field]` or `name.field`, each perhaps with `[]`.
+/// The name of a parameter: `name`, `name[field]` or `name.field`, each optionally with `[]`.
 struct Name<'a> {
     name: &'a str,
     field: Option<&'a str>,
@@ -60,7 +61,7 @@ fn add(parameters: &mut Map<String, Value>, name: Name, value: Value) {
     }
 }
 
-/// Puts `value` at `key`; with what stands there already it makes a list.
+/// Inserts `value` at `key`; together with an existing value it becomes a list.
 fn join(values: &mut Map<String, Value>, key: &str, value: Value) {
     let old = match values.entry(key) {
         Entry::Occupied(old) => old.into_mut(),
@@ -79,7 +80,7 @@ fn join(values: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// Decodes `%XX` and `+`, if there are any; `None` where an escape is malformed or what comes out is not UTF-8.
+/// Decodes `%XX` and `+`; `None` if an escape is malformed or the result is not UTF-8.
 fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(text.into());

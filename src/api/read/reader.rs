@@ -1,4 +1,4 @@
-//! A JSON value as serde's data format: what each Rust type takes, and what it is told otherwise.
+//! A JSON value as serde's data format: what each Rust type accepts, and the messages otherwise.
 
 use std::fmt::Display;
 
@@ -7,124 +7,124 @@ use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqA
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Number, Value};
 
-use super::found::{Found, Mark, Stop};
 use super::json::parse_object;
 use super::key::Key;
 use super::path::Path;
+use super::state::{Placeholder, ReadError, ReadState};
 
 /// The name under which [`base::checked`](crate::base::checked) reads. It takes a unit in place of
 /// a value, and nothing else does.
 const CHECKED: &str = "Checked";
 
-/// How a value is written.
+/// The source of a value, which determines how scalars are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Typed, as JSON is.
+pub enum SourceFormat {
+    /// A JSON body, with typed scalars.
     Body,
-    /// As text, as [`parse_query`](super::parse_query) leaves it.
+    /// A query, with scalars as texts; see [`parse_query`](super::parse_query).
     Query,
 }
 
-/// Reads what stands at one place.
+/// Deserializes the value at one path.
 pub struct Reader<'a> {
-    /// `None` where a placeholder is due: what any type takes, so that it goes on.
+    /// `None` for a placeholder: a value that any type accepts, so that reading continues.
     value: Option<&'a Value>,
-    mode: Mode,
+    mode: SourceFormat,
     path: &'a Path<'a>,
-    /// Whether it or something within is settled.
+    /// Whether it or a value inside it is settled.
     is_marked: bool,
-    found: &'a mut Found,
+    state: &'a mut ReadState,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the whole.
-    pub fn root(value: &'a Value, mode: Mode, found: &'a mut Found) -> Self {
-        Reader::new(Some(value), mode, &Path::Root, true, found)
+    /// The reader of the whole value.
+    pub fn root(value: &'a Value, mode: SourceFormat, state: &'a mut ReadState) -> Self {
+        Reader::new(Some(value), mode, &Path::Root, true, state)
     }
 
     fn new(
         value: Option<&'a Value>,
-        mode: Mode,
+        mode: SourceFormat,
         path: &'a Path<'a>,
         is_in_marked: bool,
-        found: &'a mut Found,
+        state: &'a mut ReadState,
     ) -> Self {
-        found.count();
-        let mark = if is_in_marked { found.mark(path) } else { None };
-        let value = value.filter(|_| mark != Some(Mark::Settled));
-        Reader { value, mode, path, is_marked: mark.is_some(), found }
+        state.count();
+        let mark = if is_in_marked { state.mark(path) } else { None };
+        let value = value.filter(|_| mark != Some(Placeholder::Settled));
+        Reader { value, mode, path, is_marked: mark.is_some(), state }
     }
 
-    /// Where it stands.
+    /// Its path.
     pub fn path(&self) -> &'a Path<'a> {
         self.path
     }
 
-    /// Whether the part of it at `path` is settled.
+    /// Whether the value inside it at `path` is settled.
     pub fn is_settled(&self, path: &Path) -> bool {
-        self.is_marked && self.found.mark(path) == Some(Mark::Settled)
+        self.is_marked && self.state.mark(path) == Some(Placeholder::Settled)
     }
 
-    /// Reads the part of it that stands at `path`, `None` for a placeholder.
+    /// The reader of the value inside it at `path`; `None` for a placeholder.
     pub fn read_part<'de, S: DeserializeSeed<'de>>(
         &mut self,
         path: &Path,
         value: Option<&Value>,
         seed: S,
-    ) -> Result<S::Value, Stop> {
-        seed.deserialize(Reader::new(value, self.mode, path, self.is_marked, self.found))
-            .map_err(|stop| self.found.note(path, stop))
+    ) -> Result<S::Value, ReadError> {
+        seed.deserialize(Reader::new(value, self.mode, path, self.is_marked, self.state))
+            .map_err(|error| self.state.record(path, error))
     }
 
-    /// Reads the key of the part of it that stands at `path`.
+    /// Reads the key of the value inside it at `path`.
     pub fn read_key<'de, S: DeserializeSeed<'de>>(
         &mut self,
         path: &Path,
         key: &str,
         seed: S,
-    ) -> Result<S::Value, Stop> {
-        seed.deserialize(Key(key)).map_err(|stop| self.found.note(path, stop))
+    ) -> Result<S::Value, ReadError> {
+        seed.deserialize(Key(key)).map_err(|error| self.state.record(path, error))
     }
 
     /// Why the value is not what was expected.
-    fn wrong(&self, expected: &str) -> Stop {
+    fn wrong(&self, expected: &str) -> ReadError {
         let message = match (self.mode, self.value, self.path) {
-            (Mode::Query, Some(Value::Null), _) => "must be percent-encoded UTF-8",
-            (Mode::Query, Some(Value::Array(_)), _) => "must be given once, not as a list",
-            (Mode::Body, Some(Value::Null), Path::Field(..)) => "is required",
+            (SourceFormat::Query, Some(Value::Null), _) => "must be percent-encoded UTF-8",
+            (SourceFormat::Query, Some(Value::Array(_)), _) => "must be given once, not as a list",
+            (SourceFormat::Body, Some(Value::Null), Path::Field(..)) => "is required",
             _ => expected,
         };
-        Stop::Wrong(message.into())
+        ReadError::Wrong(message.into())
     }
 
-    fn bool(&self) -> Result<bool, Stop> {
+    fn bool(&self) -> Result<bool, ReadError> {
         match (self.value, self.mode) {
             (None, _) => Ok(false),
-            (Some(Value::Bool(value)), Mode::Body) => Ok(*value),
-            (Some(Value::String(text)), Mode::Query) if text == "true" => Ok(true),
-            (Some(Value::String(text)), Mode::Query) if text == "false" => Ok(false),
+            (Some(Value::Bool(value)), SourceFormat::Body) => Ok(*value),
+            (Some(Value::String(text)), SourceFormat::Query) if text == "true" => Ok(true),
+            (Some(Value::String(text)), SourceFormat::Query) if text == "false" => Ok(false),
             _ => Err(self.wrong("must be true or false")),
         }
     }
 
-    /// A number that was written without a fraction or exponent and fits the type.
-    fn whole_number<N: TryFrom<i128> + Display>(&self, min: N, max: N) -> Result<N, Stop> {
+    /// A number without fraction or exponent that fits the type.
+    fn whole_number<N: TryFrom<i128> + Display>(&self, min: N, max: N) -> Result<N, ReadError> {
         let number: Option<i128> = match (self.value, self.mode) {
             (None, _) => Some(0),
-            (Some(Value::Number(n)), Mode::Body) => n.as_i128(),
-            (Some(Value::String(text)), Mode::Query) => parse_digits(text),
+            (Some(Value::Number(n)), SourceFormat::Body) => n.as_i128(),
+            (Some(Value::String(text)), SourceFormat::Query) => parse_digits(text),
             _ => None,
         };
         let number = number.ok_or_else(|| self.wrong("must be a whole number"))?;
         N::try_from(number)
-            .map_err(|_| Stop::Wrong(format!("must be a whole number from {min} to {max}")))
+            .map_err(|_| ReadError::Wrong(format!("must be a whole number from {min} to {max}")))
     }
 
-    fn number(&self) -> Result<f64, Stop> {
+    fn number(&self) -> Result<f64, ReadError> {
         let number = match (self.value, self.mode) {
             (None, _) => Some(0.0),
-            (Some(Value::Number(n)), Mode::Body) => n.as_f64(),
-            (Some(Value::String(text)), Mode::Query) => {
+            (Some(Value::Number(n)), SourceFormat::Body) => n.as_f64(),
+            (Some(Value::String(text)), SourceFormat::Query) => {
                 text.parse().ok().and_then(|n: Number| n.as_f64())
             }
             _ => None,
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         number.ok_or_else(|| self.wrong("must be a number"))
     }
 
-    fn text(&self) -> Result<&'a str, Stop> {
+    fn text(&self) -> Result<&'a str, ReadError> {
         match self.value {
             None => Ok(""),
             Some(Value::String(text)) => Ok(text),
@@ -141,32 +141,34 @@ impl<'a> Reader<'a> {
     }
 
     /// The items of a list. In a query a single text is a list of one.
-    fn items(&self) -> Result<&'a [Value], Stop> {
+    fn items(&self) -> Result<&'a [Value], ReadError> {
         match (self.value, self.mode) {
             (None, _) => Ok(&[]),
             (Some(Value::Array(items)), _) => Ok(items),
-            (Some(one @ Value::String(_)), Mode::Query) => Ok(std::slice::from_ref(one)),
+            (Some(one @ Value::String(_)), SourceFormat::Query) => Ok(std::slice::from_ref(one)),
             _ => Err(self.wrong("must be a list")),
         }
     }
 
-    /// Reads the fields of an object with `then`. In a query the object may be given as JSON, which
-    /// is read as strictly as a body.
+    /// Reads the fields of an object with `then`. In a query the object may be JSON text, which is
+    /// parsed as strictly as a body.
     fn object<T>(
         self,
-        then: impl FnOnce(Option<&Map<String, Value>>, Reader) -> Result<T, Stop>,
-    ) -> Result<T, Stop> {
+        then: impl FnOnce(Option<&Map<String, Value>>, Reader) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
         match (self.value, self.mode) {
             (None, _) => then(None, self),
             (Some(Value::Object(fields)), _) => then(Some(fields), self),
-            (Some(Value::String(text)), Mode::Query) if text.trim_start().starts_with('{') => {
-                let value = parse_object(text.as_bytes(), self.path).map_err(Stop::Within)?;
-                then(value.as_object(), Reader { mode: Mode::Body, ..self })
+            (Some(Value::String(text)), SourceFormat::Query)
+                if text.trim_start().starts_with('{') =>
+            {
+                let value = parse_object(text.as_bytes(), self.path).map_err(ReadError::Within)?;
+                then(value.as_object(), Reader { mode: SourceFormat::Body, ..self })
             }
-            (_, Mode::Query) => {
+            (_, SourceFormat::Query) => {
                 Err(self.wrong("must be an object: name[field]=…, name.field=… or name={…}"))
             }
-            (_, Mode::Body) => Err(self.wrong("must be an object")),
+            (_, SourceFormat::Body) => Err(self.wrong("must be an object")),
         }
     }
 }
@@ -174,7 +176,7 @@ impl<'a> Reader<'a> {
 /// Decimal digits after an optional minus.
 fn parse_digits(text: &str) -> Option<i128> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    // The parser would take a plus too.
+    // The parser would accept a plus sign too.
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -182,11 +184,11 @@ fn parse_digits(text: &str) -> Option<i128> {
 }
 
 impl<'de> Deserializer<'de> for Reader<'_> {
-    type Error = Stop;
+    type Error = ReadError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match (self.value, self.mode) {
-            (Some(Value::Null), Mode::Query) => Err(self.wrong("must be text")),
+            (Some(Value::Null), SourceFormat::Query) => Err(self.wrong("must be text")),
             (None | Some(Value::Null), _) => visitor.visit_unit(),
             (Some(Value::Bool(value)), _) => visitor.visit_bool(*value),
             (Some(Value::Number(number)), _) => match (number.as_u64(), number.as_i64()) {
@@ -200,73 +202,73 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         }
     }
 
-    // No input has these.
+    // No input type uses these.
     forward_to_deserialize_any! { char bytes byte_buf tuple tuple_struct }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_bool(self.bool()?)
     }
 
-    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_i8(self.whole_number(i8::MIN, i8::MAX)?)
     }
 
-    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_i16(self.whole_number(i16::MIN, i16::MAX)?)
     }
 
-    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_i32(self.whole_number(i32::MIN, i32::MAX)?)
     }
 
-    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_i64(self.whole_number(i64::MIN, i64::MAX)?)
     }
 
-    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_u8(self.whole_number(u8::MIN, u8::MAX)?)
     }
 
-    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_u16(self.whole_number(u16::MIN, u16::MAX)?)
     }
 
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_u32(self.whole_number(u32::MIN, u32::MAX)?)
     }
 
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_u64(self.whole_number(u64::MIN, u64::MAX)?)
     }
 
-    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_f64(self.number()?)
     }
 
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_f64(self.number()?)
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_str(self.text()?)
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_str(self.text()?)
     }
 
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_str(self.text()?)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match (self.value, self.mode) {
-            (None, _) | (Some(Value::Null), Mode::Body) => visitor.visit_none(),
+            (None, _) | (Some(Value::Null), SourceFormat::Body) => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_unit()
     }
 
@@ -274,11 +276,11 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, ReadError> {
         visitor.visit_unit()
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_unit()
     }
 
@@ -286,18 +288,18 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, ReadError> {
         match self.value {
             None if name == CHECKED => visitor.visit_unit(),
             _ => visitor.visit_newtype_struct(self),
         }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_seq(Items::new(self.items()?, self))
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         let nothing = Map::new();
         self.object(|entries, object| {
             visitor.visit_map(Entries::new(entries.unwrap_or(&nothing), object))
@@ -309,7 +311,7 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         _: &'static str,
         names: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, ReadError> {
         self.object(|fields, object| visitor.visit_map(Fields::new(names, fields, object)))
     }
 
@@ -319,14 +321,16 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         _: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, ReadError> {
         let name = match self.value {
             None => variants.first(),
             Some(Value::String(text)) => variants.iter().find(|name| *name == text),
             Some(_) => None,
         };
         match name {
-            Some(name) => visitor.visit_enum(IntoDeserializer::<Stop>::into_deserializer(*name)),
+            Some(name) => {
+                visitor.visit_enum(IntoDeserializer::<ReadError>::into_deserializer(*name))
+            }
             None => Err(self.wrong(&format!("must be one of {}", variants.join(", ")))),
         }
     }
@@ -347,12 +351,12 @@ impl<'a> Items<'a> {
 }
 
 impl<'de> SeqAccess<'de> for Items<'_> {
-    type Error = Stop;
+    type Error = ReadError;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Stop> {
+    ) -> Result<Option<S::Value>, ReadError> {
         let Some(value) = self.items.next() else { return Ok(None) };
         let path = Path::Item(self.list.path(), self.index);
         self.index += 1;
@@ -364,7 +368,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
     }
 }
 
-/// The fields that a type names. What else the object has is not looked at.
+/// The fields of a type. Other fields of the object are ignored.
 pub struct Fields<'a> {
     names: std::slice::Iter<'static, &'static str>,
     /// `None` for a placeholder, in which every field is one.
@@ -385,35 +389,35 @@ impl<'a> Fields<'a> {
 }
 
 impl<'de> MapAccess<'de> for Fields<'_> {
-    type Error = Stop;
+    type Error = ReadError;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Stop> {
+    ) -> Result<Option<S::Value>, ReadError> {
         for &name in self.names.by_ref() {
             let value = self.fields.and_then(|fields| fields.get(name));
-            // Once it is noted that a required field is missing, a placeholder is there.
+            // A missing required field that is already recorded gets a placeholder.
             let is_there = value.is_some()
                 || self.fields.is_none()
                 || self.object.is_settled(&Path::Field(self.object.path(), name));
             if is_there {
                 self.current = Some((name, value));
-                let key: StrDeserializer<Stop> = name.into_deserializer();
+                let key: StrDeserializer<ReadError> = name.into_deserializer();
                 return seed.deserialize(key).map(Some);
             }
         }
         Ok(None)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Stop> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
         let (name, value) = self.current.take().expect("serde asks for the key first");
         self.object.read_part(&Path::Field(self.object.path(), name), value, seed)
     }
 }
 
-/// The entries of an object whose keys are the sender's. Settled ones are left out: a placeholder
-/// for a key could be the key of another.
+/// The entries of an object whose keys are chosen by the client. Settled ones are left out: a
+/// placeholder for a key could equal another key.
 pub struct Entries<'a> {
     entries: serde_json::map::Iter<'a>,
     current: Option<(&'a str, &'a Value)>,
@@ -428,12 +432,12 @@ impl<'a> Entries<'a> {
 }
 
 impl<'de> MapAccess<'de> for Entries<'_> {
-    type Error = Stop;
+    type Error = ReadError;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Stop> {
+    ) -> Result<Option<S::Value>, ReadError> {
         for (key, value) in self.entries.by_ref() {
             let path = Path::Entry(self.object.path(), key);
             if !self.object.is_settled(&path) {
@@ -444,7 +448,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
         Ok(None)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Stop> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
         let (key, value) = self.current.take().expect("serde asks for the key first");
         self.object.read_part(&Path::Entry(self.object.path(), key), Some(value), seed)
     }

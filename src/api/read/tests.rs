@@ -74,7 +74,7 @@ struct Page {
 }
 
 /// The problems of a reading that must fail, as `path message`.
-fn problems<T: DeserializeOwned + Debug>(value: &Value, mode: Mode) -> Vec<String> {
+fn problems<T: DeserializeOwned + Debug>(value: &Value, mode: SourceFormat) -> Vec<String> {
     let error = read::<T>(value, mode).unwrap_err();
     assert_eq!(error.kind(), Kind::Invalid);
     error.issues().iter().map(|issue| format!("{} {}", issue.path, issue.message)).collect()

@@ -1,7 +1,7 @@
 //! `roadstead demo`
 //!
-//! Serves a temporary directory with a sample organization, created through the API, and runs one of
-//! its agents: give it a task and watch it being woken.
+//! Serves a temporary directory with a sample organization, created through the API, and runs one
+//! of its agents: give it a task and watch it being woken.
 
 mod agent;
 mod client;
@@ -137,7 +137,7 @@ async fn create_organization(store: &Store, password: &str) -> Result<String, Fa
         name: Name::parse("Acme").expect("it is a name"),
         email: Email::parse(OWNER).expect("it is an address"),
         user_name: Name::parse("Ada").expect("it is a name"),
-        password_hash: passwords::work(&hashing)?.made,
+        password_hash: passwords::run(&hashing)?.made,
         api_key: Some(Name::parse("demo").expect("it is a name")),
     };
     let founded = store.write(Id::NIL, move |tx| organizations::found(tx, &founding)).await?;

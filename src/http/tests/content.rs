@@ -1,4 +1,4 @@
-//! Bytes that are sent and read instead of JSON.
+//! Uploads and downloads.
 
 use bincode::{Decode, Encode};
 
@@ -100,7 +100,7 @@ async fn fetch(address: SocketAddr, name: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn bytes_are_taken_within_a_routes_own_limit_and_given_in_pieces() {
+async fn an_upload_has_its_own_limit_and_a_download_is_in_pieces() {
     let address = serving(false).await;
     let bytes: Vec<u8> = (0..TAKEN.max_bytes).map(|n| (n / 7) as u8).collect();
     let came = send(address, "one?by=ada", "image/png", &bytes).await;
@@ -115,7 +115,7 @@ async fn bytes_are_taken_within_a_routes_own_limit_and_given_in_pieces() {
 }
 
 #[tokio::test]
-async fn bytes_of_another_kind_or_too_many_or_with_wrong_arguments_are_refused() {
+async fn an_invalid_upload_is_refused() {
     let address = serving(false).await;
     let large = vec![0; TAKEN.max_bytes + 1];
     for (path, media_type, bytes, status, code) in [
@@ -132,7 +132,7 @@ async fn bytes_of_another_kind_or_too_many_or_with_wrong_arguments_are_refused()
 }
 
 #[tokio::test]
-async fn bytes_that_cannot_be_read_to_their_end_do_not_look_whole() {
+async fn a_download_that_fails_does_not_look_complete() {
     let address = serving(false).await;
     assert!(send(address, "torn?by=ada", "image/png", &[1; 100_000]).await.contains("200 OK"));
     let ask = "GET /api/pictures/torn HTTP/1.1\r\n\r\n";
@@ -144,7 +144,7 @@ async fn bytes_that_cannot_be_read_to_their_end_do_not_look_whole() {
 }
 
 #[test]
-fn the_document_says_which_bytes_a_route_takes_and_gives() {
+fn the_document_lists_the_media_types_of_uploads_and_downloads() {
     let document = openapi::document(&[upload(), download()], "");
     let path = &document["paths"]["/pictures/{name}"];
     let binary = serde_json::json!({"schema": {"type": "string", "format": "binary"}});

@@ -1,4 +1,4 @@
-//! Waiting for one thing to become another.
+//! Conditional waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -35,7 +35,7 @@ fn read(view: &View, _: &Req) -> Result<Number> {
 fn look(view: &View, _: &Req) -> Result<ContentVersion> {
     LOOKED.fetch_add(1, Ordering::SeqCst);
     let mark = view.fetch::<KnownSignInAddress>(&place())?.at.millis();
-    Ok(ContentVersion { topic: TOPIC, mark: uuid::Uuid::from_u128(mark as u128) })
+    Ok(ContentVersion { topic: TOPIC, version: uuid::Uuid::from_u128(mark as u128) })
 }
 
 pub(super) fn route() -> Route {
@@ -67,7 +67,7 @@ async fn wait(address: SocketAddr, tag: &str) -> JoinHandle<String> {
 }
 
 #[tokio::test]
-async fn a_watched_thing_is_read_once_for_all_who_ask_or_wait_and_again_only_once_it_is_another() {
+async fn a_watched_thing_is_read_once_per_version_for_all_clients() {
     let Server { address, store, stop } = start(false).await;
     put(&store, 1).await;
     let first = raw(address, "GET /api/watched HTTP/1.1\r\nConnection: close\r\n\r\n").await;
@@ -85,7 +85,7 @@ async fn a_watched_thing_is_read_once_for_all_who_ask_or_wait_and_again_only_onc
     }
     assert_eq!(READ.load(Ordering::SeqCst), before + 1);
 
-    // When the server stops, whoever has what there is hears that nothing changed.
+    // When the server stops, a waiting client gets 304.
     put(&store, 1).await;
     let waiting = wait(address, tag).await;
     stop.send_replace(true);

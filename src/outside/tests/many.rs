@@ -14,7 +14,7 @@ fn far_deadline() -> Instant {
     Instant::now() + Duration::from_secs(10)
 }
 
-fn bodies(results: Vec<Heard>) -> Vec<String> {
+fn bodies(results: Vec<CallResult>) -> Vec<String> {
     results.into_iter().map(|one| String::from_utf8(one.answer.unwrap().body).unwrap()).collect()
 }
 
@@ -131,7 +131,7 @@ async fn the_size_of_all_answers_together_is_bounded() {
     let results = open_to_loopback().send_all(vec![call; 100], 1, far_deadline()).await;
     let (kept, others) = results.split_at(64);
     assert!(kept.iter().all(|one| one.answer.is_ok()));
-    let too_large = |one: &Heard| matches!(one.answer, Err(Failure::TooLarge { .. }));
+    let too_large = |one: &CallResult| matches!(one.answer, Err(Failure::TooLarge { .. }));
     assert!(others.iter().all(too_large), "{others:?}");
     assert_eq!(answered.await.unwrap(), 65);
 }

@@ -92,7 +92,7 @@ pub(super) fn get(view: &View, req: &Req<(), ContentQuery>) -> Result<ArtifactCo
 /// is the same as long as the selector resolves to the same version.
 pub(super) fn look(view: &View, req: &Req<(), ContentQuery>) -> Result<ContentVersion> {
     let (_, row) = find(view, req)?;
-    Ok(ContentVersion { topic: row.of.topic(), mark: row.id.uuid() })
+    Ok(ContentVersion { topic: row.of.topic(), version: row.id.uuid() })
 }
 
 pub(super) fn routes() -> Vec<Route> {

@@ -132,13 +132,13 @@ mod tests {
     use super::super::tests::{make, shown};
     use super::super::{EnvironmentPatch, NewEnvironment, update};
     use super::*;
-    use crate::api::Who;
+    use crate::api::Principal;
     use crate::base::Kind;
     use crate::resources::testing::World;
 
-    fn user(who: &Who) -> Id<User> {
+    fn user(who: &Principal) -> Id<User> {
         match who {
-            Who::Caller(caller) => caller.user(),
+            Principal::Caller(caller) => caller.user(),
             _ => panic!("nobody in an organization"),
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::Who;
+use crate::api::Principal;
 use crate::auth::Grant;
 use crate::base::Kind;
 use crate::resources::testing::World;
@@ -19,8 +19,8 @@ pub fn shown(world: &World, id: Id<Environment>) -> EnvironmentInfo {
 }
 
 /// Grants an environment to somebody.
-pub fn grant(world: &World, who: &Who, id: Id<Environment>) {
-    let Who::Caller(caller) = who else { panic!("nobody in an organization") };
+pub fn grant(world: &World, who: &Principal, id: Id<Environment>) {
+    let Principal::Caller(caller) = who else { panic!("nobody in an organization") };
     let user = caller.user();
     let grant = move |tx: &mut Tx| {
         tx.insert(&Grant {

@@ -166,7 +166,7 @@ pub mod tests {
 
     use super::super::tests::{make, shown};
     use super::*;
-    use crate::api::{Method, OrgSlugMode, Raw};
+    use crate::api::{Method, OrgSlugMode, RawArgs};
     use crate::base::Kind;
     use crate::resources::testing::World;
 
@@ -214,7 +214,7 @@ pub mod tests {
         let route = routes().into_iter().find(|route| route.method == Method::Put).unwrap();
         let keys = crate::base::Keys::new([7; 32]);
         let bind = |name: &str, body: serde_json::Value| {
-            let raw = Raw::body(&["nothing", name], &body, OrgSlugMode::Ignored, &keys);
+            let raw = RawArgs::body(&["nothing", name], &body, OrgSlugMode::Ignored, &keys);
             route.bind(raw).map(|_| ())
         };
         let paths = |error: Error| -> Vec<String> {

@@ -11,10 +11,10 @@ use super::evaluation::{self, GovernanceCheck};
 use super::flags::PolicyFlag;
 use super::policy::Policy;
 use super::*;
-use crate::api::{Calls, Req, Who};
+use crate::api::{Calls, Principal, Req};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Kind, Result, Version};
 use crate::outbox::{Event, EventType};
-use crate::outside::{Answer, Call, Failure, Heard};
+use crate::outside::{Answer, Call, CallResult, Failure};
 use crate::resources::testing::{World, args};
 use crate::store::{Order, Source, View};
 
@@ -87,7 +87,7 @@ fn events(world: &World) -> Vec<(EventType, Value)> {
     all.into_iter().map(|entry| (entry.event_type, entry.payload.0)).collect()
 }
 
-fn listed(world: &World, who: &Who, filter: Value) -> Vec<PolicyFlag> {
+fn listed(world: &World, who: &Principal, filter: Value) -> Vec<PolicyFlag> {
     world.read_as(who, flags::list, (), World::input(filter).unwrap()).unwrap().items
 }
 
@@ -108,13 +108,13 @@ fn checked(world: &World, body: Value) -> Value {
     json!(check(world, &mut Calls::default(), body).unwrap())
 }
 
-fn answered(status: u16, content: &str) -> Heard {
+fn answered(status: u16, content: &str) -> CallResult {
     let body = json!({"choices": [{"message": {"content": content}}]}).to_string().into_bytes();
-    Heard { answer: Ok(Answer { status, headers: vec![], body }), took: Duration::ZERO }
+    CallResult { answer: Ok(Answer { status, headers: vec![], body }), took: Duration::ZERO }
 }
 
 /// Runs a check whose calls all get this answer. Returns the verdict and those calls.
-fn judged(world: &World, body: Value, answer: Heard) -> (Result<PolicyVerdict>, Vec<Call>) {
+fn judged(world: &World, body: Value, answer: CallResult) -> (Result<PolicyVerdict>, Vec<Call>) {
     let mut calls = Calls::default();
     let first = check(world, &mut calls, body.clone());
     let asked: Vec<Call> = calls.asked().into_iter().cloned().collect();
@@ -363,7 +363,7 @@ fn a_flag_is_cleared_once_and_listed_by_registry_and_state() {
     let clear = || world.write_as(&world.owner, flags::clear, flag.id, ());
     let cleared = clear().unwrap();
     let owner = match &world.owner {
-        Who::Caller(caller) => caller.user(),
+        Principal::Caller(caller) => caller.user(),
         _ => unreachable!(),
     };
     assert!(cleared.cleared_at > Some(flag.created_at));
@@ -544,7 +544,10 @@ fn an_unavailable_judge_is_reported_with_its_provider() {
     let body = json!({"text": "Hello", "policyIds": with_judge(&world, "warning")});
     let refused = Failure::Connect { host: "a.test".into(), reason: "refused".into() };
     for (answer, word) in [
-        (Heard { answer: Err(refused), took: Duration::ZERO }, "a.test cannot be connected to"),
+        (
+            CallResult { answer: Err(refused), took: Duration::ZERO },
+            "a.test cannot be connected to",
+        ),
         (answered(500, "{}"), "status 500"),
         (answered(401, "{}"), "status 401"),
         (answered(307, "{}"), "redirects"),

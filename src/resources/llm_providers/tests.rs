@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::Who;
+use crate::api::Principal;
 use crate::base::Kind;
-use crate::outside::{Answer, Call, Failure, Heard};
+use crate::outside::{Answer, Call, CallResult, Failure};
 use crate::resources::testing::{World, args};
 use crate::store::Store;
 
@@ -49,7 +49,7 @@ fn tested(
     run(&mut calls);
     let call = calls.asked()[0].clone();
     let mut calls = Calls::default();
-    calls.hear(&call, Heard { answer, took: Duration::from_millis(7) });
+    calls.hear(&call, CallResult { answer, took: Duration::from_millis(7) });
     let test = run(&mut calls);
     assert!(calls.asked().is_empty());
     (call, test)
@@ -229,7 +229,7 @@ fn a_key_echoed_by_a_server_is_not_shown() {
     assert!(run(&mut calls).is_none());
     let call = calls.asked()[0].clone();
     let body = json!({"choices": [{"message": {"content": "Bearer sk-1, no?"}}]});
-    calls.hear(&call, Heard { answer: answer(200, body), took: Duration::ZERO });
+    calls.hear(&call, CallResult { answer: answer(200, body), took: Duration::ZERO });
     let reply = run(&mut calls).unwrap();
     assert_eq!(reply.without_key(reply.text.as_deref().unwrap()), "Bearer …, no?");
 }
@@ -239,6 +239,6 @@ fn a_provider_of_another_organization_is_not_found() {
     let world = World::new();
     let (_, eve) = world.other_org("other");
     let id = make(&world, custom("a")).unwrap().id;
-    let as_eve = |who: &Who| world.read_as(who, get, id, ()).unwrap_err().kind();
+    let as_eve = |who: &Principal| world.read_as(who, get, id, ()).unwrap_err().kind();
     assert_eq!(as_eve(&eve), Kind::NotFound);
 }

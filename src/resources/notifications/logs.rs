@@ -155,7 +155,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::read::{Mode, parse_query, read_input};
+    use crate::api::read::{SourceFormat, parse_query, read_input};
     use crate::outbox::{self, About, Delivery, Event, SWEEP_ROWS, in_app};
     use crate::resources::testing::{NOON, World};
     use crate::store::{Order, Org, Source};
@@ -166,7 +166,7 @@ mod tests {
         [DeliveryStatus::Sent, DeliveryStatus::Failed, DeliveryStatus::Dead];
 
     fn filter(query: &str) -> Result<LogFilter> {
-        read_input(&parse_query(query), Mode::Query)
+        read_input(&parse_query(query), SourceFormat::Query)
     }
 
     fn log(world: &World, query: &str) -> LogPage {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::sessions::{UserInfo, attempt, is_unchanged, require_session};
-use crate::api::{Empty, Input, Req, Resource, Route, Work, op};
+use crate::api::{Empty, HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};
 use crate::base::{Error, Field, HttpUrl, Id, Issue, Name, Result};
@@ -57,12 +57,12 @@ fn update(tx: &mut Tx, req: &Req<(), UserPatch>) -> Result<UserInfo> {
     Ok(UserInfo::of(&user))
 }
 
-fn look(view: &View, req: &Req<(), NewPassword>) -> Result<Work> {
+fn look(view: &View, req: &Req<(), NewPassword>) -> Result<HashPlan> {
     let user: User = view.fetch(&req.identity().user)?;
     let verify = Some((req.input.current_password.clone(), user.password));
     let make = Some(req.input.new_password.to_string());
     let attempt = attempt(view, user.email, req.address)?;
-    Ok(Work { hashing: HashRequest { verify, make }, attempt: Some(attempt) })
+    Ok(HashPlan { hashing: HashRequest { verify, make }, attempt: Some(attempt) })
 }
 
 /// Ends the user's other sessions with the old password; their keys stay, having names and an end

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::own::{self, NewOrganization};
 use super::sessions::{self, SessionInfo};
 use super::{TokenHash, hash_of, keys, new_token};
-use crate::api::{Input, Req, Resource, Route, Work, op};
+use crate::api::{HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, ApiKey, Organization, User};
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
@@ -127,10 +127,10 @@ struct NewOwner {
     password: Password,
 }
 
-fn look(view: &View, req: &Req<(), SetUp>) -> Result<Work> {
+fn look(view: &View, req: &Req<(), SetUp>) -> Result<HashPlan> {
     require_invitation(view, &req.input.token)?;
     let make = Some(req.input.user.password.to_string());
-    Ok(Work { hashing: HashRequest { verify: None, make }, attempt: None })
+    Ok(HashPlan { hashing: HashRequest { verify: None, make }, attempt: None })
 }
 
 fn set_up(
@@ -181,7 +181,7 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::super::tests::{hashing, identity_of};
     use super::*;
-    use crate::api::Who;
+    use crate::api::Principal;
     use crate::auth::{BY_EMAIL, Membership, Role};
     use crate::base::Kind;
     use crate::resources::testing::{NOON, World};
@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn send(store: &Store, token: &str) -> Result<SessionInfo> {
-        hashing(store, &Who::Anyone, look, set_up, body(token))
+        hashing(store, &Principal::Anonymous, look, set_up, body(token))
     }
 
     #[test]
@@ -250,11 +250,12 @@ mod tests {
         let store = empty();
         let token = link(&store).unwrap();
         let parts = crate::resources::testing::args((), body(&token));
-        let work = store.read_now(Id::NIL, |view| look(view, &Req::new(&parts, &Who::Anyone)));
+        let work =
+            store.read_now(Id::NIL, |view| look(view, &Req::new(&parts, &Principal::Anonymous)));
         assert!(work.is_ok());
         link(&store);
         let settled = store.write_now(Id::NIL, move |tx| {
-            set_up(tx, &Req::new(&parts, &Who::Anyone), &HashResult::default()).map(|_| ())
+            set_up(tx, &Req::new(&parts, &Principal::Anonymous), &HashResult::default()).map(|_| ())
         });
         assert_eq!(settled.err().unwrap().kind(), Kind::Unauthenticated);
         assert!(!store.read_now(Id::NIL, has_any_user).unwrap());

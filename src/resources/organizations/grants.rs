@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    ADMIN, GRANT, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, MEMBER, Membership,
+    ADMIN, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, MEMBER, Membership,
     ResourceType, User,
 };
 use crate::base::{Error, Id, Kind, List, Result};
@@ -110,7 +110,7 @@ fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsCreated> {
 /// Makes a grant unless it is there already.
 fn insert_new(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Option<Grant>> {
     let key = (new.user_id, new.resource_type, new.resource_id);
-    match tx.find(&GRANT, &key)? {
+    match tx.find(&GRANT_BY_TARGET, &key)? {
         Some(_) => Ok(None),
         None => insert(tx, new, by).map(Some),
     }
@@ -177,7 +177,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Who;
+    use crate::api::Principal;
     use crate::resources::environments::tests::make;
     use crate::resources::testing::World;
     use crate::store::Record;
@@ -186,14 +186,14 @@ mod tests {
     const A: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
     const B: &str = "01890a5d-ac96-774b-bcce-b302099a8058";
 
-    fn user(who: &Who) -> Id<User> {
+    fn user(who: &Principal) -> Id<User> {
         match who {
-            Who::Caller(caller) => caller.user(),
+            Principal::Caller(caller) => caller.user(),
             _ => panic!("somebody in an organization"),
         }
     }
 
-    fn new(who: &Who, kind: ResourceType, thing: &str) -> NewGrant {
+    fn new(who: &Principal, kind: ResourceType, thing: &str) -> NewGrant {
         NewGrant { user_id: user(who), resource_type: kind, resource_id: Id::parse(thing) }
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::members::require_manager;
 use super::sessions::{self, SessionInfo};
 use super::{TokenHash, hash_of, new_token};
-use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, Work, op};
+use crate::api::{Deleted, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, Membership, Organization, Role, SESSION_ADMIN, Session,
@@ -211,7 +211,7 @@ fn chosen(input: &Accept) -> Result<(&Name, &Password)> {
     Err(Error::invalid(absent.map(issue).collect()))
 }
 
-fn look(view: &View, req: &Req<(), Accept>) -> Result<Work> {
+fn look(view: &View, req: &Req<(), Accept>) -> Result<HashPlan> {
     let invitation = open(view, &req.input.token)?;
     let make = match view.find(&BY_EMAIL, &invitation.email)? {
         Some(user) => {
@@ -220,7 +220,7 @@ fn look(view: &View, req: &Req<(), Accept>) -> Result<Work> {
         }
         None => Some(chosen(&req.input)?.1.to_string()),
     };
-    Ok(Work { hashing: HashRequest { verify: None, make }, attempt: None })
+    Ok(HashPlan { hashing: HashRequest { verify: None, make }, attempt: None })
 }
 
 fn accept(
@@ -292,13 +292,18 @@ mod tests {
     use super::super::delete_expired;
     use super::super::tests::{hashing, identity_of, session, signed_in, with_password};
     use super::*;
-    use crate::api::Who;
+    use crate::api::Principal;
     use crate::auth::Caller;
     use crate::base::Kind;
     use crate::resources::testing::World;
     use serde_json::json;
 
-    fn invite_as(world: &World, who: &Who, email: &str, role: Role) -> Result<InvitationCreated> {
+    fn invite_as(
+        world: &World,
+        who: &Principal,
+        email: &str,
+        role: Role,
+    ) -> Result<InvitationCreated> {
         world.write_as(who, invite, (), NewMember { email: Email::parse(email).unwrap(), role })
     }
 
@@ -306,7 +311,7 @@ mod tests {
         invite_as(world, &world.owner, email, Role::Member).unwrap()
     }
 
-    fn accept_as(world: &World, who: &Who, token: &str) -> Result<SessionInfo> {
+    fn accept_as(world: &World, who: &Principal, token: &str) -> Result<SessionInfo> {
         let body = json!({"token": token, "name": "Cy", "password": "battery staple"});
         hashing(&world.store, who, look, accept, World::input(body).unwrap())
     }
@@ -323,15 +328,16 @@ mod tests {
         assert_eq!(made.invitation_url, url);
 
         let bare = World::input(json!({ "token": made.token })).unwrap();
-        let refused = hashing(&world.store, &Who::Anyone, look, accept, bare).err().unwrap();
+        let refused =
+            hashing(&world.store, &Principal::Anonymous, look, accept, bare).err().unwrap();
         let paths: Vec<_> = refused.issues().iter().map(|issue| issue.path.as_str()).collect();
         assert_eq!(paths, ["name", "password"]);
 
-        let session = accept_as(&world, &Who::Anyone, &made.token).unwrap();
+        let session = accept_as(&world, &Principal::Anonymous, &made.token).unwrap();
         let user = identity_of(&world.store, &session.token).unwrap().user;
         let membership = membership(&world, user, world.org).unwrap();
         assert_eq!((membership.role, membership.email_verified), (Role::Member, false));
-        let again = accept_as(&world, &Who::Anyone, &made.token).err().unwrap();
+        let again = accept_as(&world, &Principal::Anonymous, &made.token).err().unwrap();
         assert_eq!(again.kind(), Kind::NotFound);
         world.assert_sound();
         world.assert_sound();
@@ -344,7 +350,7 @@ mod tests {
         let ben = with_password(&world, &world.member);
         let made = invite_as(&world, &eve, &ben.email, Role::Admin).unwrap();
         let ada = session(&world.store, &with_password(&world, &world.owner));
-        for stranger in [Who::Anyone, signed_in(&world.store, &ada)] {
+        for stranger in [Principal::Anonymous, signed_in(&world.store, &ada)] {
             let refused = accept_as(&world, &stranger, &made.token).err().unwrap();
             assert_eq!(refused.kind(), Kind::Unauthenticated);
         }
@@ -360,10 +366,10 @@ mod tests {
         let world = World::new();
         let (_, eve) = world.other_org("globex");
         let made = invite_as(&world, &eve, "ben@acme.test", Role::Member).unwrap();
-        let Who::Caller(ben) = &world.member else { panic!("somebody in an organization") };
+        let Principal::Caller(ben) = &world.member else { panic!("somebody in an organization") };
         let credential =
             Credential::Key { id: Id::NIL, name: "k".into(), org: world.org, approve_as: false };
-        let key = Who::Identity(Identity { credential, ..ben.identity.clone() }.into());
+        let key = Principal::Identity(Identity { credential, ..ben.identity.clone() }.into());
         let refused = accept_as(&world, &key, &made.token).err().unwrap();
         assert_eq!(refused.kind(), Kind::Unauthenticated);
     }
@@ -375,9 +381,9 @@ mod tests {
         let new = invited(&world, "CY@acme.test");
         let open = world.read_as(&world.owner, list, (), ()).unwrap().items;
         assert_eq!(open.iter().map(|i| i.id).collect::<Vec<_>>(), [new.id]);
-        let refused = accept_as(&world, &Who::Anyone, &old.token).err().unwrap();
+        let refused = accept_as(&world, &Principal::Anonymous, &old.token).err().unwrap();
         assert_eq!(refused.kind(), Kind::NotFound);
-        assert!(accept_as(&world, &Who::Anyone, &new.token).is_ok());
+        assert!(accept_as(&world, &Principal::Anonymous, &new.token).is_ok());
         let member = invite_as(&world, &world.owner, "cy@acme.test", Role::Member).err().unwrap();
         assert_eq!((member.kind(), member.code()), (Kind::Conflict, "already_member"));
         world.assert_sound();
@@ -392,7 +398,7 @@ mod tests {
         let open = world.read_as(&world.owner, list, (), ()).unwrap().items;
         assert_eq!(open.iter().map(|i| i.id).collect::<Vec<_>>(), [second.id]);
 
-        let late = accept_as(&world, &Who::Anyone, &first.token).err().unwrap();
+        let late = accept_as(&world, &Principal::Anonymous, &first.token).err().unwrap();
         assert_eq!(late.kind(), Kind::NotFound);
         let gone = world.write_as(&world.owner, withdraw, first.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
@@ -406,14 +412,14 @@ mod tests {
         let foreign = world.write_as(&eve, withdraw, second.id, ()).err().unwrap();
         assert_eq!(foreign.kind(), Kind::NotFound);
         world.write_as(&world.owner, withdraw, second.id, ()).unwrap();
-        assert!(accept_as(&world, &Who::Anyone, &second.token).is_err());
+        assert!(accept_as(&world, &Principal::Anonymous, &second.token).is_err());
     }
 
     #[test]
     fn only_an_owner_invites_an_owner() {
         let world = World::new();
-        let Who::Caller(ben) = &world.member else { panic!("somebody in an organization") };
-        let admin = Who::Caller(Caller { role: Role::Admin, ..(**ben).clone() }.into());
+        let Principal::Caller(ben) = &world.member else { panic!("somebody in an organization") };
+        let admin = Principal::Caller(Caller { role: Role::Admin, ..(**ben).clone() }.into());
         let refused = invite_as(&world, &admin, "cy@acme.test", Role::Owner).err().unwrap();
         assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "owner_required"));
         assert!(invite_as(&world, &admin, "cy@acme.test", Role::Admin).is_ok());

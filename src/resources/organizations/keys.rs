@@ -244,7 +244,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Who;
+    use crate::api::Principal;
     use crate::auth::{Authenticator, RawCredential, Tokens};
     use crate::base::Kind;
     use crate::outbox::Event;
@@ -252,18 +252,18 @@ mod tests {
     use crate::store::{ACCESS, Source};
     use serde_json::Value;
 
-    fn make(world: &World, who: &Who, body: Value) -> Result<ApiKeyCreated> {
+    fn make(world: &World, who: &Principal, body: Value) -> Result<ApiKeyCreated> {
         world.write_as(who, create, (), World::input(body).unwrap())
     }
 
     fn works(world: &World, key: &ApiKeyCreated) -> bool {
-        let gatekeeper = Authenticator::new(Tokens::new(world.store.keys()));
+        let authenticator = Authenticator::new(Tokens::new(world.store.keys()));
         let presented =
             RawCredential::from_headers([key.key.as_bytes()].into_iter(), [].into_iter());
-        world.store.read_now(Id::NIL, |view| gatekeeper.identify(view, &presented)).is_ok()
+        world.store.read_now(Id::NIL, |view| authenticator.identify(view, &presented)).is_ok()
     }
 
-    fn names(world: &World, who: &Who) -> Vec<String> {
+    fn names(world: &World, who: &Principal) -> Vec<String> {
         let keys = world.read_as(who, list, (), ()).unwrap().items;
         keys.into_iter().map(|key| key.name.into_string()).collect()
     }

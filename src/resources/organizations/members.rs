@@ -152,7 +152,7 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::super::keys;
     use super::*;
-    use crate::api::Who;
+    use crate::api::Principal;
     use crate::auth::{ApiKey, Grant, KEYS_BY_ORG, ResourceType};
     use crate::base::Kind;
     use crate::resources::environments;
@@ -160,23 +160,23 @@ mod tests {
     use crate::store::{Org, Source};
     use serde_json::json;
 
-    fn user(who: &Who) -> Id<User> {
+    fn user(who: &Principal) -> Id<User> {
         match who {
-            Who::Caller(caller) => caller.user(),
+            Principal::Caller(caller) => caller.user(),
             _ => panic!("somebody in an organization"),
         }
     }
 
     /// `who` as the pipeline knows them after their role has changed.
-    fn now(world: &World, who: &Who) -> Who {
-        let Who::Caller(caller) = who else { panic!("somebody in an organization") };
+    fn now(world: &World, who: &Principal) -> Principal {
+        let Principal::Caller(caller) = who else { panic!("somebody in an organization") };
         let key = (caller.user(), caller.org);
         let role =
             world.store.read_now(caller.org, |view| view.fetch::<Membership>(&key)).unwrap().role;
-        Who::Caller(Caller { role, ..(**caller).clone() }.into())
+        Principal::Caller(Caller { role, ..(**caller).clone() }.into())
     }
 
-    fn make(world: &World, by: &Who, whom: &Who, role: Role) -> Result<Role> {
+    fn make(world: &World, by: &Principal, whom: &Principal, role: Role) -> Result<Role> {
         let patch = MemberPatch { role: Some(role), email_verified: None };
         world.write_as(by, update, user(whom), patch).map(|member| member.role)
     }

@@ -97,7 +97,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::sessions;
-    use crate::api::{Req, Who, Work};
+    use crate::api::{HashPlan, Principal, Req};
     use crate::auth::passwords::{self, HashRequest, HashResult};
     use crate::auth::{Authenticator, Identity, RawCredential, Tokens, User};
     use crate::base::{Id, Result};
@@ -108,10 +108,10 @@ mod tests {
     pub const PASSWORD: &str = "correct horse";
 
     /// Gives somebody of the world a password.
-    pub fn with_password(world: &World, who: &Who) -> User {
-        let Who::Caller(caller) = who else { panic!("somebody in an organization") };
+    pub fn with_password(world: &World, who: &Principal) -> User {
+        let Principal::Caller(caller) = who else { panic!("somebody in an organization") };
         let hashing = HashRequest { verify: None, make: Some(PASSWORD.into()) };
-        let (id, made) = (caller.user(), passwords::work(&hashing).unwrap().made);
+        let (id, made) = (caller.user(), passwords::run(&hashing).unwrap().made);
         let give = move |tx: &mut Tx| {
             let old: User = tx.fetch(&id)?;
             let user = User { password: made.clone(), ..old.clone() };
@@ -126,14 +126,14 @@ mod tests {
     /// Does an operation with a password as the pipeline does it.
     pub fn hashing<I: Send + 'static, O: Send + 'static>(
         store: &Store,
-        who: &Who,
-        look: fn(&View, &Req<(), I>) -> Result<Work>,
+        who: &Principal,
+        look: fn(&View, &Req<(), I>) -> Result<HashPlan>,
         settle: Settle<I, O>,
         input: I,
     ) -> Result<O> {
         let (parts, who) = (args((), input), who.clone());
         let work = store.read_now(Id::NIL, |view| look(view, &Req::new(&parts, &who)))?;
-        let hashed = passwords::work(&work.hashing)?;
+        let hashed = passwords::run(&work.hashing)?;
         store.write_now(Id::NIL, move |tx| {
             settle(tx, &Req::new(&parts, &who), &hashed).map(|(out, _)| out)
         })
@@ -148,13 +148,13 @@ mod tests {
 
     /// Whose token this is, as the pipeline finds out.
     pub fn identity_of(store: &Store, token: &str) -> Result<Arc<Identity>> {
-        let gatekeeper = Authenticator::new(Tokens::new(store.keys()));
+        let authenticator = Authenticator::new(Tokens::new(store.keys()));
         let presented = RawCredential::Token(token.into());
-        store.read_now(Id::NIL, |view| gatekeeper.identify(view, &presented))
+        store.read_now(Id::NIL, |view| authenticator.identify(view, &presented))
     }
 
     /// Somebody in the session of a token, in no particular organization.
-    pub fn signed_in(store: &Store, token: &str) -> Who {
-        Who::Identity(identity_of(store, token).unwrap())
+    pub fn signed_in(store: &Store, token: &str) -> Principal {
+        Principal::Identity(identity_of(store, token).unwrap())
     }
 }

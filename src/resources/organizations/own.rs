@@ -150,7 +150,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Who;
+    use crate::api::Principal;
     use crate::auth::BY_ORG;
     use crate::base::Kind;
     use crate::resources::testing::World;
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_user_owns_at_most_a_hundred_organizations() {
         let world = World::new();
-        let make = |who: &Who, slug: String| {
+        let make = |who: &Principal, slug: String| {
             let body = World::input(json!({"slug": slug, "name": "Globex"})).unwrap();
             world.write_as(who, create, (), body)
         };

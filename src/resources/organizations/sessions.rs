@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Empty, Input, Output, Req, Resource, ResourceRef, Route, Work, op};
+use crate::api::{Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership,
@@ -146,10 +146,10 @@ pub(super) fn is_unchanged(user: &User, hashed: &HashResult) -> bool {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn look(view: &View, req: &Req<(), SignIn>) -> Result<Work> {
+fn look(view: &View, req: &Req<(), SignIn>) -> Result<HashPlan> {
     let SignIn { email, password } = &req.input;
     let hash = view.find(&BY_EMAIL, email)?.and_then(|user| user.password);
-    Ok(Work {
+    Ok(HashPlan {
         hashing: HashRequest { verify: Some((password.clone(), hash)), make: None },
         attempt: Some(attempt(view, email.clone(), req.address)?),
     })
@@ -205,14 +205,14 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::super::tests::{PASSWORD, hashing, identity_of, signed_in, with_password};
     use super::*;
-    use crate::api::Who;
+    use crate::api::Principal;
     use crate::auth::{BY_ORG, SESSIONS_BY_USER, passwords};
     use crate::base::Kind;
     use crate::resources::testing::{World, args};
 
     fn try_password(world: &World, email: &str, password: &str) -> Result<SessionInfo> {
         let input = SignIn { email: Email::parse(email).unwrap(), password: password.into() };
-        hashing(&world.store, &Who::Anyone, look, sign_in, input)
+        hashing(&world.store, &Principal::Anonymous, look, sign_in, input)
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
         let known = |world: &World| {
             let input = SignIn { email: ada.email.clone(), password: String::new() };
             let parts = args((), input);
-            let look = |view: &View| look(view, &Req::new(&parts, &Who::Anyone));
+            let look = |view: &View| look(view, &Req::new(&parts, &Principal::Anonymous));
             world.store.read_now(Id::NIL, look).unwrap().attempt.unwrap()
         };
         assert_eq!(known(&world), (ada.email.clone(), false));
@@ -258,8 +258,8 @@ mod tests {
         let input = SignIn { email: ada.email.clone(), password: PASSWORD.into() };
         let parts = args((), input);
         let settled = world.store.write_now(Id::NIL, move |tx| {
-            let req = Req::new(&parts, &Who::Anyone);
-            let hashed = passwords::work(&look(&tx.view(), &req)?.hashing)?;
+            let req = Req::new(&parts, &Principal::Anonymous);
+            let hashed = passwords::run(&look(&tx.view(), &req)?.hashing)?;
             assert!(hashed.fits.is_some());
             tx.replace(&ada, &User { password: Some("another".into()), ..ada.clone() })?;
             sign_in(tx, &req, &hashed).map(|_| ())

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::client::ProviderClient;
 use super::*;
 use crate::base::Kind;
-use crate::outside::{Answer, Call, Failure, Heard};
+use crate::outside::{Answer, Call, CallResult, Failure};
 use crate::resources::testing::World;
 
 const LANGFUSE: &str = "https://langfuse.test/";
@@ -51,7 +51,7 @@ fn ask<T>(
     answer: impl Fn(&str) -> Result<Answer, Failure>,
     act: impl Fn(&mut ProviderClient) -> Result<T>,
 ) -> Result<T> {
-    let mut heard: Vec<(Call, Heard)> = Vec::new();
+    let mut heard: Vec<(Call, CallResult)> = Vec::new();
     loop {
         let mut calls = Calls::default();
         heard.iter().for_each(|(call, heard)| calls.hear(call, heard.clone()));
@@ -66,7 +66,7 @@ fn ask<T>(
         for call in asked {
             let path = call.url.splitn(4, '/').nth(3).unwrap_or_default();
             let answer = answer(&format!("/{path}"));
-            heard.push((call.clone(), Heard { answer, took: Duration::ZERO }));
+            heard.push((call.clone(), CallResult { answer, took: Duration::ZERO }));
         }
     }
 }
@@ -259,7 +259,7 @@ fn a_refusal_without_credentials_requires_them() {
     let asked = call.take().unwrap();
     assert!(asked.headers.iter().all(|(name, _)| name != "authorization"));
     let mut calls = Calls::default();
-    calls.hear(&asked, Heard { answer: answered(401, ""), took: Duration::ZERO });
+    calls.hear(&asked, CallResult { answer: answered(401, ""), took: Duration::ZERO });
     let error = refused(calls).unwrap_err();
     assert!(error.message().contains("requires credentials (401)"), "{error}");
 }

@@ -3,7 +3,7 @@
 use bincode::{Decode, Encode};
 
 use super::registry::{Registry, find};
-use crate::api::{Locate, OrgHint, Place};
+use crate::api::{OrgHint, OrgResolver, ResolvedOrg};
 use crate::auth::{Restricted, organization_named};
 use crate::base::{Error, Id, Result};
 use crate::store::{AnyReference, Key, Org, Record, Reference, View};
@@ -37,16 +37,16 @@ impl Record for RegistryLocation {
 /// Locates by `registryRef` (reference: registries-and-templates, "Registries"): `<org>/<slug>`, an
 /// id, or a slug in the organization of `orgSlug` or of the caller's key. 404 if there is no such
 /// organization or it is not the one of `orgSlug`; 400 for a slug without any organization.
-pub static BY_REFERENCE: Locate = Locate {
+pub static BY_REFERENCE: OrgResolver = OrgResolver {
     argument: Some("registryRef"),
-    place: |view, hint, key| place(view, reference(hint), hint, key),
+    resolve: |view, hint, key| resolve(view, reference(hint), hint, key),
     is_public: |view, hint| is_public(view, reference(hint)),
 };
 
 /// Locates by the first parameter of the path, in the organization of `orgSlug`.
-pub static BY_PATH: Locate = Locate {
+pub static BY_PATH: OrgResolver = OrgResolver {
     argument: None,
-    place: |view, hint, key| place(view, in_path(hint), hint, key),
+    resolve: |view, hint, key| resolve(view, in_path(hint), hint, key),
     is_public: |view, hint| is_public(view, in_path(hint)),
 };
 
@@ -62,7 +62,12 @@ fn is_public(view: &View, reference: &str) -> Result<bool> {
     Ok(find(view, reference)?.is_some_and(|registry| registry.is_public()))
 }
 
-fn place(view: &View, reference: &str, hint: &OrgHint, key: Option<Id<Org>>) -> Result<Place> {
+fn resolve(
+    view: &View,
+    reference: &str,
+    hint: &OrgHint,
+    key: Option<Id<Org>>,
+) -> Result<ResolvedOrg> {
     let requested = match hint.org_slug.as_deref() {
         None => None,
         Some(slug) => {
@@ -76,10 +81,10 @@ fn place(view: &View, reference: &str, hint: &OrgHint, key: Option<Id<Org>>) -> 
     let id = Id::parse(reference);
     if !id.is_nil() {
         if let Some(org) = requested {
-            return Ok(Place { org, unknown });
+            return Ok(ResolvedOrg { org, unknown });
         }
         let found = view.get::<RegistryLocation>(&id)?.ok_or_else(Error::not_found)?;
-        return Ok(Place { org: found.org, unknown: Error::not_found });
+        return Ok(ResolvedOrg { org: found.org, unknown: Error::not_found });
     }
     let org = match reference.split_once('/') {
         Some((org, _)) => organization_named(view, org)?
@@ -93,5 +98,5 @@ fn place(view: &View, reference: &str, hint: &OrgHint, key: Option<Id<Org>>) -> 
             )
         })?,
     };
-    Ok(Place { org, unknown })
+    Ok(ResolvedOrg { org, unknown })
 }

@@ -33,7 +33,7 @@ fn locate_with(
         reference: Some(reference.into()),
         params: vec![],
     };
-    let org = world.store.read_now(Id::NIL, |view| (BY_REFERENCE.place)(view, &named, key))?.org;
+    let org = world.store.read_now(Id::NIL, |view| (BY_REFERENCE.resolve)(view, &named, key))?.org;
     Ok((org, world.store.read_now(org, |view| (BY_REFERENCE.is_public)(view, &named))?))
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::environments::tests as environment;
 use super::*;
-use crate::api::Who;
+use crate::api::Principal;
 use crate::base::Kind;
 use crate::resources::testing::World;
 
@@ -154,7 +154,7 @@ fn nothing_changes_when_one_of_the_environments_refuses() {
     let open = environment::make(&world, json!({"slug": "open", "name": "O"})).unwrap().id;
     let closed = json!({"slug": "closed", "name": "C", "access": "restricted"});
     let closed = environment::make(&world, closed).unwrap().id;
-    let Who::Caller(ada) = &world.owner else { panic!() };
+    let Principal::Caller(ada) = &world.owner else { panic!() };
     let approved = json!({"approverIds": [ada.user()]});
     let approved = json!({"slug": "approved", "name": "A", "approvals": approved});
     environment::make(&world, approved).unwrap();

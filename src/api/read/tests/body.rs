@@ -13,7 +13,7 @@ fn sample(changes: Value) -> Value {
 }
 
 fn of_body(changes: Value) -> Vec<String> {
-    problems::<Sample>(&sample(changes), Mode::Body)
+    problems::<Sample>(&sample(changes), SourceFormat::Body)
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn every_problem_is_listed_where_it_is() {
         "byType": {"a": "ship", "b": "fleet"},
         "object": [],
     });
-    let mut found = problems::<Sample>(&value, Mode::Body);
+    let mut found = problems::<Sample>(&value, SourceFormat::Body);
     found.sort();
     assert_eq!(
         found,
@@ -92,24 +92,27 @@ fn each_type_says_what_it_must_be() {
 
 #[test]
 fn null_is_absent_save_where_it_clears() {
-    let absent: Sample = read(&sample(json!({})), Mode::Body).unwrap();
+    let absent: Sample = read(&sample(json!({})), SourceFormat::Body).unwrap();
     assert_eq!((absent.small, absent.cleared), (None, Field::Absent));
 
     let nulls = json!({"small": null, "cleared": null, "range": null, "texts": null});
-    let nulls: Sample = read(&sample(nulls), Mode::Body).unwrap();
+    let nulls: Sample = read(&sample(nulls), SourceFormat::Body).unwrap();
     assert_eq!(nulls.cleared, Field::Clear);
     assert_eq!((nulls.small, nulls.range, nulls.texts), (None, None, None));
 
-    let set: Sample = read(&sample(json!({"cleared": 2.5, "small": -3})), Mode::Body).unwrap();
+    let set: Sample =
+        read(&sample(json!({"cleared": 2.5, "small": -3})), SourceFormat::Body).unwrap();
     assert_eq!((set.cleared.value().map(|usd| usd.get()), set.small), (Some(2.5), Some(-3)));
 }
 
 #[test]
 fn json_of_any_shape_is_kept_with_its_nulls_and_order() {
     let free = json!({"z": null, "a": [null, 1, -1, 1.5, u64::MAX, {"": true}], "b": {"c": null}});
-    let read: Sample =
-        read(&sample(json!({"anything": free.clone(), "object": free.clone()})), Mode::Body)
-            .unwrap();
+    let read: Sample = read(
+        &sample(json!({"anything": free.clone(), "object": free.clone()})),
+        SourceFormat::Body,
+    )
+    .unwrap();
     let (Json(anything), JsonMap(object)) = (read.anything.unwrap(), read.object.unwrap());
     assert_eq!(anything.to_string(), free.to_string());
     assert_eq!(Value::Object(object).to_string(), free.to_string());
@@ -119,7 +122,7 @@ fn json_of_any_shape_is_kept_with_its_nulls_and_order() {
 fn the_deepest_json_there_may_be_is_read() {
     let text = format!("{}0{}", "{\"a\":".repeat(64), "}".repeat(64));
     let value = parse_body(text.as_bytes()).unwrap();
-    assert_eq!(read::<Json>(&value, Mode::Body).unwrap().0, value);
+    assert_eq!(read::<Json>(&value, SourceFormat::Body).unwrap().0, value);
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn a_problem_never_repeats_what_was_sent() {
         "name": {"secret": "hunter2"}, "flag": "hunter2", "small": "hunter2", "grants": "hunter2",
         "cleared": "hunter2", "range": {"start": "hunter2"}, "byType": {"a": "hunter2"},
     });
-    let found = problems::<Sample>(&value, Mode::Body);
+    let found = problems::<Sample>(&value, SourceFormat::Body);
     assert_eq!(found.len(), 7);
     assert!(!found.join("\n").contains("hunter2"), "{found:?}");
 }
@@ -144,7 +147,7 @@ fn a_whole_is_not_blamed_for_its_parts() {
             crate::base::checked(deserializer, check, || Whole)
         }
     }
-    let of = |value: Value| problems::<Vec<Whole>>(&value, Mode::Body);
+    let of = |value: Value| problems::<Vec<Whole>>(&value, SourceFormat::Body);
     assert_eq!(of(json!([{}])), ["[0] is wrong as a whole"]);
     assert_eq!(
         of(json!([{"end": 1, "start": 2}])),
@@ -164,24 +167,27 @@ fn a_type_that_refuses_every_placeholder_ends_the_search() {
             Err(serde::de::Error::custom("is never right"))
         }
     }
-    assert_eq!(problems::<Picky>(&json!("x"), Mode::Body), [" is never right"]);
+    assert_eq!(problems::<Picky>(&json!("x"), SourceFormat::Body), [" is never right"]);
     assert_eq!(READ.get(), 2);
 
     let value = json!([1, "x", "x"]);
-    assert_eq!(problems::<Vec<Picky>>(&value, Mode::Body), ["[0] must be a string"]);
+    assert_eq!(problems::<Vec<Picky>>(&value, SourceFormat::Body), ["[0] must be a string"]);
     type Holding = std::result::Result<u8, u8>; // An enum whose variants hold something.
-    assert_eq!(problems::<Holding>(&json!({"Ok": 1}), Mode::Body), [" must be one of Ok, Err"]);
-    assert_eq!(problems::<(u8, u8)>(&json!([1, "x"]), Mode::Body).len(), 1);
+    assert_eq!(
+        problems::<Holding>(&json!({"Ok": 1}), SourceFormat::Body),
+        [" must be one of Ok, Err"]
+    );
+    assert_eq!(problems::<(u8, u8)>(&json!([1, "x"]), SourceFormat::Body).len(), 1);
 }
 
 #[test]
 fn the_search_ends_after_100_problems_or_much_work() {
     let value = json!(vec!["x"; 300]);
-    assert_eq!(problems::<Vec<i64>>(&value, Mode::Body).len(), MAX_ISSUES);
+    assert_eq!(problems::<Vec<i64>>(&value, SourceFormat::Body).len(), MAX_ISSUES);
 
     let mut items = vec![json!(0); 400_000];
     items.extend(vec![json!("x"); MAX_ISSUES]);
-    let found = problems::<Vec<i64>>(&Value::Array(items), Mode::Body);
+    let found = problems::<Vec<i64>>(&Value::Array(items), SourceFormat::Body);
     assert!((1..10).contains(&found.len()), "{}", found.len());
 }
 
@@ -195,7 +201,7 @@ impl Input for Range {
 
 #[test]
 fn rules_between_fields_are_checked_on_what_could_be_read() {
-    let read = |value: Value| match read_input::<Range>(&value, Mode::Body) {
+    let read = |value: Value| match read_input::<Range>(&value, SourceFormat::Body) {
         Ok(_) => String::new(),
         Err(error) => error.message().to_owned(),
     };
@@ -203,8 +209,8 @@ fn rules_between_fields_are_checked_on_what_could_be_read() {
     assert_eq!(read(json!({"start": early, "end": late})), "");
     assert_eq!(read(json!({"start": late, "end": early})), "end must be after start");
     assert_eq!(read(json!({"start": late, "end": 1})), "end must be a string");
-    assert!(read_input::<()>(&json!({"a": 1}), Mode::Body).is_ok());
-    assert!(read_input::<()>(&json!({"a": null}), Mode::Query).is_ok());
+    assert!(read_input::<()>(&json!({"a": 1}), SourceFormat::Body).is_ok());
+    assert!(read_input::<()>(&json!({"a": null}), SourceFormat::Query).is_ok());
 }
 
 #[test]
@@ -216,7 +222,7 @@ fn a_bounded_list_reports_problems_of_items_at_their_paths() {
         #[expect(dead_code, reason = "only what is wrong with it is looked at")]
         tags: Option<List<Name, 0, 2>>,
     }
-    let of = |value| problems::<Bounded>(&value, Mode::Body);
+    let of = |value| problems::<Bounded>(&value, SourceFormat::Body);
     let good = json!({"userId": Id::<()>::NIL, "resourceType": "fleet", "count": 1});
     let wrong = json!([good, {"resourceType": "ship", "count": 1}, 7]);
     let mut found = of(json!({"grants": wrong, "tags": ["a", "", "c"]}));

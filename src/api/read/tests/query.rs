@@ -3,11 +3,12 @@
 use super::*;
 
 fn search(query: &str) -> Search {
-    read(&parse_query(query), Mode::Query).unwrap_or_else(|error| panic!("{query}: {error}"))
+    read(&parse_query(query), SourceFormat::Query)
+        .unwrap_or_else(|error| panic!("{query}: {error}"))
 }
 
 fn of_query<T: DeserializeOwned + Debug>(query: &str) -> Vec<String> {
-    problems::<T>(&parse_query(query), Mode::Query)
+    problems::<T>(&parse_query(query), SourceFormat::Query)
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn good_sample() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn any_json_is_read_or_refused_with_distinct_problems(value in any_json()) {
-        for mode in [Mode::Body, Mode::Query] {
+        for mode in [SourceFormat::Body, SourceFormat::Query] {
             match read::<Sample>(&value, mode) {
                 Ok(_) => {}
                 Err(error) => {
@@ -82,7 +82,7 @@ proptest! {
                 }
             }
         }
-        if let Ok(sample) = read::<Sample>(&value, Mode::Body) {
+        if let Ok(sample) = read::<Sample>(&value, SourceFormat::Body) {
             prop_assert_eq!(sample, serde_json::from_value(value).unwrap());
         }
     }
@@ -92,12 +92,12 @@ proptest! {
         let text = value.to_string();
         let parsed = parse_body(text.as_bytes()).unwrap();
         let expected: Sample = serde_json::from_str(&text).unwrap();
-        prop_assert_eq!(read::<Sample>(&parsed, Mode::Body).unwrap(), expected);
+        prop_assert_eq!(read::<Sample>(&parsed, SourceFormat::Body).unwrap(), expected);
     }
 
     #[test]
     fn any_query_is_read_or_refused(query in "([a-z.=&+{}\"\\[\\]]|%[0-9a-f]{2}|limit|tags|dateRange|start|.){0,40}") {
-        let _ = read::<Search>(&parse_query(&query), Mode::Query);
+        let _ = read::<Search>(&parse_query(&query), SourceFormat::Query);
     }
 
     #[test]

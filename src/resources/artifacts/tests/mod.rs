@@ -13,7 +13,7 @@ use super::id::{ArtifactId, generic};
 use super::publishing::ArtifactVersion;
 use super::version::{ImportReference, VariableReference, VersionRecord, VersionText};
 use super::{artifact, cloning, dependents, labels, prompts, variables};
-use crate::api::{Calls, Input, Outcome, Req, Who};
+use crate::api::{Calls, Input, Outcome, Principal, Req};
 use crate::auth::{Access, Restricted};
 use crate::base::{Name, Result, Slug};
 use crate::resources::registries::{Registry, RegistryVisibility};
@@ -144,9 +144,9 @@ pub fn rows(world: &World) -> [usize; 6] {
 }
 
 /// Returns the user of a caller.
-pub fn user(who: &Who) -> crate::base::Id<crate::auth::User> {
+pub fn user(who: &Principal) -> crate::base::Id<crate::auth::User> {
     match who {
-        Who::Caller(caller) => caller.user(),
+        Principal::Caller(caller) => caller.user(),
         _ => unreachable!("every principal of a test world is a caller"),
     }
 }

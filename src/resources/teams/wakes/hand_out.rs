@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::{Dropped, Wake, WakeReason, join, same_subject};
-use crate::api::{Input, Look, Output, Req};
+use crate::api::{Input, Output, Readiness, Req};
 use crate::base::{Id, List, Result};
 use crate::resources::teams::member::{Member, fetch_member};
 use crate::resources::teams::message;
@@ -53,9 +53,9 @@ impl Output for AckedWakes {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 /// Whether an agent has a wake in nobody's hands, and if not, when the next lease ends.
-pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Look> {
+pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Readiness> {
     let agent = fetch_agent(view, req.params)?;
-    let mut look = Look { topic: agent.uuid(), ready: false, again_at: None };
+    let mut look = Readiness { topic: agent.uuid(), ready: false, again_at: None };
     view.each(Source::TABLE, &agent, Order::Ascending, |wake: Wake| {
         look.ready = !wake.is_leased(view.now());
         if look.ready {

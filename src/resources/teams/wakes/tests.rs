@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::hand_out::{acknowledge, look};
 use super::*;
-use crate::api::{Look, Req};
+use crate::api::{Readiness, Req};
 use crate::resources::teams::testing::{
     add_scrum_master, code, hire, message, repeat, take, task, team,
 };
@@ -23,7 +23,7 @@ fn peek(world: &World, (team, agent): (Id<Team>, Id<Member>)) -> Vec<Wake> {
     world.write(hand_out::take, (team, agent), peek).unwrap().items
 }
 
-fn looks(world: &World, at: (Id<Team>, Id<Member>)) -> Look {
+fn looks(world: &World, at: (Id<Team>, Id<Member>)) -> Readiness {
     world.read(look, at, World::input(json!({})).unwrap()).unwrap()
 }
 

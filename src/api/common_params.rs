@@ -1,5 +1,5 @@
-//! What requests have beside what their routes take: the organization, the part of a list, the
-//! seconds to wait. The document is made of these types too.
+//! Parameters that many routes have in common: the organization, the page of a list, the time to
+//! wait. The OpenAPI document is made of these types too.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -9,63 +9,64 @@ use serde::Deserialize;
 use super::read::Input;
 use crate::base::Int;
 
-/// Says which organization the request is about.
+/// Names the organization of the request.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct OrgRequired {
-    /// The organization that the request is about.
+    /// The slug of the organization that the request is about.
     pub org_slug: String,
 }
 impl Input for OrgRequired {}
 
-/// May say which organization the request is about.
+/// Optionally names the organization of the request.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct OrgOptional {
-    /// The organization that the request is about, where what it names does not tell.
+    /// The slug of the organization that the request is about; needed only where nothing else in
+    /// the request determines it.
     pub org_slug: Option<String>,
 }
 impl Input for OrgOptional {}
 
-/// How much of a list is wanted (reference: conventions, "Lists").
+/// The page size of a list (reference: conventions, "Lists").
 #[derive(Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct LimitQuery {
-    /// How many items at most.
+    /// Maximum number of items in the page.
     #[schemars(extend("default" = DEFAULT_LIMIT))]
     pub limit: Option<Int<1, 200>>,
 }
 impl Input for LimitQuery {}
-/// The items of a part where the caller does not say how many.
+/// The page size of requests that do not give one.
 pub const DEFAULT_LIMIT: i64 = 50;
 
-/// Where in a list the wanted part begins.
+/// The position of a page in its list.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct CursorQuery {
-    /// The `nextCursor` of the part before.
+    /// The `nextCursor` of the previous page; absent for the first one.
     pub cursor: Option<String>,
 }
 impl Input for CursorQuery {}
 
-/// How long to wait.
+/// The time to wait.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct WaitQuery {
-    /// The seconds to wait for something when there is nothing yet.
+    /// Maximum time to wait, in seconds, while there is nothing to return.
     #[schemars(extend("default" = 0))]
     pub wait: Option<Int<0, 60>>,
 }
 impl Input for WaitQuery {}
 
-/// A position, signed for its list.
+/// Returns the cursor for a position, signed for its list.
 pub fn cursor(list: &[u8; 32], position: &[u8]) -> String {
     BASE64.encode([&cursor_tag(list, position), position].concat())
 }
 
-/// The position in a cursor, if it is one of this list.
+/// Returns the position in a cursor, if the cursor is of this list.
 pub fn read_cursor(list: &[u8; 32], cursor: &str) -> Option<Vec<u8>> {
     let bytes = BASE64.decode(cursor).ok()?;
     let (tag, position) = bytes.split_first_chunk()?;

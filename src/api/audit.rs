@@ -1,6 +1,5 @@
-//! The rows that the pipeline writes beside an operation's own, in its transaction: who did what
-//! (reference: identity-and-rights, "Audit entries"), and what was answered to an `Idempotency-Key`
-//! (reference: conventions, "Idempotency").
+//! The audit log as it is written: one entry in the transaction of each request that changes
+//! something, and one for each refusal (reference: identity-and-rights, "Audit entries").
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -9,55 +8,46 @@ use serde::Serialize;
 use super::output::ResourceRef;
 use crate::auth::{Credential, Identity};
 use crate::base::{Id, Result, Time};
-use crate::outbox::{Settings, Sweep, delete_due};
-use crate::store::{AnyIndex, Index, Record, TableInfo, Tx, codec, no_upgrade};
+use crate::store::{Record, TableInfo, Tx, codec, no_upgrade};
 
-/// The tables of this room.
-pub const TABLES: &[TableInfo] =
-    &[TableInfo::of::<AuditEntry>(), TableInfo::of::<IdempotencyRecord>()];
+/// The table of the entries.
+pub const TABLES: &[TableInfo] = &[TableInfo::of::<AuditEntry>()];
 
-/// The sweeps of this room.
-pub const SWEEPS: &[Sweep] = &[FORGET_KEPT];
-
-// ── Audit ────────────────────────────────────────────────────────────────────
-
-/// What kind of caller acted.
+/// The kind of the actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActorType {
-    /// A person in a session.
+    /// A user with a session.
     User,
     /// An API key.
     Key,
     /// An outside agent.
     Peer,
-    /// Nobody known.
+    /// An anonymous client.
     Anonymous,
     /// The service itself.
     System,
 }
 crate::store::stored_enum!(ActorType { User = 0, Key = 1, Peer = 2, Anonymous = 3, System = 4 });
 
-/// How it ended.
+/// The outcome of an audited request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    /// It was done.
+pub enum AuditOutcome {
+    /// The request succeeded.
     Success,
-    /// It was not allowed.
+    /// The caller was not permitted to do it.
     Refused,
 }
-crate::store::stored_enum!(Outcome { Success = 0, Refused = 1 });
+crate::store::stored_enum!(AuditOutcome { Success = 0, Refused = 1 });
 
-/// That somebody did something, or was not allowed to. Chaining the entries, and reading them,
-/// comes with the audit log; the fields for it stand.
+/// An action of a caller, or the refusal of one. The fields for the hash chain are filled in by the
+/// audit log.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct AuditEntry {
-    /// Its id; entries stand in the order of their ids.
+    /// Its id; entries are ordered by id.
     pub id: Id<AuditEntry>,
-    /// When.
     pub created_at: Time,
-    /// What kind of caller.
     pub actor_type: ActorType,
     /// The id of the user or key.
     pub actor_id: Option<Id<()>>,
@@ -65,26 +55,27 @@ pub struct AuditEntry {
     pub actor_name: String,
     /// The key's name.
     pub via: Option<String>,
-    /// Noun and verb of the route.
+    /// The route's name, noun and verb (`task.create`).
     pub action: String,
-    /// The noun.
+    /// The kind of the resource: usually the action's noun.
     pub resource_type: String,
-    /// The id, or name, of what it was done to.
+    /// The id of the resource, or its name where it has no id.
     pub resource_id: Option<String>,
-    /// What part of it, where its id does not say: the label that was moved, say. Since version 2.
+    /// The part of the resource that its id does not name, for example a moved label. Since
+    /// version 2.
     pub detail: Option<String>,
-    /// The request.
+    /// The id of the request.
     pub request_id: String,
     /// How it ended.
-    pub outcome: Outcome,
-    /// Its hash and the one before it, once it is chained.
+    pub outcome: AuditOutcome,
+    /// Its hash and that of the previous entry, once it is part of the chain.
     pub chained: Option<([u8; 32], [u8; 32])>,
 }
 
 impl Record for AuditEntry {
     const TABLE: &'static str = "audit";
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("actor_id", "history: who did it may be gone")];
+        &[("actor_id", "history: the actor may have been deleted")];
     const VERSION: u8 = 2;
     type Key = Id<AuditEntry>;
     fn key(&self) -> Self::Key {
@@ -98,7 +89,7 @@ impl Record for AuditEntry {
     }
 }
 
-/// An entry as it was stored in version 1. Its fields never change again.
+/// An entry as stored in version 1. Its fields never change.
 #[derive(Encode, Decode)]
 struct AuditEntryV1 {
     id: Id<AuditEntry>,
@@ -111,7 +102,7 @@ struct AuditEntryV1 {
     resource_type: String,
     resource_id: Option<String>,
     request_id: String,
-    outcome: Outcome,
+    outcome: AuditOutcome,
     chained: Option<([u8; 32], [u8; 32])>,
 }
 
@@ -135,20 +126,19 @@ impl From<AuditEntryV1> for AuditEntry {
     }
 }
 
-/// What an audit entry says of a request, beside who made it.
+/// What an audit entry records of a request besides its actor.
 #[derive(Clone, Copy)]
 pub struct Audited<'a> {
-    /// Noun and verb of the route.
+    /// The route's name, noun and verb (`task.create`).
     pub action: &'static str,
-    /// The resource that it was done to; its kind is the action's noun where it tells none.
+    /// The resource; without a kind of its own it gets the action's noun.
     pub resource: Option<&'a ResourceRef>,
-    /// The request's id.
     pub request_id: &'a str,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: AuditOutcome,
 }
 
-/// Writes down what `identity` did in the transaction's organization.
+/// Inserts an audit entry for `identity` into the transaction's organization.
 pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
     let (actor_type, actor_id, via) = match &identity.credential {
         Credential::Key { id, name, .. } => (ActorType::Key, Some(id.cast()), Some(name.clone())),
@@ -173,44 +163,3 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
     };
     tx.insert(&entry)
 }
-
-// ── Idempotency ──────────────────────────────────────────────────────────────
-
-/// Answers are kept for a day.
-pub const KEPT_SECS: i64 = 24 * 3600;
-
-/// What was answered to a request with an `Idempotency-Key`.
-#[derive(Clone, Debug, Encode, Decode)]
-pub struct IdempotencyRecord {
-    /// A keyed hash of credential, path and key.
-    pub request: [u8; 32],
-    /// A keyed hash of the body.
-    pub body: [u8; 32],
-    /// The answer; none where it showed a secret or was too large.
-    pub answer: Option<Vec<u8>>,
-    /// When.
-    pub at: Time,
-}
-
-static KEPT_BY_TIME: Index<IdempotencyRecord, Time> =
-    Index::many("idempotency.by_time", |kept| Some(kept.at));
-
-impl Record for IdempotencyRecord {
-    const TABLE: &'static str = "idempotency";
-    const OWNED: bool = false;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KEPT_BY_TIME];
-    type Key = [u8; 32];
-    fn key(&self) -> Self::Key {
-        self.request
-    }
-}
-
-const FORGET_KEPT: Sweep = Sweep {
-    name: "forget kept answers",
-    every_secs: 600,
-    run: |tx: &mut Tx, _: &Settings| {
-        let end = tx.now().minus_secs(KEPT_SECS);
-        delete_due(tx, &KEPT_BY_TIME, |kept: &IdempotencyRecord| kept.at < end)
-    },
-    installation: true,
-};

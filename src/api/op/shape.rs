@@ -1,0 +1,30 @@
+//! The kinds of operations.
+
+/// The kind of an operation: what it answers, and whether it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Reads one thing.
+    One,
+    /// Reads a list page by page.
+    List,
+    /// Writes.
+    Write,
+    /// Waits for items; as a stream, each is an event of this name.
+    Wait(&'static str),
+    /// Reads one thing, optionally waiting until it changes.
+    Watch,
+    /// Reads bytes of this media type.
+    Download(&'static str),
+}
+
+impl Shape {
+    /// Whether its answers are pages of a list.
+    pub fn is_list(self) -> bool {
+        matches!(self, Shape::List | Shape::Wait(_))
+    }
+
+    /// Whether it takes `wait`.
+    pub fn waits(self) -> bool {
+        matches!(self, Shape::Wait(_) | Shape::Watch)
+    }
+}
