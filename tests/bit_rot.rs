@@ -1,5 +1,5 @@
-//! Bits that flip in the file while nobody looks.
-#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+//! Bits that flip in the file at rest: never served, always found by the check.
+#![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 mod records;
 

@@ -1,5 +1,5 @@
-//! The check finds whatever is not whole, and nothing in a store that is.
-#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+//! The check finds every kind of damage, and nothing in an intact store.
+#![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 mod records;
 
@@ -18,7 +18,7 @@ use roadstead::store::{Key, Record, codec};
 type Row = (Vec<u8>, Vec<u8>);
 type Damage = Vec<(&'static str, Vec<u8>, Op)>;
 
-/// Memory that can be looked at beside the store.
+/// Memory that the test can read beside the store.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Memory>>);
 
@@ -34,7 +34,7 @@ impl LocalStorage for Shared {
     }
 }
 
-/// Stores random records and says which rows lie in the tables.
+/// Stores random records and returns the rows of all tables.
 fn rows(runner: &mut TestRunner) -> Vec<(&'static str, Vec<Row>)> {
     let tasks =
         prop::collection::btree_map(0..40u32, any::<(bool, u8, Option<Option<u8>>)>(), 5..40);
@@ -99,7 +99,7 @@ fn checked(rows: &[(&'static str, Vec<Row>)], damage: Damage) -> Findings {
 }
 
 #[test]
-fn a_sound_store_has_no_findings() {
+fn an_intact_store_has_no_findings() {
     let mut runner = TestRunner::default();
     for _ in 0..50 {
         let rows = rows(&mut runner);
@@ -115,14 +115,14 @@ fn a_sound_store_has_no_findings() {
     }
 }
 
-/// A record of the table changed by `change`, lying under `key` with a right checksum.
+/// A record of the table changed by `change`, stored under `key` with a right checksum.
 fn altered<R: Record>(key: &[u8], row: &Row, change: impl Fn(&mut R)) -> Op {
     let mut record = codec::decode::<R>(&row.0, &row.1).unwrap();
     change(&mut record);
     Op::Put(codec::encode(&record, key).unwrap())
 }
 
-/// Every kind of damage that rows can have, with words that tell where it must be found.
+/// Every kind of damage that rows can have, with a part of the message that must report it.
 fn damages(rows: &[(&'static str, Vec<Row>)]) -> Vec<(String, Damage)> {
     let of = |table: &str| &rows.iter().find(|(name, _)| *name == table).unwrap().1;
     let mut damages = Vec::new();
@@ -161,7 +161,7 @@ fn damages(rows: &[(&'static str, Vec<Row>)]) -> Vec<(String, Damage)> {
         &longer,
         altered::<Task>(&longer, last, |_| {}),
     );
-    // A record that says something else than its entries do.
+    // A record that differs from its index entries.
     type Change = fn(&mut Task);
     let changes: [(&str, Change); 4] = [
         ("tasks.by_slug", |task| task.slug = None),

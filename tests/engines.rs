@@ -1,6 +1,6 @@
-//! Random sequences of transactions give the same answers on every engine as on a model of two
-//! sorted maps, and leave every index whole.
-#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+//! Random sequences of transactions give the same results on every engine as on a model of two
+//! sorted maps, and leave every index consistent.
+#![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 mod records;
 
@@ -368,7 +368,7 @@ proptest! {
     fn engines_answer_as_the_model_does(transactions in prop::collection::vec(transaction(), 1..24)) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.redb");
-        let memory = Store::in_memory(moment(), TABLES);
+        let memory = Store::in_memory(clock(), TABLES);
         let file = start(Redb::create(&path, tables()).unwrap());
         let mut model = Model::default();
         for transaction in &transactions {

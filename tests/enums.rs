@@ -4,7 +4,7 @@
 //! `ROADSTEAD_UPDATE_GOLDEN=1 cargo test --test enums` adds new numbers to the list. It never
 //! changes a line: a variant that was renamed is renamed there by hand, and one that no record
 //! holds any longer is marked there with ` retired`, so that its number is not used again.
-#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+#![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -156,9 +156,10 @@ fn every_stored_enum_declares_its_numbers() {
         ("fn key(a: A) -> u8 { a as u8 }", "takes the enum itself"),
     ] {
         let found = undeclared(&Source::new("src/resources/a.rs", text));
-        match phrase.is_empty() {
-            true => assert_eq!(found, Vec::<String>::new(), "{text}"),
-            false => assert!(found.iter().any(|one| one.contains(phrase)), "{text}: {found:?}"),
+        if phrase.is_empty() {
+            assert_eq!(found, Vec::<String>::new(), "{text}");
+        } else {
+            assert!(found.iter().any(|one| one.contains(phrase)), "{text}: {found:?}");
         }
     }
     let sources = source::all();

@@ -1,9 +1,9 @@
 //! What a failing disk and power cuts may do to the store: nothing that was acknowledged is lost
-//! or changed, nothing is half done, every index is whole, and writes go on in the same process.
+//! or changed, nothing is half done, every index is consistent, and writes continue in the same process.
 //!
 //! `ROADSTEAD_TEST_CYCLES` sets how many power cuts are tried (500 by default). What fails names
 //! its seed; `ROADSTEAD_TEST_SEED` runs that one alone.
-#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+#![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 mod disk;
 mod records;
@@ -179,7 +179,7 @@ fn run_with(content: &[u8], fault: Fault) -> Result<u64, String> {
                     break;
                 }
                 Err(error) if error.code() == "outcome_unknown" && error.kind() == Kind::Busy => {
-                    // Whoever looks, where looking is possible, sees one or the other.
+                    // A read, if possible, sees the state before or after.
                     if let Ok(seen) = State::of(&store) {
                         let known = seen == state || seen == after;
                         must(known, || format!("transaction {number} is half done"))?;
@@ -197,7 +197,7 @@ fn run_with(content: &[u8], fault: Fault) -> Result<u64, String> {
     must(sound_state(&store)? == state, || "other values in the end".into())?;
     let operations = disk.operations();
 
-    // What was acknowledged is on the disk, not only in somebody's memory, whether the store is
+    // What was acknowledged is on the disk, not only in memory, whether the store is
     // closed before the power goes or not.
     if matches!(fault, Fault::Fails { at, .. } if at % 3 == 0) {
         drop(store);
@@ -208,7 +208,7 @@ fn run_with(content: &[u8], fault: Fault) -> Result<u64, String> {
 }
 
 #[test]
-fn wherever_the_disk_fails_nothing_acknowledged_is_lost_and_writes_go_on() {
+fn wherever_the_disk_fails_nothing_acknowledged_is_lost_and_writes_continue() {
     let empty = empty();
     let operations = run_with(&empty, Fault::None).unwrap();
     assert!(operations > 300, "{operations}");
@@ -269,7 +269,7 @@ fn a_read_that_fails_ends_neither_reads_nor_writes() {
 struct Small(tempfile::TempDir);
 
 impl Small {
-    /// `None` for whoever may not mount: only root may.
+    /// Returns `None` without permission to mount: only root has it.
     fn mount() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mut mount = std::process::Command::new("mount");
@@ -285,7 +285,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
+fn a_full_disk_refuses_writes_serves_reads_and_recovers_when_space_is_free() {
     let Some(small) = Small::mount() else {
         eprintln!("not tried: a small file system can be mounted by root alone");
         return;
@@ -382,7 +382,7 @@ fn cycle(content: &[u8], seed: u64, syncs: bool) -> Result<(), String> {
 }
 
 #[test]
-fn wherever_the_power_goes_what_was_acknowledged_is_there_and_nothing_is_half_done() {
+fn wherever_the_power_fails_what_was_acknowledged_is_stored_and_nothing_is_half_done() {
     let empty = empty();
     let seeds = match number_from("ROADSTEAD_TEST_SEED") {
         Some(seed) => seed..seed + 1,

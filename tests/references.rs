@@ -1,6 +1,6 @@
-//! Every id that a record keeps has its declaration: a reference with what removing its target
-//! does, or the reason why the transaction does not keep it.
-#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+//! Every id in a record is declared: as a reference with what removing its target does, or with the
+//! reason why the transaction does not enforce one.
+#![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 mod golden;
 #[allow(dead_code)] // `tidy` uses the rest.

@@ -1,6 +1,5 @@
-//! What a new release may change of a record: its layout and its indexes, over rows that the old
-//! release wrote, in a file.
-#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+//! Upgrades: a new release reads the rows of the old one in a new layout and builds new indexes.
+#![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -72,13 +71,11 @@ fn org() -> Id<Org> {
 
 fn open(path: &Path, tables: &[TableInfo], progress: &dyn Fn(&str)) -> Store {
     let names = table_names(tables);
-    let mut redb = match path.exists() {
-        true => Redb::open(path, names).unwrap(),
-        false => Redb::create(path, names).unwrap(),
-    };
+    let open = if path.exists() { Redb::open } else { Redb::create };
+    let mut redb = open(path, names).unwrap();
     build_indexes(&mut redb, tables, progress).unwrap();
-    let moment = Clock::at(Time::from_millis(1_800_000_000_000));
-    Store::start(redb, moment, Keys::new([7; 32]), tables).unwrap()
+    let clock = Clock::at(Time::from_millis(1_800_000_000_000));
+    Store::start(redb, clock, Keys::new([7; 32]), tables).unwrap()
 }
 
 #[test]

@@ -15,10 +15,12 @@ pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
 impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
     /// Checks a list; the error is a phrase such as "must have at most 50 items".
     pub fn new(items: Vec<T>) -> Result<Self, String> {
-        match (MIN..=MAX).contains(&items.len()) {
-            true => Ok(List(items)),
-            false if MIN == 0 => Err(format!("must have at most {MAX} items")),
-            false => Err(format!("must have {MIN} to {MAX} items")),
+        if (MIN..=MAX).contains(&items.len()) {
+            Ok(List(items))
+        } else if MIN == 0 {
+            Err(format!("must have at most {MAX} items"))
+        } else {
+            Err(format!("must have {MIN} to {MAX} items"))
         }
     }
 

@@ -1,12 +1,12 @@
-//! JSON in the one form that equal values share, to be hashed: RFC 8785, the JSON Canonicalization
-//! Scheme. No blanks, keys in the order of their UTF-16 code units, numbers as ECMAScript writes
+//! Canonical JSON for hashing: RFC 8785, the JSON Canonicalization Scheme. Equal values have the same
+//! text: no whitespace, keys in the order of their UTF-16 code units, numbers as ECMAScript formats
 //! them (so `1`, `1.0` and `1e0` are one value, as they are to most programs that read JSON).
 
 use std::fmt::Write;
 
 use serde_json::{Map, Number, Value};
 
-/// `value` in its canonical form.
+/// Returns the canonical text of `value`.
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write_value(value, &mut out);
@@ -48,20 +48,20 @@ fn write_list<T>(
     out.push(close);
 }
 
-/// By UTF-16 code units, which is another order than that of UTF-8's bytes beyond U+FFFF.
+/// Sorts by UTF-16 code units, which differs from the order of UTF-8 bytes beyond U+FFFF.
 fn sorted(fields: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut fields: Vec<_> = fields.iter().collect();
     fields.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
     fields
 }
 
-/// `serde_json` escapes exactly what the scheme wants escaped, and in its way.
+/// `serde_json` escapes exactly what the scheme requires, and in the same form.
 fn write_text(text: &str, out: &mut String) {
     out.push_str(&Value::from(text).to_string());
 }
 
-/// As ECMAScript's `Number::toString` does: the fewest digits that read back as the same double,
-/// laid out plainly from 1e-6 up to 1e21.
+/// Formats a number as ECMAScript's `Number::toString` does: the fewest digits that parse back to the
+/// same double, without an exponent from 1e-6 up to 1e21.
 fn write_number(number: &Number, out: &mut String) {
     let double = number.as_f64().unwrap_or(0.0);
     if double == 0.0 {
@@ -73,7 +73,7 @@ fn write_number(number: &Number, out: &mut String) {
     let (digits, exponent) = shortest(double.abs());
     let count = digits.len() as i32;
     match exponent {
-        // All digits stand before the point, perhaps with zeros behind them.
+        // All digits are before the point, perhaps followed by zeros.
         _ if (count - 1..21).contains(&exponent) => {
             out.push_str(&digits);
             out.extend(std::iter::repeat_n('0', (exponent + 1 - count) as usize));
@@ -92,14 +92,15 @@ fn write_number(number: &Number, out: &mut String) {
             let point = if rest.is_empty() { "" } else { "." };
             let sign = if exponent < 0 { '-' } else { '+' };
             let exponent = exponent.unsigned_abs();
-            write!(out, "{first}{point}{rest}e{sign}{exponent}").expect("a String takes all");
+            write!(out, "{first}{point}{rest}e{sign}{exponent}")
+                .expect("writing to a String does not fail");
         }
     }
 }
 
-/// The digits of a positive number, no zeros around them, and the power of ten of the first.
-/// Between two equally short and equally near, `serde_json` takes the even one, as the scheme
-/// wants; Rust's own formatting does not.
+/// Returns the digits of a positive number, without leading and trailing zeros, and the power of ten
+/// of the first. Of two equally short and equally near candidates `serde_json` takes the even one, as
+/// the scheme requires; Rust's own formatting does not.
 fn shortest(double: f64) -> (String, i32) {
     let text = Value::from(double).to_string();
     let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
@@ -121,9 +122,9 @@ mod tests {
         canonical(&serde_json::from_str(text).unwrap())
     }
 
-    /// Appendix B of the RFC: what each double is written as.
+    /// Appendix B of the RFC: the text of each double.
     #[test]
-    fn numbers_are_written_as_the_scheme_writes_them() {
+    fn numbers_are_formatted_as_the_scheme_requires() {
         let table: [(u64, &str); 22] = [
             (0x0000000000000000, "0"),
             (0x8000000000000000, "0"),
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_equal_are_written_alike_however_they_came() {
+    fn equal_numbers_have_the_same_text_in_any_notation() {
         for (text, expected) in [
             ("1.0", "1"),
             ("10e-1", "1"),
@@ -176,7 +177,7 @@ mod tests {
 
     /// The example of the RFC, section 3.2.3.
     #[test]
-    fn keys_stand_in_the_order_of_their_utf_16_code_units() {
+    fn keys_are_in_the_order_of_their_utf_16_code_units() {
         let value = json!({
             "\u{20ac}": "Euro Sign", "\r": "Carriage Return", "\u{fb33}": "Hebrew Letter Dalet",
             "1": "One", "\u{1f600}": "Emoji", "\u{80}": "Control", "\u{f6}": "Latin Small o",

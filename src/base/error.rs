@@ -1,31 +1,31 @@
 //! The error type of all layers.
 //!
 //! Domain code names a [`Kind`]; `http::problem` turns kinds into statuses in one place. `code` is
-//! part of the API, `message` is for a person, `detail` goes to the log and is never sent.
+//! part of the API, `message` is for people, `detail` goes to the log and is never sent.
 
 use std::borrow::Cow;
 
-/// A result with [`Error`].
+/// A result whose error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The kinds of failure. Few on purpose: callers decide by these and nothing else.
+/// The kinds of failure. Few on purpose: clients decide by these and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// 400: what was sent is wrong; sending it again will not help.
+    /// 400: the request is wrong; sending it again will not help.
     Invalid,
     /// 401: no valid credential.
     Unauthenticated,
     /// 403: a valid credential without the right to do this.
     Forbidden,
-    /// 404: nothing that the caller may know of.
+    /// 404: no such resource, or none that the caller may know of.
     NotFound,
     /// 405: the path exists, the method does not.
     Method,
     /// 408: the client was too slow to send its request.
     Timeout,
-    /// 409: the state does not allow it, or it exists already.
+    /// 409: the current state does not allow it, or it exists already.
     Conflict,
-    /// 412: `If-Match` named another state.
+    /// 412: `If-Match` names another state.
     Precondition,
     /// 413: a body over the limit.
     TooLarge,
@@ -33,19 +33,19 @@ pub enum Kind {
     TargetTooLong,
     /// 415: a body of another media type.
     Media,
-    /// 429: too often.
+    /// 429: a rate limit was reached.
     Limited,
-    /// 431: a head over the limit.
+    /// 431: a request head over the limit.
     HeadTooLarge,
-    /// 500: our fault.
+    /// 500: a failure of the server.
     Internal,
-    /// 502: a system outside failed us.
+    /// 502: an external system failed.
     Upstream,
-    /// 503: not now: overloaded, stopping, or the outcome is unknown.
+    /// 503: temporarily unavailable: overloaded, stopping, or the outcome is unknown.
     Busy,
 }
 
-/// One problem in what was sent (reference: conventions, "Errors").
+/// One problem in a request (reference: conventions, "Errors").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// Where: dotted, with `[n]` from 0, for example `grants[1].userId`.
@@ -55,7 +55,7 @@ pub struct Issue {
 }
 
 impl Issue {
-    /// A problem at `path`.
+    /// Returns a problem at `path`.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Issue { path: path.into(), message: message.into() }
     }
@@ -64,15 +64,15 @@ impl Issue {
 /// A rate limit, as reported with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Its name.
+    /// The name of the limit.
     pub name: &'static str,
-    /// How many are allowed per window.
+    /// Requests allowed per window.
     pub quota: u32,
-    /// The window, in seconds.
+    /// Length of the window, in seconds.
     pub window_secs: u32,
 }
 
-/// A failure that is reported to a caller.
+/// A failure to report to the client.
 #[derive(Clone, Debug)]
 pub struct Error(Box<ErrorInner>);
 
@@ -88,8 +88,8 @@ struct ErrorInner {
 }
 
 impl Error {
-    /// A failure of `kind`. `code` is a stable snake_case word; `message` a sentence without a
-    /// final full stop that a person can act on.
+    /// Returns an error of `kind`. `code` is a stable word in snake case; `message` is a sentence
+    /// without a final full stop that a person can act on.
     pub fn new(kind: Kind, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Error(Box::new(ErrorInner {
             kind,
@@ -102,7 +102,7 @@ impl Error {
         }))
     }
 
-    /// 400 with every problem found.
+    /// Returns a 400 with every problem found.
     pub fn invalid(issues: Vec<Issue>) -> Self {
         let message: Cow<'static, str> = match issues.as_slice() {
             [one] if one.path.is_empty() => one.message.clone().into(),
@@ -114,44 +114,44 @@ impl Error {
         error
     }
 
-    /// 400 with a single problem.
+    /// Returns a 400 with a single problem.
     pub fn invalid_at(path: impl Into<String>, message: impl Into<String>) -> Self {
         Error::invalid(vec![Issue::new(path, message)])
     }
 
-    /// 401.
+    /// Returns a 401.
     pub fn unauthenticated(message: &'static str) -> Self {
         Error::new(Kind::Unauthenticated, "unauthenticated", message)
     }
 
-    /// 403.
+    /// Returns a 403.
     pub fn forbidden(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Kind::Forbidden, code, message)
     }
 
-    /// The one 404: it never repeats what was asked for, so that a foreign id and one that never
+    /// Returns the one 404: it never repeats the request, so that a foreign id and one that never
     /// existed look the same (reference: conventions, "Not found").
     pub fn not_found() -> Self {
         Error::new(Kind::NotFound, "not_found", "there is no such resource")
     }
 
-    /// The 404 of an organization that is not there for this caller
+    /// Returns the 404 of an organization that does not exist for this caller
     /// (reference: conventions, "Not found").
     pub fn organization_not_found() -> Self {
         Error::new(Kind::NotFound, "organization_not_found", "there is no such organization")
     }
 
-    /// 409.
+    /// Returns a 409.
     pub fn conflict(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Kind::Conflict, code, message)
     }
 
-    /// 503 with the seconds after which trying again makes sense.
+    /// Returns a 503 with the seconds after which a retry makes sense.
     pub fn busy(code: &'static str, message: &'static str, retry_after_secs: u32) -> Self {
         Error::new(Kind::Busy, code, message).retry_after(retry_after_secs)
     }
 
-    /// 500. `detail` is logged; the caller only learns that the server failed.
+    /// Returns a 500. `detail` is logged; the client only learns that the server failed.
     pub fn internal(detail: impl std::fmt::Display) -> Self {
         Error::new(Kind::Internal, "internal", "something went wrong on our side").detail(detail)
     }
@@ -174,37 +174,37 @@ impl Error {
         self
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }
 
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         self.0.code
     }
 
-    /// The message for a person.
+    /// Returns the message for people.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The problems of a 400.
+    /// Returns the problems of a 400.
     pub fn issues(&self) -> &[Issue] {
         &self.0.issues
     }
 
-    /// The detail that is logged and never sent.
+    /// Returns the detail that is logged and never sent.
     pub fn log_detail(&self) -> Option<&str> {
         self.0.detail.as_deref()
     }
 
-    /// The limit that was reached.
+    /// Returns the limit that was reached.
     pub fn reached(&self) -> Option<Limit> {
         self.0.limit
     }
 
-    /// Seconds for `Retry-After`.
+    /// Returns the seconds of `Retry-After`.
     pub fn retry_after_secs(&self) -> Option<u32> {
         self.0.retry_after_secs
     }

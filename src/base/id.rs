@@ -16,9 +16,8 @@ use uuid::Uuid;
 
 /// The id of a `T`.
 ///
-/// Text that is no UUID reads as [`Id::NIL`], which names no record: a malformed id and one
-/// that never existed then take the same path and get the same
-/// 404 (reference: conventions, "Not found").
+/// Text that is no UUID parses as [`Id::NIL`], which names no record: a malformed id and one that
+/// never existed then take the same path and get the same 404 (reference: conventions, "Not found").
 pub struct Id<T: ?Sized>(Uuid, PhantomData<fn() -> Box<T>>);
 
 impl<T: ?Sized> Id<T> {
@@ -30,7 +29,7 @@ impl<T: ?Sized> Id<T> {
         Id(uuid, PhantomData)
     }
 
-    /// Reads the hyphenated form; anything else is [`Id::NIL`].
+    /// Parses the hyphenated form; anything else is [`Id::NIL`].
     pub fn parse(text: &str) -> Self {
         // 36 characters: the parser would also take braces, URNs and no hyphens.
         if text.len() != 36 {
@@ -39,22 +38,22 @@ impl<T: ?Sized> Id<T> {
         Uuid::try_parse(text).map_or(Self::NIL, Id::new)
     }
 
-    /// Whether it is the nil id.
+    /// Returns whether it is the nil id.
     pub fn is_nil(self) -> bool {
         self.0.is_nil()
     }
 
-    /// The UUID.
+    /// Returns the UUID.
     pub fn uuid(self) -> Uuid {
         self.0
     }
 
-    /// Its 16 bytes, which sort by creation.
+    /// Returns its 16 bytes, which sort by creation.
     pub fn bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
 
-    /// The same id as the name of another type, where two records share one identity.
+    /// Returns the same id as that of another type, where two records share one identity.
     pub fn cast<U: ?Sized>(self) -> Id<U> {
         Id::new(self.0)
     }
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_is_no_uuid_names_nothing() {
+    fn text_that_is_no_uuid_parses_as_nil() {
         for text in ["", "nope", "{01890a5d-ac96-774b-bcce-b302099a8057}", "0189"] {
             assert!(Id::<()>::parse(text).is_nil(), "{text}");
         }

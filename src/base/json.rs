@@ -21,7 +21,7 @@ pub type StringMap = BTreeMap<String, String>;
 #[serde(transparent)]
 pub struct Json(pub Value);
 
-/// A JSON object, kept exactly as it came (order and nulls included).
+/// A JSON object, stored exactly as received (order and nulls included).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JsonMap(pub serde_json::Map<String, Value>);

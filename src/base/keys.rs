@@ -1,4 +1,4 @@
-//! The installation's key, which is kept outside the database, and what is derived from it.
+//! The installation's master key, which is stored outside the database, and keys derived from it.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
@@ -6,35 +6,35 @@ use bincode::{Decode, Encode};
 
 use super::error::{Error, Result};
 
-/// The one secret of an installation. Every other secret is derived from it or sealed under it,
-/// each for its own purpose.
+/// The master key of an installation. Every other key is derived from it, and every stored secret
+/// encrypted with a key derived from it, each for one purpose.
 #[derive(Clone)]
 pub struct Keys {
     master: [u8; 32],
 }
 
 impl Keys {
-    /// Keys derived from these 32 random bytes.
+    /// Returns the keys derived from these 32 random bytes.
     pub const fn new(master: [u8; 32]) -> Self {
         Keys { master }
     }
 
-    /// Derives the key of one purpose. `purpose` must not change once something was made with it.
+    /// Derives the key of one purpose. `purpose` must not change once it was used.
     pub fn derive(&self, purpose: &'static str) -> [u8; 32] {
         blake3::derive_key(purpose, &self.master)
     }
 
-    /// A keyed hash, which only this installation can compute.
+    /// Returns a keyed hash, which only this installation can compute.
     pub fn hash(&self, purpose: &'static str, content: &[u8]) -> [u8; 32] {
         *blake3::keyed_hash(&self.derive(purpose), content).as_bytes()
     }
 
-    /// Encrypts a secret so that it opens only with this key and in the same context. `context` names
-    /// table, record and field as separate parts, and must be unique. For records use `Tx::seal`
+    /// Encrypts a secret; it can be decrypted only with this key and the same `context` (the
+    /// associated data), which names table, record and field as separate parts and must be unique. For records use `Tx::seal`
     /// and `View::unseal`, which supply it.
     ///
     /// `nonce` is random. A repeated one, likely after 2^48 secrets, is harmless with AES-GCM-SIV:
-    /// it reveals only whether the same secret was sealed twice in one context. With AES-GCM it would
+    /// it reveals only whether the same secret was encrypted twice in one context. With AES-GCM it would
     /// reveal both secrets and allow forgeries.
     pub fn seal(&self, context: &[&[u8]], nonce: [u8; NONCE_LEN], secret: &str) -> Sealed {
         let mut sealed = secret.as_bytes().to_vec();
@@ -49,10 +49,10 @@ impl Keys {
         Sealed(sealed)
     }
 
-    /// Decrypts what [`Keys::seal`] sealed in the same context.
+    /// Decrypts what [`Keys::seal`] encrypted in the same context.
     ///
     /// # Errors
-    /// 500 if it was sealed elsewhere, under another key, or changed.
+    /// 500 if it was encrypted in another context or with another key, or was changed.
     pub fn unseal(&self, context: &[&[u8]], sealed: &Sealed) -> Result<String> {
         let wrong =
             || Error::internal("a sealed value does not open with this key in this context");
@@ -66,7 +66,7 @@ impl Keys {
             .map_err(|_| wrong())?
             .len();
         content.truncate(opened);
-        // The error of this would hold the bytes.
+        // The error of this conversion would contain the secret.
         String::from_utf8(content).map_err(|_| wrong())
     }
 
@@ -76,7 +76,7 @@ impl Keys {
     }
 }
 
-/// The parts, each preceded by its length, so that no two lists of parts encode to the same bytes.
+/// Returns the parts, each preceded by its length, so that no two lists encode to the same bytes.
 fn length_prefixed(parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in parts {
@@ -86,7 +86,7 @@ fn length_prefixed(parts: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// A secret as a record keeps it. It can be neither shown nor serialized for an answer.
+/// An encrypted secret, as a record stores it. It can be neither printed nor serialized.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Sealed(Vec<u8>);
 
@@ -109,7 +109,7 @@ mod tests {
     const NONCE: [u8; NONCE_LEN] = [1; NONCE_LEN];
 
     #[test]
-    fn a_secret_opens_only_in_its_place_and_unchanged() {
+    fn a_secret_opens_only_in_its_context_and_unchanged() {
         let keys = Keys::new([7; 32]);
         let sealed = keys.seal(&[b"a", b"b"], NONCE, "secret");
         assert_eq!(keys.unseal(&[b"a", b"b"], &sealed).unwrap(), "secret");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nonce_that_comes_twice_does_not_show_how_two_secrets_differ() {
+    fn a_repeated_nonce_does_not_reveal_how_two_secrets_differ() {
         let keys = Keys::new([7; 32]);
         let content = |secret| keys.seal(&[b"a"], NONCE, secret).0.split_off(NONCE_LEN);
         let (one, other) = (content("aaaaaaaaaaaaaaaa"), content("aaaaaaaaaaaaaaab"));

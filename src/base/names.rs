@@ -1,5 +1,5 @@
-//! Texts that name things: slugs, keys, artifacts, labels, versions, variables. Each form is
-//! written once and reaches the OpenAPI document from here
+//! Names: slugs, keys, artifacts, labels, versions, variables. Each form is defined once and reaches
+//! the OpenAPI document from here
 //! (reference: conventions, "Texts and names"). ASCII only: names appear in URLs, templates and
 //! command lines, where look-alike characters would mislead.
 
@@ -9,8 +9,8 @@ use super::text::{Checked, TextRule};
 
 /// A slug: `^[a-z0-9]+(?:-[a-z0-9]+)*$`, up to 64, not of the form of a UUID.
 pub type Slug = Checked<SlugRule>;
-/// An agent's stable key: `^[a-z0-9][a-z0-9._-]{0,63}$`, not of the form of a UUID, nor a word that
-/// a route has taken.
+/// An agent's stable key: `^[a-z0-9][a-z0-9._-]{0,63}$`, not of the form of a UUID, nor a reserved
+/// word (one that is part of a route).
 pub type StableKey = Checked<StableKeyRule>;
 /// A version of three numbers: `^\d+\.\d+\.\d+$`.
 pub type Version = Checked<VersionRule>;
@@ -80,12 +80,13 @@ impl TextRule for StableKeyRule {
 pub struct VersionRule;
 impl TextRule for VersionRule {
     fn check(text: String) -> Result<String, String> {
-        // 64: three 64-bit numbers fit, and no key of ours grows with a version.
+        // 64 bytes: three 64-bit numbers fit, and index keys stay short.
         let number = |n: &str| n.parse::<u64>().is_ok() && n.bytes().all(|b| b.is_ascii_digit());
         let parts = text.split('.').count();
-        match parts == 3 && text.len() <= 64 && text.split('.').all(number) {
-            true => Ok(text),
-            false => Err("must be a version of three numbers, such as 1.0.0".into()),
+        if parts == 3 && text.len() <= 64 && text.split('.').all(number) {
+            Ok(text)
+        } else {
+            Err("must be a version of three numbers, such as 1.0.0".into())
         }
     }
     fn schema() -> serde_json::Value {
@@ -93,7 +94,7 @@ impl TextRule for VersionRule {
     }
 }
 impl Version {
-    /// Its three numbers, which compare as versions do (the texts would not).
+    /// Returns its three numbers, which compare as versions do (the texts would not).
     pub fn numbers(&self) -> [u64; 3] {
         let mut numbers = self.as_str().split('.').map(|n| n.parse().unwrap_or(0));
         std::array::from_fn(|_| numbers.next().unwrap_or(0))
@@ -107,11 +108,10 @@ impl TextRule for VariableNameRule {
         let form = text.len() <= 128
             && text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        match form {
-            true => Ok(text),
-            false => {
-                Err("must be 1 to 128 letters, digits and '_', not beginning with a digit".into())
-            }
+        if form {
+            Ok(text)
+        } else {
+            Err("must be 1 to 128 letters, digits and '_', not beginning with a digit".into())
         }
     }
     fn schema() -> serde_json::Value {
@@ -130,7 +130,7 @@ impl TextRule for ArtifactNameRule {
         let form = (1..=128).contains(&text.len()) && text.bytes().all(in_artifact_name);
         match () {
             _ if !form => Err("must be 1 to 128 of letters, digits, '.', '_' and '-'".into()),
-            // In an address they would lead elsewhere.
+            // In a URL they would be path segments with a meaning of their own.
             _ if text == "." || text == ".." => Err("must not be '.' or '..'".into()),
             _ => Ok(text),
         }
@@ -147,12 +147,10 @@ impl TextRule for LabelRule {
         let form = text.len() <= 64
             && text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
             && text.bytes().all(in_artifact_name);
-        match form {
-            true => Ok(text),
-            false => Err("must be 1 to 64 of letters, digits, '.', '_' and '-', beginning with a \
-                          letter"
-                .into()),
+        if form {
+            return Ok(text);
         }
+        Err("must be 1 to 64 of letters, digits, '.', '_' and '-', beginning with a letter".into())
     }
     fn schema() -> serde_json::Value {
         json!({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9._-]{0,63}$"})

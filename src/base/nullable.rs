@@ -1,18 +1,18 @@
-//! A field of a PATCH that can be cleared.
+//! Fields of a PATCH that can be cleared.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 
-/// A nullable field of a PATCH: absent leaves it, `null` clears it
+/// A nullable field of a PATCH: absent leaves it unchanged, `null` clears it
 /// (reference: conventions, "Absent fields and null").
 ///
-/// In an input type it stands with `#[serde(default)]`. A field that cannot be null is an
+/// In an input type it needs `#[serde(default)]`. A field that cannot be null is an
 /// `Option`: there `null` means the same as absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Field<T> {
-    /// Not sent: stays as it is.
+    /// Not sent: stays unchanged.
     #[default]
     Absent,
     /// Sent as `null`: cleared.
@@ -22,16 +22,16 @@ pub enum Field<T> {
 }
 
 impl<T> Field<T> {
-    /// Puts what was sent, if anything was, into `place`.
-    pub fn apply(self, place: &mut Option<T>) {
+    /// Applies the field to a stored value.
+    pub fn apply(self, value: &mut Option<T>) {
         match self {
             Field::Absent => {}
-            Field::Clear => *place = None,
-            Field::Set(value) => *place = Some(value),
+            Field::Clear => *value = None,
+            Field::Set(new) => *value = Some(new),
         }
     }
 
-    /// The value sent, if one was.
+    /// Returns the value sent, if one was.
     pub fn value(&self) -> Option<&T> {
         match self {
             Field::Set(value) => Some(value),
@@ -39,7 +39,7 @@ impl<T> Field<T> {
         }
     }
 
-    /// Whether the field was sent at all.
+    /// Returns whether the field was sent at all.
     pub fn is_sent(&self) -> bool {
         !matches!(self, Field::Absent)
     }

@@ -12,7 +12,7 @@ use super::validated::checked;
 pub struct Int<const MIN: i64, const MAX: i64>(i64);
 
 impl<const MIN: i64, const MAX: i64> Int<MIN, MAX> {
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> i64 {
         self.0
     }
@@ -21,9 +21,10 @@ impl<const MIN: i64, const MAX: i64> Int<MIN, MAX> {
 impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Int<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         fn check<const MIN: i64, const MAX: i64>(n: i64) -> Result<Int<MIN, MAX>, String> {
-            match (MIN..=MAX).contains(&n) {
-                true => Ok(Int(n)),
-                false => Err(format!("must be a whole number from {MIN} to {MAX}")),
+            if (MIN..=MAX).contains(&n) {
+                Ok(Int(n))
+            } else {
+                Err(format!("must be a whole number from {MIN} to {MAX}"))
             }
         }
         checked(deserializer, check::<MIN, MAX>, || Int(MIN))
@@ -47,7 +48,7 @@ impl<const MIN: i64, const MAX: i64> JsonSchema for Int<MIN, MAX> {
 pub struct Usd(f64);
 
 impl Usd {
-    /// The amount.
+    /// Returns the amount.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -56,9 +57,10 @@ impl Usd {
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         fn check(amount: f64) -> Result<Usd, String> {
-            match (0.0..=1e9).contains(&amount) {
-                true => Ok(Usd(amount)),
-                false => Err("must be an amount from 0 to 1000000000".into()),
+            if (0.0..=1e9).contains(&amount) {
+                Ok(Usd(amount))
+            } else {
+                Err("must be an amount from 0 to 1000000000".into())
             }
         }
         checked(deserializer, check, || Usd(0.0))

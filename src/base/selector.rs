@@ -1,16 +1,16 @@
-//! What picks a version of an artifact: a range of versions, a label, or nothing at all
+//! Selectors of an artifact's version: a range of versions, a label, or none
 //! (reference: registries-and-templates, "Selecting a version"; exact, partial `1` and `1.2`, `^`,
 //! `~`, `>=`, `*`).
 //!
-//! A range is one interval of version numbers, so that its highest match is one index lookup. What
-//! is no single interval, or can match no version, is refused: lists with commas, pre-releases,
-//! build metadata, `x`.
+//! A range is one interval of version numbers, so that its highest match is one index lookup. A
+//! text that is not one interval, or can match no version, is not a range: lists with commas,
+//! pre-releases, build metadata, `x`.
 
 use semver::{Op, VersionReq};
 
 use super::Label;
 
-/// Versions from one, inclusive, to another, exclusive, or without an end.
+/// An interval of versions: from one, included, to another, excluded, or without an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Range {
     from: [u64; 3],
@@ -21,14 +21,14 @@ impl Range {
     /// Every version: `*`.
     pub const ANY: Range = Range { from: [0; 3], to: None };
 
-    /// Parses a range; `None` if the text is none. Blanks around it and after its operator are
+    /// Parses a range; `None` if the text is not one. Blanks around it and after its operator are
     /// ignored, as are leading zeros of a number (`01.2.3` is a version here).
     pub fn parse(text: &str) -> Option<Range> {
         let text = text.trim_matches(' ');
         if text == "*" {
             return Some(Range::ANY);
         }
-        // semver would read more: `1.x`, `1.2.3-rc.1`, `>1, <2`.
+        // semver would accept more: `1.x`, `1.2.3-rc.1`, `>1, <2`.
         let known = |c: char| c.is_ascii_digit() || matches!(c, '.' | '^' | '~' | '>' | '=' | ' ');
         if !text.chars().all(known) {
             return None;
@@ -38,7 +38,7 @@ impl Range {
         let numbers = [Some(comparator.major), comparator.minor, comparator.patch];
         let given: Vec<u64> = numbers.into_iter().flatten().collect();
         let is_bare = text.starts_with(|c: char| c.is_ascii_digit());
-        // The range ends where the numbers kept would change.
+        // The range ends where one of the fixed numbers would change.
         let kept = match comparator.op {
             Op::Caret if is_bare => given.len(),
             Op::Caret => given.iter().position(|&n| n != 0).map_or(given.len(), |at| at + 1),
@@ -50,23 +50,23 @@ impl Range {
         Some(Range { from, to: end_of(&given[..kept]) })
     }
 
-    /// Whether a version of these numbers is in it.
+    /// Returns whether a version of these numbers is in it.
     pub fn contains(&self, numbers: [u64; 3]) -> bool {
         self.from <= numbers && self.to.is_none_or(|to| numbers < to)
     }
 
-    /// The lowest version in it.
+    /// Returns the lowest version in it.
     pub fn from(&self) -> [u64; 3] {
         self.from
     }
 
-    /// The lowest version above it; `None` where it has no end.
+    /// Returns the lowest version above it; `None` if it has no end.
     pub fn to(&self) -> Option<[u64; 3]> {
         self.to
     }
 }
 
-/// The first version after all that begin with `kept`; `None` if none comes after them.
+/// Returns the first version after all that begin with `kept`; `None` if there is none.
 fn end_of(kept: &[u64]) -> Option<[u64; 3]> {
     let last = kept.iter().rposition(|&n| n != u64::MAX)?;
     let mut end = [0; 3];
@@ -92,19 +92,19 @@ fn without_leading_zeros(text: &str) -> String {
 /// Which version of an artifact is selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selector {
-    /// None was named: the highest.
+    /// No selector was given: the highest version.
     #[default]
     Newest,
-    /// The highest in a range; an exact version is the range of it alone.
+    /// The highest version in a range; an exact version is a range of one.
     Range(Range),
-    /// The one that a label points to.
+    /// The version that a label points to.
     Label(Label),
-    /// The text can name no version, so there is none (404, reference: conventions, "Ids").
+    /// The text can select no version (404, reference: conventions, "Ids").
     Nothing,
 }
 
 impl Selector {
-    /// What a text selects: a range, else a label, else nothing.
+    /// Parses a text: as a range, else as a label, else as [`Selector::Nothing`].
     pub fn parse(text: &str) -> Selector {
         match (Range::parse(text), Label::parse(text)) {
             (Some(range), _) => Selector::Range(range),

@@ -21,11 +21,11 @@ use serde_json::json;
 
 use super::validated::checked;
 
-/// The rule of a kind of text.
+/// The validation rule of a kind of text.
 pub trait TextRule {
-    /// Returns the text as it is stored, or a phrase that says what it must be.
+    /// Returns the text as it is stored; the error is a phrase that says what it must be.
     fn check(text: String) -> Result<String, String>;
-    /// Its JSON Schema.
+    /// Returns its JSON Schema.
     fn schema() -> serde_json::Value;
 }
 
@@ -40,12 +40,12 @@ impl<R: TextRule> Checked<R> {
 }
 
 impl<R> Checked<R> {
-    /// A text that was checked before it was stored.
+    /// Wraps a text that was validated before it was stored.
     pub fn stored(text: String) -> Self {
         Checked(text, PhantomData)
     }
 
-    /// The text.
+    /// Returns the text, borrowed.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -123,7 +123,8 @@ impl<R> Encode for Checked<R> {
         self.0.encode(encoder)
     }
 }
-// What is stored was checked when it came in; a rule that grew stricter must not lock data away.
+// Stored texts were validated when they were received; a rule that became stricter must not make
+// them unreadable.
 impl<R, C> Decode<C> for Checked<R> {
     fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
         String::decode(decoder).map(|text| Checked(text, PhantomData))
@@ -156,8 +157,7 @@ pub type Email = Checked<EmailRule>;
 pub type Domain = Checked<DomainRule>;
 /// An absolute `http` or `https` URL of at most 2,048 bytes.
 pub type HttpUrl = Checked<HttpUrlRule>;
-/// The text of a prompt, before or after it is compiled into others: at most 307,200 bytes of
-/// UTF-8.
+/// The text of a prompt, before or after compilation: at most 307,200 bytes of UTF-8.
 pub type Prompt = Checked<PromptRule>;
 /// A text of `MIN` to `MAX` characters.
 pub type Text<const MIN: usize, const MAX: usize> = Checked<Chars<MIN, MAX>>;
@@ -175,7 +175,7 @@ impl<const MIN: usize, const MAX: usize> TextRule for Chars<MIN, MAX> {
 }
 
 fn check_length(text: &str, min: usize, max: usize) -> Result<(), String> {
-    // Bytes bound characters from above, so that most texts are not counted at all.
+    // A text has no more characters than bytes, so the characters of most need not be counted.
     if text.len() >= min.saturating_mul(4) && text.len() <= max {
         return Ok(());
     }
@@ -193,10 +193,10 @@ pub struct NameRule;
 impl TextRule for NameRule {
     fn check(text: String) -> Result<String, String> {
         check_length(&text, 1, 200)?;
-        match text.chars().any(char::is_control) {
-            true => Err("must not contain control characters".into()),
-            false => Ok(text),
+        if text.chars().any(char::is_control) {
+            return Err("must not contain control characters".into());
         }
+        Ok(text)
     }
     fn schema() -> serde_json::Value {
         json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"})
@@ -210,10 +210,10 @@ impl PromptRule {
 }
 impl TextRule for PromptRule {
     fn check(text: String) -> Result<String, String> {
-        match text.len() <= Self::MAX_BYTES {
-            true => Ok(text),
-            false => Err(format!("must be at most {} bytes of UTF-8", Self::MAX_BYTES)),
+        if text.len() > Self::MAX_BYTES {
+            return Err(format!("must be at most {} bytes of UTF-8", Self::MAX_BYTES));
         }
+        Ok(text)
     }
     fn schema() -> serde_json::Value {
         // JSON Schema counts characters; there are never more of them than bytes.
@@ -238,9 +238,10 @@ impl TextRule for EmailRule {
             }
             None => false,
         };
-        match good && text.len() <= 254 && !text.contains(strange) {
-            true => Ok(text.to_lowercase()),
-            false => Err("must be an e-mail address of at most 254 characters".into()),
+        if good && text.len() <= 254 && !text.contains(strange) {
+            Ok(text.to_lowercase())
+        } else {
+            Err("must be an e-mail address of at most 254 characters".into())
         }
     }
     fn schema() -> serde_json::Value {
@@ -277,7 +278,7 @@ impl TextRule for DomainRule {
     }
 }
 
-/// Whether this is a name or address, an IPv6 one in brackets, perhaps with a port.
+/// Returns whether this is a host name or address (IPv6 in brackets), with or without a port.
 fn is_host_and_port(authority: &str) -> bool {
     let (is_host, port) = match authority.strip_prefix('[').and_then(|a| a.split_once(']')) {
         Some((address, port)) => (address.parse::<Ipv6Addr>().is_ok(), port),
@@ -287,7 +288,7 @@ fn is_host_and_port(authority: &str) -> bool {
             (!host.is_empty() && host.bytes().all(in_name), port)
         }
     };
-    // `+80` parses as a number, and is none here.
+    // `+80` parses as a number, but is not a port.
     let number = |port: &str| !port.starts_with('+') && port.parse::<u16>().is_ok();
     is_host && (port.is_empty() || port.strip_prefix(':').is_some_and(number))
 }
@@ -318,13 +319,13 @@ pub(super) mod tests {
 
     pub fn assert_valid<R: TextRule>(texts: &[&str]) {
         for text in texts {
-            assert!(Checked::<R>::parse(*text).is_ok(), "{text:?} should do");
+            assert!(Checked::<R>::parse(*text).is_ok(), "{text:?} should be valid");
         }
     }
 
     pub fn assert_invalid<R: TextRule>(texts: &[&str]) {
         for text in texts {
-            assert!(Checked::<R>::parse(*text).is_err(), "{text:?} should not do");
+            assert!(Checked::<R>::parse(*text).is_err(), "{text:?} should be invalid");
         }
     }
 

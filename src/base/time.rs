@@ -9,50 +9,50 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
-/// A point in time: milliseconds since 1970, UTC. Written `2026-11-21T18:23:03.120Z`; read from any
-/// RFC 3339 date-time, what is finer than a millisecond being cut off.
+/// A point in time: milliseconds since 1970, UTC. Formatted as `2026-11-21T18:23:03.120Z`; parsed
+/// from any RFC 3339 date-time, truncated to milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct Time(i64);
 
 impl Time {
-    /// From milliseconds since 1970.
+    /// Returns the time of so many milliseconds since 1970.
     pub const fn from_millis(millis: i64) -> Self {
         Time(millis)
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     pub const fn millis(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since 1970.
+    /// Returns the whole seconds since 1970.
     pub const fn secs(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// This much later.
+    /// Returns the time so many seconds later.
     pub const fn plus_secs(self, secs: i64) -> Self {
         Time(self.0 + secs * 1000)
     }
 
-    /// This much earlier.
+    /// Returns the time so many seconds earlier.
     pub const fn minus_secs(self, secs: i64) -> Self {
         Time(self.0 - secs * 1000)
     }
 
-    /// This much later.
+    /// Returns the time so many milliseconds later.
     pub const fn plus_millis(self, millis: i64) -> Self {
         Time(self.0 + millis)
     }
 
-    /// The start of this time's calendar month, UTC: what a monthly budget counts from.
+    /// Returns the start of this time's calendar month, UTC, from which a monthly budget counts.
     pub fn month_start(self) -> Self {
         let date = self.as_datetime().date().replace_day(1).expect("every month has a first day");
         Time(date.midnight().assume_utc().unix_timestamp() * 1000)
     }
 
-    /// Reads an RFC 3339 date-time. In UTC, too, its year must be one of four digits, so that it
-    /// can be written.
+    /// Parses an RFC 3339 date-time. Its year in UTC must have four digits, so that it can be
+    /// formatted.
     pub fn parse(text: &str) -> Option<Self> {
         let utc = OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC)?;
         let nanos = utc.unix_timestamp_nanos();
@@ -63,9 +63,9 @@ impl Time {
         OffsetDateTime::from_unix_timestamp(self.secs()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
-    /// Passes its text to `see`. Nearly every answer contains times, and the formatter takes
-    /// several times as long.
-    fn with_text<T>(self, show: impl FnOnce(&str) -> T) -> T {
+    /// Passes its text to `use_text`. Nearly every response contains times, and the general formatter
+    /// takes several times as long.
+    fn with_text<T>(self, use_text: impl FnOnce(&str) -> T) -> T {
         let t = self.as_datetime();
         let mut text = *b"0000-00-00T00:00:00.000Z";
         let mut put = |from: usize, to: usize, mut number: u32| {
@@ -81,7 +81,7 @@ impl Time {
         put(14, 16, t.minute().into());
         put(17, 19, t.second().into());
         put(20, 23, self.0.rem_euclid(1000) as u32);
-        show(std::str::from_utf8(&text).expect("digits are ASCII"))
+        use_text(std::str::from_utf8(&text).expect("digits are ASCII"))
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_utc_milliseconds_whatever_form_they_came_in() {
+    fn times_are_utc_milliseconds_in_any_input_form() {
         for (text, written) in [
             ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.000Z"),
             ("2026-01-31T12:00:00.1239+02:00", "2026-01-31T10:00:00.123Z"),

@@ -148,10 +148,7 @@ impl<K: Key> Key for Option<K> {
         }
     }
     fn read(bytes: &mut &[u8]) -> Option<Self> {
-        match bool::read(bytes)? {
-            false => Some(None),
-            true => K::read(bytes).map(Some),
-        }
+        if bool::read(bytes)? { K::read(bytes).map(Some) } else { Some(None) }
     }
 }
 

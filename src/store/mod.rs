@@ -13,6 +13,7 @@ mod fair_semaphore;
 mod id_watermark;
 mod indexes;
 mod key;
+mod page;
 mod record;
 mod reference;
 mod removal;
@@ -33,13 +34,14 @@ pub use clock::Clock;
 pub use engine::Order;
 pub use indexes::build as build_indexes;
 pub use key::Key;
+pub use page::{Page, PageRequest};
 pub use record::{AnyIndex, Index, IndexInfo, Org, Record, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use signals::{ACCESS, Listener, Signals, Topic};
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
-pub use view::{Page, PageRequest, Source, View};
+pub use view::{Source, View};
 
 use crate::base::{Error, Id, Keys, Result};
 use engine::{

@@ -4,11 +4,12 @@ use super::clock::Clock;
 use super::codec;
 use super::engine::{Op, Order, Overlay, Reader, Writes};
 use super::key::{Key, MAX_KEY_BYTES};
+use super::page::{Page, PageRequest};
 use super::record::{Index, Org, Record, entry, org_prefix};
 use super::reference::References;
 use super::removal::Removal;
 use super::signals::{ACCESS, Topic};
-use super::view::{Page, PageRequest, Source, View};
+use super::view::{Source, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
 
 /// At most 20,000 keys change in one transaction: a bulk request of 1,000 items with their indexes

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use super::codec;
 use super::engine::{Each, KeyRange, Order, Overlay, Reader, Writes};
 use super::key::{Key, after_prefix};
+use super::page::{Page, PageRequest};
 use super::record::{AnyIndex, Index, Org, Record, org_prefix};
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 
@@ -63,42 +64,6 @@ const MAX_SCANNED_ROWS: usize = 20_000;
 
 /// A page ends after 64 MiB of scanned records as stored: 20,000 large records are gigabytes.
 const MAX_SCANNED_BYTES: usize = 64 * 1024 * 1024;
-
-/// A page of a list: some records and where the next page begins, if there is one.
-#[derive(Clone, Debug)]
-pub struct Page<T> {
-    /// The records.
-    pub items: Vec<T>,
-    /// The position of the last scanned record, if more follow.
-    pub next: Option<Vec<u8>>,
-}
-
-impl<T> Page<T> {
-    /// Returns the only page of a list.
-    pub fn whole(items: Vec<T>) -> Self {
-        Page { items, next: None }
-    }
-
-    /// Returns the same page with its records turned into something else.
-    pub fn map<U>(self, f: impl FnMut(T) -> U) -> Page<U> {
-        Page { items: self.items.into_iter().map(f).collect(), next: self.next }
-    }
-
-    /// The same, where turning one may fail.
-    pub fn try_map<U>(self, f: impl FnMut(T) -> Result<U>) -> Result<Page<U>> {
-        let items = self.items.into_iter().map(f).collect::<Result<_>>()?;
-        Ok(Page { items, next: self.next })
-    }
-}
-
-/// Which page of a list to return.
-#[derive(Clone, Debug)]
-pub struct PageRequest {
-    /// Maximum number of records.
-    pub limit: usize,
-    /// The position after which the page begins; `None` for the first page.
-    pub after: Option<Vec<u8>>,
-}
 
 impl<'a> View<'a> {
     /// Returns the time of the request, the same throughout.

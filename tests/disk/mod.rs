@@ -1,4 +1,4 @@
-//! A disk in memory that fails or loses power as told.
+//! A simulated disk in memory that fails or loses power at a chosen operation.
 //!
 //! What was written reaches the disk at a sync. Until then a power cut keeps any part of it, in
 //! any order, torn in sectors.
@@ -100,14 +100,14 @@ impl SimDisk {
         self.0.lock().unwrap()
     }
 
-    /// From now on, counting from 1.
+    /// Sets the fault; operations are counted from 1 again.
     pub fn set_fault(&self, fault: Fault) {
         let mut state = self.state();
         state.operations = 0;
         state.fault = fault;
     }
 
-    /// How many operations there were since the fault was set.
+    /// Returns how many operations there were since the fault was set.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
@@ -167,7 +167,7 @@ fn keep_some(kept: &mut Vec<u8>, pending: &[Change], random: &mut Random) {
     }
 }
 
-/// Writes into what is there; what lies behind the end has no place.
+/// Writes the bytes up to the end of the content; the rest is dropped.
 fn put(content: &mut [u8], offset: usize, bytes: &[u8]) {
     let end = content.len().min(offset + bytes.len());
     if offset < end {
@@ -196,10 +196,7 @@ impl State {
     }
 
     fn on(&self) -> io::Result<()> {
-        match self.off {
-            true => Err(io::Error::other("the power is off")),
-            false => Ok(()),
-        }
+        if self.off { Err(io::Error::other("the power is off")) } else { Ok(()) }
     }
 
     fn change(&mut self, change: Change) {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-/// Fails unless the file at `path` (below the crate's directory) holds `made`.
+/// Fails unless the file at `path` (relative to the crate's directory) contains `made`.
 pub fn assert_kept(path: &str, made: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("ROADSTEAD_UPDATE_GOLDEN").is_some() {
@@ -14,7 +14,7 @@ pub fn assert_kept(path: &str, made: &str) {
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
     if let Some(difference) = difference(&kept, made) {
         panic!(
-            "{path} is not what the sources make; ROADSTEAD_UPDATE_GOLDEN=1 mends it\n{difference}"
+            "{path} is not what the sources make; ROADSTEAD_UPDATE_GOLDEN=1 updates it\n{difference}"
         );
     }
 }

@@ -1,5 +1,5 @@
 //! Two records for the tests of the store: one that organizations own and one of the installation,
-//! each with a unique index and one that many share.
+//! each with a unique index and one that is not.
 
 use bincode::{Decode, Encode};
 use roadstead::base::{Id, Keys, Time};
@@ -70,11 +70,11 @@ pub fn org(number: u8) -> Id<Org> {
     Id::new(uuid::Uuid::from_u128(u128::from(number) + 1))
 }
 
-pub fn moment() -> Clock {
+pub fn clock() -> Clock {
     Clock::at(Time::from_millis(1_800_000_000_000))
 }
 
-pub fn start(mut disk: impl LocalStorage) -> Store {
-    build_indexes(&mut disk, TABLES, &|_| {}).expect("the disk can be written");
-    Store::start(disk, moment(), Keys::new([7; 32]), TABLES).expect("the disk can be read")
+pub fn start(mut storage: impl LocalStorage) -> Store {
+    build_indexes(&mut storage, TABLES, &|_| {}).expect("the disk can be written");
+    Store::start(storage, clock(), Keys::new([7; 32]), TABLES).expect("the disk can be read")
 }

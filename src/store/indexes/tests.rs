@@ -142,12 +142,12 @@ fn tagged(store: &Store) -> Result<usize> {
 #[test]
 fn what_differs_is_built_in_bounded_steps_and_what_is_gone_is_removed() {
     let mut storage = filled(30);
-    let told = Mutex::new(Vec::new());
-    build(&mut storage, NEW, &|line| told.lock().unwrap().push(line.to_string())).unwrap();
-    let told = told.into_inner().unwrap();
-    assert!(told.contains(&"building the index rows.by_name: 7 records".to_string()), "{told:?}");
-    assert!(told.contains(&"building the index rows.by_tag: 60 records".to_string()), "{told:?}");
-    assert_eq!(told.last().unwrap(), "");
+    let lines = Mutex::new(Vec::new());
+    build(&mut storage, NEW, &|line| lines.lock().unwrap().push(line.to_string())).unwrap();
+    let lines = lines.into_inner().unwrap();
+    assert!(lines.contains(&"building the index rows.by_name: 7 records".to_string()), "{lines:?}");
+    assert!(lines.contains(&"building the index rows.by_tag: 60 records".to_string()), "{lines:?}");
+    assert_eq!(lines.last().unwrap(), "");
     let (commits, largest) = {
         let state = storage.0.lock().unwrap();
         (state.commits, state.largest)

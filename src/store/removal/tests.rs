@@ -81,7 +81,7 @@ static MARK_BOOK: Reference<Mark, Book> = Reference::cascade(
 static MARK_ALSO: Reference<Mark, Shelf> = Reference::clear(
     &["also"],
     |_, mark: &Mark, shelf| match *shelf {
-        13 => Err(Error::conflict("unlucky", "this shelf is named for ever")),
+        13 => Err(Error::conflict("unlucky", "this shelf keeps its name")),
         _ => Ok(Mark { also: None, ..mark.clone() }),
     },
     |shelf: &Shelf| shelf.id.to_bytes(),
@@ -275,7 +275,7 @@ fn long_records_are_bounded_by_their_bytes() {
 }
 
 #[test]
-fn what_was_made_anew_under_the_same_key_is_not_taken_for_what_was_removed() {
+fn a_record_inserted_again_under_the_same_key_is_not_removed_by_the_sweep() {
     let store = store();
     books(&store, 0, 2, 1);
     // Keys are new in the product; that of a shelf is not, which shows what a sweep would find.

@@ -221,5 +221,5 @@ fn a_secret_opens_only_in_the_field_of_the_record_it_was_sealed_for() {
     assert_eq!(unseal(org(1), 2, "name"), Err(Kind::Internal));
     assert_eq!(unseal(org(1), 1, "tag"), Err(Kind::Internal));
     let again = store.write_now(org(1), seal).unwrap();
-    assert_ne!(sealed, again, "whether two secrets are the same is nobody's business");
+    assert_ne!(sealed, again, "equal secrets must not be recognizable");
 }

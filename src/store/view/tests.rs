@@ -280,7 +280,7 @@ fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
 }
 
 #[test]
-fn entries_of_an_index_are_walked_between_two_keys() {
+fn entries_of_an_index_are_scanned_between_two_keys() {
     let store = store();
     keep(&store, &ten());
     let walk = |view: &View, from: &str, to: &str, order, most: usize| {
@@ -311,7 +311,7 @@ fn entries_of_an_index_are_walked_between_two_keys() {
                     Ok(ControlFlow::Continue(()))
                 },
             )?;
-            assert_eq!(names, [], "the end lies before the start");
+            assert_eq!(names, [], "the end is before the start");
             view.entries(
                 &BY_NAME,
                 &(),

@@ -21,7 +21,7 @@ impl Log {
         self.0.0.lock().unwrap().clone()
     }
     /// The lines, those about holding the writer aside.
-    fn told(&self) -> Vec<String> {
+    fn lines_without_holds(&self) -> Vec<String> {
         self.lines().into_iter().filter(|line| !line.starts_with("hold")).collect()
     }
     fn wait_for(&self, line: &str) {
@@ -30,8 +30,8 @@ impl Log {
     }
 }
 
-/// Memory whose next commits and openings go as told.
-struct Told {
+/// Memory whose next commits and reopenings have scripted outcomes.
+struct ScriptedStorage {
     memory: Memory,
     commits: Vec<Go>,
     opens: Vec<bool>,
@@ -50,10 +50,10 @@ enum Go {
     Panics,
 }
 
-fn told(commits: &[Go], opens: &[bool]) -> (GroupCommit, Log) {
+fn scripted(commits: &[Go], opens: &[bool]) -> (GroupCommit, Log) {
     let log = Log::default();
     let reversed = |list: &[Go]| list.iter().rev().copied().collect();
-    let disk = Told {
+    let disk = ScriptedStorage {
         memory: Memory::default(),
         commits: reversed(commits),
         opens: opens.iter().rev().copied().collect(),
@@ -62,7 +62,7 @@ fn told(commits: &[Go], opens: &[bool]) -> (GroupCommit, Log) {
     (GroupCommit::start(disk, Arc::default()).unwrap(), log)
 }
 
-impl LocalStorage for Told {
+impl LocalStorage for ScriptedStorage {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.memory.snapshot()
     }
@@ -76,15 +76,15 @@ impl LocalStorage for Told {
         self.log.add(format!("commit of {}", writes.len()));
         let kept = match how {
             Go::Refused => return Commit::Refused(Error::busy("full", "full", 1)),
-            Go::FindsFault => return Commit::Refused(Error::internal("as told")),
+            Go::FindsFault => return Commit::Refused(Error::internal("as scripted")),
             Go::Conflict => return Commit::Conflict,
-            Go::Panics => panic!("as told"),
+            Go::Panics => panic!("as scripted"),
             Go::UnknownAndLost => None,
             Go::Kept | Go::UnknownButKept => Some(self.memory.commit(writes)),
         };
         match kept {
             Some(done) if how == Go::Kept => done,
-            _ => Commit::Unknown(Error::internal("as told")),
+            _ => Commit::Unknown(Error::internal("as scripted")),
         }
     }
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
@@ -92,7 +92,7 @@ impl LocalStorage for Told {
         self.log.add(format!("opened again: {opens}"));
         match opens {
             true => self.memory.snapshot(),
-            false => Err(Error::internal("as told")),
+            false => Err(Error::internal("as scripted")),
         }
     }
 }
@@ -159,8 +159,8 @@ fn keys(reader: &dyn Reader) -> Vec<String> {
 type Run = fn(&dyn Reader) -> Result<Writes>;
 
 /// Hands in attempts that all wait when the writer comes to them, so that they share a commit;
-/// gives what became of them in the order they were handed in.
-fn handed_in(
+/// gives what became of them in the order of submission.
+fn submitted(
     group: &GroupCommit,
     log: &Log,
     runs: &[(&'static str, Run, Terms)],
@@ -183,7 +183,7 @@ fn handed_in(
     log.add("hold no longer".into());
     drop(answer);
     let mut answers: Vec<_> = answers.iter().collect();
-    // The next in this test holds anew.
+    // The next commit in this test holds again.
     log.0.0.lock().unwrap().retain(|line| !line.starts_with("hold"));
     answers.sort_by_key(|(number, _)| *number);
     answers.into_iter().skip(1).map(|(_, end)| end).collect()
@@ -196,7 +196,7 @@ fn together(group: &GroupCommit, log: &Log, runs: &[(&'static str, Run)]) -> Vec
         AttemptOutcome::Completed(end) => end,
         AttemptOutcome::GivenBack(why) => panic!("given back: {why:?}"),
     };
-    handed_in(group, log, &runs).into_iter().map(settled).collect()
+    submitted(group, log, &runs).into_iter().map(settled).collect()
 }
 
 fn codes(ends: Vec<Result<()>>) -> Vec<&'static str> {
@@ -215,16 +215,19 @@ const REFUSE_BECAUSE_OF_A: (&str, Run) = ("refused", |reader| match keys(reader)
 
 #[test]
 fn a_group_shares_a_commit_and_results_follow_it() {
-    let (group, log) = told(&[], &[]);
+    let (group, log) = scripted(&[], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A, WRITE_B]);
     assert_eq!(codes(ends), ["ok", "a_is_there", "ok"]);
-    assert_eq!(log.told(), ["commit of 2", "a answered", "refused answered", "b answered"]);
+    assert_eq!(
+        log.lines_without_holds(),
+        ["commit of 2", "a answered", "refused answered", "b answered"]
+    );
     assert_eq!(keys(&*group.snapshot()), ["a", "b"]);
 }
 
 #[test]
 fn a_refusal_based_on_a_failed_commit_is_not_returned() {
-    let (group, log) = told(&[Go::UnknownAndLost], &[]);
+    let (group, log) = scripted(&[Go::UnknownAndLost], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A]);
     assert_eq!(codes(ends), ["outcome_unknown", "outcome_unknown"]);
     assert_eq!(keys(&*group.snapshot()), [""; 0]);
@@ -232,18 +235,18 @@ fn a_refusal_based_on_a_failed_commit_is_not_returned() {
 
 #[test]
 fn after_a_conflict_attempts_are_retried_and_then_refused() {
-    let (group, log) = told(&[Go::Conflict, Go::Conflict], &[]);
+    let (group, log) = scripted(&[Go::Conflict, Go::Conflict], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A]);
     assert_eq!(codes(ends), ["ok", "a_is_there"]);
     assert_eq!(keys(&*group.snapshot()), ["a"]);
-    let (group, log) = told(&[Go::Conflict; MAX_RETRIES], &[]);
+    let (group, log) = scripted(&[Go::Conflict; MAX_RETRIES], &[]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A])), ["overloaded"]);
     assert_eq!(keys(&*group.snapshot()), [""; 0]);
 }
 
 #[test]
 fn a_panic_in_an_attempt_is_its_own_500_and_keeps_nothing_of_it() {
-    let (group, log) = told(&[], &[]);
+    let (group, log) = scripted(&[], &[]);
     let ends = together(&group, &log, &[WRITE_A, PANIC, WRITE_B]);
     assert_eq!(ends[1].as_ref().unwrap_err().kind(), Kind::Internal);
     assert_eq!(codes(ends), ["ok", "internal", "ok"]);
@@ -254,11 +257,11 @@ fn a_panic_in_an_attempt_is_its_own_500_and_keeps_nothing_of_it() {
 #[test]
 fn after_an_unknown_outcome_storage_is_reopened_before_results_are_sent() {
     for how in [Go::UnknownButKept, Go::UnknownAndLost, Go::Panics] {
-        let (group, log) = told(&[how], &[]);
+        let (group, log) = scripted(&[how], &[]);
         let ends = together(&group, &log, &[WRITE_A]);
         let error = ends[0].as_ref().unwrap_err();
         assert_eq!((error.kind(), error.code()), (Kind::Busy, "outcome_unknown"));
-        assert_eq!(log.told()[..2], ["commit of 1", "opened again: true"]);
+        assert_eq!(log.lines_without_holds()[..2], ["commit of 1", "opened again: true"]);
         // Whoever looks sees what is there.
         let kept = how == Go::UnknownButKept;
         assert_eq!(keys(&*group.snapshot()).len(), usize::from(kept));
@@ -268,7 +271,7 @@ fn after_an_unknown_outcome_storage_is_reopened_before_results_are_sent() {
 
 #[test]
 fn while_the_disk_cannot_be_opened_writes_are_refused_and_reads_go_on() {
-    let (group, log) = told(&[Go::Kept, Go::UnknownAndLost], &[false, false, true]);
+    let (group, log) = scripted(&[Go::Kept, Go::UnknownAndLost], &[false, false, true]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A])), ["ok"]);
     assert_eq!(codes(together(&group, &log, &[WRITE_B])), ["outcome_unknown"]);
     let (answer, answers) = channel();
@@ -286,7 +289,7 @@ fn while_the_disk_cannot_be_opened_writes_are_refused_and_reads_go_on() {
 
 #[test]
 fn storage_is_reopened_without_a_request() {
-    let (group, log) = told(&[Go::UnknownButKept], &[false, true]);
+    let (group, log) = scripted(&[Go::UnknownButKept], &[false, true]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A])), ["outcome_unknown"]);
     log.wait_for("opened again: true");
     together(&group, &log, &[]); // The writer has come back from it.
@@ -295,7 +298,7 @@ fn storage_is_reopened_without_a_request() {
 
 #[test]
 fn a_refused_commit_is_the_answer_to_all_who_share_it_and_the_next_goes_on() {
-    let (group, log) = told(&[Go::Refused], &[]);
+    let (group, log) = scripted(&[Go::Refused], &[]);
     // A durable snapshot gave the reason of the second: no commit can make it untrue.
     assert_eq!(codes(together(&group, &log, &[WRITE_A, REFUSE])), ["full", "no"]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A, REFUSE])), ["ok", "no"]);
@@ -305,13 +308,13 @@ fn a_refused_commit_is_the_answer_to_all_who_share_it_and_the_next_goes_on() {
 #[test]
 fn a_write_refused_by_storage_fails_alone() {
     use Go::{FindsFault, Kept};
-    let (group, log) = told(&[FindsFault, Kept, FindsFault], &[]);
+    let (group, log) = scripted(&[FindsFault, Kept, FindsFault], &[]);
     let ends = together(&group, &log, &[WRITE_A, WRITE_B, REFUSE, ("c", |_| Ok(one("c")))]);
     assert_eq!(codes(ends), ["ok", "internal", "no", "ok"]);
     assert_eq!(keys(&*group.snapshot()), ["a", "c"]);
 
     // The outcome of one may stay unknown; those after it are run on what is there then.
-    let (group, log) = told(&[FindsFault, Go::UnknownAndLost], &[]);
+    let (group, log) = scripted(&[FindsFault, Go::UnknownAndLost], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A, WRITE_B]);
     assert_eq!(codes(ends), ["outcome_unknown", "ok", "ok"]);
     assert_eq!(keys(&*group.snapshot()), ["b", "z"]);
@@ -324,10 +327,13 @@ fn a_group_over_the_limit_continues_in_the_next_commit() {
         writes.add("t", b"large".to_vec(), Op::Put(vec![0; MAX_GROUP_BYTES]));
         Ok(writes)
     });
-    let (group, log) = told(&[], &[]);
+    let (group, log) = scripted(&[], &[]);
     assert_eq!(codes(together(&group, &log, &[WRITE_A, LARGE, WRITE_B])), ["ok", "ok", "ok"]);
     let commits = |log: &Log| {
-        log.told().into_iter().filter(|line| line.starts_with("commit")).collect::<Vec<_>>()
+        log.lines_without_holds()
+            .into_iter()
+            .filter(|line| line.starts_with("commit"))
+            .collect::<Vec<_>>()
     };
     assert_eq!(commits(&log), ["commit of 2", "commit of 1"]);
 }
@@ -338,12 +344,12 @@ fn what_was_read_and_has_changed_since_is_read_again() {
     fn count(reader: &dyn Reader) -> Result<Writes> {
         Ok(one(&format!("counted {}", keys(reader).len())))
     }
-    let (group, log) = told(&[], &[]);
+    let (group, log) = scripted(&[], &[]);
     let ends = together(&group, &log, &[("one", count), ("two", count), ("three", count)]);
     assert_eq!(codes(ends), ["ok", "ok", "ok"]);
     assert_eq!(keys(&*group.snapshot()), ["counted 0", "counted 1", "counted 2"]);
     // Also where the change came in a commit before.
-    let (group, log) = told(&[], &[]);
+    let (group, log) = scripted(&[], &[]);
     let ends = together(&group, &log, &[("one", count), LARGE_ELSEWHERE, ("two", count)]);
     assert_eq!(codes(ends), ["ok", "ok", "ok"]);
     assert_eq!(keys(&*group.snapshot()), ["counted 0", "counted 1"]);
@@ -361,8 +367,8 @@ fn an_attempt_that_costs_much_comes_back_after_a_conflict_and_a_light_one_does_n
     fn see_all(reader: &dyn Reader) -> Result<Writes> {
         Ok(one(&format!("saw {}", keys(reader).len())))
     }
-    let (group, log) = told(&[], &[]);
-    let ends = handed_in(
+    let (group, log) = scripted(&[], &[]);
+    let ends = submitted(
         &group,
         &log,
         &[("a", WRITE_A.1, LIGHT), ("light", see_all, LIGHT), ("full", see_all, FULL)],
@@ -387,8 +393,8 @@ fn an_attempt_over_its_budget_comes_back_and_over_the_largest_is_refused() {
         }
         Ok(one("read"))
     }
-    let (group, log) = told(&[], &[]);
-    let ends = handed_in(&group, &log, &[("much", read_much, LIGHT), ("more", read_much, FULL)]);
+    let (group, log) = scripted(&[], &[]);
+    let ends = submitted(&group, &log, &[("much", read_much, LIGHT), ("more", read_much, FULL)]);
     let [AttemptOutcome::GivenBack(GivenBack::OverBudget), AttemptOutcome::Completed(Ok(()))] =
         ends.as_slice()
     else {
@@ -398,7 +404,7 @@ fn an_attempt_over_its_budget_comes_back_and_over_the_largest_is_refused() {
         reader.charge_write(Budget::FULL.written_bytes + 1)?;
         Ok(one("written"))
     }
-    let ends = handed_in(&group, &log, &[("much", write_much, LIGHT), ("more", write_much, FULL)]);
+    let ends = submitted(&group, &log, &[("much", write_much, LIGHT), ("more", write_much, FULL)]);
     let [AttemptOutcome::GivenBack(GivenBack::OverBudget), AttemptOutcome::Completed(Err(error))] =
         ends.as_slice()
     else {
@@ -409,8 +415,8 @@ fn an_attempt_over_its_budget_comes_back_and_over_the_largest_is_refused() {
 }
 
 #[test]
-fn a_full_lane_turns_away_others_do_not_and_everything_handed_in_is_settled_before_the_end() {
-    let (group, log) = told(&[], &[]);
+fn a_full_lane_turns_away_others_do_not_and_every_submitted_attempt_is_completed_before_the_end() {
+    let (group, log) = scripted(&[], &[]);
     let (answer, answers) = channel();
     let attempt = |lane: u8, run: Run| {
         let (log, answer) = (log.clone(), answer.clone());
@@ -442,7 +448,8 @@ fn a_full_lane_turns_away_others_do_not_and_everything_handed_in_is_settled_befo
     let settled =
         answers.iter().filter(|(_, end)| matches!(end, AttemptOutcome::Completed(Ok(()))));
     assert_eq!(settled.count(), taken);
-    let commits = log.told().into_iter().filter(|line| line.starts_with("commit")).count();
+    let commits =
+        log.lines_without_holds().into_iter().filter(|line| line.starts_with("commit")).count();
     assert_eq!(commits, WAITING.items / MAX_GROUP);
 }
 
@@ -457,7 +464,7 @@ impl Drop for Dropped {
 
 #[test]
 fn the_last_handle_may_be_dropped_by_an_attempt() {
-    let (group, log) = told(&[], &[]);
+    let (group, log) = scripted(&[], &[]);
     let (answer, answers) = channel();
     let (dropped, panicked) = channel();
     let group = Arc::new(group);

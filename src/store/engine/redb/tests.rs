@@ -45,9 +45,7 @@ fn a_file_that_is_no_database_is_refused_and_unchanged() {
     let path = dir.path().join("store.redb");
     drop(Redb::create(&path, vec!["t"]).unwrap());
     let whole = std::fs::read(&path).unwrap();
-    for content in
-        [b"".to_vec(), b"a text of somebody's".to_vec(), whole[..whole.len() / 2].to_vec()]
-    {
+    for content in [b"".to_vec(), b"some other text".to_vec(), whole[..whole.len() / 2].to_vec()] {
         std::fs::write(&path, &content).unwrap();
         let error = Redb::open(&path, vec!["t"]).err().unwrap();
         assert!(error.message().contains("store.redb: "), "{error}");
@@ -83,7 +81,7 @@ fn after_a_failed_commit_nothing_is_written_until_there_is_room() {
         Commit::Refused(error) => assert_eq!(error.code(), "read_only"),
         _ => panic!("written without room"),
     }
-    assert!(!there(&mut redb, "a"), "reads go on");
+    assert!(!there(&mut redb, "a"), "reads continue");
     std::fs::remove_dir(path.with_extension("room")).unwrap();
     assert!(matches!(write(&mut redb, &[("a", insert())]), Commit::Done(_)));
     assert!(!path.with_extension("room").exists());
