@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::events::EventType;
 use crate::base::{Id, Json, Result, Sealed, Time};
-use crate::store::{AnyIndex, Index, Org, Record, Tx};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx};
 
 /// An organization has at most 100 channels: one event may have a delivery through each, all made
 /// in one transaction.
@@ -72,8 +72,16 @@ pub static SUBSCRIBED: Index<Subscription, (EventType, Id<Channel>)> =
         enabled.then_some((*event_type, *channel))
     });
 
+static CHANNEL: Reference<Subscription, Channel> = Reference::cascade(
+    &["channel"],
+    |channel: &Channel| channel.id.to_bytes(),
+    |subscription: &Subscription, _| vec![subscription.channel.to_bytes()],
+)
+.by(&SUBSCRIPTIONS);
+
 impl Record for Subscription {
     const TABLE: &'static str = "subscriptions";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&CHANNEL];
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&SUBSCRIPTIONS, &SUBSCRIBED];
     type Key = Id<Subscription>;
     fn key(&self) -> Self::Key {

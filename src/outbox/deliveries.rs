@@ -93,6 +93,11 @@ impl Record for Delivery {
     const TABLE: &'static str = "deliveries";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNDELIVERED, &WAITING];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("channel", "history: the channel may be gone; its jobs end what is not delivered then"),
+        ("event", "retention removes deliveries before their event; check_deliveries verifies it"),
+        ("job", "a job ends together with the change of its delivery; check_deliveries verifies it"),
+    ];
     type Key = Id<LogEntry>;
     fn key(&self) -> Self::Key {
         self.id

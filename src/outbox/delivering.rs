@@ -62,7 +62,7 @@ pub(super) const DELIVER: JobHandler = JobHandler { kind: "event.deliver", prepa
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(delivery) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Prepared::Done) };
     let Some(channel) = tx.get::<Channel>(&delivery.channel)? else {
-        tx.replace(&delivery, &dead(&delivery, "the channel was deleted".into()))?;
+        end_without_channel(tx, &delivery)?;
         return Ok(Prepared::Done);
     };
     if !channel.enabled {
@@ -106,6 +106,11 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     let failed = Delivery { error: Some(error), next_attempt_at: Some(at), ..ended };
     tx.replace(&old, &failed)?;
     Ok(Settled::RetryAt(at))
+}
+
+/// Gives up a delivery whose channel was deleted.
+pub(super) fn end_without_channel(tx: &mut Tx, delivery: &Delivery) -> Result<()> {
+    tx.replace(delivery, &dead(delivery, "the channel was deleted".into()))
 }
 
 fn dead(delivery: &Delivery, error: String) -> Delivery {

@@ -235,6 +235,10 @@ static BY_ID: Index<Event, Id<Event>> = Index::many("events.by_id", |event| {
 impl Record for Event {
     const TABLE: &'static str = "events";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&EVENTS_BY_TYPE, &BY_ID];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("about.resource.id", "history: the resource may have been deleted since"),
+        ("about.guarded_by.id", "history: the resource may have been deleted since"),
+    ];
     type Key = (Time, Id<Event>);
     fn key(&self) -> Self::Key {
         (self.created_at, self.id)

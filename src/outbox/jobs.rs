@@ -52,6 +52,11 @@ impl Record for Job {
     const TABLE: &'static str = "jobs";
     const OWNED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DUE];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("org", "organizations are not removed"),
+        ("target", "of any table: a handler that finds its target missing ends the job"),
+        ("concurrency_key", "of any table: only compared with the keys of jobs in flight"),
+    ];
     type Key = Id<Job>;
     fn key(&self) -> Self::Key {
         self.id

@@ -120,6 +120,23 @@ async fn many_deliveries_that_wait_go_on_in_steps() {
 }
 
 #[tokio::test]
+async fn waiting_deliveries_of_a_deleted_channel_end_in_steps() {
+    let runner = in_memory();
+    let channel = runner.channel(&ROW, json!({})).await;
+    let many = SWEEP_ROWS + 3;
+    let publish_many = move |tx: &mut Tx| (0..many).try_for_each(|_| leave_event(tx));
+    runner.write(publish_many).await;
+    switch(&runner, channel, false).await;
+    runner.run_due().await;
+    runner.write(move |tx| delete_channel(tx, &tx.fetch(&channel)?)).await;
+    let release = runner.lease(&InFlight::new()).await.unwrap();
+    runner.carry_out(release).await;
+    assert_eq!((count(&runner, DeliveryStatus::Dead), jobs(&runner).len()), (SWEEP_ROWS, 1));
+    runner.run_due().await;
+    assert_eq!((count(&runner, DeliveryStatus::Dead), jobs(&runner).len()), (many, 0));
+}
+
+#[tokio::test]
 async fn a_subscription_that_is_off_delivers_nothing() {
     let runner = in_memory();
     runner.channel(&ROW, json!({})).await;
