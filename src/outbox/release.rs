@@ -1,4 +1,4 @@
-//! What becomes of deliveries when their channel is switched on or off, or deleted.
+//! Enabling, disabling and deleting of channels, and its effect on their deliveries.
 
 use super::channels::{Channel, replace_enabled};
 use super::deliveries::WAITING;
@@ -9,7 +9,7 @@ use super::sweeps::SWEEP_ROWS;
 use crate::base::{Id, Result};
 use crate::store::{Order, PageRequest, Tx};
 
-/// Switches a channel on or off. What waited for it is delivered once it is on.
+/// Enables or disables a channel. Waiting deliveries are scheduled when it is enabled.
 ///
 /// # Errors
 /// If the store fails, or `channel` is not what is stored.

@@ -82,7 +82,7 @@ fn an_existing_user_accepts_in_their_own_session() {
     assert_eq!(session["user"]["id"], other.owner_id);
     assert_eq!(other.owner.about(&acme.slug).get("/tools").status, 200);
     assert_eq!(other.owner.get("/organizations").items().len(), 2);
-    // The key stays where it is.
+    // The API key still belongs to its organization.
     other.key.about(&acme.slug).get("/tools").refused(404, "organization_not_found");
 }
 

@@ -334,7 +334,7 @@ fn before_setup_a_public_listener_serves_only_setup_and_health() {
     let session = nobody.ask("POST", "/setup").json(&good).send().ok();
     let owner = nobody.with_bearer(session["token"].as_str().unwrap()).about("acme");
     assert_eq!(owner.get("/tools").status, 200);
-    // Setting up is a path that is not there any more.
+    // The setup route is 404 now.
     assert_eq!(nobody.ask("POST", "/setup").json(&good).send().status, 404);
 }
 

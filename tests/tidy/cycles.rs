@@ -65,11 +65,6 @@ const KNOWN: &[Known] = &[
         reason: "routes in mod.rs; deletion and publication use each other",
     },
     Known {
-        folder: "src/resources/environments",
-        files: &["approvals.rs", "mod.rs", "references.rs", "variables.rs"],
-        reason: "routes in mod.rs; variables and approvals use each other",
-    },
-    Known {
         folder: "src/resources/governance",
         files: &[
             "assignments.rs",
@@ -85,16 +80,6 @@ const KNOWN: &[Known] = &[
         folder: "src/resources/llm_providers",
         files: &["mod.rs", "uses.rs"],
         reason: "the record in mod.rs, what uses it beside it",
-    },
-    Known {
-        folder: "src/resources/organizations",
-        files: &["accounts.rs", "sessions.rs"],
-        reason: "a session is an account signed in",
-    },
-    Known {
-        folder: "src/resources/organizations",
-        files: &["founding.rs", "invitations.rs", "mod.rs"],
-        reason: "the routes of mod.rs; an invitation founds a membership",
     },
     Known {
         folder: "src/resources/prompt_providers",
