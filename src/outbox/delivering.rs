@@ -118,8 +118,8 @@ fn dead(delivery: &Delivery, error: String) -> Delivery {
     Delivery { status, error, next_attempt_at: None, job: None, ..delivery.clone() }
 }
 
-/// Moves `at` forward by up to a tenth of its delay, so that deliveries that failed together are not
-/// retried together.
+/// Moves `at` forward by up to a tenth of its delay, so that deliveries that failed together are
+/// not retried together.
 fn jittered(tx: &Tx, at: Time) -> Time {
     let delay = at.millis() - tx.now().millis();
     let random = i64::from(u16::from_be_bytes(tx.random()));

@@ -27,8 +27,8 @@ pub enum EffectResult {
     Answer(Answer),
     /// The mail was accepted, or the rows were written.
     Done,
-    /// There is no response, the mail was not accepted, or the rows were refused: the reason, as one
-    /// actionable sentence.
+    /// There is no response, the mail was not accepted, or the rows were refused: the reason, as
+    /// one actionable sentence.
     Failed(String),
 }
 
@@ -55,7 +55,7 @@ pub struct Workflow {
     /// Its name in the rows of channels. Stored: it never changes.
     pub key: &'static str,
     /// Returns the effect that delivers an event. It runs in a transaction of the channel's
-    /// organization, once for each attempt. An error is a failed attempt: its message is in the log,
-    /// and the delivery is retried.
+    /// organization, once for each attempt. An error is a failed attempt: its message is in the
+    /// log, and the delivery is retried.
     pub effect: fn(&View, &DeliveryAttempt) -> Result<Effect>,
 }

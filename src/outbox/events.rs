@@ -185,8 +185,8 @@ impl ResourceId {
 pub struct About {
     /// The resource itself.
     pub resource: ResourceId,
-    /// The resource that it belongs to and whose access rules apply to the event; absent where every
-    /// member may see it.
+    /// The resource that it belongs to and whose access rules apply to the event; absent where
+    /// every member may see it.
     pub guarded_by: Option<ResourceId>,
 }
 

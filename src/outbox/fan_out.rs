@@ -1,8 +1,8 @@
 //! Publishing and fan-out: an event becomes a delivery for each channel subscribed to its type.
 //!
 //! The fan-out runs after the commit, so that the transaction that causes an event does not grow
-//! with the number of channels. The deliveries are committed together with the end of the job: after
-//! a crash before that commit there are none, and the job runs again.
+//! with the number of channels. The deliveries are committed together with the end of the job:
+//! after a crash before that commit there are none, and the job runs again.
 
 use serde_json::Value;
 

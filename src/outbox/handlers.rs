@@ -40,8 +40,8 @@ pub fn enqueue(
 pub struct JobHandler {
     /// Its name in the rows. Stored: it never changes.
     pub kind: &'static str,
-    /// Reads the state and decides what to do. Its own writes are committed together with the end of
-    /// the job, or before the effect.
+    /// Reads the state and decides what to do. Its own writes are committed together with the end
+    /// of the job, or before the effect.
     pub prepare: fn(&mut Tx, &Job) -> Result<Prepared>,
     /// Stores the result of the effect.
     pub settle: fn(&mut Tx, &Job, &EffectResult) -> Result<Settled>,

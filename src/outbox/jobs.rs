@@ -2,9 +2,9 @@
 //!
 //! A job is leased by moving its due time to the end of the lease and counting the attempt; after a
 //! crash it becomes due again. The count is the fencing token: an attempt that ends after its lease
-//! finds another count and changes nothing. A job that cannot be executed at all (its handler fails,
-//! or there is none) is retried with back-off and, after a day of that, is dead: kept for inspection,
-//! never due.
+//! finds another count and changes nothing. A job that cannot be executed at all (its handler
+//! fails, or there is none) is retried with back-off and, after a day of that, is dead: kept for
+//! inspection, never due.
 
 use bincode::{Decode, Encode};
 use uuid::Uuid;
@@ -23,9 +23,9 @@ pub struct Job {
     pub kind: String,
     /// The record it is about, of a type known to its handler.
     pub target: Id<Target>,
-    /// The owner of the target (an agent, a channel). The number of concurrent jobs with the same key
-    /// is limited, so that a slow one does not delay the others; a handler may need it to find the
-    /// target.
+    /// The owner of the target (an agent, a channel). The number of concurrent jobs with the same
+    /// key is limited, so that a slow one does not delay the others; a handler may need it to find
+    /// the target.
     pub concurrency_key: Option<Id<Target>>,
     /// When it is due; while it runs, when its lease ends.
     pub due_at: Time,
@@ -44,8 +44,8 @@ pub struct Job {
 /// The record that a job is about, of a type known to its handler.
 pub enum Target {}
 
-/// Jobs by due time, without dead ones. The concurrency key is in the entry, so that jobs are skipped
-/// without being read.
+/// Jobs by due time, without dead ones. The concurrency key is in the entry, so that jobs are
+/// skipped without being read.
 pub static BY_DUE: Index<Job, (Time, Option<Id<Target>>)> =
     Index::many("jobs.by_due", |job| (!job.dead).then_some((job.due_at, job.concurrency_key)));
 

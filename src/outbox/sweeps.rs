@@ -1,5 +1,5 @@
-//! Sweeps: periodic work in small steps, so that requests run in between. Most of them delete expired
-//! records.
+//! Sweeps: periodic work in small steps, so that requests run in between. Most of them delete
+//! expired records.
 
 use crate::base::Result;
 use crate::store::{Order, Record, Source, Tx, View};
@@ -27,8 +27,8 @@ pub enum SweepProgress {
 }
 
 impl SweepProgress {
-    /// Returns the progress after a step that found `rows` rows: there may be more if it reached the
-    /// limit.
+    /// Returns the progress after a step that found `rows` rows: there may be more if it reached
+    /// the limit.
     pub fn after(rows: usize) -> Self {
         if rows < SWEEP_ROWS { SweepProgress::Clean } else { SweepProgress::More }
     }

@@ -24,8 +24,8 @@ use crate::store::check::Findings;
 use crate::store::{TableInfo, View};
 use crate::{auth, outbox};
 
-/// The entries of all resources, in order of dependency; entries of a folder's files are children of
-/// its own.
+/// The entries of all resources, in order of dependency; entries of a folder's files are children
+/// of its own.
 pub const ALL: &[Resource] = &[
     environments::RESOURCE,
     registries::RESOURCE,

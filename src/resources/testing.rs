@@ -1,5 +1,5 @@
-//! The fixture of the resources' tests: a real store in memory that runs attempts twice at random, a
-//! clock that only the test advances, and an organization with two users.
+//! The fixture of the resources' tests: a real store in memory that runs attempts twice at random,
+//! a clock that only the test advances, and an organization with two users.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

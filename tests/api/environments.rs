@@ -139,12 +139,12 @@ fn grants_are_created_in_bulk_and_existing_ones_skipped() {
     assert_eq!(count(&format!("resourceType=environment&resourceId={id}")), 2);
     assert_eq!(count("resourceType=fleet"), 0);
     // With one unknown id, no grant is created.
-    let stranger = World::new();
-    let theirs = stranger.owner.post("/environments", json!({"slug": "e", "name": "E"})).id();
+    let outsider = World::new();
+    let theirs = outsider.owner.post("/environments", json!({"slug": "e", "name": "E"})).id();
     let (_, new) = acme.person("new", Role::Member);
     for wrong in [
         grant(&unknown_id(), &id),
-        grant(&stranger.owner_id, &id),
+        grant(&outsider.owner_id, &id),
         grant(&acme.owner_id, &unknown_id()),
         grant(&acme.owner_id, &theirs),
         grant("x", &id),

@@ -139,8 +139,8 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
     })
 }
 
-/// Creates records of every kind. With `much`, includes a removal too large for one transaction, which
-/// leaves a row until the sweep completes it.
+/// Creates records of every kind. With `much`, includes a removal too large for one transaction,
+/// which leaves a row until the sweep completes it.
 pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).create().unwrap();
     let token = store.write_now(Id::NIL, organizations::issue_setup_token).unwrap();

@@ -2,8 +2,8 @@
 //! served.
 //!
 //! `tests/golden/data/` holds one small directory of each released layout, with a row of every
-//! table, listed in `contents.txt` next to it. The directory of a released layout never changes. For
-//! the next layout, increment [`NEWEST`], or delete its unreleased directory, and run
+//! table, listed in `contents.txt` next to it. The directory of a released layout never changes.
+//! For the next layout, increment [`NEWEST`], or delete its unreleased directory, and run
 //! `ROADSTEAD_UPDATE_GOLDEN=1 cargo test --test api upgrades`.
 
 use std::fs::{self, Permissions};
@@ -51,8 +51,8 @@ fn definition(table: &TableInfo) -> Definition {
 /// The minimum length of a run of equal bytes.
 const MIN_RUN: usize = 16;
 
-/// Run-length encodes `content`: the length of a run and its byte, then the length of the literal bytes
-/// up to the next run and those bytes.
+/// Run-length encodes `content`: the length of a run and its byte, then the length of the literal
+/// bytes up to the next run and those bytes.
 fn packed(content: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
     let mut rest = content;
@@ -193,15 +193,16 @@ fn the_check_reports_a_missing_index_without_building_it() {
     write.commit().unwrap();
     drop(database);
     for _ in 0..2 {
-        let (status, told) = check(place.path());
-        assert_eq!((status, &told["sound"]), (Some(0), &json!(true)));
-        assert_eq!(told["unbuiltIndexes"], json!(["tasks.by_status"]));
+        let (status, report) = check(place.path());
+        assert_eq!((status, &report["sound"]), (Some(0), &json!(true)));
+        assert_eq!(report["unbuiltIndexes"], json!(["tasks.by_status"]));
     }
     serve(&data);
     assert_consistent(place.path());
 }
 
-/// Asserts that the newest directory has every index, and a row of every table in the current version.
+/// Asserts that the newest directory has every index, and a row of every table in the current
+/// version.
 fn assert_current(data: &DataDir, golden: &Path) {
     let contents = contents(&Database::open(data.database()).unwrap());
     let kept = fs::read_to_string(golden.join("contents.txt")).unwrap();
@@ -226,10 +227,10 @@ fn check(dir: &Path) -> (Option<i32>, serde_json::Value) {
 }
 
 fn assert_consistent(dir: &Path) {
-    let (status, told) = check(dir);
-    assert_eq!(told["findings"], json!([]));
-    assert_eq!(told["unbuiltIndexes"], json!([]));
-    assert!(told["records"].as_u64().unwrap() as usize > tables().len());
+    let (status, report) = check(dir);
+    assert_eq!(report["findings"], json!([]));
+    assert_eq!(report["unbuiltIndexes"], json!([]));
+    assert!(report["records"].as_u64().unwrap() as usize > tables().len());
     assert_eq!(status, Some(0));
 }
 

@@ -43,8 +43,8 @@ fn replies<const N: usize>(waiting: [Connection; N]) -> [Reply; N] {
 #[test]
 fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
     let acme = acme(json!({"visibility": "public"}));
-    let stranger = World::new();
-    let waiting = [&acme.nobody, &stranger.key, &stranger.member, &acme.member];
+    let outsider = World::new();
+    let waiting = [&acme.nobody, &outsider.key, &outsider.member, &acme.member];
     let [nobody, key, session, mut member] = waiting.map(|caller| wait(&acme, caller));
     let begun = Instant::now();
     acme.owner.patch("/registries/main", json!({"visibility": "private"})).ok();
@@ -61,13 +61,13 @@ fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
 #[test]
 fn waiting_in_a_registry_that_is_deleted_ends() {
     let acme = acme(json!({"visibility": "public"}));
-    let stranger = World::new();
-    let waiting = [&acme.nobody, &stranger.key, &acme.member].map(|caller| wait(&acme, caller));
+    let outsider = World::new();
+    let waiting = [&acme.nobody, &outsider.key, &acme.member].map(|caller| wait(&acme, caller));
     let begun = Instant::now();
     acme.owner.delete("/registries/main").ok();
-    let [nobody, stranger, member] = replies(waiting);
+    let [nobody, outsider, member] = replies(waiting);
     nobody.refused(401, "unauthenticated");
-    stranger.refused(404, "organization_not_found");
+    outsider.refused(404, "organization_not_found");
     member.refused(404, "not_found");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 }

@@ -107,9 +107,9 @@ fn a_body_has_at_most_one_mebibyte() {
     }
     // An announced length is checked before the body is read.
     let fields = "Content-Length: 99999999999\r\n";
-    let told = raw(acme.address, head(&acme, "POST", "/api/tools", fields).as_bytes());
-    told.refused(413, "body_too_large");
-    assert_eq!(told.header("connection"), Some("close"));
+    let reply = raw(acme.address, head(&acme, "POST", "/api/tools", fields).as_bytes());
+    reply.refused(413, "body_too_large");
+    assert_eq!(reply.header("connection"), Some("close"));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn events(runner: &Runner, org: Id<Org>) -> usize {
 
 #[tokio::test]
 async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
-    for handler in [&BROKEN, &JobHandler { kind: "test.nobody_knows_it", ..BROKEN }] {
+    for handler in [&BROKEN, &JobHandler { kind: "test.without_handler", ..BROKEN }] {
         let runner = runner();
         write_job(&runner, handler).await;
         let mut waited = vec![];

@@ -14,7 +14,8 @@ use crate::auth::{Membership, User};
 use crate::base::{Id, Int, Issue, Result};
 use crate::store::View;
 
-/// A policy has at most 50 approvers: each is notified of every deployment, and copied into its job.
+/// A policy has at most 50 approvers: each is notified of every deployment, and copied into its
+/// job.
 const MAX_APPROVERS: usize = 50;
 
 /// The approvers of deployments to an environment, and how many of them must approve.
@@ -124,9 +125,9 @@ mod tests {
     #[test]
     fn only_members_approve_and_defaults_are_filled_in() {
         let world = World::new();
-        let (_, stranger) = world.other_org("other");
+        let (_, outsider) = world.other_org("other");
         let (ada, ben) = (user(&world.owner), user(&world.member));
-        for unknown in [json!(user(&stranger)), json!("nobody")] {
+        for unknown in [json!(user(&outsider)), json!("no id")] {
             let approvals = json!({"approverIds": [ada, unknown]});
             let body = json!({"slug": "a", "name": "A", "approvals": approvals});
             assert_eq!(make(&world, body).unwrap_err().kind(), Kind::NotFound);

@@ -12,12 +12,12 @@ use crate::outbox::{
 };
 use crate::store::{Tx, View};
 
-/// Totals are counted up to 10,000: clients do not page through more, and counting a year's log would
-/// cost more than the page itself (reference: events, "The log").
+/// Totals are counted up to 10,000: clients do not page through more, and counting a year's log
+/// would cost more than the page itself (reference: events, "The log").
 const MAX_TOTAL: usize = 10_000;
 
-/// The largest offset: the entries before a page are skipped one by one. Older entries can be reached
-/// with `dateRange`.
+/// The largest offset: the entries before a page are skipped one by one. Older entries can be
+/// reached with `dateRange`.
 const MAX_OFFSET: i64 = 1_000_000;
 
 /// The default size of a page (reference: events, "The log").

@@ -192,7 +192,7 @@ mod tests {
     fn user(who: &Who) -> Id<User> {
         match who {
             Who::Caller(caller) => caller.user(),
-            _ => panic!("somebody in an organization"),
+            _ => panic!("no caller of an organization"),
         }
     }
 

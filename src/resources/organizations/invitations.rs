@@ -1,8 +1,8 @@
 //! Invitations of users into an organization (reference: identity-and-rights, "Invitations").
 //!
-//! An invitation's token is returned once, to the inviting caller, who passes it on. It is valid for
-//! seven days and once, and only the newest of an e-mail address is valid. A used, expired or unknown
-//! token is 404 in all cases.
+//! An invitation's token is returned once, to the inviting caller, who passes it on. It is valid
+//! for seven days and once, and only the newest of an e-mail address is valid. A used, expired or
+//! unknown token is 404 in all cases.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -346,8 +346,8 @@ mod tests {
         let ben = with_password(&world, &world.member);
         let made = invite_as(&world, &eve, &ben.email, Role::Admin).unwrap();
         let ada = session(&world.store, &with_password(&world, &world.owner));
-        for stranger in [Who::Anyone, signed_in(&world.store, &ada)] {
-            let refused = accept_as(&world, &stranger, &made.token).err().unwrap();
+        for outsider in [Who::Anyone, signed_in(&world.store, &ada)] {
+            let refused = accept_as(&world, &outsider, &made.token).err().unwrap();
             assert_eq!(refused.kind(), Kind::Unauthenticated);
         }
         let token = session(&world.store, &ben);
@@ -362,7 +362,7 @@ mod tests {
         let world = World::new();
         let (_, eve) = world.other_org("globex");
         let made = invite_as(&world, &eve, "ben@acme.test", Role::Member).unwrap();
-        let Who::Caller(ben) = &world.member else { panic!("somebody in an organization") };
+        let Who::Caller(ben) = &world.member else { panic!("no caller of an organization") };
         let credential =
             Credential::Key { id: Id::NIL, name: "k".into(), org: world.org, approve_as: false };
         let key = Who::Identity(Identity { credential, ..ben.identity.clone() }.into());
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn only_an_owner_invites_an_owner() {
         let world = World::new();
-        let Who::Caller(ben) = &world.member else { panic!("somebody in an organization") };
+        let Who::Caller(ben) = &world.member else { panic!("no caller of an organization") };
         let admin = Who::Caller(Caller { role: Role::Admin, ..(**ben).clone() }.into());
         let refused = invite_as(&world, &admin, "cy@acme.test", Role::Owner).err().unwrap();
         assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "owner_required"));

@@ -342,7 +342,7 @@ mod tests {
         const DAY: i64 = 24 * 3600;
         let world = World::new();
         let made = make(&world, &world.member, json!({"name": "ci", "expiresInDays": 30})).unwrap();
-        make(&world, &world.member, json!({"name": "for ever"})).unwrap();
+        make(&world, &world.member, json!({"name": "permanent"})).unwrap();
         world.pass_secs(23 * DAY - 1);
         assert_eq!(sweep(&world), []);
         world.pass_secs(1);
@@ -351,7 +351,7 @@ mod tests {
         assert!(works(&world, &made));
         world.pass_secs(7 * DAY);
         assert!(!works(&world, &made));
-        assert_eq!(names(&world, &world.member), ["for ever"]);
+        assert_eq!(names(&world, &world.member), ["permanent"]);
         let gone = world.write(revoke, made.about.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
         assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);

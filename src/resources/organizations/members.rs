@@ -164,13 +164,13 @@ mod tests {
     fn user(who: &Who) -> Id<User> {
         match who {
             Who::Caller(caller) => caller.user(),
-            _ => panic!("somebody in an organization"),
+            _ => panic!("no caller of an organization"),
         }
     }
 
     /// Returns `who` with their current role, as the pipeline resolves it.
     fn now(world: &World, who: &Who) -> Who {
-        let Who::Caller(caller) = who else { panic!("somebody in an organization") };
+        let Who::Caller(caller) = who else { panic!("no caller of an organization") };
         let key = (caller.user(), caller.org);
         let role =
             world.store.read_now(caller.org, |view| view.fetch::<Membership>(&key)).unwrap().role;

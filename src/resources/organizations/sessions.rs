@@ -132,8 +132,8 @@ pub(super) fn require_session(identity: &Identity) -> Id<Session> {
     }
 }
 
-/// Returns the password attempt for `email` from `address`, as the rate limit counts it: the address
-/// and whether it is known (reference: conventions, "Rate limits").
+/// Returns the password attempt for `email` from `address`, as the rate limit counts it: the
+/// address and whether it is known (reference: conventions, "Rate limits").
 pub(super) fn attempt(view: &View, email: Email, address: IpAddr) -> Result<(Email, bool)> {
     let known = view
         .get::<KnownSignInAddress>(&(email.clone(), address.to_string()))?
