@@ -289,7 +289,7 @@ mod tests {
             let refused = world.write_as(&world.owner, create_many, (), NewGrants { grants });
             let refused = refused.err().unwrap();
             assert_eq!(refused.kind(), Kind::NotFound);
-            let beginning = format!("grants[0].{field} names no ");
+            let beginning = format!("grants[0].{field} is not ");
             assert!(refused.message().starts_with(&beginning), "{}", refused.message());
             let one = new(who, ResourceType::Fleet, B);
             let refused = world.write_as(&world.owner, create, (), one).err().unwrap();

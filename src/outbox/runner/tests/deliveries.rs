@@ -208,7 +208,7 @@ async fn nothing_is_lost_in_a_restart_and_unsettled_attempts_are_repeated() {
     let mut restart = |secs: i64| {
         now = now.plus_secs(secs);
         let disk = Redb::open(&path, tables()).unwrap();
-        let store = Store::start(disk, Clock::at(now), Keys::new([7; 32]), TABLES).unwrap();
+        let store = Store::start(disk, Clock::at(now), Keys::new([7; 32]), &[]).unwrap();
         runner_over(store, Arc::new(Mailbox::default()))
     };
     let mut receiver = Receiver::answering(&[200]).await;

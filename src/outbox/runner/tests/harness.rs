@@ -178,7 +178,7 @@ pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
 }
 
 pub fn in_memory() -> Runner {
-    runner_over(Store::in_memory(Clock::at(NOON), &[]), Arc::new(Mailbox::default()))
+    runner_over(Store::in_memory(Clock::at(NOON), TABLES), Arc::new(Mailbox::default()))
 }
 
 impl Runner {
