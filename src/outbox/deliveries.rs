@@ -1,7 +1,7 @@
 //! Deliveries: events on their way through the channels that are subscribed to them.
 //!
-//! A delivery that is not done has a job, which it names, or waits for its channel to be switched
-//! on. It stays in the log, whatever became of it, as long as its event.
+//! An unfinished delivery refers to the job that tries it, or waits for its channel to be enabled.
+//! Whatever its result, it stays in the log as long as its event.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
 use crate::store::{AnyIndex, Index, Order, Org, Record, Source, View};
 
-/// How far a log entry has come (reference: events, "The log").
+/// The status of a delivery (reference: events, "The log").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Delivery")]
@@ -24,7 +24,7 @@ pub enum DeliveryStatus {
     Sent,
     /// Not yet delivered, or the last attempt failed.
     Failed,
-    /// Given up.
+    /// Given up; it is not retried automatically.
     Dead,
 }
 crate::store::stored_enum!(DeliveryStatus { Sent = 0, Failed = 1, Dead = 2 });
@@ -32,60 +32,60 @@ crate::store::stored_enum!(DeliveryStatus { Sent = 0, Failed = 1, Dead = 2 });
 /// An event on its way through a channel other than the built-in one.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Delivery {
-    /// Its id in the log, which also names it to the receiver.
+    /// Its id in the log, which is also sent to the receiver.
     pub id: Id<LogEntry>,
-    /// The channel, which may have been deleted since.
+    /// The channel, which may be deleted.
     pub channel: Id<Channel>,
     /// The event.
     pub event: Id<Event>,
-    /// The event's type, by which the log is filtered.
+    /// The event's type; a filter of the log.
     pub event_type: EventType,
-    /// When the event happened, by which the log is ordered.
+    /// When the event happened; the order of the log.
     pub created_at: Time,
-    /// How far it has come.
+    /// Its status.
     pub status: DeliveryStatus,
-    /// How many attempts have ended.
+    /// The number of finished attempts.
     pub attempts: u32,
-    /// Why the last one failed.
+    /// The error of the last failed attempt.
     pub error: Option<String>,
-    /// When it was delivered last.
+    /// When it was last delivered.
     pub sent_at: Option<Time>,
-    /// When it is tried next; none if it is done, dead or waits for its channel.
+    /// When it is tried next; none if it is sent, dead or waits for its channel.
     pub next_attempt_at: Option<Time>,
     /// The job that tries it.
     pub job: Option<Id<Job>>,
 }
 
-/// What the log is ordered by, when and id, and what it is filtered by: the [`EventType`], the
-/// channel and the [`DeliveryStatus`]. Every index of the log holds them, so that entries are
-/// filtered and counted without being read.
-pub type Facts = (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus));
+/// The order of the log, time and id, followed by its filters: the [`EventType`], the channel and
+/// the [`DeliveryStatus`]. Every index of the log has them in its key, so that entries are filtered
+/// and counted without reading records.
+pub type EntryFacts = (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus));
 
-fn facts(delivery: &Delivery) -> Facts {
+fn facts(delivery: &Delivery) -> EntryFacts {
     let filtered = (delivery.event_type, delivery.channel, delivery.status);
     (delivery.created_at, delivery.id, filtered)
 }
 
 /// Deliveries by time.
-pub(super) static BY_TIME: Index<Delivery, ((), Facts)> =
+pub(super) static BY_TIME: Index<Delivery, ((), EntryFacts)> =
     Index::many("deliveries.by_time", |delivery| Some(((), facts(delivery))));
 
 /// Deliveries by the type of the event.
-pub(super) static BY_TYPE: Index<Delivery, (EventType, Facts)> =
+pub(super) static BY_TYPE: Index<Delivery, (EventType, EntryFacts)> =
     Index::many("deliveries.by_type", |delivery| Some((delivery.event_type, facts(delivery))));
 
 /// Deliveries by channel.
-pub(super) static BY_CHANNEL: Index<Delivery, (Id<Channel>, Facts)> =
+pub(super) static BY_CHANNEL: Index<Delivery, (Id<Channel>, EntryFacts)> =
     Index::many("deliveries.by_channel", |delivery| Some((delivery.channel, facts(delivery))));
 
-/// What was not delivered, by status. What was delivered is most of the log.
-pub(super) static UNDELIVERED: Index<Delivery, (DeliveryStatus, Facts)> =
+/// Undelivered entries by status. Sent ones, most of the log, are left out.
+pub(super) static UNDELIVERED: Index<Delivery, (DeliveryStatus, EntryFacts)> =
     Index::many("deliveries.unsent", |delivery| match delivery.status {
         DeliveryStatus::Sent => None,
         DeliveryStatus::Failed | DeliveryStatus::Dead => Some((delivery.status, facts(delivery))),
     });
 
-/// What waits for its channel to be switched on.
+/// Deliveries that wait for their channel to be enabled.
 pub(super) static WAITING: Index<Delivery, Id<Channel>> =
     Index::many("deliveries.waiting", |delivery| delivery.is_waiting().then_some(delivery.channel));
 
@@ -93,6 +93,14 @@ impl Record for Delivery {
     const TABLE: &'static str = "deliveries";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNDELIVERED, &WAITING];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("channel", "history: the channel may be gone; its jobs end what is not delivered then"),
+        ("event", "retention removes deliveries before their event; check_deliveries verifies it"),
+        (
+            "job",
+            "a job ends together with the change of its delivery; check_deliveries verifies it",
+        ),
+    ];
     type Key = Id<LogEntry>;
     fn key(&self) -> Self::Key {
         self.id
@@ -105,9 +113,9 @@ impl Delivery {
     }
 }
 
-/// An event about to be delivered through a channel.
+/// An attempt to deliver an event through a channel.
 pub struct DeliveryAttempt {
-    /// The delivery; its id names it to the receiver, the same at every attempt.
+    /// The delivery; its id is sent to the receiver, the same at every attempt.
     pub delivery: Delivery,
     /// The event.
     pub event: Event,
@@ -117,35 +125,35 @@ pub struct DeliveryAttempt {
 
 // ── In the log ───────────────────────────────────────────────────────────────
 
-/// One event on its way through one channel.
+/// An entry of the notification log: one event in one channel.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
-    /// Its id.
+    /// Identifier of the entry.
     pub id: Id<LogEntry>,
-    /// What happened.
+    /// Type of the event.
     pub event_type: EventType,
-    /// The channel it goes through.
+    /// Channel through which the event is delivered; it may be deleted.
     pub channel_id: Id<Channel>,
-    /// How far it has come.
+    /// Status of the delivery.
     pub status: DeliveryStatus,
-    /// How often delivery was tried.
+    /// Number of delivery attempts.
     pub attempts: u32,
-    /// Ids and names of what it is about.
+    /// Ids and names of the resources that the event is about.
     #[schemars(with = "JsonMap")]
     pub payload: Json,
-    /// Why the last attempt failed.
+    /// Error of the last failed attempt.
     pub error: Option<String>,
-    /// When it happened.
+    /// Time of the event.
     pub created_at: Time,
-    /// When it was delivered.
+    /// Time of the last successful delivery.
     pub sent_at: Option<Time>,
-    /// When delivery is tried next.
+    /// Time of the next attempt; `null` if none is scheduled.
     pub next_attempt_at: Option<Time>,
 }
 
 impl LogEntry {
-    /// The entry of an event in the built-in channel of its organization.
+    /// Returns the entry of an event in the built-in channel of its organization.
     pub(super) fn of_event(org: Id<Org>, event: Event) -> Self {
         LogEntry {
             id: event.id.cast(),
@@ -161,7 +169,7 @@ impl LogEntry {
         }
     }
 
-    /// The entry of a delivery of this event.
+    /// Returns the entry of a delivery of this event.
     pub(super) fn of_delivery(delivery: Delivery, event: Event) -> Self {
         LogEntry {
             id: delivery.id,
@@ -180,7 +188,7 @@ impl LogEntry {
 
 // ── Consistency ──────────────────────────────────────────────────────────────
 
-/// Verifies that every delivery has its event and, while it is scheduled, its job.
+/// Verifies that the event of every delivery exists and, while one is scheduled, its job.
 ///
 /// # Errors
 /// If a record cannot be read or the store fails.

@@ -1,4 +1,4 @@
-//! Making deliveries: each is tried by a job until it is sent, dead, or waits for its channel.
+//! Making deliveries: a job tries each until it is sent or dead, or waits for its channel.
 
 use super::channels::{self, Channel};
 use super::deliveries::{Delivery, DeliveryAttempt, DeliveryStatus};
@@ -11,7 +11,7 @@ use crate::store::Tx;
 
 // ── Scheduling ───────────────────────────────────────────────────────────────
 
-/// Writes the delivery of an event through a channel, to be tried at once.
+/// Creates the delivery of an event through a channel, due at once.
 pub(super) fn create(tx: &mut Tx, event: &Event, channel: Id<Channel>) -> Result<()> {
     let delivery = Delivery {
         id: tx.new_id(),
@@ -30,8 +30,8 @@ pub(super) fn create(tx: &mut Tx, event: &Event, channel: Id<Channel>) -> Result
     tx.insert(&delivery)
 }
 
-/// Tries a delivery again from now on, whatever its status; returns it as it is then. An attempt
-/// under way changes nothing any more.
+/// Schedules a delivery again from now on, whatever its status; returns the scheduled delivery. The
+/// result of an attempt in flight is ignored.
 pub(super) fn schedule(tx: &mut Tx, delivery: &Delivery) -> Result<Delivery> {
     if let Some(job) = delivery.job
         && let Some(job) = tx.get::<Job>(&job)?
@@ -56,13 +56,13 @@ fn with_job(tx: &mut Tx, delivery: &Delivery) -> Result<Delivery> {
 
 // ── Delivering ───────────────────────────────────────────────────────────────
 
-/// Delivers; the target is the delivery, the concurrency key its channel.
+/// The job that delivers; its target is the delivery, its concurrency key the channel.
 pub(super) const DELIVER: JobHandler = JobHandler { kind: "event.deliver", prepare, settle };
 
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(delivery) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Prepared::Done) };
     let Some(channel) = tx.get::<Channel>(&delivery.channel)? else {
-        tx.replace(&delivery, &dead(&delivery, "the channel was deleted".into()))?;
+        end_without_channel(tx, &delivery)?;
         return Ok(Prepared::Done);
     };
     if !channel.enabled {
@@ -77,7 +77,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 }
 
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
-    /// The receiver will never want anything again (RFC 9110).
+    /// The receiver is permanently gone (RFC 9110).
     const GONE: u16 = 410;
     let Some(old) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Settled::Done) };
     let now = tx.now();
@@ -97,7 +97,7 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         tx.replace(&old, &dead(&ended, error))?;
         return Ok(Settled::Done);
     }
-    // A delivery that is tried again at somebody's wish has a new job, and a day from there.
+    // A delivery that is retried on request has a new job, and 24 hours from its creation.
     let Some(at) = retry_at(now, job.created_at, job.attempts) else {
         tx.replace(&old, &dead(&ended, error))?;
         return Ok(Settled::Done);
@@ -108,12 +108,18 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     Ok(Settled::RetryAt(at))
 }
 
+/// Gives up a delivery whose channel was deleted.
+pub(super) fn end_without_channel(tx: &mut Tx, delivery: &Delivery) -> Result<()> {
+    tx.replace(delivery, &dead(delivery, "the channel was deleted".into()))
+}
+
 fn dead(delivery: &Delivery, error: String) -> Delivery {
     let (status, error) = (DeliveryStatus::Dead, Some(error));
     Delivery { status, error, next_attempt_at: None, job: None, ..delivery.clone() }
 }
 
-/// A time up to a tenth of its delay sooner, so that what failed together is not tried together.
+/// Moves `at` forward by up to a tenth of its delay, so that deliveries that failed together are
+/// not retried together.
 fn jittered(tx: &Tx, at: Time) -> Time {
     let delay = at.millis() - tx.now().millis();
     let random = i64::from(u16::from_be_bytes(tx.random()));

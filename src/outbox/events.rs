@@ -1,9 +1,9 @@
 //! Events: what happened in an organization, written once in the transaction that causes it.
 //!
-//! An event's row is at the same time its delivery through the built-in channel, which is
-//! subscribed to everything and delivers at once. That keeps the common case at two keys: the row,
-//! whose key sorts by time, and its entry by type. Other channels get
-//! [deliveries](super::Delivery) of their own, made after the commit.
+//! An event's row is also its delivery through the built-in channel, which is subscribed to all
+//! events and delivers at once. The common case therefore costs two keys: the row, whose key sorts
+//! by time, and its entry by type. Other channels get separate [deliveries](super::Delivery),
+//! created after the commit.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Id, Json, Result, Time};
 use crate::store::{AnyIndex, Index, Order, Record, View};
 
-/// Every event there is (reference: events, "Events").
+/// The type of an event (reference: events, "Events").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EventType {
     #[serde(rename = "agent.stale")]
@@ -125,7 +125,7 @@ crate::store::stored_enum!(EventType {
 });
 
 impl EventType {
-    /// Every type, in the order of the interface.
+    /// All types, in the order of the reference.
     pub const ALL: [EventType; 35] = [
         EventType::AgentStale,
         EventType::AgentDrifted,
@@ -165,7 +165,7 @@ impl EventType {
     ];
 }
 
-/// A resource that an event names, of whatever kind.
+/// The kind and id of a resource that an event refers to.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct ResourceId {
     /// The kind, as in the audit log: `team`, `registry`.
@@ -180,49 +180,49 @@ impl ResourceId {
     }
 }
 
-/// What an event is about.
+/// The resource that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct About {
     /// The resource itself.
     pub resource: ResourceId,
-    /// The resource that it belongs to and whose access rules decide who may see the event; absent
-    /// where every member may.
+    /// The resource that it belongs to and whose access rules apply to the event; absent where
+    /// every member may see it.
     pub guarded_by: Option<ResourceId>,
 }
 
 impl About {
-    /// About a resource that every member may see.
+    /// An event about a resource that every member may see.
     pub fn resource<T: ?Sized>(kind: &'static str, id: Id<T>) -> Self {
         About { resource: ResourceId::new(kind, id), guarded_by: None }
     }
 
-    /// The same, but visible only to those who may use this other resource.
+    /// Restricts the event to callers who may use this other resource.
     pub fn guarded_by<T: ?Sized>(self, kind: &'static str, id: Id<T>) -> Self {
         About { guarded_by: Some(ResourceId::new(kind, id)), ..self }
     }
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Event {
-    /// Its id; the log shows its delivery through the built-in channel under the same id.
+    /// Its id, and that of its delivery through the built-in channel in the log.
     pub id: Id<Event>,
-    /// What happened.
+    /// Its type.
     pub event_type: EventType,
-    /// What it is about.
+    /// The resource that it is about.
     pub about: About,
-    /// Ids and names of what it is about, as channels are told.
+    /// Ids and names of the resources that it is about, as sent through channels.
     pub payload: Json,
     /// When it happened.
     pub created_at: Time,
-    /// How often it was delivered through the built-in channel.
+    /// The number of deliveries through the built-in channel.
     pub attempts: u32,
-    /// When it last was.
+    /// The time of the last of them.
     pub sent_at: Time,
 }
 
-/// Events by type, each type by time. Their key is behind it in every entry, so that a page is
-/// found and counted without reading a record.
+/// Events by type and time. Every entry ends with the record's key, so that a page is found and
+/// counted without reading a record.
 pub static EVENTS_BY_TYPE: Index<Event, EventType> =
     Index::many("events.by_type", |event| Some(event.event_type));
 
@@ -235,18 +235,22 @@ static BY_ID: Index<Event, Id<Event>> = Index::many("events.by_id", |event| {
 impl Record for Event {
     const TABLE: &'static str = "events";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&EVENTS_BY_TYPE, &BY_ID];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("about.resource.id", "history: the resource may have been deleted since"),
+        ("about.guarded_by.id", "history: the resource may have been deleted since"),
+    ];
     type Key = (Time, Id<Event>);
     fn key(&self) -> Self::Key {
         (self.created_at, self.id)
     }
 }
 
-/// The time in a UUIDv7.
+/// Returns the timestamp of a UUIDv7.
 fn time_of(id: Id<Event>) -> Time {
     Time::from_millis((id.uuid().as_u128() >> 80) as i64)
 }
 
-/// The event with this id.
+/// Returns the event with this id.
 ///
 /// # Errors
 /// If the store fails.
@@ -267,7 +271,7 @@ mod tests {
     use crate::store::{Clock, Org, Source, Store, Tx};
 
     #[test]
-    fn the_list_of_event_types_is_whole() {
+    fn the_list_of_event_types_is_complete() {
         let schema = schemars::schema_for!(EventType).to_value();
         let listed = serde_json::to_value(EventType::ALL.to_vec()).unwrap();
         assert_eq!(listed, schema["enum"]);

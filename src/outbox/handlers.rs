@@ -1,4 +1,4 @@
-//! How jobs are enqueued, and what their handlers say: what to do, and what becomes of a job after it.
+//! Enqueuing of jobs, and their handlers, which prepare the effect of a job and settle its result.
 
 use super::deliveries::DeliveryAttempt;
 use super::effects::{Effect, EffectResult};
@@ -6,7 +6,7 @@ use super::jobs::{ENQUEUED, Job, Target};
 use crate::base::{Error, Id, Result, Time};
 use crate::store::Tx;
 
-/// Enqueues a job that `handler` carries out at or after `due_at`; returns its id.
+/// Enqueues a job that `handler` executes at or after `due_at`; returns its id.
 ///
 /// # Errors
 /// If the store fails.
@@ -35,44 +35,44 @@ pub fn enqueue(
     Ok(job.id)
 }
 
-/// How jobs of a kind are carried out. Both functions run in a transaction of the job's
-/// organization and may be run again; the effect between them is the runner's.
+/// A handler of the jobs of a kind. Both functions run in a transaction of the job's organization
+/// and may run again; between them the runner executes the effect.
 pub struct JobHandler {
-    /// Its name in the rows; it never changes.
+    /// Its name in the rows. Stored: it never changes.
     pub kind: &'static str,
-    /// Looks at the state and says what to do. Its own writes are committed together with what
-    /// becomes of the job, or before the effect.
+    /// Reads the state and decides what to do. Its own writes are committed together with the end
+    /// of the job, or before the effect.
     pub prepare: fn(&mut Tx, &Job) -> Result<Prepared>,
-    /// Writes down what came of the effect.
+    /// Stores the result of the effect.
     pub settle: fn(&mut Tx, &Job, &EffectResult) -> Result<Settled>,
 }
 
-/// What a job needs.
+/// The decision of a handler about a job.
 pub enum Prepared {
-    /// Nothing more.
+    /// The job is done.
     Done,
-    /// Nothing before this time.
+    /// The job is prepared again at this time.
     RetryAt(Time),
-    /// An effect.
+    /// An effect to execute.
     Effect(Effect),
-    /// The effect that the workflow of a channel makes of an event.
+    /// The effect of a channel's workflow for an event.
     Delivery(Box<DeliveryAttempt>),
 }
 
-/// What becomes of a job after its effect.
+/// The state of a job after its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// It is done, or given up.
     Done,
-    /// It is tried again at this time.
+    /// It is retried at this time.
     RetryAt(Time),
 }
 
-/// The delays after a failed attempt: about 23 hours in all, as users of webhooks know them.
+/// The back-off after each failed attempt: about 23 hours in total, as is usual for webhooks.
 const DELAYS_SECS: [i64; 8] = [5, 300, 1800, 7200, 18_000, 18_000, 18_000, 18_000];
 
-/// When to try again after the `attempts`-th attempt failed at `now`; none to give up what began at
-/// `since`, more than 24 hours before that time.
+/// Returns when to retry after the `attempts`-th attempt failed at `now`, or none if that is more
+/// than 24 hours after `since`, the start of the attempts.
 pub fn retry_at(now: Time, since: Time, attempts: u32) -> Option<Time> {
     const MAX_RETRY_SECS: i64 = 24 * 3600;
     let index = (attempts.max(1) as usize - 1).min(DELAYS_SECS.len() - 1);
@@ -80,7 +80,7 @@ pub fn retry_at(now: Time, since: Time, attempts: u32) -> Option<Time> {
     (next <= since.plus_secs(MAX_RETRY_SECS)).then_some(next)
 }
 
-/// What a handler that prepares no effect says if one is to be settled.
+/// The error of a handler that prepares no effect if it is asked to settle one.
 pub(super) fn no_effect(job: &Job) -> Error {
     Error::internal(format!("the job {} of the kind {} has no effect", job.id, job.kind))
 }

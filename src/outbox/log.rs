@@ -1,14 +1,14 @@
-//! The log: every event with what became of it in each channel, newest first.
+//! The log: every event with its result in each channel, newest first.
 //!
-//! It is read from two tables: events, each of which is at the same time its delivery through the
-//! built-in channel, and deliveries through other channels. Both are walked by key alone and merged.
+//! It is read from two tables: events, each of which is also its delivery through the built-in
+//! channel, and deliveries through other channels. Both are scanned by key only and merged.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use super::channels::{Channel, in_app};
 use super::deliveries::{
-    BY_CHANNEL, BY_TIME, BY_TYPE, Delivery, DeliveryStatus, Facts, LogEntry, UNDELIVERED,
+    BY_CHANNEL, BY_TIME, BY_TYPE, Delivery, DeliveryStatus, EntryFacts, LogEntry, UNDELIVERED,
 };
 use super::delivering::schedule;
 use super::events::{EVENTS_BY_TYPE, Event, EventType, find_event};
@@ -18,23 +18,23 @@ use crate::store::{Index, Key, Order, Org, Source, Tx, View};
 
 // ── Reading ──────────────────────────────────────────────────────────────────
 
-/// Which entries are wanted. A filter that is absent leaves everything in.
+/// A query of the log. An absent filter matches every entry.
 #[derive(Clone, Debug)]
 pub struct LogQuery {
-    /// Of this type.
+    /// Only entries of this type.
     pub event_type: Option<EventType>,
-    /// Through this channel.
+    /// Only entries of this channel.
     pub channel: Option<Id<Channel>>,
-    /// With this status.
+    /// Only entries with this status.
     pub status: Option<DeliveryStatus>,
-    /// At or after this time.
+    /// Only entries at or after this time.
     pub start: Time,
-    /// Before this time.
+    /// Only entries before this time.
     pub end: Time,
 }
 
 impl LogQuery {
-    /// Whether events' own entries can be among them: all are sent, through one channel.
+    /// Whether entries of the built-in channel can match: all of them are sent.
     fn has_events(&self, org: Id<Org>) -> bool {
         self.channel.is_none_or(|channel| channel == in_app(org))
             && self.status.is_none_or(|status| status == DeliveryStatus::Sent)
@@ -44,14 +44,14 @@ impl LogQuery {
         self.channel != Some(in_app(org))
     }
 
-    fn keeps(&self, (_, _, (event_type, channel, status)): &Facts) -> bool {
+    fn matches(&self, (_, _, (event_type, channel, status)): &EntryFacts) -> bool {
         self.event_type.is_none_or(|wanted| wanted == *event_type)
             && self.channel.is_none_or(|wanted| wanted == *channel)
             && self.status.is_none_or(|wanted| wanted == *status)
     }
 }
 
-/// The place of an entry in the log. Later ones are greater.
+/// The position of an entry in the log. Later entries are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPosition {
     at: Time,
@@ -59,14 +59,15 @@ pub struct LogPosition {
     is_event: bool,
 }
 
-/// Walks the places of the wanted entries, newest first, until told to stop. No record is read.
+/// Calls `visit` with the position of each matching entry, newest first, until it breaks. No record
+/// is read.
 ///
 /// # Errors
 /// If the store fails.
 pub fn walk_log(
     view: &View,
     query: &LogQuery,
-    mut each: impl FnMut(LogPosition) -> ControlFlow<()>,
+    mut visit: impl FnMut(LogPosition) -> ControlFlow<()>,
 ) -> Result<()> {
     let org = view.org();
     let events = |end| events_before(view, query, end);
@@ -81,13 +82,13 @@ pub fn walk_log(
             }
             _ => deliveries.take(),
         };
-        if newer.is_some_and(|newer| each(newer) == ControlFlow::Break(())) {
+        if newer.is_some_and(|newer| visit(newer) == ControlFlow::Break(())) {
             return Ok(());
         }
     }
 }
 
-/// The entry at a place that [`walk_log`] gave.
+/// Returns the entry at a position that [`walk_log`] reported.
 ///
 /// # Errors
 /// 500 if there is none; if the store fails.
@@ -103,16 +104,16 @@ pub fn read_log(view: &View, position: LogPosition) -> Result<LogEntry> {
     Ok(LogEntry::of_delivery(delivery, event))
 }
 
-/// A chunk of a walk is read with one scan, and holds at most so many places.
+/// A chunk, read with one scan, has at most 1,024 positions: 32 KiB.
 const CHUNK: usize = 1024;
 
-/// The end of a scan, excluded: a time and the id of the entry before which it ends.
+/// The exclusive end of a scan: the time and id of an entry.
 type Before = (Time, Id<LogEntry>);
 
-/// One of the walks that are merged, read chunk by chunk: two scans cannot be open at once.
+/// One of the merged scans, read in chunks: two scans cannot be open at once.
 struct Chunks<'a> {
     chunk: VecDeque<LogPosition>,
-    /// Where the next chunk ends; none when there is no more.
+    /// The end of the next chunk; none if there is no more.
     before: Option<Before>,
     read: &'a dyn Fn(Before) -> Result<VecDeque<LogPosition>>,
 }
@@ -140,7 +141,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Collects places until a chunk is full.
+/// Appends a position; breaks when the chunk is full.
 fn push(
     chunk: &mut VecDeque<LogPosition>,
     at: Time,
@@ -164,8 +165,7 @@ fn events_before(view: &View, query: &LogQuery, before: Before) -> Result<VecDeq
     Ok(chunk)
 }
 
-/// Walks whichever index leaves least to look at. Most deliveries were sent, which narrows nothing
-/// down.
+/// Scans the most selective index. Most deliveries are sent, so that status is not selective.
 fn deliveries_before(
     view: &View,
     query: &LogQuery,
@@ -181,27 +181,27 @@ fn deliveries_before(
     }
 }
 
-/// The places of the wanted deliveries among those that `index` has under `of`.
+/// Returns the positions of the matching deliveries under `of` in `index`.
 fn indexed_before<K: Key + Copy>(
     view: &View,
     query: &LogQuery,
-    index: &'static Index<Delivery, (K, Facts)>,
+    index: &'static Index<Delivery, (K, EntryFacts)>,
     of: K,
     before: Before,
 ) -> Result<VecDeque<LogPosition>> {
     let mut chunk = VecDeque::new();
     let (from, to) = ((of, query.start), (of, before));
     view.entries(index, &from, &to, Order::Descending, |(_, facts), id| {
-        let kept = query.keeps(&facts);
-        Ok(if kept { push(&mut chunk, facts.0, id, false) } else { ControlFlow::Continue(()) })
+        let matches = query.matches(&facts);
+        Ok(if matches { push(&mut chunk, facts.0, id, false) } else { ControlFlow::Continue(()) })
     })?;
     Ok(chunk)
 }
 
 // ── Writing ──────────────────────────────────────────────────────────────────
 
-/// Delivers an entry again, whatever its status; returns the entry as it is then. The built-in
-/// channel delivers at once, another one when the runner gets to it.
+/// Delivers an entry again, whatever its status; returns the updated entry. The built-in channel
+/// delivers at once, other channels through the runner.
 ///
 /// # Errors
 /// 404 if there is no such entry.
@@ -222,7 +222,7 @@ pub fn redeliver(tx: &mut Tx, id: Id<LogEntry>) -> Result<LogEntry> {
 /// # Errors
 /// If the store fails.
 pub fn remove_old_entries(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
-    // Deliveries first: each needs its event in order to be shown.
+    // Deliveries first: reading a delivery requires its event.
     let deliveries = due(&tx.view(), &BY_TIME, |delivery| delivery.created_at <= end)?;
     deliveries.iter().try_for_each(|delivery| tx.remove(delivery))?;
     let left = SWEEP_ROWS - deliveries.len();

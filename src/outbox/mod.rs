@@ -1,8 +1,8 @@
-//! What must happen after a commit, as rows written with it: events for people and channels, jobs
-//! for the server itself.
+//! Work that follows a commit, stored as rows in the same transaction: events for people and
+//! channels, jobs for the server itself.
 //!
-//! Nothing leaves the process from an operation. The [`runner`] carries jobs out at least once; what
-//! a job does beyond its rows is an [`Effect`], which is data.
+//! Operations never call the outside. The [`runner`] executes jobs at least once; what a job does
+//! beyond its own rows is an [`Effect`], which is data.
 
 mod channels;
 mod deliveries;

@@ -1,15 +1,15 @@
-//! What becomes of deliveries when their channel is switched on or off, or deleted.
+//! Enabling, disabling and deleting of channels, and its effect on their deliveries.
 
-use super::channels::{Channel, SUBSCRIPTIONS, replace_enabled};
+use super::channels::{Channel, replace_enabled};
 use super::deliveries::WAITING;
-use super::delivering::schedule;
+use super::delivering::{end_without_channel, schedule};
 use super::handlers::{JobHandler, Prepared, enqueue, no_effect};
 use super::jobs::Job;
 use super::sweeps::SWEEP_ROWS;
 use crate::base::{Id, Result};
 use crate::store::{Order, PageRequest, Tx};
 
-/// Switches a channel on or off. What waited for it is delivered once it is on.
+/// Enables or disables a channel. Waiting deliveries are scheduled when it is enabled.
 ///
 /// # Errors
 /// If the store fails, or `channel` is not what is stored.
@@ -18,20 +18,17 @@ pub fn set_channel_enabled(tx: &mut Tx, channel: &Channel, enabled: bool) -> Res
     if enabled { release(tx, channel.id) } else { Ok(()) }
 }
 
-/// Deletes a channel with its subscriptions. Its deliveries that are not done become dead: those
-/// that wait at once, the others when they would be tried next.
+/// Deletes a channel with its subscriptions. Its deliveries that are not done become dead: the
+/// waiting ones in steps of a job that starts at once, the others at their next attempt.
 ///
 /// # Errors
 /// If the store fails, or `channel` is not what is stored.
 pub fn delete_channel(tx: &mut Tx, channel: &Channel) -> Result<()> {
-    for subscription in tx.all(&SUBSCRIPTIONS, &channel.id)? {
-        tx.remove(&subscription)?;
-    }
     tx.remove(channel)?;
     release(tx, channel.id)
 }
 
-/// Lets the deliveries that wait for a channel go on: what becomes of each is decided anew.
+/// Enqueues the job that schedules or ends the deliveries waiting for a channel, if there are any.
 fn release(tx: &mut Tx, channel: Id<Channel>) -> Result<()> {
     if tx.count(&WAITING, &channel, 1)? > 0 {
         let now = tx.now();
@@ -40,7 +37,8 @@ fn release(tx: &mut Tx, channel: Id<Channel>) -> Result<()> {
     Ok(())
 }
 
-/// Schedules what waits for a channel, in steps; the target is the channel.
+/// Schedules the deliveries that wait for a channel, or ends them if it was deleted, in steps of
+/// [`SWEEP_ROWS`]; the target is the channel.
 pub(super) const RELEASE: JobHandler = JobHandler {
     kind: "channel.release",
     prepare: release_some,
@@ -48,15 +46,20 @@ pub(super) const RELEASE: JobHandler = JobHandler {
 };
 
 fn release_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
-    let channel: Id<Channel> = job.target.cast();
-    // Switched off meanwhile: they go on waiting.
-    if tx.get::<Channel>(&channel)?.is_some_and(|channel| !channel.enabled) {
+    let id: Id<Channel> = job.target.cast();
+    let channel = tx.get::<Channel>(&id)?;
+    if channel.as_ref().is_some_and(|channel| !channel.enabled) {
+        // Disabled in the meantime: they continue to wait.
         return Ok(Prepared::Done);
     }
-    let part = PageRequest { limit: SWEEP_ROWS, after: None };
-    let page = tx.page(&WAITING, &channel, Order::Ascending, &part, |_| true)?;
+    let request = PageRequest { limit: SWEEP_ROWS, after: None };
+    let page = tx.page(&WAITING, &id, Order::Ascending, &request, |_| true)?;
     for delivery in &page.items {
-        schedule(tx, delivery)?;
+        if channel.is_some() {
+            schedule(tx, delivery)?;
+        } else {
+            end_without_channel(tx, delivery)?;
+        }
     }
     Ok(if page.next.is_some() { Prepared::RetryAt(tx.now()) } else { Prepared::Done })
 }

@@ -3,14 +3,14 @@
 use super::{Settings, Sweep, SweepProgress};
 use crate::store::Tx;
 
-/// Completes what transactions left to do for references to records that they removed, in steps of
+/// Completes the deferred part of removals: cascades and cleared references, in steps of
 /// [`MAX_DEFERRED_CHANGES`](crate::store::MAX_DEFERRED_CHANGES).
 pub const COMPLETE_REMOVALS: Sweep = Sweep {
     name: "complete removals",
     every_secs: 60,
-    run: |tx: &mut Tx, _: &Settings| match tx.continue_removals()? {
-        true => Ok(SweepProgress::More),
-        false => Ok(SweepProgress::Clean),
+    run: |tx: &mut Tx, _: &Settings| {
+        let more = tx.continue_removals()?;
+        Ok(if more { SweepProgress::More } else { SweepProgress::Clean })
     },
     installation: false,
 };

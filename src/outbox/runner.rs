@@ -1,4 +1,4 @@
-//! The runner: leases due jobs, carries out their effects, settles them; runs the sweeps.
+//! The runner: leases due jobs, executes their effects, settles them; runs the sweeps.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -18,24 +18,24 @@ use crate::outside::Outside;
 use crate::outside::mail::MailSender;
 use crate::store::{Order, Org, Store, Tx, View};
 
-/// A lease lasts a minute: longer than the longest effect, short enough to come back soon after a
+/// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
 /// crash.
 const LEASE_SECS: i64 = 60;
 
-/// A mail server has half of a lease to accept a mail.
+/// A mail server has 30 s, half of a lease, to accept a mail.
 const MAIL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// At most 128 jobs at once: each may hold a connection.
 const MAX_IN_FLIGHT: usize = 128;
 
-/// At most 4 of them have the same concurrency key: an address that does not answer must not hold
-/// up the others, and there have to be 32 such addresses until they do.
-const MAX_OF_ONE_KEY: usize = 4;
+/// At most 4 of them have the same concurrency key: an address that does not respond must not delay
+/// the others; only 32 such addresses at once do.
+const MAX_PER_CONCURRENCY_KEY: usize = 4;
 
-/// Due jobs are looked for at least this often, signal or not.
+/// Due jobs are polled at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Everything that runs after commits, and what it needs.
+/// The background work of the server, with its dependencies.
 pub struct Runner {
     /// The store.
     pub store: Store,
@@ -56,7 +56,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Runs until `stop` becomes true, then waits for what is in flight.
+    /// Runs until `stop` becomes true, then waits for jobs and sweeps in flight.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let runner = Arc::new(self);
         let mut sweeps = JoinSet::new();
@@ -73,7 +73,7 @@ impl Runner {
             while in_flight.len() < MAX_IN_FLIGHT {
                 let Some(job) = runner.lease(&in_flight).await else { break };
                 let (runner, key) = (runner.clone(), job.concurrency_key);
-                let handle = jobs.spawn(async move { runner.carry_out(job).await });
+                let handle = jobs.spawn(async move { runner.execute(job).await });
                 in_flight.insert(handle.id(), key);
             }
             tokio::select! {
@@ -89,7 +89,7 @@ impl Runner {
         while sweeps.join_next().await.is_some() {}
     }
 
-    /// Leases the job that has been due longest among those whose key allows it.
+    /// Leases the job that has been due longest among those whose concurrency key is not exhausted.
     async fn lease(&self, in_flight: &InFlight) -> Option<Job> {
         let due = match self.store.read(Id::NIL, |view| next_due(view, in_flight)).await {
             Ok(due) => due?,
@@ -114,7 +114,7 @@ impl Runner {
         })
     }
 
-    async fn carry_out(&self, job: Job) {
+    async fn execute(&self, job: Job) {
         let Err(error) = self.try_job(&job).await else { return };
         tracing::error!(%error, kind = job.kind, job = %job.id, "a job failed");
         let postponed = self.store.write(Id::NIL, move |tx| postpone(tx, &job));
@@ -127,7 +127,7 @@ impl Runner {
     async fn try_job(&self, job: &Job) -> Result<()> {
         let Some(handler) = self.jobs.iter().copied().find(|handler| handler.kind == job.kind)
         else {
-            return Err(Error::internal(format!("no handler carries out {}", job.kind)));
+            return Err(Error::internal(format!("there is no handler for {}", job.kind)));
         };
         let Some(effect) = self.prepare(handler, job).await? else { return Ok(()) };
         let result = match effect {
@@ -141,7 +141,7 @@ impl Runner {
                 Err(_) => EffectResult::Failed("the mail server did not answer in time".into()),
             },
             Effect::Rows(write) => match self.write_rows(handler, job, write).await {
-                // The store is overloaded or stopping: no fault of the job.
+                // The store is overloaded or stopping, which is not a failure of the job.
                 Err(error) if error.kind() != Kind::Busy => {
                     EffectResult::Failed(error.message().into())
                 }
@@ -153,8 +153,8 @@ impl Runner {
         self.store.write(job.org, settle).await
     }
 
-    /// Looks what a job needs; returns its effect, if it has one. What becomes of a job without an
-    /// effect is committed with what its handler wrote.
+    /// Prepares a job; returns its effect, if it has one. The end of a job without an effect is
+    /// committed with the writes of its handler.
     async fn prepare(&self, handler: &'static JobHandler, job: &Job) -> Result<Option<Effect>> {
         let (own, workflows) = (job.clone(), self.workflows.clone());
         let prepare = move |tx: &mut Tx| {
@@ -186,7 +186,7 @@ impl Runner {
         self.store.write(job.org, prepare).await
     }
 
-    /// Writes the rows of an effect and what becomes of its job, in one transaction.
+    /// Writes the rows of an effect and settles its job, in one transaction.
     async fn write_rows(
         &self,
         handler: &'static JobHandler,
@@ -220,7 +220,7 @@ impl Runner {
         let organizations =
             if sweep.installation { vec![Id::NIL] } else { (self.organizations)(&self.store)? };
         for org in organizations {
-            // A failure in one organization must not keep the others from their turn.
+            // A failure in one organization must not stop the sweep of the others.
             if let Err(error) = self.sweep_one(sweep, org, stop).await {
                 tracing::error!(%error, sweep = sweep.name, %org, "a sweep failed");
             }
@@ -245,20 +245,21 @@ impl Runner {
     }
 }
 
-/// The jobs that run now, and their concurrency keys.
+/// The running jobs and their concurrency keys.
 type InFlight = HashMap<task::Id, Option<Id<Target>>>;
 
 fn id_of(ended: Result<(task::Id, ()), JoinError>) -> task::Id {
     ended.map_or_else(|error| error.id(), |(id, ())| id)
 }
 
-/// The job that has been due longest among those whose concurrency key is not exhausted.
+/// Returns the job that has been due longest among those whose concurrency key is not exhausted.
 fn next_due(view: &View, in_flight: &InFlight) -> Result<Option<Id<Job>>> {
     let mut running: HashMap<Id<Target>, usize> = HashMap::new();
     for key in in_flight.values().flatten() {
         *running.entry(*key).or_default() += 1;
     }
-    let is_exhausted = |key: Id<Target>| running.get(&key).is_some_and(|n| *n >= MAX_OF_ONE_KEY);
+    let is_exhausted =
+        |key: Id<Target>| running.get(&key).is_some_and(|n| *n >= MAX_PER_CONCURRENCY_KEY);
     let start = Time::from_millis(i64::MIN);
     let end = view.now().plus_millis(1);
     let mut first = None;
@@ -272,12 +273,13 @@ fn next_due(view: &View, in_flight: &InFlight) -> Result<Option<Id<Job>>> {
     Ok(first)
 }
 
-/// The job as it is now, unless its lease ran out and it was leased again, or is done.
+/// Returns the current row of a job, or none if it was leased again after its lease expired, or is
+/// done.
 fn leased(tx: &Tx, job: &Job) -> Result<Option<Job>> {
     Ok(tx.get::<Job>(&job.id)?.filter(|now| now.attempts == job.attempts))
 }
 
-/// Lets the handler write down what came of an effect, unless the lease was lost.
+/// Stores the result of an effect through the handler, unless the lease was lost.
 fn settle(tx: &mut Tx, handler: &JobHandler, job: &Job, result: &EffectResult) -> Result<()> {
     if leased(tx, job)?.is_none() {
         return Ok(());
@@ -298,7 +300,7 @@ fn finish(tx: &mut Tx, job: &Job, settled: Settled) -> Result<()> {
     }
 }
 
-/// Postpones a job that could not be carried out, or gives it up.
+/// Postpones a job whose execution failed, or marks it dead.
 fn postpone(tx: &mut Tx, job: &Job) -> Result<()> {
     let Some(now) = leased(tx, job)? else { return Ok(()) };
     let since = now.failing_since.unwrap_or(tx.now());

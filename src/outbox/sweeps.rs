@@ -1,15 +1,15 @@
-//! Sweeps: periodic work in small steps, so that requests get their turn in between. Most of them
-//! remove what was kept long enough.
+//! Sweeps: periodic work in small steps, so that requests run in between. Most of them delete
+//! expired records.
 
 use crate::base::Result;
 use crate::store::{Order, Record, Source, Tx, View};
 use std::ops::ControlFlow;
 
-/// Periodic work.
+/// A periodic job.
 pub struct Sweep {
     /// Its name, for the log.
     pub name: &'static str,
-    /// The pause between two rounds.
+    /// The pause between two rounds, in seconds.
     pub every_secs: u64,
     /// One step, in a transaction of one organization ([`Id::NIL`] when `installation`).
     pub run: fn(&mut Tx, &Settings) -> Result<SweepProgress>,
@@ -20,28 +20,29 @@ pub struct Sweep {
 /// Whether a sweep has more to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SweepProgress {
-    /// Nothing until the next round.
+    /// There is nothing left until the next round.
     Clean,
     /// There may be more: the next step follows at once.
     More,
 }
 
 impl SweepProgress {
-    /// The result of a step that found `rows` rows: there may be more if the limit ended it.
+    /// Returns the progress after a step that found `rows` rows: there may be more if it reached
+    /// the limit.
     pub fn after(rows: usize) -> Self {
         if rows < SWEEP_ROWS { SweepProgress::Clean } else { SweepProgress::More }
     }
 }
 
-/// The most rows that a sweep removes in a step, so that requests get their turn between two.
+/// A step of a sweep deletes at most 500 rows, so that requests run between two steps.
 pub const SWEEP_ROWS: usize = 500;
 
 /// The operator's settings for background work.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long deleted and superseded memories are kept (`--memory-retention`).
+    /// How long deleted and superseded memories are kept, in seconds (`--memory-retention`).
     pub memory_retention_secs: i64,
-    /// How long events and their deliveries are kept (`--log-retention`).
+    /// How long events and their deliveries are kept, in seconds (`--log-retention`).
     pub log_retention_secs: i64,
 }
 
@@ -62,7 +63,7 @@ pub fn due<R: Record>(
     Ok(due)
 }
 
-/// Removes the due records at the front of a source ordered by time: one step of a sweep.
+/// Deletes the due records at the front of a source ordered by time: one step of a sweep.
 pub fn delete_due<R: Record>(
     tx: &mut Tx,
     by_time: impl Into<Source<R>>,

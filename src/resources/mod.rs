@@ -1,5 +1,5 @@
-//! The product: one file or folder for each resource, registered here in order of use. A resource may
-//! use those above it.
+//! The resources of the API: one file or folder each, registered here in order of dependency. A
+//! resource may use those above it.
 
 mod environments;
 pub mod organizations;
@@ -24,7 +24,8 @@ use crate::store::check::Findings;
 use crate::store::{TableInfo, View};
 use crate::{auth, outbox};
 
-/// The entries of all resources, in order of use; entries of a folder's files are below its own.
+/// The entries of all resources, in order of dependency; entries of a folder's files are children
+/// of its own.
 pub const ALL: &[Resource] = &[
     environments::RESOURCE,
     registries::RESOURCE,
@@ -40,17 +41,17 @@ pub const ALL: &[Resource] = &[
     notifications::RESOURCE,
 ];
 
-/// Every entry: those of [`ALL`] and all below them.
+/// Returns all entries: those of [`ALL`] and their descendants.
 fn entries() -> impl Iterator<Item = &'static Resource> {
     ALL.iter().flat_map(Resource::flatten)
 }
 
-/// The routes of all resources.
+/// Returns the routes of all resources.
 pub fn routes() -> Vec<Route> {
     entries().flat_map(|entry| (entry.routes)()).collect()
 }
 
-/// The whole catalogue of tables: those of all resources and of the layers below.
+/// Returns all tables: those of the resources and of the layers below.
 pub fn tables() -> Vec<TableInfo> {
     let below = auth::TABLES
         .iter()
@@ -60,7 +61,7 @@ pub fn tables() -> Vec<TableInfo> {
     below.chain(entries().flat_map(|entry| entry.tables)).copied().collect()
 }
 
-/// Verifies what must hold between the records of an organization, beyond each table's own check.
+/// Verifies the consistency between the records of an organization, beyond each table's own check.
 ///
 /// # Errors
 /// If a record cannot be read or the store fails.
@@ -68,23 +69,23 @@ pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
     entries().flat_map(|entry| entry.checks).try_for_each(|check| check(view, findings))
 }
 
-/// The handlers of all jobs.
+/// Returns the handlers of all jobs.
 pub fn jobs() -> Vec<&'static JobHandler> {
     outbox::JOBS.iter().chain(entries().flat_map(|entry| entry.jobs)).collect()
 }
 
-/// The sweeps of all resources and of the layers below.
+/// Returns the sweeps of all resources and of the layers below.
 pub fn sweeps() -> Vec<&'static Sweep> {
     let below = api::idempotency::SWEEPS.iter().chain([&outbox::COMPLETE_REMOVALS]);
     below.chain(entries().flat_map(|entry| entry.sweeps)).collect()
 }
 
-/// The workflows that notification channels can have.
+/// Returns the workflows of notification channels.
 pub fn workflows() -> Vec<&'static Workflow> {
     entries().flat_map(|entry| entry.workflows).collect()
 }
 
-/// The gauges of all resources.
+/// Returns the gauges of all resources.
 pub fn metrics() -> Vec<&'static Metric> {
     entries().flat_map(|entry| entry.metrics).collect()
 }

@@ -1,5 +1,5 @@
-//! A small world for the tests of resources: a real store in memory that runs attempts twice at
-//! random, a clock that stands still, an organization with people in it.
+//! The fixture of the resources' tests: a real store in memory that runs attempts twice at random,
+//! a clock that only the test advances, and an organization with two users.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::auth::{Caller, Credential, Identity, Membership, Organization, Role, 
 use crate::base::{Email, Id, Name, Result, Slug, Time};
 use crate::store::{Clock, Org, PageRequest, Store, Tx, View};
 
-/// The world.
+/// A store with an organization and its users.
 #[derive(Clone)]
 pub struct World {
     /// Its store.
@@ -26,7 +26,7 @@ pub struct World {
 pub const NOON: Time = Time::from_millis(1_768_478_400_000);
 
 impl World {
-    /// A world with the organization `acme`, its owner Ada and its member Ben.
+    /// Creates a store with the organization `acme`, its owner Ada and its member Ben.
     pub fn new() -> Self {
         let store = Store::in_memory(Clock::at(NOON), &crate::resources::tables());
         let org = store.write_now(Id::NIL, |tx| organization(tx, "acme")).unwrap();
@@ -35,13 +35,13 @@ impl World {
         World { store, org, owner, member }
     }
 
-    /// Another organization in the same store, with its owner.
+    /// Creates another organization in the same store; returns it with its owner.
     pub fn other_org(&self, slug: &'static str) -> (Id<Org>, Principal) {
         let org = self.store.write_now(Id::NIL, move |tx| organization(tx, slug)).unwrap();
         (org, person(&self.store, org, "eve", Role::Owner))
     }
 
-    /// Does a writing operation of `acme` as its member: `world.write(task::create, team, input)`.
+    /// Runs a writing operation of `acme` as its member: `world.write(task::create, team, input)`.
     pub fn write<P, I, O>(
         &self,
         operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
@@ -56,7 +56,7 @@ impl World {
         self.write_as(&self.member, operation, params, input)
     }
 
-    /// The same as somebody else.
+    /// The same as another caller.
     pub fn write_as<P, I, O>(
         &self,
         who: &Principal,
@@ -75,7 +75,7 @@ impl World {
         self.store.write_now(org, move |tx| operation(tx, &Req::new(&args, &who)))
     }
 
-    /// Does a reading operation of `acme` as its member.
+    /// Runs a reading operation of `acme` as its member.
     pub fn read<P, I, O>(
         &self,
         operation: fn(&View, &Req<P, I>) -> Result<O>,
@@ -85,7 +85,7 @@ impl World {
         self.read_as(&self.member, operation, params, input)
     }
 
-    /// The same as somebody else.
+    /// The same as another caller.
     pub fn read_as<P, I, O>(
         &self,
         who: &Principal,
@@ -97,24 +97,24 @@ impl World {
         self.store.read_now(org_of(who), |view| operation(view, &Req::new(&args, who)))
     }
 
-    /// An input as a client would send it.
+    /// Reads an input as a client would send it.
     pub fn input<I: crate::api::Input>(json: serde_json::Value) -> Result<I> {
         crate::api::read::read_input(&json, crate::api::read::SourceFormat::Body)
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn pass_secs(&self, secs: i64) {
         self.store.clock().advance_secs(secs);
     }
 
-    /// Completes what was left to do when something was removed; how many steps that took.
+    /// Completes deferred removals; returns the number of steps.
     pub fn complete_removals(&self) -> usize {
         (0..1000)
             .position(|_| !self.store.write_now(self.org, |tx| tx.continue_removals()).unwrap())
-            .expect("it ends")
+            .expect("removals end after a bounded number of steps")
     }
 
-    /// Fails if a table, index or reference is not whole, or if records contradict each other.
+    /// Asserts that tables, indexes, references and records are consistent.
     pub fn assert_sound(&self) {
         let mut findings = self.store.check(&crate::resources::tables()).unwrap();
         self.store.read_now(self.org, |view| crate::resources::check(view, &mut findings)).unwrap();
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-/// A request's args with the first 50 of a list.
+/// Returns the args of a request for the first page of 50.
 pub fn args<P, I>(params: P, input: I) -> Args<P, I> {
     let page = PageRequest { limit: 50, after: None };
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -51,7 +51,7 @@ fn approvers_are_members_and_no_fewer_than_required() {
     let all = json!({"approverIds": [ada, ben], "minApprovals": 2, "preventSelfApproval": false});
     assert_eq!(made["approvals"], all);
 
-    // Who leaves is asked no more; the last one cannot.
+    // A removed member is no approver; the last approver cannot be removed.
     let member = |id: &str| format!("/organizations/members/{id}");
     acme.owner.delete(&member(ben)).ok();
     let path = format!("/environments/{}", made["id"].as_str().unwrap());
@@ -113,7 +113,7 @@ fn restricted_environments_are_for_admins_and_grantees() {
     let made = acme.admin.post("/access-grants", grant.clone()).ok();
     assert_eq!(sees(), (200, 1, 200));
     acme.admin.post("/access-grants", grant).refused(409, "grant_exists");
-    // Taking it back holds on the next request.
+    // A revocation applies to the next request.
     acme.admin.delete(&format!("/access-grants/{}", made["id"].as_str().unwrap())).ok();
     assert_eq!(sees(), (403, 0, 403));
     acme.admin.patch(&path, json!({"access": "organization"})).ok();
@@ -138,13 +138,13 @@ fn grants_are_created_in_bulk_and_existing_ones_skipped() {
     assert_eq!(count(&format!("userId={}", acme.member_id)), 1);
     assert_eq!(count(&format!("resourceType=environment&resourceId={id}")), 2);
     assert_eq!(count("resourceType=fleet"), 0);
-    // One that names nothing, and nothing is made.
-    let stranger = World::new();
-    let theirs = stranger.owner.post("/environments", json!({"slug": "e", "name": "E"})).id();
+    // With one unknown id, no grant is created.
+    let outsider = World::new();
+    let theirs = outsider.owner.post("/environments", json!({"slug": "e", "name": "E"})).id();
     let (_, new) = acme.person("new", Role::Member);
     for wrong in [
         grant(&unknown_id(), &id),
-        grant(&stranger.owner_id, &id),
+        grant(&outsider.owner_id, &id),
         grant(&acme.owner_id, &unknown_id()),
         grant(&acme.owner_id, &theirs),
         grant("x", &id),

@@ -169,12 +169,12 @@ fn ids_of_another_organization_in_bodies_are_not_found() {
                 fields[&field] = json!(id);
                 ask(&acme.owner, route, &path_with(route, &ours), &fields)
             };
-            let told = format!("{} {field}", route.name);
+            let context = format!("{} {field}", route.name);
             let reply = with(foreign);
-            assert_eq!(reply.status, 404, "{told}: {}", reply.text());
+            assert_eq!(reply.status, 404, "{context}: {}", reply.text());
             let unknown = if field == "stableKey" { "never-was".into() } else { unknown_id() };
-            assert_eq!(reply.likeness(), with(&unknown).likeness(), "{told}");
-            tried.insert(told);
+            assert_eq!(reply.likeness(), with(&unknown).likeness(), "{context}");
+            tried.insert(context);
         }
     }
     assert!(tried.len() >= 15, "{tried:?}");

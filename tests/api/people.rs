@@ -82,7 +82,7 @@ fn an_existing_user_accepts_in_their_own_session() {
     assert_eq!(session["user"]["id"], other.owner_id);
     assert_eq!(other.owner.about(&acme.slug).get("/tools").status, 200);
     assert_eq!(other.owner.get("/organizations").items().len(), 2);
-    // The key stays where it is.
+    // The API key still belongs to its organization.
     other.key.about(&acme.slug).get("/tools").refused(404, "organization_not_found");
 }
 
@@ -127,10 +127,10 @@ fn guessing_passwords_is_rate_limited_and_locks_nobody_out() {
     let acme = World::new();
     let email = format!("dan@{}.test", acme.slug);
     newcomer(&acme, &email, "203.0.113.3");
-    let stranger = at(&acme, "203.0.113.4");
-    let tried = (0..12).map(|_| sign_in(&stranger, &email, "wrong").status).collect::<Vec<_>>();
+    let outsider = at(&acme, "203.0.113.4");
+    let tried = (0..12).map(|_| sign_in(&outsider, &email, "wrong").status).collect::<Vec<_>>();
     assert_eq!(tried.iter().filter(|status| **status == 401).count(), 10, "{tried:?}");
-    let refused = sign_in(&stranger, &email, PASSWORD);
+    let refused = sign_in(&outsider, &email, PASSWORD);
     refused.refused(429, "rate_limited");
     assert!(refused.header("retry-after").is_some());
     // Nor from elsewhere, since the limit of the e-mail address is reached; known addresses can.

@@ -1,4 +1,4 @@
-//! Released records of every kind and version stay require_readable.
+//! Released records of every kind and version stay readable.
 //!
 //! `tests/golden/records/` has the stored bytes of one of each. A new kind of record, or a new
 //! version, needs one more: `ROADSTEAD_UPDATE_GOLDEN=1 cargo test --test api records` writes those
@@ -101,8 +101,7 @@ fn write_missing() {
     }
 }
 
-/// A channel that is subscribed, and a delivery through it that was given up. No route makes them
-/// yet.
+/// Creates a channel with a subscription and a dead delivery, for which there are no routes yet.
 fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
     let (now, id, event_type) = (tx.now(), tx.new_id(), EventType::AgentError);
     tx.insert(&Channel {
@@ -140,8 +139,8 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
     })
 }
 
-/// Creates records of every kind. Only with `much` is something removed that is too large to go at
-/// once, and leaves a row until it is gone.
+/// Creates records of every kind. With `much`, includes a removal too large for one transaction,
+/// which leaves a row until the sweep completes it.
 pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).create().unwrap();
     let token = store.write_now(Id::NIL, organizations::issue_setup_token).unwrap();
@@ -157,7 +156,7 @@ pub fn fill(dir: &Path, much: bool) {
     running.stop();
 }
 
-/// Does something of everything in one organization; see [`fill`].
+/// Creates records of every kind in one organization; see [`fill`].
 pub fn fill_organization(world: &World, much: bool) {
     let (owner, key) = (&world.owner, &world.key);
     owner.post("/api-keys", json!({"name": "k", "expiresInDays": 30})).ok();

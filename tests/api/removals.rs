@@ -1,4 +1,4 @@
-//! Removing one of each kind leaves no reference to what is not there.
+//! Deleting one record of each kind leaves no dangling reference.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::client::Caller;
 use crate::records::fill_organization;
 use crate::world::{Running, config};
 
-/// What can be removed: its table, the list that has one, and the field by which a path names it.
-/// Those in use come after what uses them.
+/// Kinds of records that can be deleted: the table, the list, and the field that a path refers to.
+/// Referring kinds come before those they refer to.
 const REMOVED: [(&str, &str, &str); 10] = [
     ("team_agents", "/teams/{team}/agents", "id"),
     ("teams", "/teams", "id"),
@@ -23,7 +23,7 @@ const REMOVED: [(&str, &str, &str); 10] = [
     ("memberships", "/organizations/members", "userId"),
 ];
 
-/// What nothing removes yet.
+/// Kinds that no route deletes yet.
 const STAYS: [&str; 2] = ["organizations", "users"];
 
 fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
@@ -45,7 +45,7 @@ fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
     let is_member = |item: &&serde_json::Value| table != "memberships" || item["role"] == "member";
     let mut items = items.iter().filter(is_member);
     let first = items.next().unwrap_or_else(|| panic!("{list} is empty"));
-    // All policies, so that no judge asks the provider that comes next.
+    // All policies, so that no judge refers to the provider, which is next.
     let others = items.filter(|_| table == "policies");
     for item in [first].into_iter().chain(others) {
         owner.delete(&format!("{list}/{}", item[field].as_str().unwrap())).ok();
@@ -53,7 +53,7 @@ fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
 }
 
 #[test]
-fn what_is_removed_is_referred_to_by_nothing_that_is_left() {
+fn no_record_refers_to_a_deleted_one() {
     let running = Running::start(config());
     let world = running.world();
     fill_organization(&world, true);
@@ -68,7 +68,7 @@ fn what_is_removed_is_referred_to_by_nothing_that_is_left() {
         assert_sound(table);
     }
 
-    // And what the sweep is left with.
+    // The rest is for the sweep.
     let org = world.org;
     while running.store.write_now(org, |tx| tx.continue_removals()).unwrap() {}
     assert_sound("the sweep");

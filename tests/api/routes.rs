@@ -125,26 +125,26 @@ fn expected(route: &Route, kind: Kind) -> Expected {
     }
 }
 
-/// Routes whose operation refuses callers that the rule permits: only admins remove other users, and
-/// a wrong password is 403.
+/// Routes whose operation refuses callers that the rule permits: only admins remove other users,
+/// and a wrong password is 403.
 const REFUSES_ITSELF: [&str; 2] = ["/organizations/members/{userId}", "/auth/password"];
 
 #[track_caller]
 fn assert_answered(route: &Route, who: &str, expected: Expected, reply: &Reply) {
-    let told = format!("{} as {who}: {} {}", route.name, reply.status, reply.text());
-    assert!(reply.status < 500, "{told}");
+    let context = format!("{} as {who}: {} {}", route.name, reply.status, reply.text());
+    assert!(reply.status < 500, "{context}");
     if reply.status >= 400 {
         reply.problem();
     }
     let code = || reply.json()["code"].as_str().unwrap_or_default().to_string();
     match expected {
         Expected::Refused(status, word) => {
-            assert_eq!((reply.status, code().as_str()), (status, word), "{told}");
+            assert_eq!((reply.status, code().as_str()), (status, word), "{context}");
         }
         Expected::LetIn => {
-            assert_ne!(reply.status, 401, "{told}");
-            assert!(reply.status != 403 || REFUSES_ITSELF.contains(&route.path), "{told}");
-            assert_ne!(code(), "organization_not_found", "{told}");
+            assert_ne!(reply.status, 401, "{context}");
+            assert!(reply.status != 403 || REFUSES_ITSELF.contains(&route.path), "{context}");
+            assert_ne!(code(), "organization_not_found", "{context}");
         }
         Expected::Anything => {}
     }
@@ -303,8 +303,8 @@ fn the_smallest_body_of_every_schema_is_accepted() {
     let acme = World::new();
     for route in all_routes() {
         let reply = ask_sample(&acme.owner, &route);
-        let told = format!("{}: {} {}", route.name, sample(&route), reply.text());
-        assert_ne!(reply.status, 400, "{told}");
+        let context = format!("{}: {} {}", route.name, sample(&route), reply.text());
+        assert_ne!(reply.status, 400, "{context}");
     }
 }
 

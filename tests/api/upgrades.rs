@@ -1,9 +1,9 @@
-//! Every data directory that a release can have left behind opens with this build, is upgraded,
-//! found sound, and served.
+//! Data directories of every released layout are opened by this build, upgraded, consistent, and
+//! served.
 //!
 //! `tests/golden/data/` holds one small directory of each released layout, with a row of every
-//! table; `contents.txt` beside it says which. Once a layout is released its directory stays as it
-//! is. While the next one is in the making, raise [`NEWEST`], or remove its directory, and run
+//! table, listed in `contents.txt` next to it. The directory of a released layout never changes.
+//! For the next layout, increment [`NEWEST`], or delete its unreleased directory, and run
 //! `ROADSTEAD_UPDATE_GOLDEN=1 cargo test --test api upgrades`.
 
 use std::fs::{self, Permissions};
@@ -25,11 +25,11 @@ use crate::world::{Running, config};
 /// The layout that this build writes.
 const NEWEST: u32 = 1;
 
-/// Tables that are empty in a small directory that is in use: what is there until somebody sets the
-/// server up, and while something large is being removed. The golden sample of the record is put in.
+/// Tables that are empty in a small directory in use: their rows exist only before setup, or during
+/// large removals. The golden sample of the record is inserted.
 const FROM_SAMPLES: &[&str] = &["setup", "removals"];
 
-/// The key of the directories: they hold nothing that is worth one.
+/// The key of the directories, which contain no real secrets.
 const KEY: &str = "7465737420206b65792074657374206b657920207465737420206b6579202021";
 
 /// A database file, most of which is empty pages (see [`packed`]).
@@ -48,11 +48,11 @@ fn definition(table: &TableInfo) -> Definition {
 
 // ── Packing ──────────────────────────────────────────────────────────────────
 
-/// So many equal bytes in a row are a run.
+/// The minimum length of a run of equal bytes.
 const MIN_RUN: usize = 16;
 
-/// `content` as runs of equal bytes and what stands between them: the length of the run and its
-/// byte, the length of the rest and the rest.
+/// Run-length encodes `content`: the length of a run and its byte, then the length of the literal
+/// bytes up to the next run and those bytes.
 fn packed(content: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
     let mut rest = content;
@@ -83,7 +83,7 @@ fn unpacked(mut packed: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_packed_is_the_same_when_it_is_unpacked() {
+fn unpacking_reverses_packing() {
     for content in [
         vec![],
         vec![0],
@@ -95,21 +95,21 @@ fn what_is_packed_is_the_same_when_it_is_unpacked() {
     }
 }
 
-// ── Making one ───────────────────────────────────────────────────────────────
+// ── Creating one ───────────────────────────────────────────────────────────────
 
 fn write_private(path: &Path, content: impl AsRef<[u8]>) {
     fs::write(path, content).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
-/// Makes the directory of the newest layout.
+/// Creates the directory of the newest layout.
 fn write_newest() {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path();
     write_private(&dir.join("secret.key"), KEY);
     records::fill(dir, false);
     let path = DataDir::at(dir).database();
-    // The server's threads let go of the file a moment after it stopped.
+    // The server's threads close the file shortly after it stops.
     let mut database = eventually("the database is free", || Database::open(&path).ok());
     let write = database.begin_write().unwrap();
     for table in tables().iter().filter(|table| FROM_SAMPLES.contains(&table.name)) {
@@ -133,7 +133,7 @@ fn write_newest() {
     fs::write(golden.join("contents.txt"), contents).unwrap();
 }
 
-/// A line for every table: its name, the versions of its rows, and how many there are.
+/// Returns a line for every table: its name, and the versions and number of its rows.
 fn contents(database: &Database) -> String {
     let reader = database.begin_read().unwrap();
     let mut lines = Vec::new();
@@ -152,7 +152,7 @@ fn contents(database: &Database) -> String {
 // ── Opening them all ─────────────────────────────────────────────────────────
 
 #[test]
-fn every_released_data_directory_is_upgraded_sound_and_served() {
+fn every_released_data_directory_is_upgraded_consistent_and_served() {
     if std::env::var_os("ROADSTEAD_UPDATE_GOLDEN").is_some() && !golden(NEWEST).exists() {
         write_newest();
     }
@@ -161,12 +161,12 @@ fn every_released_data_directory_is_upgraded_sound_and_served() {
         let dir = place.path();
         let data = copy(layout, dir);
         if layout == NEWEST {
-            must_be_current(&data, &golden(layout));
+            assert_current(&data, &golden(layout));
         }
         drop(data.open().unwrap_or_else(|error| panic!("v{layout}: {error}")));
-        must_be_sound(dir);
+        assert_consistent(dir);
         serve(&data);
-        must_be_sound(dir);
+        assert_consistent(dir);
     }
 }
 
@@ -182,7 +182,7 @@ fn copy(layout: u32, dir: &Path) -> DataDir {
 }
 
 #[test]
-fn the_check_names_an_index_that_is_not_built_and_leaves_it_to_the_server() {
+fn the_check_reports_a_missing_index_without_building_it() {
     let place = tempfile::tempdir().unwrap();
     let data = copy(NEWEST, place.path());
     let database = Database::open(data.database()).unwrap();
@@ -193,17 +193,17 @@ fn the_check_names_an_index_that_is_not_built_and_leaves_it_to_the_server() {
     write.commit().unwrap();
     drop(database);
     for _ in 0..2 {
-        let (status, told) = check(place.path());
-        assert_eq!((status, &told["sound"]), (Some(0), &json!(true)));
-        assert_eq!(told["unbuiltIndexes"], json!(["tasks.by_status"]));
+        let (status, report) = check(place.path());
+        assert_eq!((status, &report["sound"]), (Some(0), &json!(true)));
+        assert_eq!(report["unbuiltIndexes"], json!(["tasks.by_status"]));
     }
     serve(&data);
-    must_be_sound(place.path());
+    assert_consistent(place.path());
 }
 
-/// The newest directory has a row of every table, in the version in which it is written now, and
-/// every index.
-fn must_be_current(data: &DataDir, golden: &Path) {
+/// Asserts that the newest directory has every index, and a row of every table in the current
+/// version.
+fn assert_current(data: &DataDir, golden: &Path) {
     let contents = contents(&Database::open(data.database()).unwrap());
     let kept = fs::read_to_string(golden.join("contents.txt")).unwrap();
     assert_eq!(contents, kept, "see the head of this file");
@@ -216,7 +216,7 @@ fn must_be_current(data: &DataDir, golden: &Path) {
     assert_eq!(store.unbuilt(), Vec::<&str>::new(), "see the head of this file");
 }
 
-/// What `roadstead check` says: its exit code and its answer.
+/// Runs `roadstead check`; returns its exit code and output.
 fn check(dir: &Path) -> (Option<i32>, serde_json::Value) {
     let ended = eventually("the server let go of the database", || {
         let mut check = Command::new(env!("CARGO_BIN_EXE_roadstead"));
@@ -226,15 +226,15 @@ fn check(dir: &Path) -> (Option<i32>, serde_json::Value) {
     (ended.status.code(), serde_json::from_slice(&ended.stdout).unwrap())
 }
 
-fn must_be_sound(dir: &Path) {
-    let (status, told) = check(dir);
-    assert_eq!(told["findings"], json!([]));
-    assert_eq!(told["unbuiltIndexes"], json!([]));
-    assert!(told["records"].as_u64().unwrap() as usize > tables().len());
+fn assert_consistent(dir: &Path) {
+    let (status, report) = check(dir);
+    assert_eq!(report["findings"], json!([]));
+    assert_eq!(report["unbuiltIndexes"], json!([]));
+    assert!(report["records"].as_u64().unwrap() as usize > tables().len());
     assert_eq!(status, Some(0));
 }
 
-/// Serves the directory; what was written with it is read, and something is written.
+/// Serves the directory; reads the existing records and writes one.
 fn serve(data: &DataDir) {
     let running = Running::serve(data.open().unwrap(), "127.0.0.1:0", config());
     let nobody = running.nobody();

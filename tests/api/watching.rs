@@ -1,4 +1,4 @@
-//! Waiting for a content while access to it is revoked
+//! Long polls for a content while access to it is revoked
 //! (reference: registries-and-templates, "Content and waiting"): the wait ends at once with the
 //! response that a new request would get.
 
@@ -16,7 +16,7 @@ use crate::world::{World, key_of};
 /// Well below every polling interval.
 const SOON: Duration = Duration::from_secs(3);
 
-/// Begins to wait for another content than there is of the prompt `p`, whose tag is known.
+/// Starts a long poll for a change of the prompt `p`, with its current tag.
 fn wait(acme: &World, caller: &Caller) -> Connection {
     let reference = format!("registryRef={}/main&promptName=p", acme.slug);
     let path = format!("/registries/artifact-versions/content?{reference}");
@@ -43,8 +43,8 @@ fn replies<const N: usize>(waiting: [Connection; N]) -> [Reply; N] {
 #[test]
 fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
     let acme = acme(json!({"visibility": "public"}));
-    let stranger = World::new();
-    let waiting = [&acme.nobody, &stranger.key, &stranger.member, &acme.member];
+    let outsider = World::new();
+    let waiting = [&acme.nobody, &outsider.key, &outsider.member, &acme.member];
     let [nobody, key, session, mut member] = waiting.map(|caller| wait(&acme, caller));
     let begun = Instant::now();
     acme.owner.patch("/registries/main", json!({"visibility": "private"})).ok();
@@ -53,7 +53,7 @@ fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
     key.refused(404, "organization_not_found");
     session.refused(404, "organization_not_found");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
-    // A member goes on waiting.
+    // A member continues to wait.
     publish(&acme, ["main", "prompt", "p", "1.1.0"], "two");
     assert_eq!(member.reply(false).unwrap().ok()["source"], "two");
 }
@@ -61,13 +61,13 @@ fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
 #[test]
 fn waiting_in_a_registry_that_is_deleted_ends() {
     let acme = acme(json!({"visibility": "public"}));
-    let stranger = World::new();
-    let waiting = [&acme.nobody, &stranger.key, &acme.member].map(|caller| wait(&acme, caller));
+    let outsider = World::new();
+    let waiting = [&acme.nobody, &outsider.key, &acme.member].map(|caller| wait(&acme, caller));
     let begun = Instant::now();
     acme.owner.delete("/registries/main").ok();
-    let [nobody, stranger, member] = replies(waiting);
+    let [nobody, outsider, member] = replies(waiting);
     nobody.refused(401, "unauthenticated");
-    stranger.refused(404, "organization_not_found");
+    outsider.refused(404, "organization_not_found");
     member.refused(404, "not_found");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 }
@@ -90,7 +90,7 @@ fn waiting_with_a_credential_or_grant_that_is_revoked_ends() {
     by_session.reply(false).unwrap().refused(403, "grant_required");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 
-    // That the right to it had gone is in the audit log, once.
+    // The denied permission is in the audit log, once.
     let entries = acme.store.read_now(acme.org, |view| view.all::<AuditEntry>(Source::TABLE, &()));
     let refused: Vec<_> = entries
         .unwrap()

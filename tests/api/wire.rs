@@ -107,9 +107,9 @@ fn a_body_has_at_most_one_mebibyte() {
     }
     // An announced length is checked before the body is read.
     let fields = "Content-Length: 99999999999\r\n";
-    let told = raw(acme.address, head(&acme, "POST", "/api/tools", fields).as_bytes());
-    told.refused(413, "body_too_large");
-    assert_eq!(told.header("connection"), Some("close"));
+    let reply = raw(acme.address, head(&acme, "POST", "/api/tools", fields).as_bytes());
+    reply.refused(413, "body_too_large");
+    assert_eq!(reply.header("connection"), Some("close"));
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn before_setup_a_public_listener_serves_only_setup_and_health() {
     let session = nobody.ask("POST", "/setup").json(&good).send().ok();
     let owner = nobody.with_bearer(session["token"].as_str().unwrap()).about("acme");
     assert_eq!(owner.get("/tools").status, 200);
-    // Setting up is a path that is not there any more.
+    // The setup route is 404 now.
     assert_eq!(nobody.ask("POST", "/setup").json(&good).send().status, 404);
 }
 

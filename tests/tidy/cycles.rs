@@ -40,24 +40,9 @@ const KNOWN: &[Known] = &[
         reason: "mod.rs has records and inputs that its files use; publishing and deletion use each other",
     },
     Known {
-        folder: "src/resources/environments",
-        files: &["approvals.rs", "mod.rs", "references.rs", "variables.rs"],
-        reason: "the record and entry in mod.rs, what it shows of its parts beside it",
-    },
-    Known {
         folder: "src/resources/governance",
         files: &["assignments.rs", "examination.rs", "flags.rs", "mod.rs"],
         reason: "the entry and shared types in mod.rs, an examination uses assignments and flags",
-    },
-    Known {
-        folder: "src/resources/governance",
-        files: &["policies.rs", "provider_uses.rs"],
-        reason: "a policy declares its reference to a provider, which needs the policy's type",
-    },
-    Known {
-        folder: "src/resources/organizations",
-        files: &["founding.rs", "invitations.rs", "mod.rs"],
-        reason: "the entry in mod.rs, an invitation creates a membership",
     },
     Known {
         folder: "src/resources/prompt_providers",

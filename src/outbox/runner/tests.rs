@@ -13,13 +13,13 @@ use crate::store::{Clock, Source};
 
 const NOON: Time = Time::from_millis(1_800_000_000_000);
 
-/// Leaves one event each time it is done.
+/// A job that publishes one event each time it is executed.
 const DONE: JobHandler = JobHandler {
     kind: "test.done",
     prepare: |tx, _| leave_event(tx).map(|()| Prepared::Done),
     settle: |_, _, _| Ok(Settled::Done),
 };
-/// Cannot be done.
+/// A job whose handler fails.
 const BROKEN: JobHandler = JobHandler {
     kind: "test.broken",
     prepare: |_, _| Err(Error::internal("it cannot be done")),
@@ -36,7 +36,7 @@ fn org(number: u128) -> Id<Org> {
 
 fn runner() -> Runner {
     Runner {
-        store: Store::in_memory(Clock::at(NOON), &[]),
+        store: Store::in_memory(Clock::at(NOON), TABLES),
         outside: outside::Outside::new(outside::Config::default()).unwrap(),
         mail: Arc::new(mail::NotConfigured),
         jobs: vec![&DONE, &BROKEN],
@@ -71,13 +71,13 @@ fn events(runner: &Runner, org: Id<Org>) -> usize {
 }
 
 #[tokio::test]
-async fn a_job_that_cannot_be_done_is_tried_ever_more_seldom_and_then_dead() {
-    for handler in [&BROKEN, &JobHandler { kind: "test.nobody_knows_it", ..BROKEN }] {
+async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
+    for handler in [&BROKEN, &JobHandler { kind: "test.without_handler", ..BROKEN }] {
         let runner = runner();
         write_job(&runner, handler).await;
         let mut waited = vec![];
         while let Some(job) = runner.lease(&InFlight::new()).await {
-            runner.carry_out(job).await;
+            runner.execute(job).await;
             let secs = jobs(&runner)[0].due_at.secs() - runner.store.clock().now().secs();
             waited.push(secs);
             runner.store.clock().advance_secs(secs);
@@ -86,29 +86,29 @@ async fn a_job_that_cannot_be_done_is_tried_ever_more_seldom_and_then_dead() {
         assert_eq!(waited[..delays.len()], delays);
         assert_eq!(waited.len(), delays.len() + 1, "the last attempt is not followed by any");
         assert!(jobs(&runner)[0].dead);
-        // One that can be done is not held up by it.
+        // It delays no other job.
         write_job(&runner, &DONE).await;
-        runner.carry_out(runner.lease(&InFlight::new()).await.unwrap()).await;
+        runner.execute(runner.lease(&InFlight::new()).await.unwrap()).await;
         assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (1, 1));
     }
 }
 
 #[tokio::test]
-async fn an_attempt_that_comes_back_late_changes_nothing() {
+async fn an_attempt_that_ends_after_its_lease_changes_nothing() {
     let runner = runner();
     write_job(&runner, &DONE).await;
     let late = runner.lease(&InFlight::new()).await.unwrap();
     assert!(runner.lease(&InFlight::new()).await.is_none());
     runner.store.clock().advance_secs(LEASE_SECS);
     let own = runner.lease(&InFlight::new()).await.unwrap();
-    runner.carry_out(late).await;
+    runner.execute(late).await;
     assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (0, 1));
-    runner.carry_out(own).await;
+    runner.execute(own).await;
     assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (1, 0));
 }
 
 #[tokio::test]
-async fn jobs_with_an_exhausted_key_let_the_others_go_first() {
+async fn jobs_with_an_exhausted_key_do_not_delay_others() {
     let runner = runner();
     let [busy, other] = [1, 2].map(|n| Some(Id::new(uuid::Uuid::from_u128(n))));
     for key in [busy, busy, other, None] {
@@ -122,13 +122,16 @@ async fn jobs_with_an_exhausted_key_let_the_others_go_first() {
         jobs(&runner).iter().position(|job| Some(job.id) == due)
     };
     assert_eq!(first(&[]), Some(0));
-    assert_eq!(first(&[busy; MAX_OF_ONE_KEY - 1]), Some(0));
-    assert_eq!(first(&[busy; MAX_OF_ONE_KEY]), Some(2));
-    assert_eq!(first(&[[busy; MAX_OF_ONE_KEY], [other; MAX_OF_ONE_KEY]].concat()), Some(3));
+    assert_eq!(first(&[busy; MAX_PER_CONCURRENCY_KEY - 1]), Some(0));
+    assert_eq!(first(&[busy; MAX_PER_CONCURRENCY_KEY]), Some(2));
+    assert_eq!(
+        first(&[[busy; MAX_PER_CONCURRENCY_KEY], [other; MAX_PER_CONCURRENCY_KEY]].concat()),
+        Some(3)
+    );
 }
 
 #[tokio::test]
-async fn a_sweep_that_fails_in_one_organization_goes_on_to_the_next() {
+async fn a_sweep_that_fails_in_one_organization_continues_with_the_next() {
     const SWEEP: Sweep = Sweep {
         name: "test",
         every_secs: 1,

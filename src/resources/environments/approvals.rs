@@ -1,8 +1,8 @@
-//! Who must approve a deployment to an environment
+//! Approval policies of deployments to an environment
 //! (reference: agents, "Approvals of environments").
 //!
-//! Approvers are members of the organization. An environment that has approvals always has an
-//! approver: the last one can leave only after the approvals were changed.
+//! Approvers are members of the organization. A policy always has an approver: the last one can be
+//! removed from the organization only after the policy is changed.
 
 use std::collections::BTreeSet;
 
@@ -10,40 +10,40 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Environment;
-use crate::auth::{Membership, Restricted, User};
-use crate::base::{Error, Id, Int, Issue, Result};
-use crate::store::{Key, Org, Reference, Tx, View};
+use crate::auth::{Membership, User};
+use crate::base::{Id, Int, Issue, Result};
+use crate::store::View;
 
-/// At most 50 people are asked: each is asked for every deployment, and copied into its job.
+/// A policy has at most 50 approvers: each is notified of every deployment, and copied into its
+/// job.
 const MAX_APPROVERS: usize = 50;
 
-/// Who must approve, and how many of them.
+/// The approvers of deployments to an environment, and how many of them must approve.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Approvals {
-    /// Those who may approve, at least one.
+pub struct ApprovalPolicy {
+    /// Users who may approve; at least one.
     pub approver_ids: Vec<Id<User>>,
-    /// How many of them must, from 1 to their number.
+    /// Number of approvals required, from 1 to the number of approvers.
     pub min_approvals: u32,
-    /// Whether who creates a deployment is no approver of it.
+    /// Whether the creator of a deployment may not approve it.
     pub prevent_self_approval: bool,
 }
 
-/// Who shall approve.
+/// An approval policy to set.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NewApprovals {
+pub struct NewApprovalPolicy {
     /// Distinct members of the organization, 1 to 50.
     approver_ids: Vec<Id<User>>,
-    /// All of them where it is absent.
+    /// Number of approvals required; all approvers by default.
     min_approvals: Option<Int<1, { MAX_APPROVERS as i64 }>>,
-    /// No where it is absent.
+    /// Whether the creator of a deployment may not approve it; `false` by default.
     prevent_self_approval: Option<bool>,
 }
 
-impl NewApprovals {
-    /// Adds a problem for each rule that is broken; they stand in the field `approvals`.
+impl NewApprovalPolicy {
+    /// Adds an issue for each violated rule, with paths below the field `approvals`.
     pub(super) fn check(&self, issues: &mut Vec<Issue>) {
         let number = self.approver_ids.len();
         if number == 0 || number > MAX_APPROVERS {
@@ -54,10 +54,10 @@ impl NewApprovals {
         }
         let mut seen = BTreeSet::new();
         for (index, id) in self.approver_ids.iter().enumerate() {
-            // Texts that are no id all read as the one that names nothing: they are 404.
+            // Invalid ids are all read as the nil id, which is 404 later.
             if !id.is_nil() && !seen.insert(id) {
                 let path = format!("approvals.approverIds[{index}]");
-                issues.push(Issue::new(path, "must be given once"));
+                issues.push(Issue::new(path, "must not be repeated"));
             }
         }
         if self.min_approvals.is_some_and(|min| min.get() as usize > number) {
@@ -68,61 +68,21 @@ impl NewApprovals {
         }
     }
 
-    /// With defaults filled in.
+    /// Returns the policy with defaults filled in.
     ///
     /// # Errors
-    /// 404 for an approver who is no member.
-    pub(super) fn settle(&self, view: &View) -> Result<Approvals> {
+    /// 404 for an approver who is not a member.
+    pub(super) fn resolve(&self, view: &View) -> Result<ApprovalPolicy> {
         for approver in &self.approver_ids {
             view.fetch::<Membership>(&(*approver, view.org()))?;
         }
         let all = self.approver_ids.len() as u32;
-        Ok(Approvals {
+        Ok(ApprovalPolicy {
             approver_ids: self.approver_ids.clone(),
             min_approvals: self.min_approvals.map_or(all, |min| min.get() as u32),
             prevent_self_approval: self.prevent_self_approval.unwrap_or(false),
         })
     }
-}
-
-/// The environments that a member approves deployments to. All of the organization's are looked at,
-/// which are at most 1,000.
-pub(super) static APPROVERS: Reference<Restricted<Environment>, Membership> = Reference::clear(
-    &["approvals.approver_ids"],
-    without_approver,
-    |_: &Membership| Vec::new(),
-    |environment: &Restricted<Environment>, org| {
-        let approvals = environment.without_caller().approvals.iter();
-        let approvers = approvals.flat_map(|approvals| &approvals.approver_ids);
-        approvers.map(|approver| (*approver, org).to_bytes()).collect()
-    },
-);
-
-/// Removes a member who leaves from an environment's approvals; `minApprovals` sinks to the number
-/// left where it is more.
-///
-/// # Errors
-/// 409 where they are the last approver: without one, deployments would wait for nobody.
-fn without_approver(
-    tx: &Tx,
-    old: &Restricted<Environment>,
-    (user, _): &(Id<User>, Id<Org>),
-) -> Result<Restricted<Environment>> {
-    let mut new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
-    let Some(left) = &mut new.approvals else { return Ok(old.clone()) };
-    left.approver_ids.retain(|approver| approver != user);
-    if left.approver_ids.is_empty() {
-        return Err(Error::conflict(
-            "last_approver",
-            format!(
-                "this member is the only approver of the environment \"{}\"; \
-                 name another approver there first",
-                new.name
-            ),
-        ));
-    }
-    left.min_approvals = left.min_approvals.min(left.approver_ids.len() as u32);
-    Ok(Restricted::new(new))
 }
 
 #[cfg(test)]
@@ -139,7 +99,7 @@ mod tests {
     fn user(who: &Principal) -> Id<User> {
         match who {
             Principal::Caller(caller) => caller.user(),
-            _ => panic!("nobody in an organization"),
+            _ => panic!("no caller of an organization"),
         }
     }
 
@@ -150,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn approvers_are_1_to_50_and_distinct_and_no_more_approve_than_there_are() {
+    fn approvers_are_1_to_50_and_distinct_and_bound_the_approvals() {
         let id = "01890a5d-ac96-774b-bcce-b302099a8057";
         assert_eq!(issues(json!({})), ["approvals.approverIds"]);
         assert_eq!(issues(json!({"approverIds": []})), ["approvals.approverIds"]);
@@ -165,16 +125,16 @@ mod tests {
     #[test]
     fn only_members_approve_and_defaults_are_filled_in() {
         let world = World::new();
-        let (_, stranger) = world.other_org("other");
+        let (_, outsider) = world.other_org("other");
         let (ada, ben) = (user(&world.owner), user(&world.member));
-        for unknown in [json!(user(&stranger)), json!("nobody")] {
+        for unknown in [json!(user(&outsider)), json!("no id")] {
             let approvals = json!({"approverIds": [ada, unknown]});
             let body = json!({"slug": "a", "name": "A", "approvals": approvals});
             assert_eq!(make(&world, body).unwrap_err().kind(), Kind::NotFound);
         }
         let body = json!({"slug": "a", "name": "A", "approvals": {"approverIds": [ben, ada]}});
         let approvals = make(&world, body).unwrap().approvals.unwrap();
-        let all = Approvals {
+        let all = ApprovalPolicy {
             approver_ids: vec![ben, ada],
             min_approvals: 2,
             prevent_self_approval: false,
@@ -183,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_who_leaves_approves_no_more_but_the_last_approver_stays() {
+    fn a_removed_member_is_no_approver_but_the_last_approver_stays() {
         let world = World::new();
         let (ada, ben) = (user(&world.owner), user(&world.member));
         let both = json!({"slug": "a", "name": "A", "approvals": {"approverIds": [ada, ben]}});

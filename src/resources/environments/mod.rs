@@ -1,30 +1,27 @@
-//! Environments: where agents are deployed to (reference: agents, "Environments"). An environment
-//! says who approves a deployment to it ([`approvals`]), holds the variables that fill a prompt
-//! ([`variables`]) and which version of a tool is used there ([`references`]).
+//! Environments: deployment targets of agents (reference: agents, "Environments"). An environment
+//! has an approval policy for deployments ([`approvals`]), variables that fill prompts
+//! ([`variables`]) and the versions of the tools used in it ([`references`]).
 //!
-//! Lists leave a restricted one out for whoever may not use it, and naming it is 403 for them
-//! (reference: identity-and-rights, "Restricted resources"). No secret is in any answer.
+//! A restricted environment is absent from the lists of callers without access, and 403 for them
+//! (reference: identity-and-rights, "Restricted resources"). No response contains a secret.
 
-pub mod approvals;
+mod approvals;
+mod environment;
 mod references;
 mod variables;
 
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{
-    ADMIN, Access, Caller, Grant, MEMBER, ResourceType, Restrictable, Restricted, grants_for,
-    visible_page,
-};
+use crate::auth::{ADMIN, Access, MEMBER, Restricted, visible_page};
 use crate::base::{Description, Error, Field, Id, Int, Issue, Name, Result, Slug, StringMap, Time};
-use crate::store::{
-    AnyIndex, AnyReference, Index, Page, Record, Reference, Source, TableInfo, Tx, View,
-};
+use crate::store::{Page, Source, TableInfo, Tx, View};
 
-use approvals::{Approvals, NewApprovals};
+use approvals::{ApprovalPolicy, NewApprovalPolicy};
+use environment::fetch;
 
+pub use environment::{Environment, exists, find};
 pub use references::{BY_TOOL, ToolReference, add_tool_reference};
 #[cfg(test)]
 pub use variables::tests as variable_tests;
@@ -38,74 +35,19 @@ pub const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
-/// An organization has at most 1,000 environments: a tool that is removed is taken out of all of
-/// them in one transaction, as is a member who leaves.
+/// An organization has at most 1,000 environments: deleting a tool or removing a member updates all
+/// of them in one transaction.
 pub const MAX_ENVIRONMENTS: usize = 1000;
 
-/// How long an approval may be pending where nobody says otherwise: a weekend and a day.
+/// How long an approval may be pending by default, in hours: a weekend and a day.
 const DEFAULT_APPROVAL_TIMEOUT_HOURS: u32 = 72;
-
-// ── Record ───────────────────────────────────────────────────────────────────
-
-/// A place that agents are deployed to.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct Environment {
-    /// Its id.
-    pub id: Id<Environment>,
-    /// Its slug, unique in the organization. It never changes.
-    pub slug: Slug,
-    /// Its name.
-    pub name: Name,
-    /// What it is for.
-    pub description: Option<Description>,
-    /// Who may use it.
-    pub access: Access,
-    /// Who must approve a deployment to it; none means nobody.
-    pub approvals: Option<Approvals>,
-    /// A pending approval ends after so many hours.
-    pub approval_timeout_hours: u32,
-    /// When it was made.
-    pub created_at: Time,
-    /// When anything that its answer shows was last changed.
-    pub updated_at: Time,
-}
-
-static BY_SLUG: Index<Restricted<Environment>, Slug> = Index::unique(
-    "environments.by_slug",
-    "environment_slug_taken",
-    "an environment with this slug exists already; choose another slug",
-    |environment| Some(environment.without_caller().slug.clone()),
-);
-
-static GRANTS: Reference<Grant, Restricted<Environment>> = grants_for();
-
-impl Record for Restricted<Environment> {
-    const TABLE: &'static str = "environments";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&approvals::APPROVERS];
-    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
-    type Key = Id<Environment>;
-    fn key(&self) -> Self::Key {
-        self.id()
-    }
-}
-
-impl Restrictable for Environment {
-    const KIND: ResourceType = ResourceType::Environment;
-    fn id(&self) -> Id<Self> {
-        self.id
-    }
-    fn access(&self) -> Access {
-        self.access
-    }
-}
 
 // ── What callers send and see ────────────────────────────────────────────────
 
 /// An approval may be pending for an hour up to a year.
 type ApprovalTimeoutHours = Int<1, 8760>;
 
-/// An environment to make.
+/// An environment to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewEnvironment {
@@ -113,7 +55,7 @@ pub struct NewEnvironment {
     name: Name,
     description: Option<Description>,
     access: Option<Access>,
-    approvals: Option<NewApprovals>,
+    approvals: Option<NewApprovalPolicy>,
     approval_timeout_hours: Option<ApprovalTimeoutHours>,
 }
 
@@ -125,7 +67,7 @@ impl Input for NewEnvironment {
     }
 }
 
-/// What to change of an environment.
+/// Changes to an environment; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentPatch {
@@ -134,7 +76,7 @@ pub struct EnvironmentPatch {
     description: Field<Description>,
     access: Option<Access>,
     #[serde(default)]
-    approvals: Field<NewApprovals>,
+    approvals: Field<NewApprovalPolicy>,
     approval_timeout_hours: Option<ApprovalTimeoutHours>,
 }
 
@@ -146,26 +88,26 @@ impl Input for EnvironmentPatch {
     }
 }
 
-/// An environment, as callers see it.
+/// An environment.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Environment")]
 pub struct EnvironmentInfo {
-    /// Its id.
+    /// Identifier of the environment.
     pub id: Id<Environment>,
     slug: Slug,
     name: Name,
     description: Option<Description>,
     access: Access,
-    approvals: Option<Approvals>,
+    approvals: Option<ApprovalPolicy>,
     approval_timeout_hours: u32,
-    /// Its variables, by name.
+    /// Values of the variables, by name.
     variables: StringMap,
-    /// The names of its secrets.
+    /// Names of the secrets.
     secret_names: Vec<String>,
-    /// The providers that it has a credential for.
+    /// Providers with a credential in the environment.
     providers: Vec<String>,
-    /// The version of each tool that is used in it, by the tool's id.
+    /// Versions of the tools used in the environment, by tool id.
     tool_versions: StringMap,
     created_at: Time,
     updated_at: Time,
@@ -177,7 +119,7 @@ impl Output for EnvironmentInfo {
     }
 }
 
-fn info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
+fn to_info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
     let id = environment.id;
     Ok(EnvironmentInfo {
         id,
@@ -196,50 +138,22 @@ fn info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
     })
 }
 
-// ── For other resources ──────────────────────────────────────────────────────
-
-/// The environment with this id or slug.
-pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Environment>>> {
-    match (Id::parse(reference), Slug::parse(reference)) {
-        (id, _) if !id.is_nil() => view.get(&id),
-        (_, Ok(slug)) => view.find(&BY_SLUG, &slug),
-        (_, Err(_)) => Ok(None),
-    }
-}
-
-/// Whether there is an environment with this id.
-pub fn exists(view: &View, id: Id<Environment>) -> Result<bool> {
-    view.has::<Restricted<Environment>>(&id)
-}
-
-/// Notes that something which its answer shows has changed.
-fn touch(tx: &mut Tx, id: Id<Environment>) -> Result<()> {
-    let old: Restricted<Environment> = tx.fetch(&id)?;
-    let new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
-    tx.replace(&old, &Restricted::new(new))
-}
-
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<EnvironmentInfo>> {
     visible_page(view, req.caller(), &req.page, |_| true)?
-        .try_map(|environment| info(view, environment))
+        .try_map(|environment| to_info(view, environment))
 }
 
 fn get(view: &View, req: &Req<Id<Environment>>) -> Result<EnvironmentInfo> {
     let environment = fetch(view, req.caller(), req.params)?;
-    info(view, environment)
-}
-
-/// The environment that a path names: 404, then 403.
-fn fetch(view: &View, caller: &Caller, id: Id<Environment>) -> Result<Environment> {
-    view.fetch::<Restricted<Environment>>(&id)?.open(view, caller)
+    to_info(view, environment)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo> {
     let new = &req.input;
     let approvals = match &new.approvals {
-        Some(approvals) => Some(approvals.settle(&tx.view())?),
+        Some(approvals) => Some(approvals.resolve(&tx.view())?),
         None => None,
     };
     if tx.count(Source::<Restricted<Environment>>::TABLE, &(), MAX_ENVIRONMENTS)?
@@ -263,7 +177,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo>
         updated_at: tx.now(),
     };
     tx.insert(&Restricted::new(environment.clone()))?;
-    info(&tx.view(), environment)
+    to_info(&tx.view(), environment)
 }
 
 fn hours(hours: Option<ApprovalTimeoutHours>) -> Option<u32> {
@@ -280,7 +194,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
     match &patch.approvals {
         Field::Absent => {}
         Field::Clear => new.approvals = None,
-        Field::Set(approvals) => new.approvals = Some(approvals.settle(&tx.view())?),
+        Field::Set(approvals) => new.approvals = Some(approvals.resolve(&tx.view())?),
     }
     new.approval_timeout_hours =
         hours(patch.approval_timeout_hours).unwrap_or(new.approval_timeout_hours);
@@ -288,10 +202,10 @@ fn update(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
         new.updated_at = tx.now();
         tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
     }
-    info(&tx.view(), new)
+    to_info(&tx.view(), new)
 }
 
-/// Its variables, its references to tools and the grants for it go with it.
+/// Variables, references to tools and grants are deleted by cascade.
 fn delete(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Deleted> {
     let environment: Restricted<Environment> = tx.fetch(&req.params)?;
     tx.remove(&environment)?;
@@ -303,25 +217,25 @@ fn delete(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Deleted> {
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/environments", MEMBER, "environment.list", op::list(list))
-            .about("List the environments that the caller may use"),
+            .about("List accessible environments, newest first"),
         Route::post("/environments", ADMIN, "environment.create", op::write(create))
-            .about("Make an environment"),
+            .about("Create an environment"),
         Route::get("/environments/{environmentId}", MEMBER, "environment.show", op::read(get))
-            .about("Show an environment"),
+            .about("Get an environment"),
         Route::patch(
             "/environments/{environmentId}",
             ADMIN,
             "environment.update",
             op::write(update),
         )
-        .about("Change an environment"),
+        .about("Update an environment"),
         Route::delete(
             "/environments/{environmentId}",
             ADMIN,
             "environment.delete",
             op::write(delete),
         )
-        .about("Delete an environment with its variables and the grants for it"),
+        .about("Delete an environment with its variables and grants"),
     ]
 }
 

@@ -1,22 +1,22 @@
-//! Which version of a tool is used in an environment: the `toolVersions` of its answer.
+//! The versions of the tools used in an environment: `toolVersions` of its representation.
 //!
-//! Changing a tool and deploying tools move the references
-//! (reference: agents, "Versions of tools"); nobody writes them directly.
+//! References change with updates and deployments of tools
+//! (reference: agents, "Versions of tools"); no route writes them directly.
 
 use bincode::{Decode, Encode};
 
-use super::{Environment, touch};
+use super::environment::{Environment, mark_updated};
 use crate::auth::Restricted;
 use crate::base::{Error, Id, Result, StringMap, Version};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Source, Tx, View};
 
-/// An environment refers to at most 1,000 tools: each of its answers shows all references.
+/// An environment refers to at most 1,000 tools: its representation contains all references.
 const MAX_REFERENCES: usize = 1000;
 
-/// What `tools::Tool` is to an environment.
+/// The type of `tools::Tool` in ids of this layer.
 pub enum ToolId {}
 
-/// That a tool is used in an environment.
+/// The use of a tool in an environment.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ToolReference {
     environment: Id<Environment>,
@@ -44,15 +44,15 @@ impl Record for ToolReference {
         (self.environment, self.tool)
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
-        // What the environment shows has changed, unless it is what was removed.
-        match tx.view().has::<Restricted<Environment>>(&self.environment)? {
-            true => touch(tx, self.environment),
-            false => Ok(()),
+        // The representation of the environment has changed, unless it was deleted itself.
+        if tx.view().has::<Restricted<Environment>>(&self.environment)? {
+            mark_updated(tx, self.environment)?;
         }
+        Ok(())
     }
 }
 
-/// The references of an environment, by the tool's id.
+/// Returns the versions of the tools used in an environment, by tool id.
 pub(super) fn tool_versions(view: &View, environment: Id<Environment>) -> Result<StringMap> {
     let references = view.all(Source::<ToolReference>::TABLE, &environment)?;
     let pair =
@@ -60,10 +60,10 @@ pub(super) fn tool_versions(view: &View, environment: Id<Environment>) -> Result
     Ok(references.into_iter().map(pair).collect())
 }
 
-/// Makes `environment` use this version of `tool`.
+/// Sets the version of `tool` used in `environment`.
 ///
 /// # Errors
-/// 409 if it uses as many tools as it can.
+/// 409 if the environment has reached its limit of tools.
 pub fn add_tool_reference(
     tx: &mut Tx,
     environment: Id<Environment>,
@@ -76,16 +76,13 @@ pub fn add_tool_reference(
         None => check_count_limit(&tx.view(), environment)?,
     }
     tx.put(&ToolReference { environment, tool, version: version.clone() })?;
-    touch(tx, environment)
+    mark_updated(tx, environment)
 }
 
 fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
     let all = view.count(Source::<ToolReference>::TABLE, &environment, MAX_REFERENCES)?;
-    match all < MAX_REFERENCES {
-        true => Ok(()),
-        false => Err(Error::conflict(
-            "tool_references_full",
-            "an environment refers to at most 1,000 tools",
-        )),
+    if all < MAX_REFERENCES {
+        return Ok(());
     }
+    Err(Error::conflict("tool_references_full", "an environment refers to at most 1,000 tools"))
 }

@@ -1,26 +1,26 @@
-//! Environments: who sees them, what changes with them. Other resources' tests make theirs here.
+//! Environments: access, updates and cascades. The tests of other resources create theirs here.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::api::Principal;
-use crate::auth::Grant;
+use crate::auth::{Grant, ResourceType};
 use crate::base::Kind;
 use crate::resources::testing::World;
 
-/// Makes an environment as an admin.
+/// Creates an environment as an admin.
 pub fn make(world: &World, body: Value) -> Result<EnvironmentInfo> {
     world.write_as(&world.owner, create, (), World::input(body)?)
 }
 
-/// An environment as its answer has it.
+/// Returns the representation of an environment.
 pub fn shown(world: &World, id: Id<Environment>) -> EnvironmentInfo {
     world.read_as(&world.owner, get, id, ()).unwrap()
 }
 
-/// Grants an environment to somebody.
+/// Grants a member access to an environment.
 pub fn grant(world: &World, who: &Principal, id: Id<Environment>) {
-    let Principal::Caller(caller) = who else { panic!("nobody in an organization") };
+    let Principal::Caller(caller) = who else { panic!("no caller of an organization") };
     let user = caller.user();
     let grant = move |tx: &mut Tx| {
         tx.insert(&Grant {
@@ -41,7 +41,7 @@ fn slugs(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn an_environment_shows_every_field_with_its_default() {
+fn an_environment_has_every_field_with_its_default() {
     let world = World::new();
     let made = make(&world, json!({"slug": "a", "name": "A", "description": null})).unwrap();
     let mut json = json!(made);
@@ -58,7 +58,7 @@ fn an_environment_shows_every_field_with_its_default() {
 }
 
 #[test]
-fn a_slug_is_unique_in_its_organization_alone_and_finds_its_environment() {
+fn a_slug_is_unique_in_its_organization_and_finds_its_environment() {
     let world = World::new();
     let (org, eve) = world.other_org("other");
     let body = json!({"slug": "a", "name": "A"});
@@ -81,7 +81,7 @@ fn a_slug_is_unique_in_its_organization_alone_and_finds_its_environment() {
 }
 
 #[test]
-fn a_restricted_one_is_for_admins_and_for_those_with_a_grant() {
+fn a_restricted_environment_is_for_admins_and_grantees() {
     let world = World::new();
     make(&world, json!({"slug": "open", "name": "O"})).unwrap();
     let body = json!({"slug": "closed", "name": "C", "access": "restricted"});
@@ -106,7 +106,7 @@ fn a_restricted_one_is_for_admins_and_for_those_with_a_grant() {
 }
 
 #[test]
-fn a_change_touches_what_was_sent_and_nothing_else() {
+fn an_update_changes_the_sent_fields_only() {
     let world = World::new();
     let body = json!({"slug": "a", "name": "A", "description": "d", "approvalTimeoutHours": 1});
     let made = make(&world, body).unwrap();
@@ -124,7 +124,7 @@ fn a_change_touches_what_was_sent_and_nothing_else() {
 }
 
 #[test]
-fn deleting_one_takes_everything_below_it_along() {
+fn deleting_an_environment_deletes_its_variables_and_references() {
     let world = World::new();
     let id = make(&world, json!({"slug": "a", "name": "A"})).unwrap().id;
     let fill = move |tx: &mut Tx| {

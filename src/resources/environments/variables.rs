@@ -1,15 +1,15 @@
-//! An environment's variables: what the placeholders of a prompt are filled with
+//! Variables of an environment: the values of the placeholders in prompts
 //! (reference: agents, "Variables").
 //!
-//! They are written by admins and read by every member who may use the environment. What must not
-//! be read is a secret, not a variable.
+//! Admins write them, and every member who may use the environment reads them. Confidential values
+//! belong in secrets, not in variables.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use super::{Environment, fetch, touch};
+use super::environment::{Environment, fetch, mark_updated};
 use crate::api::{Deleted, Input, Output, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
@@ -20,10 +20,10 @@ use crate::store::{
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<Variable>()], ..Resource::EMPTY };
 
-/// An environment has at most 500 variables: each of its answers shows them all.
+/// An environment has at most 500 variables: its representation contains them all.
 const MAX_VARIABLES: usize = 500;
 
-/// Their values together have at most 1 MiB, for the same reason; so much a request could bring.
+/// The values have at most 1 MiB in total, for the same reason; a request has the same limit.
 const MAX_VALUES_BYTES: usize = 1024 * 1024;
 
 // ── Record ───────────────────────────────────────────────────────────────────
@@ -36,11 +36,11 @@ pub struct Variable {
     environment: Id<Environment>,
     #[serde(skip)]
     id: Id<Variable>,
-    /// Its name, unique in its environment.
+    /// Name of the variable, unique in its environment.
     pub name: VariableName,
-    /// Its value.
+    /// Value of the variable; it may be empty.
     pub value: VariableValue,
-    /// When it was last written.
+    /// Time of the last write.
     pub updated_at: Time,
 }
 
@@ -52,7 +52,7 @@ type VariableValue = Text<0, 100_000>;
 static BY_NAME: Index<Variable, (Id<Environment>, VariableName)> = Index::unique(
     "environment_variables.by_name",
     "variable_exists",
-    "the environment has a variable with this name already",
+    "the environment already has a variable with this name",
     |variable| Some((variable.environment, variable.name.clone())),
 );
 
@@ -74,17 +74,17 @@ impl Record for Variable {
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// What a variable shall be.
+/// The value of a variable to set.
 #[derive(Deserialize, JsonSchema)]
-pub struct Value {
+pub struct VariableValueInput {
     value: VariableValue,
 }
 
-impl Input for Value {}
+impl Input for VariableValueInput {}
 
 // ── For other resources ──────────────────────────────────────────────────────
 
-/// The variables of an environment, by name.
+/// Returns the values of an environment's variables, by name.
 pub fn variables(view: &View, environment: Id<Environment>) -> Result<StringMap> {
     let mut variables = StringMap::new();
     view.each(Source::TABLE, &environment, Order::Ascending, |variable: Variable| {
@@ -101,7 +101,10 @@ fn list(view: &View, req: &Req<Id<Environment>>) -> Result<Page<Variable>> {
     view.page(Source::TABLE, &environment.id, Order::Descending, &req.page, |_| true)
 }
 
-fn set(tx: &mut Tx, req: &Req<(Id<Environment>, VariableName), Value>) -> Result<Variable> {
+fn set(
+    tx: &mut Tx,
+    req: &Req<(Id<Environment>, VariableName), VariableValueInput>,
+) -> Result<Variable> {
     let (environment, name) = &req.params;
     fetch(&tx.view(), req.caller(), *environment)?;
     let old = tx.find(&BY_NAME, &(*environment, name.clone()))?;
@@ -114,24 +117,26 @@ fn set(tx: &mut Tx, req: &Req<(Id<Environment>, VariableName), Value>) -> Result
     };
     tx.put(&new)?;
     check_count_limit(&tx.view(), *environment)?;
-    touch(tx, *environment)?;
+    mark_updated(tx, *environment)?;
     Ok(new)
 }
 
 fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
     let all = view.all(Source::<Variable>::TABLE, &environment)?;
     let bytes: usize = all.iter().map(|variable| variable.value.len()).sum();
-    match () {
-        _ if all.len() > MAX_VARIABLES => Err(Error::conflict(
+    if all.len() > MAX_VARIABLES {
+        return Err(Error::conflict(
             "variables_full",
             "an environment has at most 500 variables; delete one that is not needed",
-        )),
-        _ if bytes > MAX_VALUES_BYTES => Err(Error::conflict(
-            "variables_full",
-            "the values of an environment's variables together have at most 1 MiB",
-        )),
-        _ => Ok(()),
+        ));
     }
+    if bytes > MAX_VALUES_BYTES {
+        return Err(Error::conflict(
+            "variables_full",
+            "the values of an environment's variables have at most 1 MiB in total",
+        ));
+    }
+    Ok(())
 }
 
 fn delete(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> {
@@ -140,7 +145,7 @@ fn delete(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> 
     let name = VariableName::parse(name.as_str()).map_err(|_| Error::not_found())?;
     let variable = tx.find(&BY_NAME, &(*environment, name))?.ok_or_else(Error::not_found)?;
     tx.remove(&variable)?;
-    touch(tx, *environment)?;
+    mark_updated(tx, *environment)?;
     Ok(Deleted::new(variable.name))
 }
 
@@ -152,7 +157,7 @@ const ONE: &str = "/environments/{environmentId}/variables/{name}";
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "environment_variable.list", op::list(list))
-            .about("List an environment's variables"),
+            .about("List variables of an environment"),
         Route::put(ONE, ADMIN, "environment_variable.set", op::write(set))
             .about("Set a variable of an environment"),
         Route::delete(ONE, ADMIN, "environment_variable.delete", op::write(delete))
@@ -176,7 +181,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_variable_is_set_replaced_and_removed_by_name() {
+    fn a_variable_is_set_replaced_and_deleted_by_name() {
         let world = World::new();
         let environment = make(&world, json!({"slug": "a", "name": "A"})).unwrap();
         let at = environment.id;
@@ -208,9 +213,9 @@ pub mod tests {
         world.assert_sound();
     }
 
-    /// The pipeline asks for organization, role and environment only after this.
+    /// The pipeline checks organization, role and environment only after this.
     #[test]
-    fn a_name_of_another_form_is_refused_before_anything_else() {
+    fn an_invalid_name_is_refused_first() {
         let route = routes().into_iter().find(|route| route.method == Method::Put).unwrap();
         let keys = crate::base::Keys::new([7; 32]);
         let bind = |name: &str, body: serde_json::Value| {
@@ -228,7 +233,7 @@ pub mod tests {
     }
 
     #[test]
-    fn an_environment_takes_500_variables_and_1_mib_of_values() {
+    fn an_environment_has_at_most_500_variables_and_1_mib_of_values() {
         let world = World::new();
         let at = make(&world, json!({"slug": "a", "name": "A"})).unwrap().id;
         let fill = |number: usize, value: String| {

@@ -1,4 +1,4 @@
-//! The notification log, the one list that is paged by offset (reference: events, "The log").
+//! The notification log, the only list with pagination by offset (reference: events, "The log").
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,12 @@ use crate::outbox::{
 };
 use crate::store::{Tx, View};
 
-/// Totals are counted up to here: nobody pages through more, and counting a year's log would cost
-/// more than the page itself (reference: events, "The log").
+/// Totals are counted up to 10,000: clients do not page through more, and counting a year's log
+/// would cost more than the page itself (reference: events, "The log").
 const MAX_TOTAL: usize = 10_000;
 
-/// The largest offset: the entries before a page are passed one by one. Older ones are reached with
-/// `dateRange`.
+/// The largest offset: the entries before a page are skipped one by one. Older entries can be
+/// reached with `dateRange`.
 const MAX_OFFSET: i64 = 1_000_000;
 
 /// The default size of a page (reference: events, "The log").
@@ -25,37 +25,37 @@ const DEFAULT_LIMIT: i64 = 50;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// Which entries are wanted. An absent field leaves everything in.
+/// Filters of the log. An absent filter matches every entry.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogFilter {
-    /// What happened.
+    /// Type of the event.
     event_type: Option<EventType>,
-    /// Through which channel it is told; one that does not exist has no entries.
+    /// Channel of the delivery; one that does not exist has no entries.
     channel_id: Option<Id<Channel>>,
-    /// How far telling it has come.
+    /// Status of the delivery.
     status: Option<DeliveryStatus>,
-    /// When it happened.
+    /// Time of the event.
     date_range: Option<DateRange>,
-    /// Which part of the list.
+    /// Page of the list.
     pagination: Option<Pagination>,
 }
 
-/// A span of time.
+/// A half-open range of time.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct DateRange {
-    /// Its first moment.
+    /// Inclusive start; unbounded if absent.
     start: Option<Time>,
-    /// The first moment after it.
+    /// Exclusive end; unbounded if absent.
     end: Option<Time>,
 }
 
-/// PageRequest of a list, by offset.
+/// A page of a list, by offset.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Pagination {
-    /// At most so many entries; 50 if absent.
+    /// Maximum number of entries; 50 if absent.
     limit: Option<Int<1, 200>>,
-    /// After so many; 0 if absent.
+    /// Number of entries to skip; 0 if absent.
     offset: Option<Int<0, MAX_OFFSET>>,
 }
 
@@ -82,35 +82,35 @@ impl LogFilter {
     }
 }
 
-/// PageRequest of the log.
+/// A page of the log.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LogPage {
-    /// The entries.
+    /// Entries of the page, newest first.
     items: Vec<LogEntry>,
-    /// Where in the list they stand.
+    /// Position of the page in the list.
     pagination: LogPagination,
 }
 
 impl Output for LogPage {}
 
-/// Where in a list a part stands.
+/// The position of a page in the list.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogPagination {
-    /// At most so many entries are in it.
+    /// Maximum number of entries of the page.
     limit: i64,
-    /// So many stand before it.
+    /// Number of entries before the page.
     offset: i64,
-    /// How many there are; counting stops at 10,000.
+    /// Number of matching entries; counting stops at 10,000.
     total: usize,
-    /// Whether there are no more than `total`.
+    /// Whether `total` is the exact number rather than the limit of counting.
     total_exact: bool,
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-/// GET /notifications/logs. Newest first. Walks keys up to the page's end or the largest total, and
-/// reads the page's records alone.
+/// GET /notifications/logs, newest first. Scans keys up to the page's end or the largest total, and
+/// reads only the records of the page.
 pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
     let Pagination { limit, offset } = req.input.pagination.clone().unwrap_or_default();
     let limit = limit.map_or(DEFAULT_LIMIT, Int::get);
@@ -139,11 +139,15 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
 
 // ── Retention ────────────────────────────────────────────────────────────────
 
-/// Removes entries that are older than the operator's `--log-retention`.
-pub const FORGET: Sweep =
-    Sweep { name: "forget old notifications", every_secs: 600, run: forget, installation: false };
+/// Deletes entries that are older than the operator's `--log-retention`.
+pub const DELETE_EXPIRED: Sweep = Sweep {
+    name: "delete expired notifications",
+    every_secs: 600,
+    run: delete_expired,
+    installation: false,
+};
 
-fn forget(tx: &mut Tx, settings: &Settings) -> Result<SweepProgress> {
+fn delete_expired(tx: &mut Tx, settings: &Settings) -> Result<SweepProgress> {
     let end = tx.now().minus_secs(settings.log_retention_secs);
     remove_old_entries(tx, end)
 }
@@ -177,8 +181,8 @@ mod tests {
         [in_app(org), Id::parse("01890a5d-ac96-774b-bcce-b302099a8057")]
     }
 
-    /// For every type and status an event, and its delivery with this status through the other
-    /// channel; `times` times, a second between the rounds.
+    /// Inserts an event for every type and status, with its delivery through the other channel, in
+    /// `times` rounds a second apart.
     fn fill(world: &World, times: usize) {
         for _ in 0..times {
             world
@@ -219,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn every_mixture_of_filters_gives_what_looking_at_every_entry_gives() {
+    fn every_combination_of_filters_equals_a_full_scan() {
         let world = World::new();
         fill(&world, 4);
         let all = log(&world, "pagination[limit]=200").items;
         assert_eq!(all.len(), 4 * 18);
         assert!(all.is_sorted_by_key(|entry| Reverse((entry.created_at, entry.id))));
         let (start, end) = (NOON.plus_secs(1), NOON.plus_secs(3));
-        let mut mixtures = 0;
+        let mut combinations = 0;
         for event_type in TYPES.map(Some).into_iter().chain([None]) {
             for channel_id in channels(world.org).map(Some).into_iter().chain([None]) {
                 for status in STATUSES.map(Some).into_iter().chain([None]) {
@@ -248,17 +252,17 @@ mod tests {
                         let found: Vec<_> = page.items.iter().map(|entry| entry.id).collect();
                         assert_eq!(found, expected);
                         assert_eq!(page.pagination.total, expected.len());
-                        mixtures += 1;
+                        combinations += 1;
                     }
                 }
             }
         }
-        assert_eq!(mixtures, 4 * 3 * 4 * 2);
+        assert_eq!(combinations, 4 * 3 * 4 * 2);
         world.assert_sound();
     }
 
     #[test]
-    fn the_three_encodings_of_a_range_are_one_and_its_end_is_left_out() {
+    fn a_range_has_three_encodings_and_an_exclusive_end() {
         let world = World::new();
         fill(&world, 3);
         for query in [
@@ -323,19 +327,19 @@ mod tests {
             world.store.write_now(world.org, write).unwrap();
         };
         (0..4).for_each(|_| add(2_500));
-        let told = |query| {
+        let counts = |query| {
             let LogPage { items, pagination } = log(&world, query);
             (items.len(), pagination.total, pagination.total_exact)
         };
-        assert_eq!(told(""), (50, 10_000, true));
+        assert_eq!(counts(""), (50, 10_000, true));
         add(3);
-        assert_eq!(told(""), (50, 10_000, false));
-        assert_eq!(told("pagination.offset=10001"), (2, 10_000, false));
-        assert_eq!(told("pagination.offset=10003"), (0, 10_000, false));
+        assert_eq!(counts(""), (50, 10_000, false));
+        assert_eq!(counts("pagination.offset=10001"), (2, 10_000, false));
+        assert_eq!(counts("pagination.offset=10003"), (0, 10_000, false));
     }
 
     #[test]
-    fn entries_go_when_their_time_is_over_and_in_steps() {
+    fn expired_entries_are_deleted_in_steps() {
         let world = World::new();
         fill(&world, 30);
         world.pass_secs(70);
@@ -343,7 +347,7 @@ mod tests {
         let settings = Settings { memory_retention_secs: 0, log_retention_secs: 72 };
         let sweep = || {
             let settings = settings.clone();
-            world.store.write_now(world.org, move |tx| forget(tx, &settings)).unwrap()
+            world.store.write_now(world.org, move |tx| delete_expired(tx, &settings)).unwrap()
         };
         assert_eq!(sweep(), SweepProgress::More);
         assert_eq!(log(&world, "").pagination.total, 30 * 18 - SWEEP_ROWS);
@@ -354,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn another_organization_sees_nothing_of_it() {
+    fn the_log_of_another_organization_is_empty() {
         let world = World::new();
         fill(&world, 1);
         let (_, eve) = world.other_org("other");

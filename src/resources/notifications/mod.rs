@@ -1,5 +1,5 @@
-//! Notifications: the log of events and deliveries, and the workflows that channels can have
-//! (reference: events, "The log"). The records themselves belong to the outbox.
+//! Notifications: the log of events and deliveries, and the workflows of channels
+//! (reference: events, "The log"). The records belong to the outbox.
 
 mod logs;
 mod workflows;
@@ -8,10 +8,10 @@ use crate::api::{Resource, Route, op};
 use crate::auth::{CREDENTIAL, MEMBER};
 use crate::outbox::check_deliveries;
 
-/// Notifications.
+/// The log and the workflows.
 pub const RESOURCE: Resource = Resource {
     routes,
-    sweeps: &[logs::FORGET],
+    sweeps: &[logs::DELETE_EXPIRED],
     checks: &[check_deliveries],
     workflows: &[workflows::IN_APP],
     ..Resource::EMPTY
@@ -20,13 +20,13 @@ pub const RESOURCE: Resource = Resource {
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/notifications/logs", MEMBER, "notification.list", op::read(logs::list))
-            .about("List what happened and how far telling it has come, newest first"),
+            .about("List notifications, newest first"),
         Route::get(
             "/notifications/action-workflows",
             CREDENTIAL,
             "action_workflow.list",
             op::list(workflows::list),
         )
-        .about("List the ways in which channels can tell of events"),
+        .about("List the action workflows of channels"),
     ]
 }

@@ -1,7 +1,7 @@
-//! Action workflows: the ways in which a channel delivers events, each with the schema of its
-//! configuration (reference: events, "Action workflows").
+//! Action workflows: kinds of channels, each with the schema of its configuration
+//! (reference: events, "Action workflows").
 //!
-//! All of them are listed; those that deliver are values of [`Workflow`] in the entry of
+//! All workflows are listed; implemented ones are values of [`Workflow`] in the entry of
 //! notifications.
 
 use schemars::{JsonSchema, SchemaGenerator};
@@ -13,30 +13,30 @@ use crate::base::{Email, HttpUrl, Id, Json, JsonMap, Result};
 use crate::outbox::{Effect, EventType, Workflow};
 use crate::store::{Page, View};
 
-/// A mail goes to at most 50 addresses: a channel notifies a few people and is no mailing list.
+/// A mail has at most 50 recipients: a channel notifies a few people and is not a mailing list.
 const MAX_RECIPIENTS: usize = 50;
 
-/// Delivers into the log, where an event is anyway.
+/// Delivers into the log, which has every event already: its effect writes nothing.
 pub const IN_APP: Workflow = Workflow {
     key: WorkflowKey::InApp.name(),
     effect: |_, _| Ok(Effect::Rows(Box::new(|_| Ok(())))),
 };
 
-/// The names of the workflows.
+/// The key of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowKey {
-    /// Kept in the log, for people to read.
+    /// Shows events in the log.
     InApp,
-    /// Posted to an address, signed.
+    /// Posts signed events to a URL.
     Webhook,
-    /// Sent by mail.
+    /// Sends events by mail.
     Email,
-    /// Posted to Slack.
+    /// Posts events to Slack.
     Slack,
-    /// Becomes a task of a team.
+    /// Creates a task of a team for each event.
     TeamTask,
-    /// Wakes an agent.
+    /// Wakes an agent for each event.
     AgentWake,
 }
 
@@ -49,20 +49,20 @@ const ALL: [WorkflowKey; 6] = [
     WorkflowKey::AgentWake,
 ];
 
-/// A way to tell of events.
+/// A kind of channel.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionWorkflow {
-    /// Its name.
+    /// Key of the workflow.
     key: WorkflowKey,
-    /// The key of its name's translation, for the client to resolve.
+    /// Translation key of the name, for the client to resolve.
     label_key: String,
-    /// The key of its description's translation, for the client to resolve.
+    /// Translation key of the description, for the client to resolve.
     description_key: String,
-    /// What a channel's `config` must be: JSON Schema 2020-12.
+    /// JSON Schema 2020-12 of a channel's `config`.
     #[schemars(with = "JsonMap")]
     config_schema: Json,
-    /// What a channel may subscribe to.
+    /// Event types that a channel may subscribe to.
     event_types: Vec<EventType>,
 }
 
@@ -78,7 +78,7 @@ impl WorkflowKey {
         }
     }
 
-    /// The JSON Schema of a channel's `config`.
+    /// Returns the JSON Schema of a channel's `config`.
     fn config_schema(self) -> Value {
         let url = schema_of::<HttpUrl>();
         let id = schema_of::<Id<()>>();
@@ -114,7 +114,7 @@ impl WorkflowKey {
     }
 }
 
-/// A schema that lets unknown fields through, as everywhere
+/// Returns the schema of an object that permits unknown fields, as everywhere
 /// (reference: conventions, "Unknown fields").
 fn object(properties: Value, required: Value) -> Value {
     json!({
@@ -164,8 +164,8 @@ mod tests {
     fn each_of_the_six_workflows_has_its_key() {
         let world = World::new();
         let page = world.read(list, (), ()).unwrap();
-        let told = serde_json::to_value(&page.items).unwrap();
-        for (workflow, name) in told.as_array().unwrap().iter().zip([
+        let listed = serde_json::to_value(&page.items).unwrap();
+        for (workflow, name) in listed.as_array().unwrap().iter().zip([
             "in_app",
             "webhook",
             "email",
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_the_list_make_up_the_whole() {
+    fn the_pages_make_up_the_list() {
         let world = World::new();
         let mut seen = Vec::new();
         let mut after = None;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_take_a_good_configuration_and_refuse_a_bad_one() {
+    fn schemas_accept_valid_configurations_and_refuse_invalid_ones() {
         let id = "01890a5d-ac96-774b-bcce-b302099a8057";
         let url = "https://hooks.test/a";
         for (key, good, bad) in [

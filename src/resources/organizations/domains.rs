@@ -1,6 +1,6 @@
-//! The domains an organization claims (reference: identity-and-rights, "Claimed domains").
+//! Domains that an organization claims (reference: identity-and-rights, "Claimed domains").
 //!
-//! Claiming one proves nothing: it is unverified until its verification says otherwise.
+//! A claim proves nothing: it is unverified until its verification succeeds.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -20,15 +20,15 @@ pub(super) const RESOURCE: Resource =
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Domain {
-    /// Its id.
+    /// Identifier of the claim.
     pub id: Id<Domain>,
-    /// Its name: lower case, IDNA ASCII.
+    /// The domain name: lower case, IDNA ASCII.
     pub domain: base::Domain,
-    /// What is known about the claim.
+    /// State of the verification.
     pub state: DomainState,
-    /// When it was last found to be true.
+    /// Time of the last successful verification.
     pub verified_at: Option<Time>,
-    /// When it was made.
+    /// Time of the claim.
     pub created_at: Time,
 }
 
@@ -38,15 +38,15 @@ impl Output for Domain {
     }
 }
 
-/// What is known about a claim.
+/// The state of a claim's verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DomainState {
-    /// Nothing yet.
+    /// Not verified yet.
     Unverified,
-    /// It holds.
+    /// Verified.
     Verified,
-    /// It does not, or no longer.
+    /// The last verification failed.
     Failed,
 }
 crate::store::stored_enum!(DomainState { Unverified = 0, Verified = 1, Failed = 2 });
@@ -55,7 +55,7 @@ crate::store::stored_enum!(DomainState { Unverified = 0, Verified = 1, Failed = 
 pub static BY_DOMAIN: Index<Domain, base::Domain> = Index::unique(
     "domains.by_domain",
     "domain_taken",
-    "the organization has claimed this domain already",
+    "the organization has already claimed this domain",
     |domain| Some(domain.domain.clone()),
 );
 
@@ -68,6 +68,7 @@ impl Record for Domain {
     }
 }
 
+/// A domain to claim.
 #[derive(Deserialize, JsonSchema)]
 struct NewDomain {
     domain: base::Domain,
@@ -105,18 +106,18 @@ fn delete(tx: &mut Tx, req: &Req<Id<Domain>>) -> Result<Deleted> {
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/organizations/domains", MEMBER, "domain.list", op::list(list))
-            .about("List the domains the organization claims"),
+            .about("List the claimed domains, newest first"),
         Route::post("/organizations/domains", ADMIN, "domain.create", op::write(create))
-            .about("Claim a domain; it is unverified at first"),
+            .about("Claim a domain"),
         Route::get("/organizations/domains/{domainId}", MEMBER, "domain.show", op::read(get))
-            .about("Show a claimed domain"),
+            .about("Get a claimed domain"),
         Route::delete(
             "/organizations/domains/{domainId}",
             ADMIN,
             "domain.delete",
             op::write(delete),
         )
-        .about("Give a claim up"),
+        .about("Release a claimed domain"),
     ]
 }
 
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_claimed_once_in_an_organization_in_any_spelling() {
+    fn an_organization_claims_a_domain_once_in_any_spelling() {
         let world = World::new();
         let made = world.write(create, (), new("Bücher.Example")).unwrap();
         assert_eq!(made.domain.as_str(), "xn--bcher-kva.example");

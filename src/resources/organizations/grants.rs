@@ -1,7 +1,7 @@
-//! Access grants: who may use a restricted fleet, registry or environment
+//! Access grants: which members may use a restricted fleet, registry or environment
 //! (reference: identity-and-rights, "Access grants").
 //!
-//! A grant names a member and a thing that exists; it goes with either of them.
+//! A grant refers to a member and a resource, and is deleted with either of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,8 @@ use crate::store::{Order, Page, Source, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// A bulk is written in one transaction; a thousand is what fits with room to spare.
+/// A bulk request has at most 1,000 grants: they are written in one transaction, whose limits leave
+/// a margin.
 const MAX_BULK: usize = 1000;
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -31,6 +32,7 @@ struct GrantFilter {
 }
 impl Input for GrantFilter {}
 
+/// A grant to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewGrant {
@@ -40,6 +42,7 @@ struct NewGrant {
 }
 impl Input for NewGrant {}
 
+/// Grants to create in one request.
 #[derive(Deserialize, JsonSchema)]
 struct NewGrants {
     grants: List<NewGrant, 1, MAX_BULK>,
@@ -47,12 +50,12 @@ struct NewGrants {
 
 impl Input for NewGrants {}
 
-/// What came of a bulk.
+/// The result of a bulk request.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct GrantsCreated {
-    /// The new grants, in the order asked for.
+    /// The new grants, in the order of the request.
     created: Vec<Grant>,
-    /// How many were there already, or twice in the list.
+    /// Number of grants that existed already or were repeated in the request.
     skipped: usize,
 }
 
@@ -72,7 +75,8 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
         user_id.is_none_or(|id| grant.user_id == id)
             && resource_type.is_none_or(|kind| grant.resource_type == kind)
             && resource_id.is_none_or(|id| grant.resource_id == id)
-            // One for what is gone may not be removed yet. What cannot be read is not hidden.
+            // The grants of a deleted resource may not be deleted yet. One whose resource cannot be
+            // read is listed.
             && resource_exists(view, grant.resource_type, grant.resource_id).unwrap_or(true)
     };
     let (newest, part) = (Order::Descending, &req.page);
@@ -107,7 +111,7 @@ fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsCreated> {
     Ok(made)
 }
 
-/// Makes a grant unless it is there already.
+/// Creates a grant unless it exists.
 fn insert_new(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Option<Grant>> {
     let key = (new.user_id, new.resource_type, new.resource_id);
     match tx.find(&GRANT_BY_TARGET, &key)? {
@@ -129,19 +133,18 @@ fn insert(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Grant> {
     Ok(grant)
 }
 
-/// Which field names something that is not there, as a phrase.
+/// Returns a message about the field that refers to an unknown member or resource, if any.
 fn missing(view: &View, new: &NewGrant) -> Result<Option<&'static str>> {
     if view.get::<Membership>(&(new.user_id, view.org()))?.is_none() {
-        return Ok(Some("userId names no member of the organization"));
+        return Ok(Some("userId is not a member of the organization"));
     }
     if !resource_exists(view, new.resource_type, new.resource_id)? {
-        return Ok(Some("resourceId names no such resource"));
+        return Ok(Some("resourceId is not the id of such a resource"));
     }
     Ok(None)
 }
 
-/// Whether there is such a thing in the view's organization. A kind of thing that the product does
-/// not have yet has none.
+/// Whether the resource exists in the view's organization. There are no fleets yet.
 fn resource_exists(view: &View, kind: ResourceType, id: Id<Granted>) -> Result<bool> {
     match kind {
         ResourceType::Environment => environments::exists(view, id.cast()),
@@ -159,18 +162,18 @@ fn delete(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Deleted> {
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/access-grants", MEMBER, "access_grant.list", op::list(list))
-            .about("List the access grants"),
+            .about("List access grants, newest first"),
         Route::post("/access-grants", ADMIN, "access_grant.create", op::write(create))
-            .about("Grant a member the use of something restricted"),
+            .about("Grant a member access to a restricted resource"),
         Route::post(
             "/access-grants/bulk",
             ADMIN,
             "access_grant.create_many",
             op::write(create_many),
         )
-        .about("Make up to 1,000 grants; those already there are skipped"),
+        .about("Create access grants in bulk, skipping existing ones"),
         Route::delete("/access-grants/{grantId}", ADMIN, "access_grant.delete", op::write(delete))
-            .about("Take a grant back"),
+            .about("Revoke an access grant"),
     ]
 }
 
@@ -189,7 +192,7 @@ mod tests {
     fn user(who: &Principal) -> Id<User> {
         match who {
             Principal::Caller(caller) => caller.user(),
-            _ => panic!("somebody in an organization"),
+            _ => panic!("no caller of an organization"),
         }
     }
 
@@ -197,7 +200,7 @@ mod tests {
         NewGrant { user_id: user(who), resource_type: kind, resource_id: Id::parse(thing) }
     }
 
-    /// As when the thing exists.
+    /// Creates a grant as if its resource existed.
     fn give(world: &World, grant: NewGrant) -> Option<Grant> {
         let by = user(&world.owner);
         world.store.write_now(world.org, move |tx| insert_new(tx, &grant, by)).unwrap()
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_gives_its_grants_newest_first() {
+    fn every_filter_lists_its_grants_newest_first() {
         use ResourceType::{Environment, Registry};
         let world = World::new();
         let registry = |slug| registries::tests::make(&world, slug, json!({})).unwrap().id;
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_made_once_until_it_is_taken_back() {
+    fn a_grant_is_created_once_until_it_is_revoked() {
         let world = World::new();
         let grant = || new(&world.member, ResourceType::Fleet, A);
         let made = give(&world, grant()).unwrap();
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_makes_what_is_new_and_skips_what_is_there_or_twice_in_it() {
+    fn a_bulk_skips_existing_and_repeated_grants() {
         let world = World::new();
         let make = |slug| make(&world, json!({"slug": slug, "name": slug})).unwrap();
         let [a, b] = [make("a"), make("b")].map(|environment| environment.id.to_string());
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_with_a_stranger_or_an_unknown_thing_says_which_and_makes_nothing() {
+    fn a_bulk_with_an_unknown_user_or_resource_reports_it_and_creates_nothing() {
         let world = World::new();
         let (_, eve) = world.other_org("globex");
         let registry = registries::tests::make(&world, "a", json!({})).unwrap().id;
@@ -286,7 +289,7 @@ mod tests {
             let refused = world.write_as(&world.owner, create_many, (), NewGrants { grants });
             let refused = refused.err().unwrap();
             assert_eq!(refused.kind(), Kind::NotFound);
-            let beginning = format!("grants[0].{field} names no ");
+            let beginning = format!("grants[0].{field} is not ");
             assert!(refused.message().starts_with(&beginning), "{}", refused.message());
             let one = new(who, ResourceType::Fleet, B);
             let refused = world.write_as(&world.owner, create, (), one).err().unwrap();

@@ -1,9 +1,8 @@
-//! Invitations: how people come into an organization
-//! (reference: identity-and-rights, "Invitations").
+//! Invitations of users into an organization (reference: identity-and-rights, "Invitations").
 //!
-//! An invitation's token is shown once, to whoever invites; they pass it on. It is good for seven
-//! days and once, and the newest for an address is the only good one. A token that was used, ran
-//! out or never existed is not found, all alike.
+//! An invitation's token is returned once, to the inviting caller, who passes it on. It is valid
+//! for seven days and once, and only the newest of an e-mail address is valid. A used, expired or
+//! unknown token is 404 in all cases.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::members::require_manager;
 use super::sessions::{self, SessionInfo};
-use super::{TokenHash, hash_of, new_token};
+use super::tokens::{TokenHash, hash_of, new_token};
 use crate::api::{Deleted, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
@@ -27,12 +26,12 @@ use crate::store::{
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<Invitation>()], ..Resource::EMPTY };
 
-/// An invitation is good for a week: whoever was away gets to it.
-const GOOD_SECS: i64 = 7 * 24 * 3600;
+/// An invitation is valid for a week: long enough for an absent recipient.
+const VALID_SECS: i64 = 7 * 24 * 3600;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// An open invitation. Nobody has one and a membership in the same organization.
+/// An open invitation. The address is not that of a member of the organization.
 #[derive(Clone, Debug, Encode, Decode)]
 pub(super) struct Invitation {
     id: Id<Invitation>,
@@ -46,18 +45,18 @@ pub(super) struct Invitation {
 static BY_TOKEN: Index<Invitation, TokenHash> = Index::unique(
     "invitations.by_token",
     "invitation_exists",
-    "this invitation exists already",
+    "this invitation already exists",
     |invitation| Some(invitation.token),
 );
 
 static BY_ADDRESS: Index<Invitation, (Id<Org>, Email)> = Index::unique(
     "invitations.by_address",
     "invitation_exists",
-    "this address has an open invitation already",
+    "there is already an open invitation of this e-mail address",
     |invitation| Some((invitation.org, invitation.email.clone())),
 );
 
-/// Invitations by their end.
+/// Invitations by expiry.
 pub(super) static BY_END: Index<Invitation, Time> =
     Index::many("invitations.by_end", |invitation| Some(invitation.expires_at));
 
@@ -70,7 +69,7 @@ static ORGANIZATION: Reference<Invitation, Organization> = Reference::cascade(
 impl Record for Invitation {
     const TABLE: &'static str = "invitations";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION];
-    // Whoever accepts one is in no organization yet.
+    // The accepting caller is in no organization.
     const OWNED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOKEN, &BY_ADDRESS, &BY_END];
     type Key = (Id<Org>, Id<Invitation>);
@@ -92,7 +91,7 @@ struct InvitationInfo {
     expires_at: Time,
 }
 
-/// An invitation with its token, which is shown now and never again.
+/// An invitation with its token, which cannot be retrieved again.
 #[derive(Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct InvitationCreated {
@@ -100,7 +99,7 @@ struct InvitationCreated {
     email: Email,
     role: Role,
     token: String,
-    /// Where to accept it. The token stands in the fragment, so that it reaches no log.
+    /// URL of the page to accept it. The token is in the fragment, which no server logs.
     invitation_url: String,
     expires_at: Time,
 }
@@ -113,6 +112,7 @@ impl Output for InvitationCreated {
     }
 }
 
+/// A user to invite.
 #[derive(Deserialize, JsonSchema)]
 struct NewMember {
     email: Email,
@@ -120,15 +120,16 @@ struct NewMember {
 }
 impl Input for NewMember {}
 
+/// An invitation to accept.
 #[derive(Deserialize, JsonSchema)]
-struct Accept {
+struct AcceptInvitation {
     token: String,
-    /// Required of whoever has no account yet.
+    /// Required if the invited address has no account.
     name: Option<Name>,
-    /// Required of whoever has no account yet.
+    /// Required if the invited address has no account.
     password: Option<Password>,
 }
-impl Input for Accept {}
+impl Input for AcceptInvitation {}
 
 // ── Inviting ─────────────────────────────────────────────────────────────────
 
@@ -139,7 +140,7 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
     if let Some(user) = user
         && tx.get::<Membership>(&(user.id, tx.org()))?.is_some()
     {
-        return Err(Error::conflict("already_member", "this person is a member already"));
+        return Err(Error::conflict("already_member", "this user is already a member"));
     }
     if let Some(older) = tx.find(&BY_ADDRESS, &(tx.org(), email.clone()))? {
         tx.remove(&older)?;
@@ -151,7 +152,7 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
         email: email.clone(),
         role: *role,
         token: hash_of(&token),
-        expires_at: tx.now().plus_secs(GOOD_SECS),
+        expires_at: tx.now().plus_secs(VALID_SECS),
     };
     tx.insert(&invitation)?;
     let Invitation { id, email, role, expires_at, .. } = invitation;
@@ -170,7 +171,7 @@ fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
     }))
 }
 
-fn withdraw(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
+fn revoke(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
     let invitation: Invitation = tx.fetch(&(tx.org(), req.params))?;
     if invitation.expires_at <= tx.now() {
         return Err(Error::not_found());
@@ -187,8 +188,8 @@ fn open(view: &View, token: &str) -> Result<Invitation> {
         .ok_or_else(Error::not_found)
 }
 
-/// The session of `user` that the request came in, which an account asks for: a token that went
-/// astray must not make anybody else a member under its name.
+/// Returns the caller's session of `user`, required if the invited address has an account: a lost
+/// token must not let others join in its name.
 fn require_session(identity: Option<&Identity>, user: Id<User>) -> Result<Id<Session>> {
     match identity {
         Some(Identity { user: own, credential: Credential::Session(id), .. }) if *own == user => {
@@ -200,51 +201,52 @@ fn require_session(identity: Option<&Identity>, user: Id<User>) -> Result<Id<Ses
     }
 }
 
-/// Name and password, which somebody without an account has to choose.
-fn chosen(input: &Accept) -> Result<(&Name, &Password)> {
+/// Returns name and password, required if the invited address has no account.
+fn new_account(input: &AcceptInvitation) -> Result<(&Name, &Password)> {
     if let (Some(name), Some(password)) = (&input.name, &input.password) {
         return Ok((name, password));
     }
     let absent = [("name", input.name.is_none()), ("password", input.password.is_none())];
     let absent = absent.into_iter().filter(|(_, absent)| *absent);
-    let issue = |(path, _)| Issue::new(path, "is required of somebody without an account");
+    let issue =
+        |(path, _)| Issue::new(path, "is required because the invited address has no account");
     Err(Error::invalid(absent.map(issue).collect()))
 }
 
-fn look(view: &View, req: &Req<(), Accept>) -> Result<HashPlan> {
+fn prepare(view: &View, req: &Req<(), AcceptInvitation>) -> Result<HashPlan> {
     let invitation = open(view, &req.input.token)?;
     let make = match view.find(&BY_EMAIL, &invitation.email)? {
         Some(user) => {
             require_session(req.identity_if_any(), user.id)?;
             None
         }
-        None => Some(chosen(&req.input)?.1.to_string()),
+        None => Some(new_account(&req.input)?.1.to_string()),
     };
     Ok(HashPlan { hashing: HashRequest { verify: None, make }, attempt: None })
 }
 
 fn accept(
     tx: &mut Tx,
-    req: &Req<(), Accept>,
+    req: &Req<(), AcceptInvitation>,
     hashed: &HashResult,
 ) -> Result<(SessionInfo, Id<User>)> {
     let invitation = open(&tx.view(), &req.input.token)?;
     let (session, user) = match tx.find(&BY_EMAIL, &invitation.email)? {
         Some(user) => {
             let session: Session = tx.fetch(&require_session(req.identity_if_any(), user.id)?)?;
-            (sessions::shown(&tx.view(), &session, &user)?, user.id)
+            (sessions::to_info(&tx.view(), &session, &user)?, user.id)
         }
         None => {
             let user = User {
                 id: tx.new_id(),
                 email: invitation.email.clone(),
-                name: chosen(&req.input)?.0.clone(),
+                name: new_account(&req.input)?.0.clone(),
                 image: None,
                 password: hashed.made.clone(),
                 created_at: tx.now(),
             };
             tx.insert(&user)?;
-            (sessions::begin(tx, &user, req.address)?, user.id)
+            (sessions::create_session(tx, &user, req.address)?, user.id)
         }
     };
     tx.insert(&Membership {
@@ -266,24 +268,24 @@ pub(super) fn routes() -> Vec<Route> {
             "invitation.create",
             op::write(invite),
         )
-        .about("Invite somebody; an older invitation of the same address is good no more"),
+        .about("Invite a user, replacing an older invitation"),
         Route::get("/organizations/invitations", SESSION_ADMIN, "invitation.list", op::list(list))
-            .about("List the open invitations"),
+            .about("List open invitations, newest first"),
         Route::delete(
             "/organizations/invitations/{invitationId}",
             SESSION_ADMIN,
             "invitation.delete",
-            op::write(withdraw),
+            op::write(revoke),
         )
-        .about("Withdraw an invitation"),
+        .about("Revoke an invitation"),
         Route::post(
             "/auth/invitations/accept",
             ANYONE,
             "invitation.accept",
-            op::hash(look, accept),
+            op::hash(prepare, accept),
         )
         .no_replay()
-        .about("Accept an invitation"),
+        .about("AcceptInvitation an invitation"),
     ]
 }
 
@@ -313,7 +315,7 @@ mod tests {
 
     fn accept_as(world: &World, who: &Principal, token: &str) -> Result<SessionInfo> {
         let body = json!({"token": token, "name": "Cy", "password": "battery staple"});
-        hashing(&world.store, who, look, accept, World::input(body).unwrap())
+        hashing(&world.store, who, prepare, accept, World::input(body).unwrap())
     }
 
     fn membership(world: &World, user: Id<User>, org: Id<Org>) -> Option<Membership> {
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_person_joins_once_with_a_name_and_a_password() {
+    fn a_new_user_joins_once_with_a_name_and_a_password() {
         let world = World::new();
         let made = invited(&world, "cy@acme.test");
         let url = format!("http://127.0.0.1:7420/invitations#{}", made.token);
@@ -329,7 +331,7 @@ mod tests {
 
         let bare = World::input(json!({ "token": made.token })).unwrap();
         let refused =
-            hashing(&world.store, &Principal::Anonymous, look, accept, bare).err().unwrap();
+            hashing(&world.store, &Principal::Anonymous, prepare, accept, bare).err().unwrap();
         let paths: Vec<_> = refused.issues().iter().map(|issue| issue.path.as_str()).collect();
         assert_eq!(paths, ["name", "password"]);
 
@@ -344,14 +346,14 @@ mod tests {
     }
 
     #[test]
-    fn an_account_joins_in_a_session_of_its_own_only() {
+    fn an_existing_user_joins_only_in_their_own_session() {
         let world = World::new();
         let (other, eve) = world.other_org("globex");
         let ben = with_password(&world, &world.member);
         let made = invite_as(&world, &eve, &ben.email, Role::Admin).unwrap();
         let ada = session(&world.store, &with_password(&world, &world.owner));
-        for stranger in [Principal::Anonymous, signed_in(&world.store, &ada)] {
-            let refused = accept_as(&world, &stranger, &made.token).err().unwrap();
+        for outsider in [Principal::Anonymous, signed_in(&world.store, &ada)] {
+            let refused = accept_as(&world, &outsider, &made.token).err().unwrap();
             assert_eq!(refused.kind(), Kind::Unauthenticated);
         }
         let token = session(&world.store, &ben);
@@ -362,11 +364,11 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_invited_person_is_no_session() {
+    fn an_api_key_of_the_invited_user_is_no_session() {
         let world = World::new();
         let (_, eve) = world.other_org("globex");
         let made = invite_as(&world, &eve, "ben@acme.test", Role::Member).unwrap();
-        let Principal::Caller(ben) = &world.member else { panic!("somebody in an organization") };
+        let Principal::Caller(ben) = &world.member else { panic!("no caller of an organization") };
         let credential =
             Credential::Key { id: Id::NIL, name: "k".into(), org: world.org, approve_as: false };
         let key = Principal::Identity(Identity { credential, ..ben.identity.clone() }.into());
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_invitation_of_an_address_is_the_only_good_one() {
+    fn only_the_newest_invitation_of_an_address_is_valid() {
         let world = World::new();
         let old = invited(&world, "cy@acme.test");
         let new = invited(&world, "CY@acme.test");
@@ -390,17 +392,17 @@ mod tests {
     }
 
     #[test]
-    fn an_invitation_ends_after_seven_days_and_can_be_withdrawn_before() {
+    fn an_invitation_expires_after_seven_days_and_can_be_revoked_before() {
         let world = World::new();
         let first = invited(&world, "cy@acme.test");
-        world.pass_secs(GOOD_SECS);
+        world.pass_secs(VALID_SECS);
         let second = invited(&world, "di@acme.test");
         let open = world.read_as(&world.owner, list, (), ()).unwrap().items;
         assert_eq!(open.iter().map(|i| i.id).collect::<Vec<_>>(), [second.id]);
 
         let late = accept_as(&world, &Principal::Anonymous, &first.token).err().unwrap();
         assert_eq!(late.kind(), Kind::NotFound);
-        let gone = world.write_as(&world.owner, withdraw, first.id, ()).err().unwrap();
+        let gone = world.write_as(&world.owner, revoke, first.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
         let settings = crate::outbox::Settings { memory_retention_secs: 0, log_retention_secs: 0 };
         let sweep = move |tx: &mut Tx| delete_expired(tx, &settings);
@@ -409,16 +411,16 @@ mod tests {
         assert_eq!(world.store.read_now(Id::NIL, left).unwrap(), 1);
 
         let (_, eve) = world.other_org("globex");
-        let foreign = world.write_as(&eve, withdraw, second.id, ()).err().unwrap();
+        let foreign = world.write_as(&eve, revoke, second.id, ()).err().unwrap();
         assert_eq!(foreign.kind(), Kind::NotFound);
-        world.write_as(&world.owner, withdraw, second.id, ()).unwrap();
+        world.write_as(&world.owner, revoke, second.id, ()).unwrap();
         assert!(accept_as(&world, &Principal::Anonymous, &second.token).is_err());
     }
 
     #[test]
     fn only_an_owner_invites_an_owner() {
         let world = World::new();
-        let Principal::Caller(ben) = &world.member else { panic!("somebody in an organization") };
+        let Principal::Caller(ben) = &world.member else { panic!("no caller of an organization") };
         let admin = Principal::Caller(Caller { role: Role::Admin, ..(**ben).clone() }.into());
         let refused = invite_as(&world, &admin, "cy@acme.test", Role::Owner).err().unwrap();
         assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "owner_required"));

@@ -1,8 +1,8 @@
-//! API keys: how programs act as the people who made them
+//! API keys: credentials of programs, with the rights of the users who created them
 //! (reference: identity-and-rights, "API keys").
 //!
-//! A key's text is shown once; its hash is what is kept. A key is never changed: a lost or
-//! unwanted one is revoked, and one that ended is removed when that has been announced.
+//! A key's text is returned once; only its hash is stored. A key is never updated: a lost or
+//! unneeded one is revoked, and an expired one is deleted when its event was published.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,28 +19,29 @@ use crate::store::{Order, Org, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    sweeps: &[ANNOUNCE_ENDS],
+    sweeps: &[PUBLISH_EXPIRIES],
     events: &[EventType::ApiKeyExpiring, EventType::ApiKeyExpired],
     ..Resource::EMPTY
 };
 
-/// A key's end is announced a week before, so that there is time to replace it.
+/// The event `api_key.expiring` precedes the expiry by a week, the time to replace the key.
 const NOTICE_SECS: i64 = 7 * 24 * 3600;
 
-/// A user has at most so many keys in an organization: more than one for every program they run,
-/// and few enough to be removed in one transaction when the user leaves.
+/// A user has at most 1,000 keys in an organization: enough for one per program, and few enough to
+/// be deleted in one transaction with the membership.
 const MAX_KEYS: usize = 1000;
 
-/// So much of a key is shown afterwards: enough to tell keys apart, useless to a thief.
+/// The number of characters of a key's start that stay readable: enough to tell keys apart, too few
+/// to guess the rest.
 const START_CHARS: usize = 8;
 
-/// The one permission a key may have beside its user's
+/// The only permission that a key can have in addition to those of its user
 /// (reference: identity-and-rights, "API keys").
 const APPROVE_AS: &str = "deployment:approve-as";
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// An API key, without what is secret.
+/// An API key, without its secret.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ApiKey")]
@@ -52,12 +53,12 @@ struct ApiKeyInfo {
     permissions: Vec<&'static str>,
     created_by: Id<User>,
     created_at: Time,
-    /// At most a minute old.
+    /// Time of the last use; it lags by up to a minute.
     last_used_at: Option<Time>,
     expires_at: Option<Time>,
 }
 
-/// An API key with its text, which is shown now and never again.
+/// An API key with its text, which cannot be retrieved again.
 #[derive(Clone, Serialize, JsonSchema)]
 struct ApiKeyCreated {
     #[serde(flatten)]
@@ -73,22 +74,23 @@ impl Output for ApiKeyCreated {
     }
 }
 
+/// An API key to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewApiKey {
     name: Name,
-    /// Gives it `deployment:approve-as`; for owners and admins alone.
+    /// Adds the permission `deployment:approve-as`; for owners and admins only.
     allow_approve_as: Option<bool>,
     expires_in_days: Option<Int<1, 3650>>,
 }
 impl Input for NewApiKey {}
 
-/// What a key may do beside what its user may.
+/// Returns the permissions of a key in addition to those of its user.
 fn permissions(key: &ApiKey) -> Vec<&'static str> {
     if key.approve_as { vec![APPROVE_AS] } else { vec![] }
 }
 
-fn shown(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
+fn to_info(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
     Ok(ApiKeyInfo {
         permissions: permissions(&key),
         last_used_at: view.get::<KeyUse>(&key.id)?.and_then(|used| used.at),
@@ -105,9 +107,9 @@ fn is_active(view: &View, key: &ApiKey) -> bool {
     key.expires_at.is_none_or(|end| end > view.now())
 }
 
-// ── For the rest of the house ────────────────────────────────────────────────
+// ── For other modules ────────────────────────────────────────────────────────
 
-/// Makes a key of `user` for `org`, and gives its text.
+/// Creates a key of `user` for `org`; returns it with its text.
 pub(super) fn create_key(
     tx: &mut Tx,
     org: Id<Org>,
@@ -134,7 +136,7 @@ pub(super) fn create_key(
     Ok((key, text))
 }
 
-/// Writes down when keys were last used. Those removed meanwhile are passed over.
+/// Stores when keys were last used. Deleted keys are skipped.
 pub fn note_uses(tx: &mut Tx, uses: &[(Id<ApiKey>, Time)]) -> Result<()> {
     for &(key, at) in uses {
         let Some(old) = tx.get::<KeyUse>(&key)? else { continue };
@@ -152,7 +154,7 @@ fn list(view: &View, req: &Req) -> Result<Page<ApiKeyInfo>> {
     let page = view.page(&KEYS_BY_ORG, &view.org(), Order::Descending, &req.page, |key| {
         is_active(view, key) && (caller.is_admin() || key.user == caller.user())
     })?;
-    page.try_map(|key| shown(view, key))
+    page.try_map(|key| to_info(view, key))
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
@@ -164,7 +166,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
             "only an owner or admin of the organization may allow a key to approve as others",
         ));
     }
-    // One that ended and is not removed yet counts for the minute at most that it is there.
+    // An expired key counts until the sweep deletes it, at most a minute later.
     let keys = tx.view().count(&KEYS_BY_USER, &(tx.org(), caller.user()), MAX_KEYS)?;
     if keys == MAX_KEYS {
         return Err(Error::conflict(
@@ -175,9 +177,9 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
     let expires_at = input.expires_in_days.map(|days| tx.now().plus_secs(days.get() * 24 * 3600));
     let (key, text) = create_key(tx, tx.org(), caller.user(), &input.name, approve_as, expires_at)?;
     if key.next_notice_at.is_some_and(|notice| notice <= tx.now()) {
-        announce(tx, &key)?;
+        publish_expiry(tx, &key)?;
     }
-    Ok(ApiKeyCreated { about: shown(&tx.view(), key)?, key: text })
+    Ok(ApiKeyCreated { about: to_info(&tx.view(), key)?, key: text })
 }
 
 fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Deleted> {
@@ -192,28 +194,28 @@ fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Deleted> {
 
 // ── Sweep ────────────────────────────────────────────────────────────────────
 
-/// Announces the ends of keys: `api_key.expiring` a week before, `api_key.expired` when it comes.
-pub(super) const ANNOUNCE_ENDS: Sweep = Sweep {
-    name: "announce the ends of API keys",
+/// Publishes the expiry of keys: `api_key.expiring` a week before, `api_key.expired` when it comes.
+pub(super) const PUBLISH_EXPIRIES: Sweep = Sweep {
+    name: "publish the expiry of API keys",
     every_secs: 60,
-    run: notify_expiring,
+    run: publish_expiries,
     installation: true,
 };
 
-fn notify_expiring(tx: &mut Tx, _: &Settings) -> Result<SweepProgress> {
+fn publish_expiries(tx: &mut Tx, _: &Settings) -> Result<SweepProgress> {
     let now = tx.now();
     let keys = due(&tx.view(), &KEYS_BY_EXPIRY_NOTICE, |key: &ApiKey| {
         key.next_notice_at.is_some_and(|notice| notice <= now)
     })?;
     for key in &keys {
         tx.enter(key.org);
-        announce(tx, key)?;
+        publish_expiry(tx, key)?;
     }
     Ok(SweepProgress::after(keys.len()))
 }
 
-/// Publishes what is due about a key's end, in its organization. One that ended goes.
-fn announce(tx: &mut Tx, key: &ApiKey) -> Result<()> {
+/// Publishes the due event of a key's expiry, in its organization. An expired key is deleted.
+fn publish_expiry(tx: &mut Tx, key: &ApiKey) -> Result<()> {
     let Some(end) = key.expires_at else { return Ok(()) };
     let payload = json!({
         "apiKeyId": key.id,
@@ -233,11 +235,11 @@ fn announce(tx: &mut Tx, key: &ApiKey) -> Result<()> {
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/api-keys", SESSION_MEMBER, "api_key.list", op::list(list))
-            .about("List the active keys: one's own, for admins all"),
+            .about("List active API keys, newest first"),
         Route::post("/api-keys", SESSION_MEMBER, "api_key.create", op::write(create))
-            .about("Make a key; its text is shown once"),
+            .about("Create an API key"),
         Route::delete("/api-keys/{keyId}", SESSION_MEMBER, "api_key.delete", op::write(revoke))
-            .about("Revoke a key at once and for good"),
+            .about("Revoke an API key"),
     ]
 }
 
@@ -270,7 +272,7 @@ mod tests {
 
     fn sweep(world: &World) -> Vec<EventType> {
         let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
-        world.store.write_now(Id::NIL, move |tx| notify_expiring(tx, &settings)).unwrap();
+        world.store.write_now(Id::NIL, move |tx| publish_expiries(tx, &settings)).unwrap();
         let log = |view: &View| view.all::<Event>(Source::TABLE, &());
         let entries = world.store.read_now(world.org, log).unwrap();
         entries.into_iter().map(|entry| entry.event_type).collect()
@@ -335,12 +337,12 @@ mod tests {
     }
 
     #[test]
-    fn a_keys_end_is_announced_a_week_before_and_when_it_comes() {
+    fn the_expiry_of_a_key_is_published_a_week_before_and_when_it_comes() {
         use EventType::{ApiKeyExpired, ApiKeyExpiring};
         const DAY: i64 = 24 * 3600;
         let world = World::new();
         let made = make(&world, &world.member, json!({"name": "ci", "expiresInDays": 30})).unwrap();
-        make(&world, &world.member, json!({"name": "for ever"})).unwrap();
+        make(&world, &world.member, json!({"name": "permanent"})).unwrap();
         world.pass_secs(23 * DAY - 1);
         assert_eq!(sweep(&world), []);
         world.pass_secs(1);
@@ -349,7 +351,7 @@ mod tests {
         assert!(works(&world, &made));
         world.pass_secs(7 * DAY);
         assert!(!works(&world, &made));
-        assert_eq!(names(&world, &world.member), ["for ever"]);
+        assert_eq!(names(&world, &world.member), ["permanent"]);
         let gone = world.write(revoke, made.about.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
         assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_a_thousand_keys_at_most_and_others_may_still_make_theirs() {
+    fn a_user_has_at_most_a_thousand_keys() {
         let world = World::new();
         let made = make(&world, &world.member, json!({"name": "first"})).unwrap();
         let user = made.about.created_by;
@@ -381,14 +383,14 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_key_for_less_than_a_week_is_announced_at_once() {
+    fn the_expiry_of_a_key_for_less_than_a_week_is_published_at_once() {
         let world = World::new();
         make(&world, &world.member, json!({"name": "ci", "expiresInDays": 7})).unwrap();
         assert_eq!(sweep(&world), [EventType::ApiKeyExpiring]);
     }
 
     #[test]
-    fn use_is_noted_forwards_only_and_not_of_keys_that_are_gone() {
+    fn the_last_use_only_advances_and_deleted_keys_are_skipped() {
         let world = World::new();
         let made = make(&world, &world.member, json!({"name": "ci"})).unwrap();
         let (id, now) = (made.about.id, world.store.clock().now());

@@ -1,7 +1,7 @@
-//! Who is in an organization, and as what (reference: identity-and-rights, "Roles", "Members").
+//! Members of an organization and their roles (reference: identity-and-rights, "Roles", "Members").
 //!
-//! There is always an owner: the last one can be neither demoted nor removed. Members come by
-//! invitation alone.
+//! There is always an owner: the last one can be neither demoted nor removed. Members join by
+//! invitation only.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// Somebody in an organization.
+/// A member of an organization.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Member {
@@ -24,7 +24,7 @@ struct Member {
     email: Email,
     name: Name,
     image: Option<String>,
-    /// Whether this organization vouches for the address.
+    /// Whether the organization considers the e-mail address verified.
     email_verified: bool,
     role: Role,
     joined_at: Time,
@@ -32,6 +32,7 @@ struct Member {
 
 impl Output for Member {}
 
+/// Changes to a member; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct MemberPatch {
@@ -40,7 +41,7 @@ struct MemberPatch {
 }
 impl Input for MemberPatch {}
 
-fn shown(view: &View, membership: Membership) -> Result<Member> {
+fn to_info(view: &View, membership: Membership) -> Result<Member> {
     let user: User = view.fetch(&membership.user)?;
     Ok(Member {
         user_id: user.id,
@@ -55,18 +56,18 @@ fn shown(view: &View, membership: Membership) -> Result<Member> {
 
 // ── Rules ────────────────────────────────────────────────────────────────────
 
-/// Owners are the business of owners: whatever makes or unmakes one of these roles takes an owner.
+/// Requires an owner for a change from or to one of `roles` that is the owner's.
 pub(super) fn require_manager(caller: &Caller, roles: &[Role]) -> Result<()> {
-    match roles.contains(&Role::Owner) && caller.role != Role::Owner {
-        true => Err(Error::forbidden(
+    if roles.contains(&Role::Owner) && caller.role != Role::Owner {
+        return Err(Error::forbidden(
             "owner_required",
-            "only an owner may invite, make, demote or remove an owner",
-        )),
-        false => Ok(()),
+            "only an owner may invite, appoint, demote or remove an owner",
+        ));
     }
+    Ok(())
 }
 
-/// Refuses to let `leaving` stop being an owner when there is no other.
+/// Refuses to demote or remove `leaving` if it is the last owner.
 fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
     if leaving.role != Role::Owner {
         return Ok(());
@@ -76,20 +77,20 @@ fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
         another = membership.role == Role::Owner && membership.user != leaving.user;
         Ok(if another { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    match another {
-        true => Ok(()),
-        false => Err(Error::conflict(
-            "last_owner",
-            "this is the organization's last owner; make somebody else an owner first",
-        )),
+    if another {
+        return Ok(());
     }
+    Err(Error::conflict(
+        "last_owner",
+        "this is the organization's last owner; make another member an owner first",
+    ))
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<Member>> {
     let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.page, |_| true)?;
-    page.try_map(|membership| shown(view, membership))
+    page.try_map(|membership| to_info(view, membership))
 }
 
 fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
@@ -106,18 +107,18 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
         new.email_verified = verified;
     }
     tx.replace(&old, &new)?;
-    shown(&tx.view(), new)
+    to_info(&tx.view(), new)
 }
 
-/// Everybody may leave; taking others out is for admins. With the member go their keys and grants
-/// here: should they come back, they begin anew.
+/// Every member may leave; only admins remove others. The member's keys and grants in the
+/// organization are deleted, and not restored if the user joins again.
 fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     let caller = req.caller();
     let leaves = req.params == caller.user();
     if !leaves && !caller.is_admin() {
         return Err(Error::forbidden(
             "admin_required",
-            "only an owner or admin of the organization may remove somebody else",
+            "only an owner or admin of the organization may remove another member",
         ));
     }
     let membership: Membership = tx.fetch(&(req.params, tx.org()))?;
@@ -130,21 +131,21 @@ fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/organizations/members", MEMBER, "member.list", op::list(list))
-            .about("List the members"),
+            .about("List members, newest first"),
         Route::patch(
             "/organizations/members/{userId}",
             SESSION_ADMIN,
             "member.update",
             op::write(update),
         )
-        .about("Change a member's role, or vouch for their e-mail address"),
+        .about("Update a member's role or e-mail verification"),
         Route::delete(
             "/organizations/members/{userId}",
             SESSION_MEMBER,
             "member.delete",
             op::write(delete),
         )
-        .about("Remove a member, or leave"),
+        .about("Remove a member or leave the organization"),
     ]
 }
 
@@ -163,13 +164,13 @@ mod tests {
     fn user(who: &Principal) -> Id<User> {
         match who {
             Principal::Caller(caller) => caller.user(),
-            _ => panic!("somebody in an organization"),
+            _ => panic!("no caller of an organization"),
         }
     }
 
-    /// `who` as the pipeline knows them after their role has changed.
+    /// Returns `who` with their current role, as the pipeline resolves it.
     fn now(world: &World, who: &Principal) -> Principal {
-        let Principal::Caller(caller) = who else { panic!("somebody in an organization") };
+        let Principal::Caller(caller) = who else { panic!("no caller of an organization") };
         let key = (caller.user(), caller.org);
         let role =
             world.store.read_now(caller.org, |view| view.fetch::<Membership>(&key)).unwrap().role;
@@ -190,7 +191,7 @@ mod tests {
     const NO_OWNER: (Kind, &str) = (Kind::Forbidden, "owner_required");
 
     #[test]
-    fn the_last_owner_stays_and_is_one_of_two_no_longer() {
+    fn the_last_owner_stays() {
         let world = World::new();
         let (ada, ben) = (&world.owner, &world.member);
         assert_eq!(refusal(make(&world, ada, ada, Role::Admin)), LAST);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_owner_makes_demotes_or_removes_an_owner() {
+    fn only_an_owner_appoints_demotes_or_removes_an_owner() {
         let world = World::new();
         let (ada, ben) = (&world.owner, &world.member);
         make(&world, ada, ben, Role::Admin).unwrap();
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(refusal(make(&world, ben, ben, Role::Owner)), NO_OWNER);
         assert_eq!(refusal(make(&world, ben, ada, Role::Member)), NO_OWNER);
         assert_eq!(refusal(world.write_as(ben, delete, user(ada), ())), NO_OWNER);
-        // An address is not a role.
+        // The verification of the address is not a role.
         let patch = MemberPatch { role: None, email_verified: Some(false) };
         assert!(!world.write_as(ben, update, user(ada), patch).unwrap().email_verified);
     }
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_member_go_their_keys_and_grants_and_no_others() {
+    fn removing_a_member_deletes_their_keys_and_grants_only() {
         let world = World::new();
         let (other, eve) = world.other_org("globex");
         let (ada, ben) = (user(&world.owner), user(&world.member));
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_approver_of_an_environment_stays_with_all_they_have() {
+    fn the_only_approver_of_an_environment_is_not_removed() {
         let world = World::new();
         let ben = user(&world.member);
         let approvals = json!({"approverIds": [ben]});

@@ -1,26 +1,23 @@
-//! Organizations and the people in them: how both come to be, how people sign in, who is a member
-//! and as what, with which keys they act, what they were granted, and which domains an
-//! organization claims (reference: identity-and-rights, "Roles").
+//! Organizations and their users: setup, sessions, members and roles, invitations, API keys, access
+//! grants, and claimed domains (reference: identity-and-rights, "Roles").
 //!
-//! Here alone, beside `auth`, are records read and written that no organization owns.
+//! Besides `auth`, only this module reads and writes records that no organization owns.
 
-mod accounts;
 mod domains;
-mod founding;
 mod grants;
 mod invitations;
 mod keys;
 mod members;
-mod own;
+mod organization;
 mod sessions;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+mod setup;
+mod tokens;
+mod users;
 
 pub use domains::{BY_DOMAIN, Domain, DomainState};
-pub use founding::{Bootstrapped, NewFoundation, found, has_any_user, issue_setup_token};
 pub use keys::note_uses;
-pub use own::all;
+pub use organization::all;
+pub use setup::{Bootstrapped, NewFoundation, found, has_any_user, issue_setup_token};
 
 use crate::api::Resource;
 use crate::auth::{
@@ -32,14 +29,14 @@ use crate::store::Tx;
 
 use invitations::Invitation;
 
-/// Organizations and the people in them.
+/// Organizations and their users.
 pub const RESOURCE: Resource = Resource {
-    sweeps: &[FORGET_ENDED],
+    sweeps: &[DELETE_EXPIRED],
     children: &[
-        &founding::RESOURCE,
+        &setup::RESOURCE,
         &sessions::RESOURCE,
-        &accounts::RESOURCE,
-        &own::RESOURCE,
+        &users::RESOURCE,
+        &organization::RESOURCE,
         &members::RESOURCE,
         &invitations::RESOURCE,
         &keys::RESOURCE,
@@ -49,26 +46,11 @@ pub const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
-// ── Secrets ──────────────────────────────────────────────────────────────────
+// ── Retention ────────────────────────────────────────────────────────────────
 
-/// The BLAKE3 hash of a token, which is all that is kept of it. Comparing two takes the same time
-/// wherever they differ.
-type TokenHash = [u8; 32];
-
-/// A token that nobody can guess, in characters that a URL's fragment takes as they are.
-fn new_token(tx: &Tx) -> String {
-    BASE64.encode(tx.random::<32>())
-}
-
-fn hash_of(token: &str) -> TokenHash {
-    *blake3::hash(token.as_bytes()).as_bytes()
-}
-
-// ── Forgetting ───────────────────────────────────────────────────────────────
-
-/// Removes what has ended and is looked at by nobody any more.
-const FORGET_ENDED: Sweep = Sweep {
-    name: "forget ended sessions and invitations, and addresses not signed in from",
+/// Deletes expired sessions and invitations, and sign-in addresses not used recently.
+const DELETE_EXPIRED: Sweep = Sweep {
+    name: "delete expired sessions, invitations and sign-in addresses",
     every_secs: 600,
     run: delete_expired,
     installation: true,
@@ -91,7 +73,7 @@ fn delete_expired(tx: &mut Tx, _: &Settings) -> Result<SweepProgress> {
 
 #[cfg(test)]
 mod tests {
-    //! What several of the tests here need: real passwords, sessions and tokens.
+    //! Fixtures of the tests: real passwords, sessions and tokens.
 
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::Arc;
@@ -107,9 +89,9 @@ mod tests {
     /// The password that [`with_password`] gives.
     pub const PASSWORD: &str = "correct horse";
 
-    /// Gives somebody of the world a password.
+    /// Sets the password of a user.
     pub fn with_password(world: &World, who: &Principal) -> User {
-        let Principal::Caller(caller) = who else { panic!("somebody in an organization") };
+        let Principal::Caller(caller) = who else { panic!("no caller of an organization") };
         let hashing = HashRequest { verify: None, make: Some(PASSWORD.into()) };
         let (id, made) = (caller.user(), passwords::run(&hashing).unwrap().made);
         let give = move |tx: &mut Tx| {
@@ -123,37 +105,37 @@ mod tests {
 
     type Settle<I, O> = fn(&mut Tx, &Req<(), I>, &HashResult) -> Result<(O, Id<User>)>;
 
-    /// Does an operation with a password as the pipeline does it.
+    /// Runs an operation with a password as the pipeline does.
     pub fn hashing<I: Send + 'static, O: Send + 'static>(
         store: &Store,
         who: &Principal,
-        look: fn(&View, &Req<(), I>) -> Result<HashPlan>,
+        prepare: fn(&View, &Req<(), I>) -> Result<HashPlan>,
         settle: Settle<I, O>,
         input: I,
     ) -> Result<O> {
         let (parts, who) = (args((), input), who.clone());
-        let work = store.read_now(Id::NIL, |view| look(view, &Req::new(&parts, &who)))?;
+        let work = store.read_now(Id::NIL, |view| prepare(view, &Req::new(&parts, &who)))?;
         let hashed = passwords::run(&work.hashing)?;
         store.write_now(Id::NIL, move |tx| {
             settle(tx, &Req::new(&parts, &who), &hashed).map(|(out, _)| out)
         })
     }
 
-    /// Begins a session of somebody; its token.
+    /// Creates a session of a user; returns its token.
     pub fn session(store: &Store, user: &User) -> String {
         let (user, address) = (user.clone(), IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let begin = move |tx: &mut Tx| sessions::begin(tx, &user, address);
-        store.write_now(Id::NIL, begin).unwrap().token
+        let create = move |tx: &mut Tx| sessions::create_session(tx, &user, address);
+        store.write_now(Id::NIL, create).unwrap().token
     }
 
-    /// Whose token this is, as the pipeline finds out.
+    /// Authenticates a token as the pipeline does.
     pub fn identity_of(store: &Store, token: &str) -> Result<Arc<Identity>> {
         let authenticator = Authenticator::new(Tokens::new(store.keys()));
-        let presented = RawCredential::Token(token.into());
-        store.read_now(Id::NIL, |view| authenticator.identify(view, &presented))
+        let credential = RawCredential::Token(token.into());
+        store.read_now(Id::NIL, |view| authenticator.identify(view, &credential))
     }
 
-    /// Somebody in the session of a token, in no particular organization.
+    /// The user in the session of a token, without an organization.
     pub fn signed_in(store: &Store, token: &str) -> Principal {
         Principal::Identity(identity_of(store, token).unwrap())
     }

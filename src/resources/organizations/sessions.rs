@@ -1,7 +1,7 @@
 //! Signing in and out (reference: identity-and-rights, "Sessions").
 //!
-//! Nothing tells a stranger whether anybody has an address: an unknown one takes the same road and
-//! the same time as a wrong password.
+//! Anonymous clients cannot find out whether an e-mail address has an account: an unknown address
+//! takes the same code path and time as a wrong password.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,7 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers see ─────────────────────────────────────────────────────────
 
-/// A person, without what is secret.
+/// A user, without the password.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "User")]
@@ -29,7 +29,7 @@ pub(super) struct UserInfo {
     pub id: Id<User>,
     email: Email,
     pub name: Name,
-    /// An https URL of a picture.
+    /// The https URL of a picture.
     pub image: Option<String>,
     created_at: Time,
 }
@@ -52,12 +52,12 @@ impl UserInfo {
     }
 }
 
-/// A session, for whoever begins it.
+/// A new session.
 #[derive(Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Session")]
 pub(super) struct SessionInfo {
-    /// A bearer token; shown now and never again.
+    /// The bearer token of the session, which cannot be retrieved again.
     pub token: String,
     pub expires_at: Time,
     pub user: UserInfo,
@@ -67,7 +67,7 @@ impl Output for SessionInfo {
     const MAY_SHOW_SECRET: bool = true;
 }
 
-/// A session, for whoever is in it.
+/// The session of the request.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct CurrentSession {
@@ -78,6 +78,7 @@ struct CurrentSession {
 
 impl Output for CurrentSession {}
 
+/// A membership of the signed-in user.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Membership")]
@@ -87,18 +88,19 @@ struct MembershipInfo {
     role: Role,
 }
 
+/// The credentials of a user.
 #[derive(Deserialize, JsonSchema)]
 struct SignIn {
     email: Email,
-    /// Of any length: what cannot be a password is simply not the right one.
+    /// Any text; one that cannot be a password counts as a wrong password.
     password: String,
 }
 impl Input for SignIn {}
 
-// ── For those who sign people in ─────────────────────────────────────────────
+// ── For other operations that create sessions ────────────────────────────────
 
-/// Begins a session of somebody who has just shown a password, and remembers from where.
-pub(super) fn begin(tx: &mut Tx, user: &User, address: IpAddr) -> Result<SessionInfo> {
+/// Creates a session of a user who has proved their password, and stores the address as known.
+pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Result<SessionInfo> {
     let now = tx.now();
     let session = Session {
         id: tx.new_id(),
@@ -112,26 +114,26 @@ pub(super) fn begin(tx: &mut Tx, user: &User, address: IpAddr) -> Result<Session
         address: address.to_string(),
         at: now,
     })?;
-    shown(&tx.view(), &session, user)
+    to_info(&tx.view(), &session, user)
 }
 
-/// A session with its token, which is the same whenever it is made.
-pub(super) fn shown(view: &View, session: &Session, user: &User) -> Result<SessionInfo> {
-    // Deriving the key again costs a thousandth of what the password did.
+/// Returns a session with its token, which is derived and always the same.
+pub(super) fn to_info(view: &View, session: &Session, user: &User) -> Result<SessionInfo> {
+    // Deriving the key again costs a thousandth of hashing the password.
     let token = Tokens::new(view.keys()).issue(session)?;
     Ok(SessionInfo { token, expires_at: session.expires_at, user: UserInfo::of(user) })
 }
 
-/// The session that somebody acts in; on routes that take no key.
+/// Returns the session of an identity, on routes that accept no API key.
 pub(super) fn require_session(identity: &Identity) -> Id<Session> {
     match identity.credential {
         Credential::Session(id) => id,
-        Credential::Key { .. } => unreachable!("a key is refused before"),
+        Credential::Key { .. } => unreachable!("the route refuses API keys"),
     }
 }
 
-/// The attempt to show the password of `email` from `address`, as the limit on attempts counts it
-/// (reference: conventions, "Rate limits").
+/// Returns the password attempt for `email` from `address`, as the rate limit counts it: the
+/// address and whether it is known (reference: conventions, "Rate limits").
 pub(super) fn attempt(view: &View, email: Email, address: IpAddr) -> Result<(Email, bool)> {
     let known = view
         .get::<KnownSignInAddress>(&(email.clone(), address.to_string()))?
@@ -139,14 +141,14 @@ pub(super) fn attempt(view: &View, email: Email, address: IpAddr) -> Result<(Ema
     Ok((email, known))
 }
 
-/// Whether what was found to fit is still the user's password.
+/// Whether the verified password is still the user's.
 pub(super) fn is_unchanged(user: &User, hashed: &HashResult) -> bool {
     hashed.fits.is_some() && hashed.fits == user.password
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn look(view: &View, req: &Req<(), SignIn>) -> Result<HashPlan> {
+fn prepare(view: &View, req: &Req<(), SignIn>) -> Result<HashPlan> {
     let SignIn { email, password } = &req.input;
     let hash = view.find(&BY_EMAIL, email)?.and_then(|user| user.password);
     Ok(HashPlan {
@@ -164,7 +166,7 @@ fn sign_in(
     let Some(user) = user else {
         return Err(Error::unauthenticated("the e-mail address or the password is wrong"));
     };
-    Ok((begin(tx, &user, req.address)?, user.id))
+    Ok((create_session(tx, &user, req.address)?, user.id))
 }
 
 fn sign_out(tx: &mut Tx, req: &Req) -> Result<Empty> {
@@ -190,14 +192,14 @@ fn get(view: &View, req: &Req) -> Result<CurrentSession> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/auth/sign-in", ANYONE, "session.sign_in", op::hash(look, sign_in))
+        Route::post("/auth/sign-in", ANYONE, "session.sign_in", op::hash(prepare, sign_in))
             .no_replay()
-            .about("Begin a session"),
+            .about("Sign in"),
         Route::post("/auth/sign-out", SESSION, "session.sign_out", op::write(sign_out))
             .no_replay()
-            .about("End this session"),
+            .about("Sign out"),
         Route::get("/auth/session", SESSION, "session.show", op::read(get))
-            .about("Show who is signed in, and in which organizations"),
+            .about("Get the current session"),
     ]
 }
 
@@ -212,11 +214,11 @@ mod tests {
 
     fn try_password(world: &World, email: &str, password: &str) -> Result<SessionInfo> {
         let input = SignIn { email: Email::parse(email).unwrap(), password: password.into() };
-        hashing(&world.store, &Principal::Anonymous, look, sign_in, input)
+        hashing(&world.store, &Principal::Anonymous, prepare, sign_in, input)
     }
 
     #[test]
-    fn a_wrong_password_and_a_wrong_address_get_one_answer() {
+    fn a_wrong_password_and_an_unknown_address_get_the_same_error() {
         let world = World::new();
         let ada = with_password(&world, &world.owner);
         let refusals = [
@@ -241,8 +243,8 @@ mod tests {
         let known = |world: &World| {
             let input = SignIn { email: ada.email.clone(), password: String::new() };
             let parts = args((), input);
-            let look = |view: &View| look(view, &Req::new(&parts, &Principal::Anonymous));
-            world.store.read_now(Id::NIL, look).unwrap().attempt.unwrap()
+            let prepare = |view: &View| prepare(view, &Req::new(&parts, &Principal::Anonymous));
+            world.store.read_now(Id::NIL, prepare).unwrap().attempt.unwrap()
         };
         assert_eq!(known(&world), (ada.email.clone(), false));
         try_password(&world, &ada.email, PASSWORD).unwrap();
@@ -252,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn a_password_changed_while_it_is_compared_opens_nothing() {
+    fn a_password_changed_during_verification_is_refused() {
         let world = World::new();
         let ada = with_password(&world, &world.owner);
         let input = SignIn { email: ada.email.clone(), password: PASSWORD.into() };
         let parts = args((), input);
         let settled = world.store.write_now(Id::NIL, move |tx| {
             let req = Req::new(&parts, &Principal::Anonymous);
-            let hashed = passwords::run(&look(&tx.view(), &req)?.hashing)?;
+            let hashed = passwords::run(&prepare(&tx.view(), &req)?.hashing)?;
             assert!(hashed.fits.is_some());
             tx.replace(&ada, &User { password: Some("another".into()), ..ada.clone() })?;
             sign_in(tx, &req, &hashed).map(|_| ())
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn signing_out_ends_this_session_alone() {
+    fn signing_out_ends_only_the_current_session() {
         let world = World::new();
         let ada = with_password(&world, &world.owner);
         let first = try_password(&world, &ada.email, PASSWORD).unwrap();
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_shows_its_user_and_where_they_are_what() {
+    fn a_session_has_its_user_and_memberships() {
         let world = World::new();
         let ada = with_password(&world, &world.owner);
         let session = try_password(&world, &ada.email, PASSWORD).unwrap();

@@ -1,4 +1,4 @@
-//! What becomes of deliveries whose channel is switched off, on, or deleted.
+//! Deliveries whose channel is disabled, enabled or deleted.
 
 use serde_json::json;
 
@@ -17,13 +17,13 @@ fn is_enabled(runner: &Runner, id: Id<Channel>) -> bool {
     runner.store.read_now(org(1), |view| Ok(view.fetch::<Channel>(&id)?.enabled)).unwrap()
 }
 
-/// How many deliveries have this status.
+/// The number of deliveries with this status.
 fn count(runner: &Runner, status: DeliveryStatus) -> usize {
     runner.deliveries().iter().filter(|delivery| delivery.status == status).count()
 }
 
 #[tokio::test]
-async fn what_happens_while_a_channel_is_off_waits_until_it_is_on() {
+async fn events_wait_while_a_channel_is_disabled() {
     let runner = in_memory();
     let mut receiver = Receiver::answering(&[200]).await;
     let channel = runner.webhook(&receiver).await;
@@ -38,7 +38,7 @@ async fn what_happens_while_a_channel_is_off_waits_until_it_is_on() {
     runner.pass_secs(48 * 3600);
     runner.run_due().await;
     assert_eq!(receiver.count(), 0);
-    assert!(jobs(&runner).is_empty(), "nothing looks whether it is on");
+    assert!(jobs(&runner).is_empty(), "nothing polls the channel");
 
     switch(&runner, channel, true).await;
     runner.run_due().await;
@@ -46,7 +46,7 @@ async fn what_happens_while_a_channel_is_off_waits_until_it_is_on() {
 }
 
 #[tokio::test]
-async fn status_410_kills_the_delivery_and_switches_the_channel_off() {
+async fn status_410_ends_the_delivery_and_disables_the_channel() {
     let runner = in_memory();
     let mut receiver = Receiver::answering(&[410, 200]).await;
     let channel = runner.webhook(&receiver).await;
@@ -68,13 +68,13 @@ async fn status_410_kills_the_delivery_and_switches_the_channel_off() {
 }
 
 #[tokio::test]
-async fn what_was_not_delivered_dies_with_its_channel() {
+async fn undelivered_entries_of_a_deleted_channel_are_dead() {
     let runner = in_memory();
     let receiver = Receiver::answering(&[200]).await;
     let channels = [runner.webhook(&receiver).await, runner.webhook(&receiver).await];
     runner.publish(json!({})).await;
     let fan_out = runner.lease(&InFlight::new()).await.unwrap();
-    runner.carry_out(fan_out).await;
+    runner.execute(fan_out).await;
     // One is due, the other waits.
     switch(&runner, channels[1], false).await;
     let waits = runner.lease(&InFlight::new()).await.unwrap();
@@ -83,7 +83,7 @@ async fn what_was_not_delivered_dies_with_its_channel() {
     } else {
         runner.lease(&InFlight::new()).await.unwrap()
     };
-    runner.carry_out(job).await;
+    runner.execute(job).await;
     runner.pass_secs(LEASE_SECS);
     for channel in channels {
         runner.write(move |tx| delete_channel(tx, &tx.fetch(&channel)?)).await;
@@ -96,13 +96,13 @@ async fn what_was_not_delivered_dies_with_its_channel() {
     assert!(jobs(&runner).is_empty());
     let left = runner.store.read_now(org(1), |view| view.count(&SUBSCRIPTIONS, &(), 9)).unwrap();
     assert_eq!(left, 0);
-    // What happens from now on is the log's alone.
+    // Later events are only in the log.
     runner.publish(json!({})).await;
     assert!(jobs(&runner).is_empty());
 }
 
 #[tokio::test]
-async fn many_deliveries_that_wait_go_on_in_steps() {
+async fn many_waiting_deliveries_are_scheduled_in_steps() {
     let runner = in_memory();
     let channel = runner.channel(&ROW, json!({})).await;
     let many = SWEEP_ROWS + 3;
@@ -113,14 +113,31 @@ async fn many_deliveries_that_wait_go_on_in_steps() {
     assert_eq!(count(&runner, DeliveryStatus::Failed), many);
     switch(&runner, channel, true).await;
     let release = runner.lease(&InFlight::new()).await.unwrap();
-    runner.carry_out(release).await;
+    runner.execute(release).await;
     assert_eq!(jobs(&runner).len(), SWEEP_ROWS + 1);
     runner.run_due().await;
     assert_eq!(count(&runner, DeliveryStatus::Sent), many);
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_off_delivers_nothing() {
+async fn waiting_deliveries_of_a_deleted_channel_end_in_steps() {
+    let runner = in_memory();
+    let channel = runner.channel(&ROW, json!({})).await;
+    let many = SWEEP_ROWS + 3;
+    let publish_many = move |tx: &mut Tx| (0..many).try_for_each(|_| leave_event(tx));
+    runner.write(publish_many).await;
+    switch(&runner, channel, false).await;
+    runner.run_due().await;
+    runner.write(move |tx| delete_channel(tx, &tx.fetch(&channel)?)).await;
+    let release = runner.lease(&InFlight::new()).await.unwrap();
+    runner.execute(release).await;
+    assert_eq!((count(&runner, DeliveryStatus::Dead), jobs(&runner).len()), (SWEEP_ROWS, 1));
+    runner.run_due().await;
+    assert_eq!((count(&runner, DeliveryStatus::Dead), jobs(&runner).len()), (many, 0));
+}
+
+#[tokio::test]
+async fn a_disabled_subscription_delivers_nothing() {
     let runner = in_memory();
     runner.channel(&ROW, json!({})).await;
     let switch_off = |tx: &mut Tx| {

@@ -1,4 +1,4 @@
-//! Events on their way: an effect of each kind, what fails, and what a crash leaves.
+//! Deliveries: an effect of each kind, failures, and recovery after a crash.
 
 use std::sync::atomic::Ordering;
 
@@ -15,13 +15,13 @@ use crate::store::table_names;
 #[tokio::test]
 async fn an_event_is_delivered_by_a_call_a_mail_and_a_row() {
     let mailbox = Arc::new(Mailbox::default());
-    let runner = runner_over(Store::in_memory(Clock::at(NOON), &[]), mailbox.clone());
+    let runner = runner_over(Store::in_memory(Clock::at(NOON), TABLES), mailbox.clone());
     let mut receiver = Receiver::answering(&[204]).await;
     let webhook = runner.webhook(&receiver).await;
     runner.channel(&EMAIL, json!({})).await;
     runner.channel(&ROW, json!({})).await;
     runner.publish(json!({"name": "ann"})).await;
-    // Visible at once, before anything ran.
+    // Visible before any job ran.
     let log = runner.log();
     assert_eq!((log.len(), log[0].status, log[0].attempts), (1, DeliveryStatus::Sent, 1));
     runner.run_due().await;
@@ -55,7 +55,7 @@ async fn an_event_is_delivered_by_a_call_a_mail_and_a_row() {
 }
 
 #[tokio::test]
-async fn an_event_that_nobody_subscribed_to_costs_its_row_and_one_index_entry() {
+async fn an_event_without_subscriptions_costs_its_row_and_one_index_entry() {
     let runner = in_memory();
     runner.publish(json!({})).await;
     let findings = runner.store.check(TABLES).unwrap();
@@ -63,13 +63,13 @@ async fn an_event_that_nobody_subscribed_to_costs_its_row_and_one_index_entry() 
 }
 
 #[tokio::test]
-async fn a_delivery_that_fails_is_tried_again_until_it_succeeds() {
+async fn a_failed_delivery_is_retried_until_it_succeeds() {
     let runner = in_memory();
     let receiver = Receiver::answering(&[500, 404, 200]).await;
     runner.webhook(&receiver).await;
     runner.publish(json!({})).await;
     let fan_out = runner.lease(&InFlight::new()).await.unwrap();
-    runner.carry_out(fan_out).await;
+    runner.execute(fan_out).await;
     let untried = runner.only_delivery();
     assert_eq!((untried.status, untried.attempts), (DeliveryStatus::Failed, 0));
     assert_eq!((untried.error, untried.next_attempt_at), (None, Some(NOON)));
@@ -93,10 +93,10 @@ async fn a_delivery_that_fails_is_tried_again_until_it_succeeds() {
 }
 
 #[tokio::test]
-async fn a_delivery_that_fails_for_a_day_is_dead_until_somebody_wants_it_again() {
+async fn a_delivery_that_fails_for_a_day_is_dead_until_redelivered() {
     let mailbox = Arc::new(Mailbox::default());
     mailbox.refuses.store(true, Ordering::SeqCst);
-    let runner = runner_over(Store::in_memory(Clock::at(NOON), &[]), mailbox.clone());
+    let runner = runner_over(Store::in_memory(Clock::at(NOON), TABLES), mailbox.clone());
     runner.channel(&EMAIL, json!({})).await;
     runner.publish(json!({})).await;
     for hour in 0..25 {
@@ -115,7 +115,7 @@ async fn a_delivery_that_fails_for_a_day_is_dead_until_somebody_wants_it_again()
     let entry = runner.write(move |tx| redeliver(tx, dead.id)).await;
     assert_eq!((entry.status, entry.attempts), (DeliveryStatus::Failed, dead.attempts));
     runner.run_due().await;
-    // What was sent is sent again, just as well.
+    // A sent delivery can be redelivered too.
     for again in 1..3 {
         let sent = runner.only_delivery();
         assert_eq!((sent.status, sent.attempts), (DeliveryStatus::Sent, dead.attempts + again));
@@ -127,7 +127,7 @@ async fn a_delivery_that_fails_for_a_day_is_dead_until_somebody_wants_it_again()
 }
 
 #[tokio::test]
-async fn an_entry_of_the_built_in_channel_is_delivered_again_at_once() {
+async fn an_entry_of_the_built_in_channel_is_redelivered_at_once() {
     let runner = in_memory();
     runner.publish(json!({})).await;
     runner.pass_secs(1);
@@ -141,24 +141,24 @@ async fn an_entry_of_the_built_in_channel_is_delivered_again_at_once() {
 }
 
 #[tokio::test]
-async fn wanting_an_entry_again_ends_the_attempt_under_way() {
+async fn redelivery_ends_the_attempt_in_flight() {
     let runner = in_memory();
     let mut receiver = Receiver::answering(&[200]).await;
     runner.webhook(&receiver).await;
     runner.publish(json!({})).await;
     let fan_out = runner.lease(&InFlight::new()).await.unwrap();
-    runner.carry_out(fan_out).await;
+    runner.execute(fan_out).await;
     let late = runner.lease(&InFlight::new()).await.unwrap();
     let id = runner.only_delivery().id;
     runner.write(move |tx| redeliver(tx, id)).await;
-    runner.carry_out(late).await;
+    runner.execute(late).await;
     assert_eq!(receiver.count(), 0);
     runner.run_due().await;
     assert_eq!((receiver.count(), runner.only_delivery().attempts), (1, 1));
 }
 
 #[tokio::test]
-async fn rows_that_are_refused_leave_nothing_and_are_tried_again() {
+async fn refused_rows_leave_nothing_and_are_retried() {
     let runner = in_memory();
     runner.channel(&ROW, json!({})).await;
     runner.publish(json!({"refuse": true})).await;
@@ -172,7 +172,7 @@ async fn rows_that_are_refused_leave_nothing_and_are_tried_again() {
 }
 
 #[tokio::test]
-async fn a_workflow_that_cannot_make_an_effect_fails_the_delivery() {
+async fn a_failing_workflow_fails_the_delivery() {
     let runner = in_memory();
     runner.channel(&UNABLE, json!({})).await;
     runner.publish(json!({})).await;
@@ -183,8 +183,8 @@ async fn a_workflow_that_cannot_make_an_effect_fails_the_delivery() {
 }
 
 #[tokio::test]
-async fn without_a_mail_server_a_mail_says_so() {
-    let store = Store::in_memory(Clock::at(NOON), &[]);
+async fn a_mail_without_a_mail_server_fails_with_the_reason() {
+    let store = Store::in_memory(Clock::at(NOON), TABLES);
     let runner = runner_over(store, Arc::new(mail::NotConfigured));
     runner.channel(&EMAIL, json!({})).await;
     runner.publish(json!({})).await;
@@ -195,7 +195,7 @@ async fn without_a_mail_server_a_mail_says_so() {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_over_a_restart_and_an_unsettled_attempt_is_made_again() {
+async fn nothing_is_lost_in_a_restart_and_unsettled_attempts_are_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     let tables = || {
@@ -204,7 +204,7 @@ async fn nothing_is_lost_over_a_restart_and_an_unsettled_attempt_is_made_again()
     };
     drop(Redb::create(&path, tables()).unwrap());
     let mut now = NOON;
-    // Each run is another process: what the one before had in memory is gone.
+    // Each run is another process without the memory of the previous one.
     let mut restart = |secs: i64| {
         now = now.plus_secs(secs);
         let disk = Redb::open(&path, tables()).unwrap();
@@ -227,7 +227,7 @@ async fn nothing_is_lost_over_a_restart_and_an_unsettled_attempt_is_made_again()
     assert_eq!(runner.deliveries().len(), 2);
     drop(runner);
 
-    // Both effects are carried out or prepared, neither is settled.
+    // Both effects are executed or prepared, neither is settled.
     let runner = restart(0);
     for _ in 0..2 {
         let job = runner.lease(&InFlight::new()).await.unwrap();
@@ -257,11 +257,11 @@ async fn nothing_is_lost_over_a_restart_and_an_unsettled_attempt_is_made_again()
 }
 
 #[tokio::test]
-async fn a_channel_that_does_not_answer_delays_no_other() {
+async fn a_channel_that_does_not_respond_delays_no_other() {
     let runner = in_memory();
     let (slow, mut fast) = (Receiver::answering(&[0]).await, Receiver::answering(&[200]).await);
     let slow = runner.webhook(&slow).await;
-    // As many as run at once, all due before the one of the other channel.
+    // As many as may run at once, all due before that of the other channel.
     let publish_many = |tx: &mut Tx| (0..MAX_IN_FLIGHT).try_for_each(|_| leave_event(tx));
     runner.write(publish_many).await;
     runner.pass_secs(1);
@@ -276,7 +276,7 @@ async fn a_channel_that_does_not_answer_delays_no_other() {
         store.read_now(org(1), |view| view.all(Source::TABLE, &())).unwrap();
     let mut of_slow = all.iter().filter(|delivery| delivery.channel == slow);
     assert!(of_slow.all(|delivery| delivery.attempts == 0), "none of them has an answer");
-    // Dropping it closes the connections that wait; a stop would give them their time.
+    // Dropping it closes the waiting connections; a stop would wait for them.
     running.abort();
     drop(stop);
 }

@@ -1,5 +1,5 @@
-//! Channels with an effect of each kind, and what receives them: a server on this machine, a mail
-//! sender that keeps what it is given, rows of a table of their own.
+//! Channels with an effect of each kind, and their receivers: a local server, a mail sender that
+//! stores mails, and a table for rows.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -52,7 +52,7 @@ pub const EMAIL: Workflow = Workflow {
     },
 };
 
-/// Writes a row for an event. A payload that says so is refused, once the row is written.
+/// Writes a row for an event, and then fails if the payload asks for it.
 pub const ROW: Workflow = Workflow {
     key: "row",
     effect: |_, attempt| {
@@ -65,7 +65,7 @@ pub const ROW: Workflow = Workflow {
     },
 };
 
-/// Cannot make an effect of anything.
+/// Always fails.
 pub const UNABLE: Workflow = Workflow { key: "unable", effect: |_, _| Err(Error::not_found()) };
 
 /// The row that [`ROW`] writes.
@@ -82,7 +82,7 @@ impl Record for Row {
     }
 }
 
-/// A sender that keeps mails, or refuses them.
+/// A sender that stores mails, or refuses them.
 #[derive(Default)]
 pub struct Mailbox {
     pub refuses: AtomicBool,
@@ -103,15 +103,15 @@ impl MailSender for Mailbox {
 
 // ── A receiver of calls ──────────────────────────────────────────────────────
 
-/// A server on this machine.
+/// A local server.
 pub struct Receiver {
     pub url: String,
     requests: mpsc::UnboundedReceiver<String>,
 }
 
 impl Receiver {
-    /// One that answers with these statuses in turn, and with the last one from then on. A request
-    /// that meets status 0 gets no answer.
+    /// A server that responds with these statuses in turn, and then always with the last one. With
+    /// status 0 it does not respond.
     pub async fn answering(statuses: &'static [u16]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -139,7 +139,7 @@ impl Receiver {
         timeout(Duration::from_secs(30), self.requests.recv()).await.expect("in time").unwrap()
     }
 
-    /// How many requests came that nobody has looked at.
+    /// The number of received requests that `next` has not returned.
     pub fn count(&mut self) -> usize {
         std::iter::from_fn(|| self.requests.try_recv().ok()).count()
     }
@@ -162,7 +162,7 @@ async fn read(stream: &mut TcpStream) -> Option<String> {
 
 // ── The runner and its organization ──────────────────────────────────────────
 
-/// A runner that knows all workflows above and may call this machine.
+/// A runner with all workflows above that may call loopback addresses.
 pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
     let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
     Runner {
@@ -178,11 +178,11 @@ pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
 }
 
 pub fn in_memory() -> Runner {
-    runner_over(Store::in_memory(Clock::at(NOON), &[]), Arc::new(Mailbox::default()))
+    runner_over(Store::in_memory(Clock::at(NOON), TABLES), Arc::new(Mailbox::default()))
 }
 
 impl Runner {
-    /// Does something in the organization.
+    /// Runs a transaction of the organization.
     pub async fn write<T: Send + 'static>(
         &self,
         write: impl FnMut(&mut Tx) -> Result<T> + Send + 'static,
@@ -190,7 +190,7 @@ impl Runner {
         self.store.write(org(1), write).await.unwrap()
     }
 
-    /// A channel of a workflow that is subscribed to agents' errors.
+    /// Creates a channel of a workflow that is subscribed to agent errors.
     pub async fn channel(&self, workflow: &'static Workflow, config: Value) -> Id<Channel> {
         let channel = move |tx: &mut Tx| {
             let id = tx.new_id();
@@ -221,7 +221,7 @@ impl Runner {
         self.channel(&WEBHOOK, json!({"url": receiver.url})).await
     }
 
-    /// Publishes an agent's error.
+    /// Publishes an agent error.
     pub async fn publish(&self, payload: Value) {
         let publish = move |tx: &mut Tx| {
             let about = About::resource("agent", tx.org());
@@ -230,10 +230,10 @@ impl Runner {
         self.write(publish).await;
     }
 
-    /// Carries out what is due, and what becomes due by it.
+    /// Executes due jobs until there are none.
     pub async fn run_due(&self) {
         while let Some(job) = self.lease(&InFlight::new()).await {
-            self.carry_out(job).await;
+            self.execute(job).await;
         }
     }
 
@@ -256,7 +256,7 @@ impl Runner {
         self.store.read_now(org(1), read).unwrap()
     }
 
-    /// The deliveries, oldest first; everything in the store is sound.
+    /// The deliveries, oldest first; checks the consistency of the store.
     pub fn deliveries(&self) -> Vec<Delivery> {
         let mut findings = self.store.check(TABLES).unwrap();
         let deliveries = self.store.read_now(org(1), |view| {

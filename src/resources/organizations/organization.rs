@@ -1,6 +1,6 @@
-//! The organizations a person is in (reference: identity-and-rights, "Organizations").
+//! The organizations of a user (reference: identity-and-rights, "Organizations").
 //!
-//! Anybody may make one and owns it then; its slug never changes.
+//! Every user may create organizations, and owns them. The slug of an organization never changes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,13 @@ use crate::store::{Order, Org, Page, Source, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// Whoever owns so many organizations makes no more: every sweep goes through all of them, and one
-/// person could otherwise make as many as they like.
+/// A user owns at most 100 organizations: every sweep visits all organizations, and one user could
+/// otherwise create any number of them.
 const MAX_OWNED: usize = 100;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// An organization, and what the caller is in it.
+/// An organization with the caller's role in it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct OwnOrganization {
@@ -44,6 +44,7 @@ impl OwnOrganization {
     }
 }
 
+/// An organization to create.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct NewOrganization {
     pub slug: Slug,
@@ -51,6 +52,7 @@ pub(super) struct NewOrganization {
 }
 impl Input for NewOrganization {}
 
+/// Changes to an organization; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 struct OrganizationPatch {
     name: Option<Name>,
@@ -59,11 +61,11 @@ impl Input for OrganizationPatch {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-/// Makes an organization and `owner` its owner, whose e-mail address it vouches for.
+/// Creates an organization with `owner` as its owner, whose e-mail address counts as verified.
 ///
 /// # Errors
 /// 409 if the slug is taken.
-pub(super) fn found(
+pub(super) fn create_owned(
     tx: &mut Tx,
     slug: &Slug,
     name: &Name,
@@ -88,7 +90,7 @@ pub(super) fn found(
     Ok(organization)
 }
 
-/// Every organization there is, for what is done in each of them.
+/// Returns the ids of all organizations.
 pub fn all(view: &View) -> Result<Vec<Id<Org>>> {
     let organizations = view.all::<Organization>(Source::TABLE, &())?;
     Ok(organizations.into_iter().map(|organization| organization.id).collect())
@@ -106,7 +108,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewOrganization>) -> Result<OwnOrganization
     let NewOrganization { slug, name } = &req.input;
     let user = req.identity().user;
     check_count_limit(&tx.view(), user)?;
-    let organization = found(tx, slug, name, user)?;
+    let organization = create_owned(tx, slug, name, user)?;
     Ok(OwnOrganization::of(organization, Role::Owner))
 }
 
@@ -121,11 +123,11 @@ fn check_count_limit(view: &View, user: Id<User>) -> Result<()> {
     }
     Err(Error::conflict(
         "too_many_organizations",
-        format!("you own {MAX_OWNED} organizations; leave one to another owner first"),
+        format!("you own {MAX_OWNED} organizations; transfer one to another owner first"),
     ))
 }
 
-fn rename(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OwnOrganization> {
+fn update(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OwnOrganization> {
     let mut organization: Organization = tx.fetch(&tx.org())?;
     if let Some(name) = &req.input.name {
         let old = organization.clone();
@@ -139,10 +141,10 @@ fn rename(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OwnOrganizati
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/organizations", SESSION, "organization.list", op::list(list))
-            .about("List the organizations one is in"),
+            .about("List the caller's organizations"),
         Route::post("/organizations", SESSION, "organization.create", op::write(create))
-            .about("Make an organization and own it"),
-        Route::patch("/organizations", SESSION_ADMIN, "organization.update", op::write(rename))
+            .about("Create an organization"),
+        Route::patch("/organizations", SESSION_ADMIN, "organization.update", op::write(update))
             .about("Rename an organization"),
     ]
 }
@@ -180,7 +182,7 @@ mod tests {
             let body = World::input(json!({"slug": slug, "name": "Globex"})).unwrap();
             world.write_as(who, create, (), body)
         };
-        // The one they are a member of does not count.
+        // Organizations of which the user is only a member do not count.
         for n in 0..MAX_OWNED {
             make(&world.member, format!("globex-{n}")).unwrap();
         }
@@ -190,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn renaming_keeps_the_slug_and_nothing_sent_changes_nothing() {
+    fn an_update_keeps_the_slug_and_an_empty_one_changes_nothing() {
         let world = World::new();
         world.pass_secs(5);
         let patch = |body| {
             let input = World::input::<OrganizationPatch>(body).unwrap();
-            world.write_as(&world.owner, rename, (), input).unwrap()
+            world.write_as(&world.owner, update, (), input).unwrap()
         };
         let same = patch(json!({}));
         assert_eq!((same.name.as_str(), same.updated_at), ("acme", same.created_at));

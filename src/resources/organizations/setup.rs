@@ -1,15 +1,17 @@
-//! How an installation gets its first organization and its first person: by the command line, or
-//! by a link that is good once and for half an hour (reference: identity-and-rights, "Setting up").
+//! Setup of an installation: its first organization and user, created by the command line, or
+//! through a link that is valid once and for half an hour
+//! (reference: identity-and-rights, "Setting up").
 //!
-//! Once anybody exists, setting up is a path that is not there.
+//! As soon as a user exists, the setup route returns 404.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::own::{self, NewOrganization};
+use super::keys;
+use super::organization::{self, NewOrganization};
 use super::sessions::{self, SessionInfo};
-use super::{TokenHash, hash_of, keys, new_token};
+use super::tokens::{TokenHash, hash_of, new_token};
 use crate::api::{HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, ApiKey, Organization, User};
@@ -19,12 +21,12 @@ use crate::store::{Record, Source, TableInfo, Tx, View};
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<SetupToken>()], ..Resource::EMPTY };
 
-/// A setup link is good for half an hour: whoever reads the log later finds a dead one.
+/// A setup link is valid for half an hour: later readers of the log find an expired one.
 const SETUP_SECS: i64 = 30 * 60;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// The token of the one setup link that is good.
+/// The token of the valid setup link; there is at most one.
 #[derive(Clone, Debug, Encode, Decode)]
 pub(super) struct SetupToken {
     hash: TokenHash,
@@ -38,8 +40,8 @@ impl Record for SetupToken {
     fn key(&self) {}
 }
 
-/// Makes the token of a setup link, good once and for 30 minutes; the one before it is good no
-/// more. `None` once there is a user.
+/// Creates the token of a setup link, valid once and for 30 minutes, and revokes the previous one.
+/// Returns none if there is a user.
 pub fn issue_setup_token(tx: &mut Tx) -> Result<Option<String>> {
     if has_any_user(&tx.view())? {
         return Ok(None);
@@ -50,14 +52,14 @@ pub fn issue_setup_token(tx: &mut Tx) -> Result<Option<String>> {
     Ok(Some(token))
 }
 
-/// Whether the installation has a user, and so is set up.
+/// Whether the installation has a user, which means it is set up.
 pub fn has_any_user(view: &View) -> Result<bool> {
     Ok(view.count::<User>(Source::TABLE, &(), 1)? > 0)
 }
 
-// ── NewFoundation ─────────────────────────────────────────────────────────────────
+// ── Creating ─────────────────────────────────────────────────────────────────
 
-/// What a first organization is made of.
+/// An organization to create together with its owner.
 pub struct NewFoundation {
     /// The organization's slug.
     pub slug: Slug,
@@ -67,39 +69,39 @@ pub struct NewFoundation {
     pub email: Email,
     /// The owner's name.
     pub user_name: Name,
-    /// The argon2id hash of the owner's password; without one they cannot sign in.
+    /// The argon2id hash of the owner's password; without one, the owner cannot sign in.
     pub password_hash: Option<String>,
-    /// The name of an API key with `deployment:approve-as`, if one is wanted.
+    /// The name of an API key with `deployment:approve-as` to create, if any.
     pub api_key: Option<Name>,
 }
 
-/// What was made of it.
+/// A new organization with its owner.
 pub struct Bootstrapped {
     /// The organization.
     pub organization: Organization,
     /// Its owner.
     pub user: User,
-    /// The key and its text, which is shown now and never again.
+    /// The key and its text, which is not stored and cannot be retrieved again.
     pub key: Option<(ApiKey, String)>,
 }
 
-/// Makes an organization, its owner, whose e-mail address it vouches for, and a key if one is
-/// wanted. An open setup link is good no more.
+/// Creates an organization, its owner with a verified e-mail address, and an API key on request.
+/// An open setup link is revoked.
 ///
 /// # Errors
 /// 409 if the slug or the e-mail address is taken.
-pub fn found(tx: &mut Tx, founding: &NewFoundation) -> Result<Bootstrapped> {
+pub fn found(tx: &mut Tx, new: &NewFoundation) -> Result<Bootstrapped> {
     let user = User {
         id: tx.new_id(),
-        email: founding.email.clone(),
-        name: founding.user_name.clone(),
+        email: new.email.clone(),
+        name: new.user_name.clone(),
         image: None,
-        password: founding.password_hash.clone(),
+        password: new.password_hash.clone(),
         created_at: tx.now(),
     };
     tx.insert(&user)?;
-    let organization = own::found(tx, &founding.slug, &founding.name, user.id)?;
-    let key = match &founding.api_key {
+    let organization = organization::create_owned(tx, &new.slug, &new.name, user.id)?;
+    let key = match &new.api_key {
         Some(name) => Some(keys::create_key(tx, organization.id, user.id, name, true, None)?),
         None => None,
     };
@@ -111,15 +113,17 @@ pub fn found(tx: &mut Tx, founding: &NewFoundation) -> Result<Bootstrapped> {
 
 // ── POST /setup ──────────────────────────────────────────────────────────────
 
+/// The first organization and its owner.
 #[derive(Deserialize, JsonSchema)]
-struct SetUp {
-    /// What stands after the `#` of the setup link.
+struct SetupRequest {
+    /// The fragment of the setup link, after the `#`.
     token: String,
     organization: NewOrganization,
     user: NewOwner,
 }
-impl Input for SetUp {}
+impl Input for SetupRequest {}
 
+/// The user who owns the first organization.
 #[derive(Deserialize, JsonSchema)]
 struct NewOwner {
     name: Name,
@@ -127,7 +131,7 @@ struct NewOwner {
     password: Password,
 }
 
-fn look(view: &View, req: &Req<(), SetUp>) -> Result<HashPlan> {
+fn prepare(view: &View, req: &Req<(), SetupRequest>) -> Result<HashPlan> {
     require_invitation(view, &req.input.token)?;
     let make = Some(req.input.user.password.to_string());
     Ok(HashPlan { hashing: HashRequest { verify: None, make }, attempt: None })
@@ -135,12 +139,12 @@ fn look(view: &View, req: &Req<(), SetUp>) -> Result<HashPlan> {
 
 fn set_up(
     tx: &mut Tx,
-    req: &Req<(), SetUp>,
+    req: &Req<(), SetupRequest>,
     hashed: &HashResult,
 ) -> Result<(SessionInfo, Id<User>)> {
     require_invitation(&tx.view(), &req.input.token)?;
-    let SetUp { organization, user, .. } = &req.input;
-    let founding = NewFoundation {
+    let SetupRequest { organization, user, .. } = &req.input;
+    let new = NewFoundation {
         slug: organization.slug.clone(),
         name: organization.name.clone(),
         email: user.email.clone(),
@@ -148,32 +152,32 @@ fn set_up(
         password_hash: hashed.made.clone(),
         api_key: None,
     };
-    let user = found(tx, &founding)?.user;
-    Ok((sessions::begin(tx, &user, req.address)?, user.id))
+    let user = found(tx, &new)?.user;
+    Ok((sessions::create_session(tx, &user, req.address)?, user.id))
 }
 
 fn require_invitation(view: &View, token: &str) -> Result<()> {
     if has_any_user(view)? {
         return Err(Error::not_found());
     }
-    let good = view.get::<SetupToken>(&())?.is_some_and(|kept| {
-        // This comparison of hashes takes the same time wherever they differ.
-        blake3::Hash::from(kept.hash) == hash_of(token) && kept.expires_at > view.now()
+    let is_valid = view.get::<SetupToken>(&())?.is_some_and(|stored| {
+        // Hashes are compared in constant time.
+        blake3::Hash::from(stored.hash) == hash_of(token) && stored.expires_at > view.now()
     });
-    match good {
-        true => Ok(()),
-        false => Err(Error::unauthenticated(
-            "the setup link is not valid; ask for a new one with `roadstead setup-link`",
-        )),
+    if is_valid {
+        return Ok(());
     }
+    Err(Error::unauthenticated(
+        "the setup link is not valid; create a new one with `roadstead setup-link`",
+    ))
 }
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/setup", ANYONE, "organization.set_up", op::hash(look, set_up))
+        Route::post("/setup", ANYONE, "organization.set_up", op::hash(prepare, set_up))
             .no_replay()
             .open_before_setup()
-            .about("Make the first organization and its owner"),
+            .about("Create the first organization and its owner"),
     ]
 }
 
@@ -196,7 +200,7 @@ mod tests {
         store.write_now(Id::NIL, issue_setup_token).unwrap()
     }
 
-    fn body(token: &str) -> SetUp {
+    fn body(token: &str) -> SetupRequest {
         let body = json!({
             "token": token,
             "organization": {"slug": "acme", "name": "Acme"},
@@ -206,11 +210,11 @@ mod tests {
     }
 
     fn send(store: &Store, token: &str) -> Result<SessionInfo> {
-        hashing(store, &Principal::Anonymous, look, set_up, body(token))
+        hashing(store, &Principal::Anonymous, prepare, set_up, body(token))
     }
 
     #[test]
-    fn the_newest_setup_link_makes_an_owner_once() {
+    fn the_newest_setup_link_creates_an_owner_once() {
         let store = empty();
         let old = link(&store).unwrap();
         let token = link(&store).unwrap();
@@ -237,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setup_link_ends_after_half_an_hour() {
+    fn a_setup_link_expires_after_half_an_hour() {
         let store = empty();
         let token = link(&store).unwrap();
         store.clock().advance_secs(SETUP_SECS);
@@ -246,12 +250,12 @@ mod tests {
     }
 
     #[test]
-    fn a_link_made_useless_while_its_password_is_hashed_sets_nothing_up() {
+    fn a_link_revoked_during_password_hashing_creates_nothing() {
         let store = empty();
         let token = link(&store).unwrap();
         let parts = crate::resources::testing::args((), body(&token));
         let work =
-            store.read_now(Id::NIL, |view| look(view, &Req::new(&parts, &Principal::Anonymous)));
+            store.read_now(Id::NIL, |view| prepare(view, &Req::new(&parts, &Principal::Anonymous)));
         assert!(work.is_ok());
         link(&store);
         let settled = store.write_now(Id::NIL, move |tx| {
@@ -262,11 +266,11 @@ mod tests {
     }
 
     #[test]
-    fn founding_by_the_command_line_makes_a_key_that_may_approve_as_others() {
+    fn setup_by_the_command_line_creates_a_key_that_may_approve_as_others() {
         let store = empty();
         link(&store);
         let founded = store.write_now(Id::NIL, |tx| {
-            let founding = NewFoundation {
+            let new = NewFoundation {
                 slug: Slug::parse("acme").unwrap(),
                 name: Name::parse("Acme").unwrap(),
                 email: Email::parse("ada@acme.test").unwrap(),
@@ -274,7 +278,7 @@ mod tests {
                 password_hash: None,
                 api_key: Some(Name::parse("first").unwrap()),
             };
-            found(tx, &founding)
+            found(tx, &new)
         });
         let founded = founded.unwrap();
         let (key, text) = founded.key.unwrap();

@@ -1,4 +1,5 @@
-//! A person's own account: name, picture, password (reference: identity-and-rights, "Sessions").
+//! The signed-in user's account: name, picture, password
+//! (reference: identity-and-rights, "Sessions").
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,16 +15,18 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers send ────────────────────────────────────────────────────────
 
+/// Changes to the signed-in user; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 struct UserPatch {
     name: Option<Name>,
-    /// An https URL; `null` takes the picture away.
+    /// The https URL of a picture; `null` removes it.
     #[serde(default)]
     image: Field<HttpUrl>,
 }
 
 impl Input for UserPatch {
-    /// Pages show the picture to others, who should not fetch it in the open.
+    /// Requires https: web pages show the picture to other users, who must not fetch it in clear
+    /// text.
     fn check(&self, issues: &mut Vec<Issue>) {
         let scheme = self.image.value().and_then(|url| url.split_once(':')).map(|(s, _)| s);
         if scheme.is_some_and(|scheme| !scheme.eq_ignore_ascii_case("https")) {
@@ -57,7 +60,7 @@ fn update(tx: &mut Tx, req: &Req<(), UserPatch>) -> Result<UserInfo> {
     Ok(UserInfo::of(&user))
 }
 
-fn look(view: &View, req: &Req<(), NewPassword>) -> Result<HashPlan> {
+fn prepare(view: &View, req: &Req<(), NewPassword>) -> Result<HashPlan> {
     let user: User = view.fetch(&req.identity().user)?;
     let verify = Some((req.input.current_password.clone(), user.password));
     let make = Some(req.input.new_password.to_string());
@@ -65,8 +68,8 @@ fn look(view: &View, req: &Req<(), NewPassword>) -> Result<HashPlan> {
     Ok(HashPlan { hashing: HashRequest { verify, make }, attempt: Some(attempt) })
 }
 
-/// Ends the user's other sessions with the old password; their keys stay, having names and an end
-/// of their own.
+/// Replaces the password and ends the user's other sessions. Their API keys stay valid: they do not
+/// depend on the password, and are revoked separately.
 fn change_password(
     tx: &mut Tx,
     req: &Req<(), NewPassword>,
@@ -77,10 +80,10 @@ fn change_password(
         return Err(Error::forbidden("wrong_password", "the current password is wrong"));
     }
     tx.replace(&old, &User { password: hashed.made.clone(), ..old.clone() })?;
-    let own = require_session(req.identity());
+    let current = require_session(req.identity());
     for session in tx.all(&SESSIONS_BY_USER, &old.id)? {
         let session: Session = session;
-        if session.id != own {
+        if session.id != current {
             tx.remove(&session)?;
         }
     }
@@ -90,15 +93,15 @@ fn change_password(
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::patch("/auth/user", SESSION, "user.update", op::write(update))
-            .about("Change one's own name or picture"),
+            .about("Update the signed-in user's name or picture"),
         Route::post(
             "/auth/password",
             SESSION,
             "user.change_password",
-            op::hash(look, change_password),
+            op::hash(prepare, change_password),
         )
         .no_replay()
-        .about("Change one's own password, ending all other sessions"),
+        .about("Change the password, ending all other sessions"),
     ]
 }
 
@@ -119,19 +122,19 @@ mod tests {
     fn changing_the_password_ends_all_other_sessions() {
         let world = World::new();
         let ada = with_password(&world, &world.owner);
-        let (own, other) = (session(&world.store, &ada), session(&world.store, &ada));
-        let who = signed_in(&world.store, &own);
+        let (current, other) = (session(&world.store, &ada), session(&world.store, &ada));
+        let who = signed_in(&world.store, &current);
 
         let wrong = passwords("wrong horse", "battery staple");
-        let refused = hashing(&world.store, &who, look, change_password, wrong).err().unwrap();
+        let refused = hashing(&world.store, &who, prepare, change_password, wrong).err().unwrap();
         assert_eq!(refused.kind(), Kind::Forbidden);
         assert!(identity_of(&world.store, &other).is_ok());
 
         let right = || passwords(PASSWORD, "battery staple");
-        hashing(&world.store, &who, look, change_password, right()).unwrap();
-        assert!(identity_of(&world.store, &own).is_ok());
+        hashing(&world.store, &who, prepare, change_password, right()).unwrap();
+        assert!(identity_of(&world.store, &current).is_ok());
         assert!(identity_of(&world.store, &other).is_err());
-        let again = hashing(&world.store, &who, look, change_password, right());
+        let again = hashing(&world.store, &who, prepare, change_password, right());
         assert_eq!(again.err().unwrap().kind(), Kind::Forbidden);
     }
 

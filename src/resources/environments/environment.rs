@@ -1,0 +1,133 @@
+//! The record of an environment, and its references: grants and approvers.
+
+use bincode::{Decode, Encode};
+
+use super::approvals::ApprovalPolicy;
+use crate::auth::{
+    Access, Caller, Grant, Membership, ResourceType, Restrictable, Restricted, User, grants_for,
+};
+use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx, View};
+
+/// A deployment target of agents.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Environment {
+    /// Its id.
+    pub id: Id<Environment>,
+    /// Its slug, unique in the organization; it never changes.
+    pub slug: Slug,
+    /// Its name.
+    pub name: Name,
+    /// Its purpose.
+    pub description: Option<Description>,
+    /// Whether every member may use it or only those with a grant.
+    pub access: Access,
+    /// The policy for approvals of deployments; none if they need no approval.
+    pub approvals: Option<ApprovalPolicy>,
+    /// How long an approval may be pending, in hours.
+    pub approval_timeout_hours: u32,
+    /// When it was created.
+    pub created_at: Time,
+    /// When anything in its representation was last changed.
+    pub updated_at: Time,
+}
+
+static BY_SLUG: Index<Restricted<Environment>, Slug> = Index::unique(
+    "environments.by_slug",
+    "environment_slug_taken",
+    "an environment with this slug already exists; choose another slug",
+    |environment| Some(environment.without_caller().slug.clone()),
+);
+
+static GRANTS: Reference<Grant, Restricted<Environment>> = grants_for();
+
+impl Record for Restricted<Environment> {
+    const TABLE: &'static str = "environments";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&APPROVERS];
+    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
+    type Key = Id<Environment>;
+    fn key(&self) -> Self::Key {
+        self.id()
+    }
+}
+
+impl Restrictable for Environment {
+    const KIND: ResourceType = ResourceType::Environment;
+    fn id(&self) -> Id<Self> {
+        self.id
+    }
+    fn access(&self) -> Access {
+        self.access
+    }
+}
+
+// ── Approvers ────────────────────────────────────────────────────────────────
+
+/// The environments of which a member is an approver. All environments of the organization are
+/// scanned, at most 1,000.
+static APPROVERS: Reference<Restricted<Environment>, Membership> = Reference::clear(
+    &["approvals.approver_ids"],
+    without_approver,
+    |_: &Membership| Vec::new(),
+    |environment: &Restricted<Environment>, org| {
+        let approvals = environment.without_caller().approvals.iter();
+        let approvers = approvals.flat_map(|approvals| &approvals.approver_ids);
+        approvers.map(|approver| (*approver, org).to_bytes()).collect()
+    },
+);
+
+/// Removes a former member from an environment's approval policy; `minApprovals` is lowered to the
+/// number of approvers left.
+///
+/// # Errors
+/// 409 for the last approver: without one, deployments could never be approved.
+fn without_approver(
+    tx: &Tx,
+    old: &Restricted<Environment>,
+    (user, _): &(Id<User>, Id<Org>),
+) -> Result<Restricted<Environment>> {
+    let mut new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
+    let Some(left) = &mut new.approvals else { return Ok(old.clone()) };
+    left.approver_ids.retain(|approver| approver != user);
+    if left.approver_ids.is_empty() {
+        return Err(Error::conflict(
+            "last_approver",
+            format!(
+                "this member is the only approver of the environment \"{}\"; \
+                 name another approver there first",
+                new.name
+            ),
+        ));
+    }
+    left.min_approvals = left.min_approvals.min(left.approver_ids.len() as u32);
+    Ok(Restricted::new(new))
+}
+
+// ── Finding and updating ─────────────────────────────────────────────────────
+
+/// Returns the environment with this id or slug.
+pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Environment>>> {
+    match (Id::parse(reference), Slug::parse(reference)) {
+        (id, _) if !id.is_nil() => view.get(&id),
+        (_, Ok(slug)) => view.find(&BY_SLUG, &slug),
+        (_, Err(_)) => Ok(None),
+    }
+}
+
+/// Whether there is an environment with this id.
+pub fn exists(view: &View, id: Id<Environment>) -> Result<bool> {
+    view.has::<Restricted<Environment>>(&id)
+}
+
+/// Updates `updatedAt`, after a change of a record that is part of the representation.
+pub(super) fn mark_updated(tx: &mut Tx, id: Id<Environment>) -> Result<()> {
+    let old: Restricted<Environment> = tx.fetch(&id)?;
+    let new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
+    tx.replace(&old, &Restricted::new(new))
+}
+
+/// Returns an environment if the caller may use it: 404, then 403.
+pub(super) fn fetch(view: &View, caller: &Caller, id: Id<Environment>) -> Result<Environment> {
+    view.fetch::<Restricted<Environment>>(&id)?.open(view, caller)
+}
