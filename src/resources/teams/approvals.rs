@@ -222,7 +222,7 @@ fn told(view: &View, team: &Team, approval: &TeamApproval) -> Result<Value> {
         "teamId": team.id, "teamName": team.name,
         "approvalId": approval.id, "title": approval.title,
         "agentId": approval.agent_id,
-        "agentName": member::name_if_there(view, team.id, approval.agent_id)?,
+        "agentName": member::current_name(view, team.id, approval.agent_id)?,
         "taskId": approval.task_id,
         "decision": approval.decision, "decidedBy": approval.decided_by,
     }))

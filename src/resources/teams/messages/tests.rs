@@ -263,7 +263,7 @@ fn unread_mail_is_found_among_any_number_of_read_messages_without_reading_them()
         consume_as(&world, &mail, ann).unwrap();
     }
     message(&world, crew, json!({"body": "new", "toAgentId": ann}));
-    let unread = |view: &View| view.count(&BY_BOX, &((Some(ann), false), crew), 100);
+    let unread = |view: &View| view.count(&BY_INBOX, &((Some(ann), false), crew), 100);
     assert_eq!(world.store.read_now(world.org, unread).unwrap(), 1);
     assert_eq!(bodies(&world, crew, json!({"agentId": ann, "unread": true})), ["new"]);
 }
