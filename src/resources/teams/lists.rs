@@ -56,25 +56,25 @@ mod tests {
     use crate::store::{AnyIndex, TableInfo, Tx};
 
     #[derive(Clone, Debug, Encode, Decode)]
-    struct Thing {
+    struct MergedItem {
         team: Id<Team>,
-        id: Id<Thing>,
+        id: Id<MergedItem>,
         kind: u8,
     }
 
-    static BY_KIND: Index<Thing, u8> = Index::many("things.by_kind", |thing| Some(thing.kind));
+    static BY_KIND: Index<MergedItem, u8> = Index::many("things.by_kind", |thing| Some(thing.kind));
 
-    impl Record for Thing {
+    impl Record for MergedItem {
         const TABLE: &'static str = "things";
         const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
-        type Key = (Id<Team>, Id<Thing>);
+        type Key = (Id<Team>, Id<MergedItem>);
         fn key(&self) -> Self::Key {
             (self.team, self.id)
         }
     }
 
-    fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &PageRequest) -> Page<Thing> {
-        let keep = |thing: &Thing| !thing.id.bytes()[15].is_multiple_of(8);
+    fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &PageRequest) -> Page<MergedItem> {
+        let keep = |thing: &MergedItem| !thing.id.bytes()[15].is_multiple_of(8);
         world
             .store
             .read_now(world.org, |view| merged(view, &BY_KIND, kinds, team, part, keep))
@@ -85,10 +85,10 @@ mod tests {
     fn a_page_ends_where_the_least_scanned_key_ends() {
         let world = World::new();
         let team = Id::new(world.store.clock().new_id());
-        let add = |kinds: Vec<u8>| -> Vec<Id<Thing>> {
+        let add = |kinds: Vec<u8>| -> Vec<Id<MergedItem>> {
             let add = move |tx: &mut Tx| {
                 let add = |kind| {
-                    let thing = Thing { team, id: tx.new_id(), kind };
+                    let thing = MergedItem { team, id: tx.new_id(), kind };
                     tx.insert(&thing).map(|()| thing.id)
                 };
                 kinds.iter().copied().map(add).collect::<Result<_>>()
@@ -104,7 +104,7 @@ mod tests {
             let mut found = Vec::new();
             let mut part = PageRequest { limit, after: None };
             loop {
-                let keep = |thing: &Thing| wanted.contains(&thing.id);
+                let keep = |thing: &MergedItem| wanted.contains(&thing.id);
                 let page = |view: &View| merged(view, &BY_KIND, &[0, 1], team, &part, keep);
                 let Page { items, next } = world.store.read_now(world.org, page).unwrap();
                 found.extend(items.iter().map(|thing| thing.id));
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn pages_of_any_size_make_the_full_list_newest_first() {
         let world = World::new();
-        let mut all: Vec<Thing> = Vec::new();
+        let mut all: Vec<MergedItem> = Vec::new();
         let team = world.store.clock().new_id();
         let team = Id::new(team);
         for n in 0..40 {
@@ -128,16 +128,16 @@ mod tests {
             let kind = (n * n / 7 % 3) as u8;
             let team = if n % 9 == 0 { Id::NIL } else { team };
             let made = world.store.write_now(world.org, move |tx| {
-                let thing = Thing { team, id: tx.new_id(), kind };
+                let thing = MergedItem { team, id: tx.new_id(), kind };
                 tx.insert(&thing)?;
                 Ok(thing)
             });
             all.push(made.unwrap());
         }
-        let findings = world.store.check(&[TableInfo::of::<Thing>()]).unwrap();
+        let findings = world.store.check(&[TableInfo::of::<MergedItem>()]).unwrap();
         assert_eq!(findings.messages, Vec::<String>::new());
         for kinds in [vec![], vec![1], vec![0, 2], vec![2, 1, 0]] {
-            let named = |thing: &&Thing| {
+            let named = |thing: &&MergedItem| {
                 thing.team == team
                     && kinds.contains(&thing.kind)
                     && !thing.id.bytes()[15].is_multiple_of(8)

@@ -120,7 +120,7 @@ fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
 }
 
 /// Adds an agent to a team.
-pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentCreated> {
+pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentCreated> {
     let team = fetch_team(&tx.view(), req.params)?;
     let new = &req.input;
     let agent = agents::by_stable_key(&tx.view(), &new.stable_key)?.ok_or_else(Error::not_found)?;
@@ -225,7 +225,7 @@ pub fn routes() -> Vec<Route> {
     const ONE: &str = "/teams/{teamId}/agents/{agentId}";
     vec![
         Route::get(ALL, MEMBER, "team_agent.list", op::list(list)).about("List a team's agents"),
-        Route::post(ALL, MEMBER, "team_agent.create", op::write(hire))
+        Route::post(ALL, MEMBER, "team_agent.create", op::write(add_agent))
             .about("Add an agent to a team"),
         Route::get(ONE, MEMBER, "team_agent.show", op::read(get)).about("Get an agent of a team"),
         Route::patch(ONE, MEMBER, "team_agent.update", op::write(update))

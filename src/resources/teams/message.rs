@@ -26,7 +26,7 @@ pub enum SenderType {
 crate::store::stored_enum!(SenderType { User = 0, Agent = 1, Peer = 2 });
 
 /// A user, an agent of the team, or a peer. Only a marker for ids.
-pub enum Anyone {}
+pub enum Participant {}
 
 /// The sender of a message.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub struct Sender {
     #[serde(rename = "type")]
     pub kind: SenderType,
     /// The id of the user, agent or peer.
-    pub id: Id<Anyone>,
+    pub id: Id<Participant>,
     /// The sender's name when the message was sent.
     pub name: String,
 }

@@ -11,7 +11,7 @@ use super::message::{Audience, BY_INBOX, BY_TASK, Message, Sender, SenderType};
 use super::task::{self, Task, fetch_task};
 use super::tasks::Claim;
 use super::team::{Team, fetch_team, require_team};
-use super::wakes::{self, Cause};
+use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, Issue, Result, Title};
@@ -125,10 +125,10 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     };
     tx.insert(&message)?;
     match (to, task) {
-        (Some(to), _) => wake_unless_own(tx, &to, &message, &Cause::DirectMessage(&message))?,
+        (Some(to), _) => wake_unless_own(tx, &to, &message, &WakeCause::DirectMessage(&message))?,
         (None, Some(task)) => {
-            if let Some(agent) = task::responsible(&tx.view(), &task)? {
-                wake_unless_own(tx, &agent, &message, &Cause::TaskNote(&task, message.id))?;
+            if let Some(agent) = task::assignee_or_scrum_master(&tx.view(), &task)? {
+                wake_unless_own(tx, &agent, &message, &WakeCause::TaskNote(&task, message.id))?;
             }
         }
         (None, None) => {}
@@ -198,7 +198,8 @@ pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), Claim>) -> Result
     let reader = match (message.audience, message.to_agent_id, message.task_id) {
         (Audience::Agent, Some(to), _) => Some(to),
         (Audience::Agent, None, Some(task)) => {
-            task::responsible(&view, &fetch_task(&view, team, task)?)?.map(|member| member.id)
+            task::assignee_or_scrum_master(&view, &fetch_task(&view, team, task)?)?
+                .map(|member| member.id)
         }
         _ => None,
     };
@@ -220,7 +221,12 @@ fn agent(view: &View, member: &Member) -> Result<Sender> {
 }
 
 /// Wakes an agent for a message, unless the agent sent it.
-fn wake_unless_own(tx: &mut Tx, agent: &Member, message: &Message, cause: &Cause) -> Result<()> {
+fn wake_unless_own(
+    tx: &mut Tx,
+    agent: &Member,
+    message: &Message,
+    cause: &WakeCause,
+) -> Result<()> {
     if message.from.id == agent.id.cast() { Ok(()) } else { wakes::wake(tx, agent, cause) }
 }
 
@@ -231,7 +237,8 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/messages";
     const ONE: &str = "/teams/{teamId}/messages/{messageId}";
     vec![
-        Route::get(ALL, MEMBER, "message.list", op::list(list)).about("List a team's messages, newest first"),
+        Route::get(ALL, MEMBER, "message.list", op::list(list))
+            .about("List a team's messages, newest first"),
         Route::post(ALL, MEMBER, "message.create", op::write(send))
             .about("Send a message or a note on a task"),
         Route::get(ONE, MEMBER, "message.show", op::read(get)).about("Get a message"),

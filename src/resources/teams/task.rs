@@ -145,18 +145,18 @@ impl Record for Task {
 /// The number of a team's last task. A record of its own, so that creating a task does not change the
 /// team.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct Counter {
+pub struct TaskCounter {
     team: Id<Team>,
     last: u32,
 }
 
-static COUNTED: Reference<Counter, Team> = Reference::cascade(
+static COUNTED: Reference<TaskCounter, Team> = Reference::cascade(
     &["team"],
     |team: &Team| team.id.to_bytes(),
-    |counter: &Counter, _| vec![counter.team.to_bytes()],
+    |counter: &TaskCounter, _| vec![counter.team.to_bytes()],
 );
 
-impl Record for Counter {
+impl Record for TaskCounter {
     const TABLE: &'static str = "tasks.counters";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&COUNTED];
     type Key = Id<Team>;
@@ -172,7 +172,7 @@ pub fn fetch_task(view: &View, team: Id<Team>, id: Id<Task>) -> Result<Task> {
 
 /// Returns the agent responsible for a task: its assignee, or the Scrum Master if it has none
 /// (reference: teams-and-wakes, "Wakes").
-pub fn responsible(view: &View, task: &Task) -> Result<Option<Member>> {
+pub fn assignee_or_scrum_master(view: &View, task: &Task) -> Result<Option<Member>> {
     match assignee(view, task)? {
         Some(assignee) => Ok(Some(assignee)),
         None => scrum_master(view, task.team_id),
@@ -189,13 +189,13 @@ fn assignee(view: &View, task: &Task) -> Result<Option<Member>> {
 }
 
 /// Returns the id of the assignee if it is still in the team.
-pub fn still_there(view: &View, task: &Task) -> Result<Option<Id<Member>>> {
+pub fn current_assignee(view: &View, task: &Task) -> Result<Option<Id<Member>>> {
     Ok(assignee(view, task)?.map(|assignee| assignee.id))
 }
 
 /// Increments a team's task counter and returns the new number.
 pub fn next_number(tx: &mut Tx, team: Id<Team>) -> Result<u32> {
-    let last = tx.get::<Counter>(&team)?.map_or(0, |counter| counter.last);
-    tx.put(&Counter { team, last: last + 1 })?;
+    let last = tx.get::<TaskCounter>(&team)?.map_or(0, |counter| counter.last);
+    tx.put(&TaskCounter { team, last: last + 1 })?;
     Ok(last + 1)
 }

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use super::lists::merged;
 use super::member::{Member, fetch_member, fetch_optional};
 use super::task::{
-    BY_ASSIGNEE, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus, fetch_task, next_number,
-    place, still_there,
+    BY_ASSIGNEE, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus, current_assignee,
+    fetch_task, next_number, place,
 };
 use super::team::{Team, require_team};
-use super::wakes::{self, Cause};
+use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Error, Field, Id, Int, Result, Title};
@@ -18,7 +18,7 @@ use crate::store::{Order, Page, Source, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Task>(), TableInfo::of::<super::task::Counter>()],
+    tables: &[TableInfo::of::<Task>(), TableInfo::of::<super::task::TaskCounter>()],
     ..Resource::EMPTY
 };
 
@@ -177,7 +177,7 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     patch.assignee_agent_id.clone().apply(&mut task.assignee_agent_id);
     patch.project_id.clone().apply(&mut task.project_id);
     if old.is_closed() && !task.is_closed() {
-        task.assignee_agent_id = still_there(&tx.view(), &task)?;
+        task.assignee_agent_id = current_assignee(&tx.view(), &task)?;
     }
     if task != old {
         task.updated_at = tx.now();
@@ -201,7 +201,7 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task
     if old.is_closed() {
         return Err(Error::conflict("task_closed", "the task is closed; reopen it to claim it"));
     }
-    if still_there(&tx.view(), &old)?.is_some_and(|assignee| assignee != agent) {
+    if current_assignee(&tx.view(), &old)?.is_some_and(|assignee| assignee != agent) {
         return Err(Error::conflict("task_claimed", "another agent has the task"));
     }
     let status = match old.status {
@@ -226,7 +226,7 @@ fn wake_assignee(
 ) -> Result<()> {
     match assignee {
         Some(assignee) if acting.is_none_or(|acting| acting.id != assignee.id) => {
-            wakes::wake(tx, &assignee, &Cause::TaskAssigned(task))
+            wakes::wake(tx, &assignee, &WakeCause::TaskAssigned(task))
         }
         _ => Ok(()),
     }
@@ -239,9 +239,9 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/tasks";
     const ONE: &str = "/teams/{teamId}/tasks/{taskId}";
     vec![
-        Route::get(ALL, MEMBER, "task.list", op::list(list)).about("List a team's tasks, newest first"),
-        Route::post(ALL, MEMBER, "task.create", op::write(create))
-            .about("Create a task"),
+        Route::get(ALL, MEMBER, "task.list", op::list(list))
+            .about("List a team's tasks, newest first"),
+        Route::post(ALL, MEMBER, "task.create", op::write(create)).about("Create a task"),
         Route::get(ONE, MEMBER, "task.show", op::read(get)).about("Get a task"),
         Route::patch(ONE, MEMBER, "task.update", op::write(update)).about("Update a task"),
         Route::post("/teams/{teamId}/tasks/{taskId}/claim", MEMBER, "task.claim", op::write(claim))

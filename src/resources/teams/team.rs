@@ -13,7 +13,7 @@ use crate::store::{
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Team>(), TableInfo::of::<Spending>()],
+    tables: &[TableInfo::of::<Team>(), TableInfo::of::<MonthlySpending>()],
     ..Resource::EMPTY
 };
 
@@ -53,7 +53,7 @@ impl Record for Team {
 /// The cost of a team's runs in a calendar month (UTC). One record per month, so no job has to reset
 /// it when a month ends.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct Spending {
+pub struct MonthlySpending {
     pub team: Id<Team>,
     /// The month's first moment ([`Time::month_start`]).
     pub month_start: Time,
@@ -63,14 +63,14 @@ pub struct Spending {
     pub exhausted_told: bool,
 }
 
-static TEAM: Reference<Spending, Team> = Reference::cascade(
+static TEAM: Reference<MonthlySpending, Team> = Reference::cascade(
     &["team"],
     |team: &Team| team.id.to_bytes(),
-    |spending: &Spending, _| vec![spending.team.to_bytes()],
+    |spending: &MonthlySpending, _| vec![spending.team.to_bytes()],
 )
 .deferred();
 
-impl Record for Spending {
+impl Record for MonthlySpending {
     const TABLE: &'static str = "teams.spending";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     type Key = (Id<Team>, Time);
@@ -164,7 +164,7 @@ fn info(view: &View, team: Team) -> Result<TeamInfo> {
     let budget = match monthly_usd {
         None => None,
         Some(monthly_usd) => {
-            let spending = view.get::<Spending>(&(id, view.now().month_start()))?;
+            let spending = view.get::<MonthlySpending>(&(id, view.now().month_start()))?;
             let spent_usd = spending.map_or(0.0, |spending| spending.spent_usd);
             Some(Budget { monthly_usd, spent_usd })
         }
@@ -303,7 +303,7 @@ mod tests {
         let team = make(&world, body).unwrap().id;
         let spent = world.store.write_now(world.org, move |tx| {
             let month_start = tx.now().month_start();
-            tx.insert(&Spending { team, month_start, spent_usd: 2.5, exhausted_told: false })
+            tx.insert(&MonthlySpending { team, month_start, spent_usd: 2.5, exhausted_told: false })
         });
         spent.unwrap();
         assert_eq!(budget(&world, team), Some(Budget { monthly_usd: 10.0, spent_usd: 2.5 }));
