@@ -1,5 +1,5 @@
-//! What an agent runs with: its prompt, model, tools and variables. The draft of an agent is one,
-//! every version keeps one.
+//! An agent's configuration: its prompt, model, tools and variables. The draft of an agent is one,
+//! and every version has one.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,8 @@ const MAX_TOOL_REFS: usize = 100;
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolRef {
-    /// The tool.
     pub tool_id: Id<Tool>,
-    /// In which version; without one, in the environment's, else in the newest.
+    /// The exact version; null for the environment's, or else the newest.
     pub version: Option<Version>,
 }
 
@@ -32,7 +31,7 @@ type Model = Text<1, 200>;
 type Provider = Text<1, 200>;
 type Variables = BTreeMap<VariableName, Text<0, 100_000>>;
 
-/// What an agent runs with. What it names in a registry need not be there yet.
+/// An agent's configuration. References into a registry need not exist yet.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfig {
@@ -48,13 +47,13 @@ pub struct AgentConfig {
     pub provider: Option<Provider>,
     /// The tools it uses.
     pub tool_refs: Vec<ToolRef>,
-    /// Variables of its own, by name.
+    /// The agent's own variables, by name.
     pub variables: Variables,
-    /// What the provider is told, kept as it came.
+    /// Settings for the provider, stored as sent.
     pub provider_config: JsonMap,
 }
 
-/// What to change of a configuration; what is absent stays.
+/// Changes to a configuration; absent fields keep their value.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfigPatch {
@@ -74,13 +73,13 @@ pub struct AgentConfigPatch {
 }
 
 impl AgentConfigPatch {
-    /// `config` with this changed.
+    /// Returns `config` with these changes.
     ///
     /// # Errors
-    /// 404 for a tool, or a version of one, that is not there.
+    /// 404 for a tool, or a version of one, that does not exist.
     pub fn applied_to(&self, view: &View, config: &AgentConfig) -> Result<AgentConfig> {
         for tool in self.tool_refs.as_deref().unwrap_or_default() {
-            expect_tool(view, tool)?;
+            require_tool(view, tool)?;
         }
         let patch = self.clone();
         let mut config = config.clone();
@@ -96,7 +95,7 @@ impl AgentConfigPatch {
     }
 }
 
-fn expect_tool(view: &View, tool: &ToolRef) -> Result<()> {
+fn require_tool(view: &View, tool: &ToolRef) -> Result<()> {
     let is_there = match &tool.version {
         None => view.get::<Tool>(&tool.tool_id)?.is_some(),
         Some(version) => tools::version(view, tool.tool_id, version)?.is_some(),

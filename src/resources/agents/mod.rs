@@ -1,8 +1,8 @@
-//! Agents: what the organization keeps of each of its AI agents (reference: agents, "Agents"). An
-//! agent has a draft that is changed in place ([`config`]) and numbered versions, each of which
-//! keeps the draft as it was for ever ([`versions`]).
+//! Agents: the organization's records of its AI agents (reference: agents, "Agents"). An
+//! agent has a draft that is changed in place ([`config`]) and numbered versions, each a
+//! permanent copy of the draft ([`versions`]).
 //!
-//! An agent is named by its stable key. It cannot be deleted while it is in a team.
+//! An agent is addressed by its stable key. It cannot be deleted while it is in a team.
 
 mod config;
 mod versions;
@@ -32,35 +32,31 @@ pub const RESOURCE: Resource = Resource {
 /// An AI agent.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Agent {
-    /// Its id.
     pub id: Id<Agent>,
-    /// What it is named by, unique in the organization. It never changes.
+    /// Its name in paths, unique in the organization. Never changes.
     pub stable_key: StableKey,
-    /// Its name.
     pub name: Name,
-    /// What it is for.
     pub description: Option<Description>,
-    /// The fleet it is in.
+    /// The fleet it belongs to.
     pub fleet_id: Option<Id<Fleet>>,
-    /// What it shall run with next.
+    /// The configuration that the next version copies.
     pub draft: AgentConfig,
-    /// Rises by 1 whenever the draft changes; from 1.
+    /// Starts at 1 and increases by 1 whenever the draft changes.
     pub draft_revision: u32,
     /// The number of its newest version.
     pub latest_version: Option<u32>,
-    /// When it was made.
     pub created_at: Time,
-    /// When anything of it was last changed.
+    /// When any field last changed.
     pub updated_at: Time,
 }
 
-/// A number of agents that belong together.
+/// A group of agents. Only a marker for ids.
 pub enum Fleet {}
 
 static BY_STABLE_KEY: Index<Agent, StableKey> = Index::unique(
     "agents.by_stable_key",
     "stable_key_taken",
-    "an agent with this stableKey exists already; choose another",
+    "an agent with this stableKey already exists; choose another",
     |agent| Some(agent.stable_key.clone()),
 );
 
@@ -71,7 +67,7 @@ impl Record for Agent {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STABLE_KEY, &BY_FLEET];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("fleet_id", "there are no fleets yet"),
-        ("draft.tool_refs.tool_id", "a tool may be removed though agents use it"),
+        ("draft.tool_refs.tool_id", "a tool may be deleted while agents use it"),
     ];
     type Key = Id<Agent>;
     fn key(&self) -> Self::Key {
@@ -81,7 +77,7 @@ impl Record for Agent {
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// An agent to make.
+/// An agent to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewAgent {
@@ -94,7 +90,7 @@ pub struct NewAgent {
 
 impl Input for NewAgent {}
 
-/// What to change of an agent.
+/// Changes to an agent; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentPatch {
@@ -108,7 +104,7 @@ pub struct AgentPatch {
 
 impl Input for AgentPatch {}
 
-/// Which agents to list.
+/// The filter of a list of agents.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentFilter {
@@ -118,15 +114,15 @@ pub struct AgentFilter {
 
 impl Input for AgentFilter {}
 
-/// How an agent fares in the environments it is deployed to: the worst counts, and stands first.
+/// The status of an agent over all environments it is deployed to: the worst, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentStatus {
     /// It reported an error.
     Error,
-    /// It has been silent for too long.
+    /// It has not reported for too long.
     Stale,
-    /// It runs something else than what was deployed.
+    /// It runs another version than was deployed.
     Drifted,
     /// It is deployed.
     Deployed,
@@ -134,7 +130,7 @@ pub enum AgentStatus {
     Undeployed,
 }
 
-/// An agent, as callers see it.
+/// An agent as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Agent")]
@@ -174,12 +170,12 @@ fn info(agent: Agent) -> AgentInfo {
     }
 }
 
-/// Nothing is deployed as yet.
+/// The status of every agent: there are no deployments yet.
 const STATUS: AgentStatus = AgentStatus::Undeployed;
 
 // ── For other resources ──────────────────────────────────────────────────────
 
-/// The agent with this stable key.
+/// Returns the agent with this stable key.
 pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Agent>> {
     match StableKey::parse(stable_key) {
         Ok(stable_key) => view.find(&BY_STABLE_KEY, &stable_key),
@@ -204,14 +200,14 @@ fn get(view: &View, req: &Req<String>) -> Result<AgentInfo> {
     fetch(view, &req.params).map(info)
 }
 
-/// The agent that a path names.
+/// Returns the agent with this stable key, or 404.
 fn fetch(view: &View, stable_key: &str) -> Result<Agent> {
     by_stable_key(view, stable_key)?.ok_or_else(Error::not_found)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
     let new = &req.input;
-    expect_fleet(new.fleet_id.as_ref())?;
+    require_fleet(new.fleet_id.as_ref())?;
     let nothing = AgentConfig::default();
     let draft = match &new.draft {
         Some(draft) => draft.applied_to(&tx.view(), &nothing)?,
@@ -233,15 +229,15 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
     Ok(info(agent))
 }
 
-/// There are no fleets as yet: an id names none.
-fn expect_fleet(fleet: Option<&Id<Fleet>>) -> Result<()> {
+/// Refuses every fleet id with 404: there are no fleets yet.
+fn require_fleet(fleet: Option<&Id<Fleet>>) -> Result<()> {
     fleet.map_or(Ok(()), |_| Err(Error::not_found()))
 }
 
 fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
     let patch = &req.input;
     let old = fetch(&tx.view(), &req.params)?;
-    expect_fleet(patch.fleet_id.value())?;
+    require_fleet(patch.fleet_id.value())?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.description.clone().apply(&mut new.description);
@@ -252,7 +248,7 @@ fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
     save(tx, &old, new).map(info)
 }
 
-/// Puts `new` in the place of `old`, where they differ.
+/// Replaces `old` by `new` if they differ, with a new `draftRevision` if the draft does.
 fn save(tx: &mut Tx, old: &Agent, mut new: Agent) -> Result<Agent> {
     if new == *old {
         return Ok(new);
@@ -265,7 +261,7 @@ fn save(tx: &mut Tx, old: &Agent, mut new: Agent) -> Result<Agent> {
     Ok(new)
 }
 
-/// Deletes an agent with its versions. One that is in a team stays.
+/// Deletes an agent with its versions; 409 while it is in a team.
 pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
     let agent = fetch(&tx.view(), &req.params)?;
     tx.remove(&agent)?;
@@ -277,12 +273,12 @@ pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/agents", MEMBER, "agent.list", op::list(list))
-            .about("List agents, perhaps those of a fleet or with a status"),
-        Route::post("/agents", MEMBER, "agent.create", op::write(create)).about("Make an agent"),
+            .about("List agents, newest first"),
+        Route::post("/agents", MEMBER, "agent.create", op::write(create)).about("Create an agent"),
         Route::get("/agents/{stableKey}", MEMBER, "agent.show", op::read(get))
-            .about("Show an agent"),
+            .about("Get an agent"),
         Route::patch("/agents/{stableKey}", MEMBER, "agent.update", op::write(update))
-            .about("Change an agent or its draft"),
+            .about("Update an agent or its draft"),
         Route::delete("/agents/{stableKey}", MEMBER, "agent.delete", op::write(delete))
             .about("Delete an agent with its versions"),
     ]

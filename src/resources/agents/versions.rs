@@ -1,8 +1,8 @@
-//! Versions of an agent: its draft as it was when the version was made, for ever
+//! Versions of an agent: permanent copies of its draft
 //! (reference: agents, "Versions of agents").
 //!
-//! They are numbered 1, 2, … without gaps, however many are made at once. Restoring one puts it
-//! into the draft; no version ever changes.
+//! They are numbered 1, 2, … without gaps, also under concurrent requests. Restoring one copies
+//! it into the draft; a version never changes.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -20,20 +20,19 @@ use crate::store::{
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<AgentVersion>()], ..Resource::EMPTY };
 
-/// An agent has at most 10,000 versions: more than one a day in its life.
+/// An agent has at most 10,000 versions: more than one a day for 27 years.
 const MAX_VERSIONS: u32 = 10_000;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// What an agent's draft was at one moment.
+/// A version of an agent: a copy of its draft.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentVersion {
-    /// Its id.
     pub id: Id<AgentVersion>,
     #[serde(skip)]
     agent: Id<Agent>,
-    /// The agent.
+    /// The agent's stable key.
     pub stable_key: StableKey,
     /// Its number, from 1.
     pub version: u32,
@@ -42,9 +41,8 @@ pub struct AgentVersion {
     /// BLAKE3 of the canonical JSON (RFC 8785) of `config`, in lower-case hexadecimal: equal for equal
     /// configurations.
     pub hash: String,
-    /// Who made it.
+    /// The user who created it, also through a key.
     pub created_by: Id<User>,
-    /// When.
     pub created_at: Time,
 }
 
@@ -65,7 +63,7 @@ impl Record for AgentVersion {
     const TABLE: &'static str = "agent_versions";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("config.tool_refs.tool_id", "history: a version never changes, a tool may be removed"),
+        ("config.tool_refs.tool_id", "history: a version never changes, a tool may be deleted"),
         ("created_by", "history: who made it may have left"),
     ];
     type Key = (Id<Agent>, u32);
@@ -76,7 +74,7 @@ impl Record for AgentVersion {
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// Which versions to compare. A number that is none names nothing, as in a path
+/// The versions to compare. A malformed number is a version that does not exist, as in a path
 /// (reference: conventions, "Ids").
 #[derive(Deserialize, JsonSchema)]
 pub struct DiffQuery {
@@ -88,28 +86,27 @@ pub struct DiffQuery {
 
 impl Input for DiffQuery {}
 
-/// How two versions differ.
+/// The differences between two versions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AgentDiff {
-    /// The number of the one.
+    /// The number of the first version.
     from: u32,
-    /// The number of the other.
+    /// The number of the second version.
     to: u32,
-    /// What differs; nothing if they are equal.
-    changes: Vec<Change>,
+    /// Empty if the configurations are equal.
+    changes: Vec<AgentChange>,
 }
 
 impl Output for AgentDiff {}
 
-/// A value that differs.
+/// A value that differs between two versions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "AgentChange")]
-pub struct Change {
-    /// Where it stands in the configuration, dotted.
+pub struct AgentChange {
+    /// The dotted path in the configuration.
     path: String,
-    /// What it is in the one; null if it is not there.
+    /// The value in the first version; null if absent.
     from: Json,
-    /// What it is in the other; null if it is not there.
+    /// The value in the second version; null if absent.
     to: Json,
 }
 
@@ -166,13 +163,13 @@ pub(super) fn diff(view: &View, req: &Req<String, DiffQuery>) -> Result<AgentDif
     Ok(AgentDiff { from: from.version, to: to.version, changes })
 }
 
-/// Adds what differs at `path`: objects are compared key by key, anything else, lists too, as a
-/// whole.
-fn compare(path: &str, from: &Value, to: &Value, changes: &mut Vec<Change>) {
+/// Collects the differences at `path`: objects are compared key by key, other values, also lists, as
+/// a whole.
+fn compare(path: &str, from: &Value, to: &Value, changes: &mut Vec<AgentChange>) {
     match (from, to) {
         _ if from == to => {}
         (Value::Object(from), Value::Object(to)) => compare_keys(path, from, to, changes),
-        _ => changes.push(Change {
+        _ => changes.push(AgentChange {
             path: path.into(),
             from: Json(from.clone()),
             to: Json(to.clone()),
@@ -184,7 +181,7 @@ fn compare_keys(
     path: &str,
     from: &Map<String, Value>,
     to: &Map<String, Value>,
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<AgentChange>,
 ) {
     let added = to.keys().filter(|key| !from.contains_key(*key));
     for key in from.keys().chain(added) {
@@ -213,12 +210,12 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "agent_version.list", op::list(list))
             .about("List an agent's versions, newest first"),
         Route::post(ALL, MEMBER, "agent_version.create", op::write(create))
-            .about("Make a version of an agent's draft"),
+            .about("Create a version of an agent's draft"),
         Route::get(DIFF, MEMBER, "agent_version.diff", op::read(diff))
             .about("Compare two versions of an agent"),
         Route::get(ONE, MEMBER, "agent_version.show", op::read(get))
-            .about("Show a version of an agent"),
+            .about("Get a version of an agent"),
         Route::post(RESTORE, MEMBER, "agent_version.restore", op::write(restore))
-            .about("Put a version of an agent into its draft"),
+            .about("Restore a version into an agent's draft"),
     ]
 }

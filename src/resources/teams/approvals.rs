@@ -1,5 +1,5 @@
-//! Approvals: what an agent wants a person to decide (reference: teams-and-wakes, "Approvals"). A
-//! person decides, in a session, once.
+//! Approvals: decisions that agents ask of the humans (reference: teams-and-wakes, "Approvals").
+//! Each is decided once, by a user with a session.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -26,44 +26,42 @@ pub(super) const RESOURCE: Resource = Resource {
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// How far an approval has come.
+/// The state of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TeamApprovalState {
-    /// Nobody has decided.
+    /// Not decided yet.
     Pending,
-    /// Yes.
+    /// Decided: yes.
     Approved,
-    /// No.
+    /// Decided: no.
     Denied,
 }
 crate::store::stored_enum!(TeamApprovalState { Pending = 0, Approved = 1, Denied = 2 });
 
-/// Something that an agent wants decided.
+/// A decision that an agent asks of the humans.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamApproval {
-    /// Its id.
     pub id: Id<TeamApproval>,
     /// The agent's team.
     pub team_id: Id<Team>,
-    /// Who asks.
+    /// The agent that asks.
     pub agent_id: Id<Member>,
-    /// What is asked.
+    /// The question in one line.
     pub title: Title,
-    /// The same at length.
+    /// Details.
     pub body: Option<Text<0, 100_000>>,
-    /// The task it is about.
+    /// The task it refers to.
     pub task_id: Option<Id<Task>>,
-    /// How far it has come.
+    /// The state.
     pub decision: TeamApprovalState,
-    /// What whoever decided said.
+    /// The comment of the user who decided.
     pub comment: Option<Description>,
-    /// Who decided.
+    /// The user who decided; null while pending.
     pub decided_by: Option<Id<User>>,
-    /// When.
+    /// Null while pending.
     pub decided_at: Option<Time>,
-    /// When it was asked.
     pub created_at: Time,
 }
 
@@ -73,7 +71,7 @@ impl Output for TeamApproval {
     }
 }
 
-/// Approvals by their state; each team's stand together in it.
+/// Approvals by state, then by team.
 static BY_DECISION: Index<TeamApproval, TeamApprovalState> =
     Index::many("team_approvals.by_decision", |approval| Some(approval.decision));
 
@@ -101,55 +99,55 @@ impl Record for TeamApproval {
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// A question to the people.
+/// A question to the humans.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewTeamApproval {
-    /// Who asks: an agent of the team.
+    /// The agent of the team that asks.
     agent_id: Id<Member>,
-    /// What is asked.
+    /// The question in one line.
     title: Title,
-    /// The same at length.
+    /// Details.
     body: Option<Text<0, 100_000>>,
-    /// The task of the team that it is about.
+    /// The task of the team it refers to.
     task_id: Option<Id<Task>>,
 }
 
 impl Input for NewTeamApproval {}
 
-/// Which approvals are wanted.
+/// The filter of a list of approvals.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct TeamApprovalFilter {
-    /// How far they have come.
+    /// Only approvals in this state.
     decision: Option<TeamApprovalState>,
 }
 
 impl Input for TeamApprovalFilter {}
 
-/// A person's answer.
+/// A decision on an approval.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub struct TeamDecision {
-    /// The answer.
+    /// The decision.
     decision: ApprovalAnswer,
-    /// Why.
+    /// The reason, for the agent.
     comment: Option<Description>,
 }
 
 impl Input for TeamDecision {}
 
-/// An answer.
+/// A decision.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalAnswer {
-    /// Yes.
+    /// Decided: yes.
     Approved,
-    /// No.
+    /// Decided: no.
     Denied,
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-/// A team's approvals, newest first.
+/// Lists a team's approvals, newest first.
 fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<TeamApproval>> {
     let team = require_team(view, req.params)?;
     let (order, part) = (Order::Descending, &req.page);
@@ -159,7 +157,7 @@ fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<Tea
     }
 }
 
-/// Asks.
+/// Creates an approval and publishes the event that it was requested.
 fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Result<TeamApproval> {
     let team = fetch_team(&tx.view(), req.params)?;
     let member = fetch_member(&tx.view(), team.id, req.input.agent_id)?;
@@ -180,16 +178,16 @@ fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Result<TeamAppro
         created_at: tx.now(),
     };
     tx.insert(&approval)?;
-    let told = told(&tx.view(), &team, &approval)?;
+    let payload = event_payload(&tx.view(), &team, &approval)?;
     let about = About::resource("team_approval", approval.id);
-    publish(tx, EventType::TeamApprovalRequested, about, told)?;
+    publish(tx, EventType::TeamApprovalRequested, about, payload)?;
     Ok(approval)
 }
 
-/// Decides, once.
+/// Decides a pending approval.
 ///
 /// # Errors
-/// 409 when it is decided already.
+/// 409 if it was decided before.
 fn decide(
     tx: &mut Tx,
     req: &Req<(Id<Team>, Id<TeamApproval>), TeamDecision>,
@@ -197,7 +195,7 @@ fn decide(
     let team = fetch_team(&tx.view(), req.params.0)?;
     let pending: TeamApproval = tx.fetch(&req.params)?;
     if pending.decision != TeamApprovalState::Pending {
-        return Err(Error::conflict("approval_decided", "this was decided already"));
+        return Err(Error::conflict("approval_decided", "the approval was already decided"));
     }
     let decided = TeamApproval {
         decision: match req.input.decision {
@@ -210,19 +208,19 @@ fn decide(
         ..pending.clone()
     };
     tx.replace(&pending, &decided)?;
-    let told = told(&tx.view(), &team, &decided)?;
+    let payload = event_payload(&tx.view(), &team, &decided)?;
     let about = About::resource("team_approval", decided.id);
-    publish(tx, EventType::TeamApprovalDecided, about, told)?;
+    publish(tx, EventType::TeamApprovalDecided, about, payload)?;
     Ok(decided)
 }
 
-/// What the log is told.
-fn told(view: &View, team: &Team, approval: &TeamApproval) -> Result<Value> {
+/// Returns the payload of an approval's events.
+fn event_payload(view: &View, team: &Team, approval: &TeamApproval) -> Result<Value> {
     Ok(json!({
         "teamId": team.id, "teamName": team.name,
         "approvalId": approval.id, "title": approval.title,
         "agentId": approval.agent_id,
-        "agentName": member::name_if_there(view, team.id, approval.agent_id)?,
+        "agentName": member::current_name(view, team.id, approval.agent_id)?,
         "taskId": approval.task_id,
         "decision": approval.decision, "decidedBy": approval.decided_by,
     }))
@@ -235,11 +233,11 @@ fn routes() -> Vec<Route> {
     const DECIDE: &str = "/teams/{teamId}/approvals/{approvalId}/decide";
     vec![
         Route::get(ALL, MEMBER, "team_approval.list", op::list(list))
-            .about("List what a team's agents want decided, newest first"),
+            .about("List a team's approvals, newest first"),
         Route::post(ALL, MEMBER, "team_approval.create", op::write(create))
-            .about("Ask people to decide something"),
+            .about("Request an approval"),
         Route::post(DECIDE, SESSION_MEMBER, "team_approval.decide", op::write(decide))
-            .about("Approve or deny what an agent asked"),
+            .about("Approve or deny a request"),
     ]
 }
 
@@ -247,7 +245,7 @@ fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::base::Kind;
-    use crate::resources::teams::testing::{hire, task, team, told};
+    use crate::resources::teams::testing::{add_agent, task, team, told};
     use crate::resources::testing::World;
 
     fn ask(world: &World, team: Id<Team>, input: Value) -> Result<TeamApproval> {
@@ -267,7 +265,7 @@ mod tests {
     fn only_the_first_decision_counts() {
         let world = World::new();
         let team = team(&world, "crew", None);
-        let ann = hire(&world, team, "ann");
+        let ann = add_agent(&world, team, "ann");
         let task = task(&world, team, json!({"title": "Buy"})).id;
         let input = json!({"agentId": ann, "title": "Buy it?", "taskId": task});
         let asked = ask(&world, team, input).unwrap();
@@ -291,13 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_by_decision_has_those_of_its_team_alone() {
+    fn a_list_by_decision_has_the_teams_own_approvals_only() {
         let world = World::new();
         let crew = team(&world, "crew", None);
         let other = team(&world, "other", None);
         let mut ids = Vec::new();
         for (team, agent) in [(crew, "ann"), (other, "bob")] {
-            let agent = hire(&world, team, agent);
+            let agent = add_agent(&world, team, agent);
             for decision in ["pending", "approved", "denied"] {
                 let asked = ask(&world, team, json!({"agentId": agent, "title": "?"})).unwrap();
                 if decision != "pending" {
@@ -318,11 +316,11 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_asks_nothing_and_a_foreign_question_is_not_decided() {
+    fn agents_tasks_and_approvals_of_other_teams_are_not_found() {
         let world = World::new();
         let crew = team(&world, "crew", None);
         let other = team(&world, "other", None);
-        let ann = hire(&world, crew, "ann");
+        let ann = add_agent(&world, crew, "ann");
         let nothing = "01890a5d-ac96-774b-bcce-b302099a8057";
         let theirs = task(&world, other, json!({"title": "Not ours"})).id;
         for (team, input) in [

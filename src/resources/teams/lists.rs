@@ -1,4 +1,4 @@
-//! Lists that are read from several places at once.
+//! Lists merged from several keys of an index.
 
 use std::cmp::Reverse;
 
@@ -6,18 +6,18 @@ use super::team::Team;
 use crate::base::{Id, Result};
 use crate::store::{Index, Key, Order, Page, PageRequest, Record, View};
 
-/// One part of a list, newest first, whose records stand under several keys of an index: those of
-/// one agent's tasks under each status, say. An index entry for each of the two ways to list them
-/// would have to be written for every record; reading from a few places costs a list little.
+/// Returns a page, newest first, of the records under several keys of an index: for example, the
+/// tasks of an agent under each status. A second index per combination of filters would cost a write
+/// for every record; reading a few ranges costs a list little.
 ///
-/// A part is bounded as [`View::page`] bounds it, in each of the places; no more of it is given
-/// than the place that was looked through least allows.
+/// Each key is scanned within the limits of [`View::page`]. The page ends where the least scanned key
+/// ends, so that no record is skipped.
 pub fn merged<R, K>(
     view: &View,
     index: &'static Index<R, K>,
     keys: &[K],
     team: Id<Team>,
-    part: &PageRequest,
+    page: &PageRequest,
     keep: impl Fn(&R) -> bool,
 ) -> Result<Page<R>>
 where
@@ -25,24 +25,24 @@ where
     K: Key + Copy,
 {
     let mut items: Vec<R> = Vec::new();
-    // How far back every place was looked at: some end before the others.
+    // The position down to which every key was scanned: some scans stop before the others.
     let mut seen_to: Option<Vec<u8>> = None;
     for key in keys {
         let prefix = (*key, team);
-        // The position is an id: what the places have in common.
-        let after = part.after.as_ref().map(|id| [prefix.to_bytes().as_slice(), id].concat());
-        let part = PageRequest { limit: part.limit, after };
-        let page = view.page(index, &prefix, Order::Descending, &part, &keep)?;
-        let next = page.next.map(|next| next[prefix.to_bytes().len()..].to_vec());
+        // The cursor is a record's id, which all keys have in common.
+        let after = page.after.as_ref().map(|id| [prefix.to_bytes().as_slice(), id].concat());
+        let request = PageRequest { limit: page.limit, after };
+        let found = view.page(index, &prefix, Order::Descending, &request, &keep)?;
+        let next = found.next.map(|next| next[prefix.to_bytes().len()..].to_vec());
         seen_to = seen_to.max(next);
-        items.extend(page.items);
+        items.extend(found.items);
     }
     items.retain(|record| seen_to.as_ref().is_none_or(|to| record.key().1.to_bytes() >= *to));
     items.sort_by_key(|record| Reverse(record.key().1));
-    if items.len() <= part.limit {
+    if items.len() <= page.limit {
         return Ok(Page { items, next: seen_to });
     }
-    items.truncate(part.limit);
+    items.truncate(page.limit);
     let next = items.last().map(|record| record.key().1.to_bytes());
     Ok(Page { items, next })
 }
@@ -56,25 +56,25 @@ mod tests {
     use crate::store::{AnyIndex, TableInfo, Tx};
 
     #[derive(Clone, Debug, Encode, Decode)]
-    struct Thing {
+    struct MergedItem {
         team: Id<Team>,
-        id: Id<Thing>,
+        id: Id<MergedItem>,
         kind: u8,
     }
 
-    static BY_KIND: Index<Thing, u8> = Index::many("things.by_kind", |thing| Some(thing.kind));
+    static BY_KIND: Index<MergedItem, u8> = Index::many("things.by_kind", |thing| Some(thing.kind));
 
-    impl Record for Thing {
+    impl Record for MergedItem {
         const TABLE: &'static str = "things";
         const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
-        type Key = (Id<Team>, Id<Thing>);
+        type Key = (Id<Team>, Id<MergedItem>);
         fn key(&self) -> Self::Key {
             (self.team, self.id)
         }
     }
 
-    fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &PageRequest) -> Page<Thing> {
-        let keep = |thing: &Thing| !thing.id.bytes()[15].is_multiple_of(8);
+    fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &PageRequest) -> Page<MergedItem> {
+        let keep = |thing: &MergedItem| !thing.id.bytes()[15].is_multiple_of(8);
         world
             .store
             .read_now(world.org, |view| merged(view, &BY_KIND, kinds, team, part, keep))
@@ -82,13 +82,13 @@ mod tests {
     }
 
     #[test]
-    fn where_one_place_was_not_looked_through_the_others_wait_for_it() {
+    fn a_page_ends_where_the_least_scanned_key_ends() {
         let world = World::new();
         let team = Id::new(world.store.clock().new_id());
-        let add = |kinds: Vec<u8>| -> Vec<Id<Thing>> {
+        let add = |kinds: Vec<u8>| -> Vec<Id<MergedItem>> {
             let add = move |tx: &mut Tx| {
                 let add = |kind| {
-                    let thing = Thing { team, id: tx.new_id(), kind };
+                    let thing = MergedItem { team, id: tx.new_id(), kind };
                     tx.insert(&thing).map(|()| thing.id)
                 };
                 kinds.iter().copied().map(add).collect::<Result<_>>()
@@ -96,7 +96,7 @@ mod tests {
             world.store.write_now(world.org, add).unwrap()
         };
         let mut wanted = add(vec![1, 0, 1]);
-        // More than one page looks at stand between those wanted of this kind.
+        // More than one page scans is between the wanted items of this kind.
         (0..5).for_each(|_| drop(add(vec![0; 4001])));
         wanted.extend(add(vec![1, 0]));
         wanted.reverse();
@@ -104,7 +104,7 @@ mod tests {
             let mut found = Vec::new();
             let mut part = PageRequest { limit, after: None };
             loop {
-                let keep = |thing: &Thing| wanted.contains(&thing.id);
+                let keep = |thing: &MergedItem| wanted.contains(&thing.id);
                 let page = |view: &View| merged(view, &BY_KIND, &[0, 1], team, &part, keep);
                 let Page { items, next } = world.store.read_now(world.org, page).unwrap();
                 found.extend(items.iter().map(|thing| thing.id));
@@ -113,31 +113,31 @@ mod tests {
                     None => break,
                 }
             }
-            assert_eq!(found, wanted, "in parts of {limit}");
+            assert_eq!(found, wanted, "in pages of {limit}");
         }
     }
 
     #[test]
-    fn parts_of_any_size_make_the_whole_list_newest_first() {
+    fn pages_of_any_size_make_the_full_list_newest_first() {
         let world = World::new();
-        let mut all: Vec<Thing> = Vec::new();
+        let mut all: Vec<MergedItem> = Vec::new();
         let team = world.store.clock().new_id();
         let team = Id::new(team);
         for n in 0..40 {
-            // Runs of one kind and changes between kinds; another team's are between them.
+            // Runs of one kind and changes between kinds, interleaved with another team's items.
             let kind = (n * n / 7 % 3) as u8;
             let team = if n % 9 == 0 { Id::NIL } else { team };
             let made = world.store.write_now(world.org, move |tx| {
-                let thing = Thing { team, id: tx.new_id(), kind };
+                let thing = MergedItem { team, id: tx.new_id(), kind };
                 tx.insert(&thing)?;
                 Ok(thing)
             });
             all.push(made.unwrap());
         }
-        let findings = world.store.check(&[TableInfo::of::<Thing>()]).unwrap();
+        let findings = world.store.check(&[TableInfo::of::<MergedItem>()]).unwrap();
         assert_eq!(findings.messages, Vec::<String>::new());
         for kinds in [vec![], vec![1], vec![0, 2], vec![2, 1, 0]] {
-            let named = |thing: &&Thing| {
+            let named = |thing: &&MergedItem| {
                 thing.team == team
                     && kinds.contains(&thing.kind)
                     && !thing.id.bytes()[15].is_multiple_of(8)
@@ -156,7 +156,7 @@ mod tests {
                     assert!(!items.is_empty() && found.len() < expected.len());
                     part.after = next;
                 }
-                assert_eq!(found, expected, "{kinds:?} in parts of {limit}");
+                assert_eq!(found, expected, "{kinds:?} in pages of {limit}");
             }
         }
     }

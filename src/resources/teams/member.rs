@@ -1,4 +1,4 @@
-//! A team's agents as they are stored.
+//! The record of an agent's membership in a team, and lookups of members.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -10,53 +10,51 @@ use crate::outside::webhook;
 use crate::resources::agents::Agent;
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
 
-/// What an agent is in a team.
+/// The role of an agent in a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TeamAgentRole")]
 pub enum MemberRole {
-    /// Works in it.
+    /// Works on tasks.
     Member,
-    /// Looks after what is assigned to nobody; at most one in a team.
+    /// Woken for notes on unassigned tasks; at most one per team.
     ScrumMaster,
 }
 crate::store::stored_enum!(MemberRole { Member = 0, ScrumMaster = 1 });
 
-/// That an agent is in a team. Its id is the `agentId` of everything in the team
+/// The membership of an agent in a team. Its id is the `agentId` of everything in the team
 /// (reference: teams-and-wakes, "Teams").
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Member {
-    /// Its id in the team.
+    /// The agent's id in the team.
     pub id: Id<Member>,
-    /// The team.
     pub team: Id<Team>,
-    /// The agent.
+    /// The agent of the organization.
     pub agent: Id<Agent>,
     /// The agent's stable key, which never changes.
     pub stable_key: StableKey,
-    /// As what.
     pub role: MemberRole,
-    /// What it can do.
+    /// What the agent can do, in the client's words.
     pub skills: Vec<Skill>,
-    /// Where its wakes are posted.
+    /// The URL its wakes are posted to.
     pub wake_url: Option<HttpUrl>,
-    /// The text of the secret they are signed with, sealed; made with the first `wake_url`, kept.
+    /// The text of the secret that signs posted wakes, sealed. Created with the first `wake_url` and
+    /// kept when the URL changes or is cleared.
     pub wake_secret: Option<Sealed>,
-    /// Since when.
     pub hired_at: Time,
 }
 
 static BY_AGENT: Index<Member, (Id<Agent>, Id<Team>)> = Index::unique(
     "team_agents.by_agent",
     "agent_in_team",
-    "this agent is in the team already",
+    "the agent is already in the team",
     |member| Some((member.agent, member.team)),
 );
 
 static SCRUM_MASTERS: Index<Member, Id<Team>> = Index::unique(
     "team_agents.scrum_masters",
     "scrum_master_taken",
-    "the team has a Scrum Master already; give that agent another role first",
+    "the team already has a Scrum Master; give that agent another role first",
     |member| (member.role == MemberRole::ScrumMaster).then_some(member.team),
 );
 
@@ -85,32 +83,32 @@ impl Record for Member {
         (self.team, self.id)
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
-        tx.signal(self.id.uuid()); // Whoever waits for its wakes is told that it is gone.
+        tx.signal(self.id.uuid()); // Long polls for its wakes end with 404.
         Ok(())
     }
 }
 
-/// The member of this team with this id, or 404. Whether the team exists is the caller's to ask.
+/// Returns the member of this team with this id, or 404. The caller checks that the team exists.
 pub fn fetch_member(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Member> {
     view.fetch(&(team, id))
 }
 
-/// The team's Scrum Master, if it has one.
+/// Returns the team's Scrum Master, if it has one.
 pub fn scrum_master(view: &View, team: Id<Team>) -> Result<Option<Member>> {
     view.find(&SCRUM_MASTERS, &team)
 }
 
-/// The agent's name as it is now.
+/// Returns the agent's current name.
 pub fn name(view: &View, member: &Member) -> Result<Name> {
     Ok(view.fetch::<Agent>(&member.agent)?.name)
 }
 
-/// The name as it is now of the member with this id; none if it has left.
-pub fn name_if_there(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Option<Name>> {
+/// Returns the current name of the member with this id, or `None` if it has left.
+pub fn current_name(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Option<Name>> {
     view.get(&(team, id))?.map(|member| name(view, &member)).transpose()
 }
 
-/// The key that a member's wakes are signed with; none if it never had a `wakeUrl`.
+/// Returns the key that signs a member's wakes, or `None` if it never had a `wakeUrl`.
 pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
     let Some(sealed) = &member.wake_secret else { return Ok(None) };
     let text = view.unseal::<Member>(&member.key(), WAKE_SECRET, sealed)?;
@@ -119,10 +117,10 @@ pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
     })
 }
 
-/// The field in which a [`Member`] keeps it.
+/// The name of the field of [`Member`] with the sealed secret.
 pub const WAKE_SECRET: &str = "wake_secret";
 
-/// The member that a request names, if it names one.
+/// Returns the member with this id, or 404; `None` if the request has no id.
 pub fn fetch_optional(
     view: &View,
     team: Id<Team>,

@@ -1,4 +1,4 @@
-//! A team's agents: who is in it, as what, and where they are woken.
+//! A team's agents: their roles, skills and wake URLs (reference: teams-and-wakes, "Teams").
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,18 +31,20 @@ const MAX_SKILLS: usize = 50;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// An agent to take into the team.
+/// An agent to add to a team.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewTeamAgent {
+    /// The stable key of an agent of the organization.
     stable_key: String,
     role: MemberRole,
     skills: Option<List<Skill, 0, MAX_SKILLS>>,
+    /// The URL its wakes are posted to.
     wake_url: Option<HttpUrl>,
 }
 impl Input for NewTeamAgent {}
 
-/// What to change of an agent in a team.
+/// Changes to an agent in a team; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamAgentPatch {
@@ -53,10 +55,11 @@ pub struct TeamAgentPatch {
 }
 impl Input for TeamAgentPatch {}
 
-/// An agent in a team, as it is shown.
+/// An agent in a team.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct TeamAgent {
+    /// The `agentId` in the team; another one in each team.
     id: Id<Member>,
     team_id: Id<Team>,
     stable_key: StableKey,
@@ -73,12 +76,13 @@ impl Output for TeamAgent {
     }
 }
 
-/// The same with the secret its wakes are signed with, where that was just made.
+/// An agent in a team, with the secret of its wakes if the request created it.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamAgentCreated {
     #[serde(flatten)]
     agent: TeamAgent,
+    /// The secret that signs posted wakes. Shown once, with the first `wakeUrl`; null otherwise.
     wake_secret: Option<String>,
 }
 
@@ -115,8 +119,8 @@ fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
         .try_map(|member| info(view, member))
 }
 
-/// Takes an agent into a team.
-pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentCreated> {
+/// Adds an agent to a team.
+pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentCreated> {
     let team = fetch_team(&tx.view(), req.params)?;
     let new = &req.input;
     let agent = agents::by_stable_key(&tx.view(), &new.stable_key)?.ok_or_else(Error::not_found)?;
@@ -133,7 +137,7 @@ pub fn hire(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentC
     };
     let wake_secret = secret_on_first_url(tx, &mut member);
     tx.insert(&member)?;
-    tell(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
+    publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
     Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })
 }
 
@@ -143,7 +147,7 @@ fn get(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
     info(view, fetch_member(view, team, id)?)
 }
 
-/// Changes what an agent is in a team.
+/// Updates an agent's role, skills or wake URL.
 pub fn update(
     tx: &mut Tx,
     req: &Req<(Id<Team>, Id<Member>), TeamAgentPatch>,
@@ -166,7 +170,7 @@ pub fn update(
     let is_new = |skill: &&Skill| !old.skills.contains(*skill);
     let granted: Vec<Skill> = member.skills.iter().filter(is_new).cloned().collect();
     if !granted.is_empty() {
-        tell(tx, EventType::TeamAgentSkillsGranted, &team, &member, &granted)?;
+        publish_event(tx, EventType::TeamAgentSkillsGranted, &team, &member, &granted)?;
     }
     if member.wake_url.is_some() && member.wake_url != old.wake_url {
         wakes::enqueue_pending_posts(tx, &member)?;
@@ -174,17 +178,17 @@ pub fn update(
     Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })
 }
 
-/// Takes an agent out of its team.
+/// Removes an agent from its team.
 pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted> {
     let (team, id) = req.params;
     let team = fetch_team(&tx.view(), team)?;
     let member = fetch_member(&tx.view(), team.id, id)?;
-    tell(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
+    publish_event(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
     tx.remove(&member)?;
     Ok(Deleted::new(member.id))
 }
 
-/// Makes and seals the secret of a member that has a `wakeUrl` for the first time; returns it.
+/// Creates, seals and returns the secret of a member that has a `wakeUrl` for the first time.
 fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Option<String> {
     if member.wake_url.is_none() || member.wake_secret.is_some() {
         return None;
@@ -194,7 +198,7 @@ fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Option<String> {
     Some(secret)
 }
 
-fn tell(
+fn publish_event(
     tx: &mut Tx,
     event: EventType,
     team: &Team,
@@ -221,13 +225,13 @@ pub fn routes() -> Vec<Route> {
     const ONE: &str = "/teams/{teamId}/agents/{agentId}";
     vec![
         Route::get(ALL, MEMBER, "team_agent.list", op::list(list)).about("List a team's agents"),
-        Route::post(ALL, MEMBER, "team_agent.create", op::write(hire))
-            .about("Take an agent into a team"),
-        Route::get(ONE, MEMBER, "team_agent.show", op::read(get)).about("Show an agent of a team"),
+        Route::post(ALL, MEMBER, "team_agent.create", op::write(add_agent))
+            .about("Add an agent to a team"),
+        Route::get(ONE, MEMBER, "team_agent.show", op::read(get)).about("Get an agent of a team"),
         Route::patch(ONE, MEMBER, "team_agent.update", op::write(update))
-            .about("Change what an agent is in a team, what it can do or where it is woken"),
+            .about("Update an agent of a team"),
         Route::delete(ONE, MEMBER, "team_agent.delete", op::write(delete))
-            .about("Take an agent out of a team"),
+            .about("Remove an agent from a team"),
     ]
 }
 

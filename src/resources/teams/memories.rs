@@ -1,7 +1,8 @@
-//! What a team's agents remember (reference: teams-and-wakes, "Memories").
+//! Memories of a team's agents (reference: teams-and-wakes, "Memories").
 //!
-//! A memory is live until it is deleted or a newer one supersedes it. It is out of recall at once
-//! then, and gone for good when the retention is over. Nothing changes a memory's content.
+//! A memory is live until it is deleted or a newer one supersedes it. It is then out of
+//! recall at once, and permanently deleted after the retention period. A memory's content never
+//! changes.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -17,33 +18,35 @@ use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
-pub(super) const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<Memory>()], sweeps: &[FORGET], ..Resource::EMPTY };
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Memory>()],
+    sweeps: &[DELETE_RETIRED],
+    ..Resource::EMPTY
+};
 
 /// At most 50 tags (reference: conventions, "Texts and names").
 const MAX_TAGS: usize = 50;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// Something that an agent remembers.
+/// A text that an agent stored to recall later.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Memory {
-    /// Its id.
     pub id: Id<Memory>,
     /// The agent's team.
     pub team_id: Id<Team>,
-    /// Who remembers it.
+    /// The agent it belongs to.
     pub agent_id: Id<Member>,
-    /// What is remembered.
+    /// The text.
     pub content: Body,
-    /// Words to find it by.
+    /// Tags to find it by.
     pub tags: Vec<Skill>,
-    /// The memory whose place it took.
+    /// The memory it replaced.
     pub supersedes: Option<Id<Memory>>,
-    /// Since when.
     pub created_at: Time,
-    /// When it was deleted or superseded; nobody sees it from then on.
+    /// When it was deleted or superseded; it is hidden from then on.
     #[serde(skip)]
     pub retired_at: Option<Time>,
 }
@@ -54,16 +57,16 @@ impl Output for Memory {
     }
 }
 
-/// Live memories, in the order of their keys: recall reads no others, however many there are.
+/// Live memories, in the order of their keys, so that recall reads no others.
 static LIVE: Index<Memory, ()> = Index::many("memories.live", |memory| match memory.retired_at {
     None => Some(()),
     Some(_) => None,
 });
 
-/// The others, by the time of their retirement.
+/// Deleted and superseded memories, by time.
 static RETIRED: Index<Memory, Time> = Index::many("memories.retired", |memory| memory.retired_at);
 
-/// With the team, through its agents.
+/// Deleted with the agent, and so with the team.
 static AGENT: Reference<Memory, Member> = Reference::cascade(
     &["team_id", "agent_id"],
     |member: &Member| member.key().to_bytes(),
@@ -76,7 +79,7 @@ impl Record for Memory {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&LIVE, &RETIRED];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("supersedes", "history: what it superseded goes when the retention is over")];
+        &[("supersedes", "history: the superseded memory is deleted after the retention period")];
     type Key = (Id<Team>, Id<Member>, Id<Memory>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.agent_id, self.id)
@@ -89,22 +92,22 @@ impl Record for Memory {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewMemory {
-    /// What to remember.
+    /// The text.
     content: Body,
-    /// Words to find it by; at most 50.
+    /// Tags to find it by; at most 50.
     tags: Option<List<Skill, 0, MAX_TAGS>>,
-    /// A live memory of the same agent that is out of date with this one.
+    /// A live memory of the same agent that this one replaces.
     supersedes: Option<Id<Memory>>,
 }
 
 impl Input for NewMemory {}
 
-/// What is to be recalled.
+/// The filter of a recall.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Recall {
     /// Words that must all occur in the content; case does not matter.
     q: Option<String>,
-    /// A tag it must have, exactly.
+    /// A tag that must match exactly.
     tag: Option<String>,
 }
 
@@ -112,7 +115,7 @@ impl Input for Recall {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-/// Recalls live memories, newest first.
+/// Lists live memories, newest first.
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<Memory>> {
     let (team, agent) = req.params;
     require_team(view, team)?;
@@ -125,7 +128,7 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<M
     })
 }
 
-/// Whether every one of these lower-case words occurs in a text.
+/// Whether all of these lower-case words occur in a text, in any case.
 fn matches_words(text: &str, words: &[&str]) -> bool {
     if words.is_empty() {
         return true;
@@ -134,13 +137,13 @@ fn matches_words(text: &str, words: &[&str]) -> bool {
     words.iter().all(|word| text.contains(word))
 }
 
-/// Remembers something, in the place of what it supersedes.
+/// Stores a memory and retires the one it supersedes.
 fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<Memory> {
     let (team, agent) = req.params;
     require_team(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
     if let Some(older) = req.input.supersedes {
-        retire(tx, (team, agent, older))?;
+        mark_retired(tx, (team, agent, older))?;
     }
     let memory = Memory {
         id: tx.new_id(),
@@ -156,17 +159,17 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<M
     Ok(memory)
 }
 
-/// Takes a live memory out of recall. 404 if it is not there, not this agent's or not live
+/// Takes a live memory out of recall. 404 if it does not exist, belongs to another agent or is retired
 /// (reference: teams-and-wakes, "Memories").
 fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Deleted> {
     let (team, agent, memory) = req.params;
     require_team(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
-    retire(tx, req.params)?;
+    mark_retired(tx, req.params)?;
     Ok(Deleted::new(memory))
 }
 
-fn retire(tx: &mut Tx, key: (Id<Team>, Id<Member>, Id<Memory>)) -> Result<()> {
+fn mark_retired(tx: &mut Tx, key: (Id<Team>, Id<Member>, Id<Memory>)) -> Result<()> {
     let live: Memory = tx.fetch(&key)?;
     if live.retired_at.is_some() {
         return Err(Error::not_found());
@@ -176,11 +179,15 @@ fn retire(tx: &mut Tx, key: (Id<Team>, Id<Member>, Id<Memory>)) -> Result<()> {
 
 // ── Retention ────────────────────────────────────────────────────────────────
 
-/// Removes for good what was deleted or superseded long enough ago (`--memory-retention`).
-const FORGET: Sweep =
-    Sweep { name: "forget retired memories", every_secs: 60, run: forget, installation: false };
+/// Deletes memories that were retired longer ago than the retention period (`--memory-retention`).
+const DELETE_RETIRED: Sweep = Sweep {
+    name: "forget retired memories",
+    every_secs: 60,
+    run: delete_retired,
+    installation: false,
+};
 
-fn forget(tx: &mut Tx, settings: &Settings) -> Result<SweepProgress> {
+fn delete_retired(tx: &mut Tx, settings: &Settings) -> Result<SweepProgress> {
     let end = tx.now().minus_secs(settings.memory_retention_secs);
     delete_due(tx, &RETIRED, |memory: &Memory| memory.retired_at.is_some_and(|at| at <= end))
 }
@@ -192,11 +199,9 @@ fn routes() -> Vec<Route> {
     const ONE: &str = "/teams/{teamId}/agents/{agentId}/memories/{memoryId}";
     vec![
         Route::get(ALL, MEMBER, "memory.list", op::list(list))
-            .about("Recall what an agent remembers, newest first"),
-        Route::post(ALL, MEMBER, "memory.create", op::write(create))
-            .about("Remember something, perhaps in the place of an older memory"),
-        Route::delete(ONE, MEMBER, "memory.delete", op::write(delete))
-            .about("Take a memory out of an agent's recall"),
+            .about("Recall an agent's memories, newest first"),
+        Route::post(ALL, MEMBER, "memory.create", op::write(create)).about("Store a memory"),
+        Route::delete(ONE, MEMBER, "memory.delete", op::write(delete)).about("Delete a memory"),
     ]
 }
 
@@ -206,7 +211,7 @@ mod tests {
 
     use super::*;
     use crate::base::Kind;
-    use crate::resources::teams::testing::{hire, team};
+    use crate::resources::teams::testing::{add_agent, team};
     use crate::resources::testing::World;
     use crate::store::Source;
 
@@ -214,7 +219,7 @@ mod tests {
 
     fn agent(world: &World) -> Agent {
         let team = team(world, "crew", None);
-        (team, hire(world, team, "ann"))
+        (team, add_agent(world, team, "ann"))
     }
 
     fn remember(world: &World, agent: Agent, input: Value) -> Result<Memory> {
@@ -254,10 +259,10 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_is_reached_through_its_own_organization_team_and_agent_alone() {
+    fn a_memory_is_found_in_its_own_organization_team_and_agent_only() {
         let world = World::new();
         let ann = agent(&world);
-        let bob = (ann.0, hire(&world, ann.0, "bob"));
+        let bob = (ann.0, add_agent(&world, ann.0, "bob"));
         let other_team = team(&world, "other", None);
         let id = remember(&world, ann, json!({"content": "mine"})).unwrap().id;
         let nobody = (ann.0, Id::NIL);
@@ -278,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn recall_wants_every_word_in_whatever_case_and_the_tag_exactly() {
+    fn recall_matches_all_words_in_any_case_and_the_tag_exactly() {
         let world = World::new();
         let ann = agent(&world);
         for (content, tags) in [
@@ -304,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn retired_memories_go_when_the_retention_is_over_and_live_ones_never() {
+    fn retired_memories_are_deleted_after_the_retention_and_live_ones_never() {
         let world = World::new();
         let ann = agent(&world);
         let make = |content: &str, older: Option<Id<Memory>>| {
@@ -316,7 +321,7 @@ mod tests {
         let newest = make("newest", Some(new));
         world.pass_secs(50);
         let settings = Settings { memory_retention_secs: 100, log_retention_secs: 0 };
-        world.store.write_now(world.org, move |tx| forget(tx, &settings)).unwrap();
+        world.store.write_now(world.org, move |tx| delete_retired(tx, &settings)).unwrap();
         let there = |id| {
             let get = |view: &View| view.get::<Memory>(&(ann.0, ann.1, id));
             world.store.read_now(world.org, get).unwrap().is_some()
@@ -326,10 +331,10 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_leaves_takes_its_own_memories_along_and_a_team_all() {
+    fn deleting_a_member_deletes_its_memories_and_deleting_a_team_all() {
         let world = World::new();
         let ann = agent(&world);
-        let bob = (ann.0, hire(&world, ann.0, "bob"));
+        let bob = (ann.0, add_agent(&world, ann.0, "bob"));
         for _ in 0..3 {
             remember(&world, ann, json!({"content": "a"})).unwrap();
             remember(&world, bob, json!({"content": "b"})).unwrap();
@@ -346,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_events_of_a_memory_have_exactly_these_fields() {
+    fn a_memory_has_exactly_these_fields() {
         let world = World::new();
         let ann = agent(&world);
         let memory = remember(&world, ann, json!({"content": "x", "tags": ["t"]})).unwrap();

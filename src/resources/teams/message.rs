@@ -1,4 +1,4 @@
-//! A team's mail as it is stored.
+//! The record of a message, its indexes, and whether messages are unread.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use crate::api::{Output, ResourceRef};
 use crate::base::{Body, Id, Result, Time, Title};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Record, Reference, View};
 
-/// What kind of sender.
+/// The kind of a message's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SenderType {
@@ -25,29 +25,29 @@ pub enum SenderType {
 }
 crate::store::stored_enum!(SenderType { User = 0, Agent = 1, Peer = 2 });
 
-/// A user, an agent of the team, or a peer.
-pub enum Anyone {}
+/// A user, an agent of the team, or a peer. Only a marker for ids.
+pub enum Participant {}
 
-/// Who wrote a message.
+/// The sender of a message.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Sender {
-    /// What kind of sender.
+    /// The kind of sender.
     #[serde(rename = "type")]
     pub kind: SenderType,
-    /// Their id.
-    pub id: Id<Anyone>,
-    /// Their name when they wrote it.
+    /// The id of the user, agent or peer.
+    pub id: Id<Participant>,
+    /// The sender's name when the message was sent.
     pub name: String,
 }
 
-/// For whom a message is.
+/// The kind of recipient of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Audience {
-    /// Agents, which consume it.
+    /// Agents, which read it by consuming it.
     Agent,
-    /// The humans, one of whom opens it.
+    /// The organization's members; read once one of them marks it read.
     Human,
 }
 crate::store::stored_enum!(Audience { Agent = 0, Human = 1 });
@@ -56,27 +56,23 @@ crate::store::stored_enum!(Audience { Agent = 0, Human = 1 });
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// Its id.
     pub id: Id<Message>,
-    /// The team it is in.
+    /// The team it belongs to.
     pub team_id: Id<Team>,
-    /// Who wrote it.
+    /// The sender.
     pub from: Sender,
-    /// The agent it is to.
+    /// The agent it is addressed to; null for notes on tasks and mail to the humans.
     pub to_agent_id: Option<Id<Member>>,
-    /// The peer it is to.
+    /// The peer it is addressed to.
     pub to_peer_id: Option<Id<Peer>>,
-    /// The task it is about.
+    /// The task it refers to.
     pub task_id: Option<Id<Task>>,
-    /// Its subject.
     pub subject: Option<Title>,
-    /// Its text.
     pub body: Body,
-    /// For whom it is.
+    /// The kind of recipient.
     pub audience: Audience,
-    /// When it was read; none if it was not.
+    /// When it was read; null if unread.
     pub read_at: Option<Time>,
-    /// When it was written.
     pub created_at: Time,
 }
 
@@ -86,16 +82,16 @@ impl Output for Message {
     }
 }
 
-/// Messages by box: an agent's (its mail), or the humans' (none); the read ones apart, so that the
-/// unread are found among any number of them. Notes on tasks lie in no box.
-pub static BY_BOX: Index<Message, (Option<Id<Member>>, bool)> =
+/// Messages by inbox: an agent's, or the humans' (`None`), read and unread apart, so that unread ones
+/// are found among any number of read ones. Notes on tasks are in no inbox.
+pub static BY_INBOX: Index<Message, (Option<Id<Member>>, bool)> =
     Index::many("messages.by_box", |message| match (message.audience, message.to_agent_id) {
         (Audience::Human, _) => Some((None, message.read_at.is_some())),
         (Audience::Agent, Some(agent)) => Some((Some(agent), message.read_at.is_some())),
         (Audience::Agent, None) => None,
     });
 
-/// Messages by the task that they are about.
+/// Messages by the task they refer to.
 pub static BY_TASK: Index<Message, Id<Task>> = Index::many("messages.by_task", |m| m.task_id);
 
 static TEAM: Reference<Message, Team> = Reference::cascade(
@@ -107,7 +103,7 @@ static TEAM: Reference<Message, Team> = Reference::cascade(
 
 impl Record for Message {
     const TABLE: &'static str = "messages";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_BOX, &BY_TASK];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_INBOX, &BY_TASK];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("from.id", "history: who wrote it may have left"),
@@ -121,12 +117,12 @@ impl Record for Message {
     }
 }
 
-/// Whether a message has not been read. One that is not there has nobody to read it.
+/// Whether a message is unread. False for one that does not exist.
 pub fn is_unread(view: &View, team: Id<Team>, id: Id<Message>) -> Result<bool> {
     Ok(view.get::<Message>(&(team, id))?.is_some_and(|message| message.read_at.is_none()))
 }
 
-/// Whether somebody else than `reader` left an unread note on a task at `since` or later.
+/// Whether there is an unread note on a task, from `since` or later and not written by `reader`.
 pub fn has_unread_note(view: &View, task: &Task, reader: Id<Member>, since: Time) -> Result<bool> {
     let mut found = false;
     view.each(&BY_TASK, &(task.id, task.team_id), Order::Descending, |message: Message| {

@@ -1,4 +1,4 @@
-//! Mail: to an agent, to whoever works on a task, to the humans
+//! Messages: to an agent, on a task, and to the humans
 //! (reference: teams-and-wakes, "Messages").
 
 use schemars::JsonSchema;
@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::lists::merged;
 use super::member::{self, Member, fetch_member, fetch_optional};
-use super::message::{Audience, BY_BOX, BY_TASK, Message, Sender, SenderType};
+use super::message::{Audience, BY_INBOX, BY_TASK, Message, Sender, SenderType};
 use super::task::{self, Task, fetch_task};
 use super::tasks::Claim;
 use super::team::{Team, fetch_team, require_team};
-use super::wakes::{self, Cause};
+use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, Issue, Result, Title};
@@ -27,7 +27,7 @@ pub(super) const RESOURCE: Resource = Resource {
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// Mail to an agent, or a note on a task.
+/// A message to an agent, or a note on a task; one of `toAgentId` and `taskId` is required.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewMessage {
@@ -35,6 +35,7 @@ pub struct NewMessage {
     to_agent_id: Option<Id<Member>>,
     subject: Option<Title>,
     task_id: Option<Id<Task>>,
+    /// The agent of the team that sends it; absent, the user does.
     from_agent_id: Option<Id<Member>>,
 }
 impl Input for NewMessage {
@@ -45,6 +46,7 @@ impl Input for NewMessage {
     }
 }
 
+/// A message from an agent to the humans.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewInboxMessage {
@@ -76,16 +78,16 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
             && task_id.is_none_or(|id| message.task_id == Some(id))
             && unread.is_none_or(|unread| message.read_at.is_none() == unread)
     };
-    let owner = match (agent_id, audience) {
+    let inbox = match (agent_id, audience) {
         (Some(_), Some(Audience::Human)) => return Ok(Page::whole(vec![])),
         (Some(agent), _) => Some(Some(*agent)),
         (None, Some(Audience::Human)) => Some(None),
         (None, _) => None,
     };
-    if let Some(owner) = owner {
+    if let Some(inbox) = inbox {
         let read = [false, true].into_iter().filter(|read| *unread != Some(*read));
-        let boxes: Vec<_> = read.map(|read| (owner, read)).collect();
-        return merged(view, &BY_BOX, &boxes, team, &req.page, keep);
+        let keys: Vec<_> = read.map(|read| (inbox, read)).collect();
+        return merged(view, &BY_INBOX, &keys, team, &req.page, keep);
     }
     match task_id {
         Some(task) => merged(view, &BY_TASK, &[*task], team, &req.page, keep),
@@ -93,7 +95,7 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
     }
 }
 
-/// Writes to an agent, or to whoever works on a task.
+/// Sends a message to an agent, or a note to the agent responsible for a task.
 pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     let new = &req.input;
     let view = tx.view();
@@ -123,10 +125,10 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     };
     tx.insert(&message)?;
     match (to, task) {
-        (Some(to), _) => wake_unless_own(tx, &to, &message, &Cause::DirectMessage(&message))?,
+        (Some(to), _) => wake_unless_own(tx, &to, &message, &WakeCause::DirectMessage(&message))?,
         (None, Some(task)) => {
-            if let Some(agent) = task::responsible(&tx.view(), &task)? {
-                wake_unless_own(tx, &agent, &message, &Cause::TaskNote(&task, message.id))?;
+            if let Some(agent) = task::assignee_or_scrum_master(&tx.view(), &task)? {
+                wake_unless_own(tx, &agent, &message, &WakeCause::TaskNote(&task, message.id))?;
             }
         }
         (None, None) => {}
@@ -175,7 +177,7 @@ fn get(view: &View, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
     view.fetch(&req.params)
 }
 
-/// Marks human mail read, when a human opens it; agents read theirs by [`consume`]
+/// Marks a message to the humans read; agents read theirs by [`consume`]
 /// (reference: teams-and-wakes, "Reading messages").
 fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
     require_team(&tx.view(), req.params.0)?;
@@ -186,7 +188,8 @@ fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
     }
 }
 
-/// An agent's own reading of its mail and of the notes that are its business.
+/// Marks a message read by the agent it is addressed to, or a note by the agent responsible for its
+/// task; 404 for any other agent.
 pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), Claim>) -> Result<Message> {
     let view = tx.view();
     let team = require_team(&view, req.params.0)?;
@@ -195,14 +198,12 @@ pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), Claim>) -> Result
     let reader = match (message.audience, message.to_agent_id, message.task_id) {
         (Audience::Agent, Some(to), _) => Some(to),
         (Audience::Agent, None, Some(task)) => {
-            task::responsible(&view, &fetch_task(&view, team, task)?)?.map(|member| member.id)
+            task::assignee_or_scrum_master(&view, &fetch_task(&view, team, task)?)?
+                .map(|member| member.id)
         }
         _ => None,
     };
-    match reader == Some(agent) {
-        true => mark_read(tx, message),
-        false => Err(Error::not_found()),
-    }
+    if reader == Some(agent) { mark_read(tx, message) } else { Err(Error::not_found()) }
 }
 
 fn mark_read(tx: &mut Tx, old: Message) -> Result<Message> {
@@ -219,12 +220,14 @@ fn agent(view: &View, member: &Member) -> Result<Sender> {
     Ok(Sender { kind: SenderType::Agent, id: member.id.cast(), name })
 }
 
-/// Wakes an agent for a message, unless it wrote it itself.
-fn wake_unless_own(tx: &mut Tx, agent: &Member, message: &Message, cause: &Cause) -> Result<()> {
-    match message.from.id == agent.id.cast() {
-        true => Ok(()),
-        false => wakes::wake(tx, agent, cause),
-    }
+/// Wakes an agent for a message, unless the agent sent it.
+fn wake_unless_own(
+    tx: &mut Tx,
+    agent: &Member,
+    message: &Message,
+    cause: &WakeCause,
+) -> Result<()> {
+    if message.from.id == agent.id.cast() { Ok(()) } else { wakes::wake(tx, agent, cause) }
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -234,26 +237,27 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/messages";
     const ONE: &str = "/teams/{teamId}/messages/{messageId}";
     vec![
-        Route::get(ALL, MEMBER, "message.list", op::list(list)).about("List a team's messages"),
+        Route::get(ALL, MEMBER, "message.list", op::list(list))
+            .about("List a team's messages, newest first"),
         Route::post(ALL, MEMBER, "message.create", op::write(send))
-            .about("Write to an agent, or leave a note on a task"),
-        Route::get(ONE, MEMBER, "message.show", op::read(get)).about("Show a message"),
+            .about("Send a message or a note on a task"),
+        Route::get(ONE, MEMBER, "message.show", op::read(get)).about("Get a message"),
         Route::patch(ONE, MEMBER, "message.update", op::write(open))
-            .about("Mark a message to the humans read; mail to agents stays as it is"),
+            .about("Mark a message to the humans read"),
         Route::post(
             "/teams/{teamId}/messages/{messageId}/consume",
             MEMBER,
             "message.consume",
             op::write(consume),
         )
-        .about("Mark an agent's mail, or a note on its task, read by that agent"),
+        .about("Mark a message read by an agent"),
         Route::post(
             "/teams/{teamId}/inbox",
             MEMBER,
             "inbox_message.create",
             op::write(send_to_humans),
         )
-        .about("Write to the humans"),
+        .about("Send a message to the humans"),
     ]
 }
 

@@ -2,8 +2,8 @@
 //! (reference: teams-and-wakes, "Teams").
 //!
 //! Every organization member works in every team. A path names the team first, and every operation
-//! asks for it first: nothing of a team that was deleted can be reached, though removing what it
-//! had takes a while.
+//! checks it first: nothing of a deleted team can be reached, although deleting its rows takes a
+//! while.
 
 mod approvals;
 mod lists;

@@ -1,4 +1,4 @@
-//! Runs: what an agent did and what it cost, and what a team's runs cost in a month
+//! Runs of agents, their costs, and a team's spending per month
 //! (reference: teams-and-wakes, "Runs and budget").
 
 use bincode::{Decode, Encode};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::member::{self, Member, fetch_member};
 use super::task::{Task, fetch_task};
-use super::team::{Spending, Team, fetch_team, require_team};
+use super::team::{MonthlySpending, Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Description, Id, Result, Time, Usd};
@@ -30,35 +30,34 @@ pub(super) const RESOURCE: Resource = Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
-    /// Well.
+    /// Without an error.
     Succeeded,
-    /// Badly.
+    /// With an error.
     Failed,
-    /// Before its time.
+    /// Stopped before its end.
     Cancelled,
 }
 crate::store::stored_enum!(RunStatus { Succeeded = 0, Failed = 1, Cancelled = 2 });
 
-/// A run of an agent, once it is over.
+/// A finished run of an agent.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Its id.
     pub id: Id<Run>,
     /// The agent's team.
     #[serde(skip)]
     pub team_id: Id<Team>,
-    /// Whose it was.
+    /// The agent that ran.
     pub agent_id: Id<Member>,
     /// How it ended.
     pub status: RunStatus,
-    /// What it cost, in US dollars.
+    /// The cost in US dollars.
     pub cost_usd: Option<f64>,
-    /// What went wrong.
+    /// The error message.
     pub error: Option<Description>,
     /// The task it worked on.
     pub task_id: Option<Id<Task>>,
-    /// When it was told.
+    /// When it was reported.
     pub created_at: Time,
 }
 
@@ -90,15 +89,15 @@ impl Record for Run {
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// A run that is over.
+/// A finished run to record.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewRun {
     /// How it ended.
     status: RunStatus,
-    /// What it cost, in US dollars.
+    /// The cost in US dollars.
     cost_usd: Option<Usd>,
-    /// What went wrong.
+    /// The error message.
     error: Option<Description>,
     /// The task of the team that it worked on.
     task_id: Option<Id<Task>>,
@@ -108,7 +107,7 @@ impl Input for NewRun {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-/// An agent's runs, newest first.
+/// Lists an agent's runs, newest first.
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
     let (team, agent) = req.params;
     require_team(view, team)?;
@@ -116,7 +115,7 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
     view.page(Source::TABLE, &req.params, Order::Descending, &req.page, |_| true)
 }
 
-/// Notes a run and adds its cost to what the team has spent this month.
+/// Records a run and adds its cost to the team's spending of this month.
 fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run> {
     let (team, agent) = req.params;
     let team = fetch_team(&tx.view(), team)?;
@@ -154,7 +153,8 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run>
 /// is over its budget, it is told.
 fn spend(tx: &mut Tx, team: &Team, cost_usd: f64) -> Result<()> {
     let month_start = tx.now().month_start();
-    let none = Spending { team: team.id, month_start, spent_usd: 0.0, exhausted_told: false };
+    let none =
+        MonthlySpending { team: team.id, month_start, spent_usd: 0.0, exhausted_told: false };
     let mut spending = tx.get(&none.key())?.unwrap_or(none);
     spending.spent_usd = to_nano(spending.spent_usd + cost_usd);
     let over = team.monthly_usd.filter(|budget| spending.spent_usd > *budget);
@@ -170,8 +170,8 @@ fn spend(tx: &mut Tx, team: &Team, cost_usd: f64) -> Result<()> {
     tx.put(&spending)
 }
 
-/// A sum to the billionth of a dollar: as it would come out by hand, so that ten runs of ten cents
-/// do not pass a budget of a dollar.
+/// Rounds a sum to a billionth of a dollar: the decimal result, so that ten runs of ten cents do not
+/// exceed a budget of a dollar.
 fn to_nano(usd: f64) -> f64 {
     (usd * 1e9).round() / 1e9
 }
@@ -184,7 +184,7 @@ fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "run.list", op::list(list))
             .about("List an agent's runs, newest first"),
         Route::post(ALL, MEMBER, "run.create", op::write(create))
-            .about("Note a run of an agent that is over, and what it cost"),
+            .about("Record a finished run of an agent"),
     ]
 }
 
@@ -195,14 +195,14 @@ mod tests {
     use super::*;
     use crate::base::Kind;
     use crate::outbox::Event;
-    use crate::resources::teams::testing::{self, events, hire, task, team};
+    use crate::resources::teams::testing::{self, add_agent, events, task, team};
     use crate::resources::testing::World;
 
     type Agent = (Id<Team>, Id<Member>);
 
     fn agent(world: &World, monthly_usd: Option<f64>) -> Agent {
         let team = team(world, "crew", monthly_usd);
-        (team, hire(world, team, "ann"))
+        (team, add_agent(world, team, "ann"))
     }
 
     fn run(world: &World, agent: Agent, input: Value) -> Result<Run> {
@@ -228,13 +228,13 @@ mod tests {
             run(&world, ann, json!({"status": "succeeded", "costUsd": 0.000_000_1})).unwrap();
             assert_eq!(exhausted(), 1);
         }
-        let Spending { spent_usd, .. } = world
+        let MonthlySpending { spent_usd, .. } = world
             .store
             .read_now(world.org, |view| view.fetch(&(ann.0, view.now().month_start())))
             .unwrap();
         assert_eq!(spent_usd, 0.300_000_2);
 
-        // The world's clock stands on the 15th of January.
+        // The clock starts on the 15th of January.
         world.pass_secs(17 * 24 * 3600);
         run(&world, ann, json!({"status": "succeeded", "costUsd": 0.3})).unwrap();
         assert_eq!(exhausted(), 1);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_events_of_a_run_have_exactly_these_fields() {
+    fn a_run_has_exactly_these_fields() {
         let world = World::new();
         let ann = agent(&world, None);
         let task = task(&world, ann.0, json!({"title": "Count"})).id;

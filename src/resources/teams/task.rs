@@ -1,4 +1,4 @@
-//! A team's tasks as they are stored, and whose business one is.
+//! The record of a task, its indexes, and who is responsible for one.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -11,24 +11,24 @@ use crate::auth::User;
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
 
-/// What is to be done, at length.
+/// The long text of a task.
 pub type TaskDescription = Text<0, 100_000>;
-/// A word of the client's own.
+/// A client's project id.
 pub type ProjectId = Text<0, 200>;
 
-/// How far a task has come. Any may follow any other.
+/// The status of a task. Any status may follow any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Nobody has begun.
+    /// Not begun.
     Open,
-    /// Somebody is at it.
+    /// Being worked on.
     InProgress,
-    /// Something stands in the way.
+    /// Waiting for something outside of the task.
     Blocked,
-    /// Closed: it is done.
+    /// Closed as done.
     Done,
-    /// Closed: it will not be done.
+    /// Closed without being done.
     Cancelled,
 }
 crate::store::stored_enum!(TaskStatus {
@@ -40,11 +40,11 @@ crate::store::stored_enum!(TaskStatus {
 });
 
 impl TaskStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 5] =
         [Self::Open, Self::InProgress, Self::Blocked, Self::Done, Self::Cancelled];
 
-    /// Whether nobody need do anything more.
+    /// Whether the task is done or cancelled.
     pub fn is_closed(self) -> bool {
         matches!(self, TaskStatus::Done | TaskStatus::Cancelled)
     }
@@ -54,29 +54,27 @@ impl TaskStatus {
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// Its id.
     pub id: Id<Task>,
-    /// The team that has it.
+    /// The team it belongs to.
     pub team_id: Id<Team>,
-    /// 1, 2, … in the team, without gaps.
+    /// Number in the team: 1, 2, … without gaps.
     pub number: u32,
-    /// What it is called.
+    /// A short summary.
     pub title: Title,
-    /// What is to be done.
+    /// What to do, at length.
     pub description: Option<TaskDescription>,
-    /// A word of the client's own.
+    /// Opaque identifier chosen by the client; not interpreted.
     pub project_id: Option<ProjectId>,
-    /// Who has it; without one the whole team sees it as free.
+    /// The agent that has it; null if any agent may claim it.
     pub assignee_agent_id: Option<Id<Member>>,
-    /// From 0 to 4.
+    /// 0 (lowest) to 4 (highest).
     pub priority: u8,
-    /// How far it has come.
+    /// Its status; any may follow any other.
     pub status: TaskStatus,
-    /// On whose behalf it was made; none if the service itself made it.
+    /// The user who created it, also through a key; null if the service did.
     pub created_by: Option<Id<User>>,
-    /// When it was made.
     pub created_at: Time,
-    /// When it was last changed.
+    /// When any field last changed.
     pub updated_at: Time,
 }
 
@@ -87,21 +85,22 @@ impl Output for Task {
 }
 
 impl Task {
-    /// Whether nobody need do anything more.
+    /// Whether the task is done or cancelled.
     pub fn is_closed(&self) -> bool {
         self.status.is_closed()
     }
 }
 
-/// Tasks by status; each team's stand together in it.
+/// Tasks by status, then by team.
 pub static BY_STATUS: Index<Task, TaskStatus> =
     Index::many("tasks.by_status", |task| Some(task.status));
 
-/// Tasks by assignee. The status is in it so that open tasks are found among many closed ones.
+/// Tasks by assignee. The status is included so that open tasks are found among many closed
+/// ones.
 pub static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, TaskStatus)> =
     Index::many("tasks.by_assignee", |task| Some(place(task.assignee_agent_id, task.status)));
 
-/// Where the tasks of an assignee with this status stand in [`BY_ASSIGNEE`].
+/// Returns the key in [`BY_ASSIGNEE`] of an assignee's tasks with this status.
 pub fn place(
     assignee: Option<Id<Member>>,
     status: TaskStatus,
@@ -116,7 +115,7 @@ static TEAM: Reference<Task, Team> = Reference::cascade(
 )
 .deferred();
 
-/// Only of open tasks: closed ones keep their assignee, who may have left since.
+/// For open tasks only: closed ones keep their assignee as history, even one that has left.
 static ASSIGNEE: Reference<Task, Member> = Reference::clear(
     &["assignee_agent_id"],
     |tx: &Tx, task: &Task, _| {
@@ -143,20 +142,21 @@ impl Record for Task {
     }
 }
 
-/// The number of a team's last task. Apart from the team, so that a task changes no team.
+/// The number of a team's last task. A record of its own, so that creating a task does not change the
+/// team.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct Counter {
+pub struct TaskCounter {
     team: Id<Team>,
     last: u32,
 }
 
-static COUNTED: Reference<Counter, Team> = Reference::cascade(
+static COUNTED: Reference<TaskCounter, Team> = Reference::cascade(
     &["team"],
     |team: &Team| team.id.to_bytes(),
-    |counter: &Counter, _| vec![counter.team.to_bytes()],
+    |counter: &TaskCounter, _| vec![counter.team.to_bytes()],
 );
 
-impl Record for Counter {
+impl Record for TaskCounter {
     const TABLE: &'static str = "tasks.counters";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&COUNTED];
     type Key = Id<Team>;
@@ -165,22 +165,22 @@ impl Record for Counter {
     }
 }
 
-/// The task of this team with this id, or 404. Whether the team exists is the caller's to ask.
+/// Returns the task of this team with this id, or 404. The caller checks that the team exists.
 pub fn fetch_task(view: &View, team: Id<Team>, id: Id<Task>) -> Result<Task> {
     view.fetch(&(team, id))
 }
 
-/// The agent whose business a task is: its assignee, or the Scrum Master when it has none
+/// Returns the agent responsible for a task: its assignee, or the Scrum Master if it has none
 /// (reference: teams-and-wakes, "Wakes").
-pub fn responsible(view: &View, task: &Task) -> Result<Option<Member>> {
+pub fn assignee_or_scrum_master(view: &View, task: &Task) -> Result<Option<Member>> {
     match assignee(view, task)? {
         Some(assignee) => Ok(Some(assignee)),
         None => scrum_master(view, task.team_id),
     }
 }
 
-/// The agent that has a task. One that has left the team counts as none: closed tasks keep their
-/// assignee, and open ones for as long as it takes to clear after an agent.
+/// Returns the assignee if it is still in the team. Closed tasks keep an assignee that has left, and
+/// open ones do until its removal is complete.
 fn assignee(view: &View, task: &Task) -> Result<Option<Member>> {
     match task.assignee_agent_id {
         Some(id) => view.get(&(task.team_id, id)),
@@ -188,14 +188,14 @@ fn assignee(view: &View, task: &Task) -> Result<Option<Member>> {
     }
 }
 
-/// The id of the agent that has a task, if it is still in the team.
-pub fn still_there(view: &View, task: &Task) -> Result<Option<Id<Member>>> {
+/// Returns the id of the assignee if it is still in the team.
+pub fn current_assignee(view: &View, task: &Task) -> Result<Option<Id<Member>>> {
     Ok(assignee(view, task)?.map(|assignee| assignee.id))
 }
 
-/// Counts one more task of a team.
+/// Increments a team's task counter and returns the new number.
 pub fn next_number(tx: &mut Tx, team: Id<Team>) -> Result<u32> {
-    let last = tx.get::<Counter>(&team)?.map_or(0, |counter| counter.last);
-    tx.put(&Counter { team, last: last + 1 })?;
+    let last = tx.get::<TaskCounter>(&team)?.map_or(0, |counter| counter.last);
+    tx.put(&TaskCounter { team, last: last + 1 })?;
     Ok(last + 1)
 }

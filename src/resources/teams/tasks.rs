@@ -1,4 +1,4 @@
-//! Tasks: what a team has to do, and who does it (reference: teams-and-wakes, "Tasks").
+//! Operations on tasks: create, update, claim (reference: teams-and-wakes, "Tasks").
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,11 +6,11 @@ use serde::Deserialize;
 use super::lists::merged;
 use super::member::{Member, fetch_member, fetch_optional};
 use super::task::{
-    BY_ASSIGNEE, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus, fetch_task, next_number,
-    place, still_there,
+    BY_ASSIGNEE, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus, current_assignee,
+    fetch_task, next_number, place,
 };
 use super::team::{Team, require_team};
-use super::wakes::{self, Cause};
+use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Error, Field, Id, Int, Result, Title};
@@ -18,37 +18,37 @@ use crate::store::{Order, Page, Source, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Task>(), TableInfo::of::<super::task::Counter>()],
+    tables: &[TableInfo::of::<Task>(), TableInfo::of::<super::task::TaskCounter>()],
     ..Resource::EMPTY
 };
 
-/// What a task has when nobody says.
+/// The priority of a task created without one: the middle.
 const DEFAULT_PRIORITY: u8 = 2;
 
 type Priority = Int<0, 4>;
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// A task to be made.
+/// A task to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewTask {
-    /// What it is called.
+    /// A short summary.
     pub title: Title,
-    /// What is to be done.
+    /// What to do, at length.
     pub description: Option<TaskDescription>,
-    /// A word of the client's own.
+    /// Opaque identifier chosen by the client; not interpreted.
     pub project_id: Option<ProjectId>,
-    /// Who shall do it.
+    /// The agent to assign it to; absent, any agent may claim it.
     pub assignee_agent_id: Option<Id<Member>>,
-    /// From 0 to 4; 2 when absent.
+    /// 0 (lowest) to 4 (highest); 2 if absent.
     pub priority: Option<Priority>,
-    /// The agent of the team that makes it.
+    /// The agent of the team that creates it; it is not woken for its own action.
     pub from_agent_id: Option<Id<Member>>,
 }
 impl Input for NewTask {}
 
-/// What to change of a task.
+/// Changes to a task; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskPatch {
@@ -58,18 +58,20 @@ pub struct TaskPatch {
     status: Option<TaskStatus>,
     #[serde(default)]
     assignee_agent_id: Field<Id<Member>>,
+    /// 0 (lowest) to 4 (highest).
     priority: Option<Priority>,
     #[serde(default)]
     project_id: Field<ProjectId>,
+    /// The agent of the team that makes the change; it is not woken for its own action.
     from_agent_id: Option<Id<Member>>,
 }
 impl Input for TaskPatch {}
 
-/// What an agent takes for its own: a task, or mail to read.
+/// The agent that performs the action: that claims the task, or reads the message.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
-    /// The agent.
+    /// An agent of the team.
     pub agent_id: Id<Member>,
 }
 impl Input for Claim {}
@@ -79,6 +81,7 @@ impl Input for Claim {}
 struct TaskFilter {
     status: Option<TaskStatus>,
     assignee_agent_id: Option<Id<Member>>,
+    /// True: only tasks without an assignee; false: only tasks with one.
     unassigned: Option<bool>,
 }
 impl Input for TaskFilter {}
@@ -100,23 +103,23 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
             merged(view, &BY_ASSIGNEE, &[place(assignee, *status)], team, &req.page, keep)
         }
         (Some(assignee), None) => {
-            let places = TaskStatus::ALL.map(|status| place(assignee, status));
-            merged(view, &BY_ASSIGNEE, &places, team, &req.page, keep)
+            let keys = TaskStatus::ALL.map(|status| place(assignee, status));
+            merged(view, &BY_ASSIGNEE, &keys, team, &req.page, keep)
         }
         (None, Some(status)) => merged(view, &BY_STATUS, &[*status], team, &req.page, keep),
         (None, None) => view.page(Source::TABLE, &team, Order::Descending, &req.page, keep),
     }
 }
 
-/// Makes a task.
+/// Creates a task.
 pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
     make(tx, req.params, &req.input, Some(req.caller().user()))
 }
 
-/// Makes a task on behalf of `created_by`, or of the service itself.
+/// Creates a task on behalf of `created_by`, or of the service itself.
 ///
 /// # Errors
-/// 404 if the team, or an agent that is named, is not there.
+/// 404 if the team, or an agent in `new`, does not exist.
 pub fn make(
     tx: &mut Tx,
     team: Id<Team>,
@@ -151,7 +154,7 @@ fn get(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
     fetch_task(view, team, id)
 }
 
-/// Changes a task.
+/// Updates a task and wakes a new assignee. A reopened task loses an assignee that has left.
 pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
@@ -174,7 +177,7 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     patch.assignee_agent_id.clone().apply(&mut task.assignee_agent_id);
     patch.project_id.clone().apply(&mut task.project_id);
     if old.is_closed() && !task.is_closed() {
-        task.assignee_agent_id = still_there(&tx.view(), &task)?;
+        task.assignee_agent_id = current_assignee(&tx.view(), &task)?;
     }
     if task != old {
         task.updated_at = tx.now();
@@ -186,16 +189,19 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     Ok(task)
 }
 
-/// Takes a task for an agent.
+/// Assigns a task to the agent that claims it. A repetition by the same agent changes nothing.
+///
+/// # Errors
+/// 409 if the task is closed or another agent has it.
 pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
     let agent = fetch_member(&tx.view(), team, req.input.agent_id)?.id;
     if old.is_closed() {
-        return Err(Error::conflict("task_closed", "the task is closed; there is nothing to do"));
+        return Err(Error::conflict("task_closed", "the task is closed; reopen it to claim it"));
     }
-    if still_there(&tx.view(), &old)?.is_some_and(|assignee| assignee != agent) {
+    if current_assignee(&tx.view(), &old)?.is_some_and(|assignee| assignee != agent) {
         return Err(Error::conflict("task_claimed", "another agent has the task"));
     }
     let status = match old.status {
@@ -203,7 +209,7 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task
         other => other,
     };
     if old.assignee_agent_id == Some(agent) && old.status == status {
-        return Ok(old); // It claimed it before.
+        return Ok(old); // A repetition.
     }
     let updated_at = tx.now();
     let task = Task { assignee_agent_id: Some(agent), status, updated_at, ..old.clone() };
@@ -211,7 +217,7 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task
     Ok(task)
 }
 
-/// Wakes who was given a task, unless they took it themselves.
+/// Wakes the new assignee of a task, unless it acted itself.
 fn wake_assignee(
     tx: &mut Tx,
     task: &Task,
@@ -220,7 +226,7 @@ fn wake_assignee(
 ) -> Result<()> {
     match assignee {
         Some(assignee) if acting.is_none_or(|acting| acting.id != assignee.id) => {
-            wakes::wake(tx, &assignee, &Cause::TaskAssigned(task))
+            wakes::wake(tx, &assignee, &WakeCause::TaskAssigned(task))
         }
         _ => Ok(()),
     }
@@ -233,13 +239,13 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/tasks";
     const ONE: &str = "/teams/{teamId}/tasks/{taskId}";
     vec![
-        Route::get(ALL, MEMBER, "task.list", op::list(list)).about("List a team's tasks"),
-        Route::post(ALL, MEMBER, "task.create", op::write(create))
-            .about("Make a task; without an assignee the whole team sees it as free"),
-        Route::get(ONE, MEMBER, "task.show", op::read(get)).about("Show a task"),
-        Route::patch(ONE, MEMBER, "task.update", op::write(update)).about("Change a task"),
+        Route::get(ALL, MEMBER, "task.list", op::list(list))
+            .about("List a team's tasks, newest first"),
+        Route::post(ALL, MEMBER, "task.create", op::write(create)).about("Create a task"),
+        Route::get(ONE, MEMBER, "task.show", op::read(get)).about("Get a task"),
+        Route::patch(ONE, MEMBER, "task.update", op::write(update)).about("Update a task"),
         Route::post("/teams/{teamId}/tasks/{taskId}/claim", MEMBER, "task.claim", op::write(claim))
-            .about("Take a task for an agent; one of many that try gets it"),
+            .about("Claim a task for an agent"),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Teams themselves.
+//! Teams: the record, its monthly spending, and the operations on it.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use crate::store::{
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Team>(), TableInfo::of::<Spending>()],
+    tables: &[TableInfo::of::<Team>(), TableInfo::of::<MonthlySpending>()],
     ..Resource::EMPTY
 };
 
@@ -22,19 +22,14 @@ pub(super) const RESOURCE: Resource = Resource {
 /// A team.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Team {
-    /// Its id.
     pub id: Id<Team>,
-    /// Its slug, by which outside agents name it; never changes.
+    /// Unique in the organization; outside agents address the team by it. Never changes.
     pub slug: Slug,
-    /// Its name.
     pub name: Name,
-    /// What it is for.
     pub description: Option<Description>,
-    /// What it may spend in a calendar month, in US dollars.
+    /// The budget for a calendar month (UTC), in US dollars.
     pub monthly_usd: Option<f64>,
-    /// When it was made.
     pub created_at: Time,
-    /// When it was last changed.
     pub updated_at: Time,
 }
 
@@ -55,28 +50,27 @@ impl Record for Team {
     }
 }
 
-/// What a team's runs cost in a calendar month, UTC. A record for each month, so that nothing has
-/// to happen when a month ends.
+/// The cost of a team's runs in a calendar month (UTC). One record per month, so no job has to reset
+/// it when a month ends.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct Spending {
-    /// Whose.
+pub struct MonthlySpending {
     pub team: Id<Team>,
     /// The month's first moment ([`Time::month_start`]).
     pub month_start: Time,
-    /// How much, in US dollars.
+    /// In US dollars.
     pub spent_usd: f64,
-    /// Whether it was told that this passed the budget: that is told once a month.
+    /// Whether the event that the budget was exceeded was published: it is, once a month.
     pub exhausted_told: bool,
 }
 
-static TEAM: Reference<Spending, Team> = Reference::cascade(
+static TEAM: Reference<MonthlySpending, Team> = Reference::cascade(
     &["team"],
     |team: &Team| team.id.to_bytes(),
-    |spending: &Spending, _| vec![spending.team.to_bytes()],
+    |spending: &MonthlySpending, _| vec![spending.team.to_bytes()],
 )
 .deferred();
 
-impl Record for Spending {
+impl Record for MonthlySpending {
     const TABLE: &'static str = "teams.spending";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     type Key = (Id<Team>, Time);
@@ -85,34 +79,35 @@ impl Record for Spending {
     }
 }
 
-/// An outside agent that writes to a team; what the exchange calls a peer.
+/// An outside agent that writes to a team. Only a marker for ids; the exchange has the records.
 pub enum Peer {}
 
-/// The team with this id, or 404.
+/// Returns the team with this id, or 404.
 pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
     view.fetch(&id)
 }
 
-/// The id of the team with this id, or 404.
+/// Returns the id if the team exists, or 404.
 pub fn require_team(view: &View, id: Id<Team>) -> Result<Id<Team>> {
-    match view.has::<Team>(&id)? {
-        true => Ok(id),
-        false => Err(Error::not_found()),
-    }
+    if view.has::<Team>(&id)? { Ok(id) } else { Err(Error::not_found()) }
 }
 
 // ── What callers send and see ────────────────────────────────────────────────
 
+/// A team to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewTeam {
+    /// Unique in the organization; cannot be changed later.
     slug: Slug,
     name: Name,
     description: Option<Description>,
+    /// No budget if absent.
     budget: Option<NewBudget>,
 }
 impl Input for NewTeam {}
 
+/// Changes to a team; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct TeamPatch {
@@ -124,15 +119,16 @@ struct TeamPatch {
 }
 impl Input for TeamPatch {}
 
-/// What a team may spend.
+/// A team's budget.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "NewTeamBudget")]
 struct NewBudget {
+    /// US dollars per calendar month (UTC).
     monthly_usd: Usd,
 }
 
-/// A team, as it is shown.
+/// A team as the API returns it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Team")]
@@ -152,12 +148,14 @@ impl Output for TeamInfo {
     }
 }
 
-/// What a team may spend in a calendar month (UTC), and what it has spent in this one.
+/// A team's budget for a calendar month (UTC), and its spending in the current one.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TeamBudget")]
 struct Budget {
+    /// The budget in US dollars.
     monthly_usd: f64,
+    /// The cost of the runs reported this month, in US dollars.
     spent_usd: f64,
 }
 
@@ -166,7 +164,7 @@ fn info(view: &View, team: Team) -> Result<TeamInfo> {
     let budget = match monthly_usd {
         None => None,
         Some(monthly_usd) => {
-            let spending = view.get::<Spending>(&(id, view.now().month_start()))?;
+            let spending = view.get::<MonthlySpending>(&(id, view.now().month_start()))?;
             let spent_usd = spending.map_or(0.0, |spending| spending.spent_usd);
             Some(Budget { monthly_usd, spent_usd })
         }
@@ -220,7 +218,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
     info(&tx.view(), team)
 }
 
-/// Deletes a team with everything in it.
+/// Deletes a team with its contents.
 pub fn delete(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Deleted> {
     let team = fetch_team(&tx.view(), req.params)?;
     tx.remove(&team)?;
@@ -229,16 +227,16 @@ pub fn delete(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Deleted> {
 
 // ── Routes ───────────────────────────────────────────────────────────────────
 
-/// The routes of teams themselves.
+/// The routes of teams.
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/teams", MEMBER, "team.list", op::list(list)).about("List the teams"),
-        Route::post("/teams", MEMBER, "team.create", op::write(create)).about("Make a team"),
-        Route::get("/teams/{teamId}", MEMBER, "team.show", op::read(get)).about("Show a team"),
+        Route::get("/teams", MEMBER, "team.list", op::list(list)).about("List teams, newest first"),
+        Route::post("/teams", MEMBER, "team.create", op::write(create)).about("Create a team"),
+        Route::get("/teams/{teamId}", MEMBER, "team.show", op::read(get)).about("Get a team"),
         Route::patch("/teams/{teamId}", MEMBER, "team.update", op::write(update))
-            .about("Change a team"),
+            .about("Update a team"),
         Route::delete("/teams/{teamId}", ADMIN, "team.delete", op::write(delete))
-            .about("Delete a team with everything in it"),
+            .about("Delete a team with its contents"),
     ]
 }
 
@@ -259,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slug_belongs_to_one_team_of_an_organization_while_the_team_is_there() {
+    fn a_slug_is_unique_in_its_organization_until_the_team_is_deleted() {
         let world = World::new();
         let body = json!({"slug": "crew", "name": "Crew"});
         let made = make(&world, body.clone()).unwrap();
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_changes_what_it_names_and_null_clears() {
+    fn a_patch_updates_the_given_fields_and_null_clears() {
         let world = World::new();
         let body = json!({
             "slug": "crew", "name": "Crew", "description": "sails", "budget": {"monthlyUsd": 10},
@@ -305,7 +303,7 @@ mod tests {
         let team = make(&world, body).unwrap().id;
         let spent = world.store.write_now(world.org, move |tx| {
             let month_start = tx.now().month_start();
-            tx.insert(&Spending { team, month_start, spent_usd: 2.5, exhausted_told: false })
+            tx.insert(&MonthlySpending { team, month_start, spent_usd: 2.5, exhausted_told: false })
         });
         spent.unwrap();
         assert_eq!(budget(&world, team), Some(Budget { monthly_usd: 10.0, spent_usd: 2.5 }));
@@ -314,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn teams_are_listed_newest_first_and_another_organizations_are_not_there() {
+    fn teams_of_the_organization_only_are_listed_newest_first() {
         let world = World::new();
         let made = ["one", "two"].map(|slug| make(&world, json!({"slug": slug, "name": slug})));
         let ids = made.map(|team| team.unwrap().id);

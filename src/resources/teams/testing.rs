@@ -55,7 +55,7 @@ pub fn agent(world: &World, stable_key: &'static str) -> Id<Agent> {
 }
 
 /// A member of a team, its agent being made for it.
-pub fn hire(world: &World, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
+pub fn add_agent(world: &World, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
     agent(world, stable_key);
     add_agent_with(world, team, json!({"stableKey": stable_key, "role": "member"}))
 }
@@ -68,7 +68,7 @@ pub fn add_scrum_master(world: &World, team: Id<Team>, stable_key: &'static str)
 
 /// A member hired with this body.
 pub fn add_agent_with(world: &World, team: Id<Team>, body: Value) -> Id<Member> {
-    let made = world.write(members::hire, team, World::input(body).unwrap()).unwrap();
+    let made = world.write(members::add_agent, team, World::input(body).unwrap()).unwrap();
     let made = serde_json::to_value(made).unwrap();
     Id::parse(made["id"].as_str().unwrap())
 }

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::member::Member;
 use super::message::Message;
-use super::task::{Counter, Task};
-use super::testing::{agent, hire, message, repeat, task, team};
+use super::task::{Task, TaskCounter};
+use super::testing::{add_agent, agent, message, repeat, task, team};
 use super::{members, messages, tasks, team as teams, wakes};
 use crate::resources::agents;
 use crate::resources::testing::World;
@@ -21,10 +21,10 @@ fn rows(world: &World) -> Vec<usize> {
         count::<teams::Team>(world),
         count::<Member>(world),
         count::<Task>(world),
-        count::<Counter>(world),
+        count::<TaskCounter>(world),
         count::<Message>(world),
         count::<wakes::Wake>(world),
-        count::<teams::Spending>(world),
+        count::<teams::MonthlySpending>(world),
         count::<PendingRemoval>(world),
     ]
 }
@@ -33,8 +33,8 @@ fn rows(world: &World) -> Vec<usize> {
 fn a_deleted_team_takes_everything_along_and_leaves_other_teams_alone() {
     let world = World::new();
     let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
-    let ann = hire(&world, crew, "ann");
-    let eve = hire(&world, other, "eve");
+    let ann = add_agent(&world, crew, "ann");
+    let eve = add_agent(&world, other, "eve");
     for (team, member) in [(other, eve), (crew, ann)] {
         task(&world, team, json!({"title": "x", "assigneeAgentId": member}));
         message(&world, team, json!({"body": "x", "toAgentId": member}));
@@ -44,8 +44,12 @@ fn a_deleted_team_takes_everything_along_and_leaves_other_teams_alone() {
     repeat(&world, messages::send, crew, mail, MAX_DEFERRED_CHANGES);
     let spent = world.store.write_now(world.org, move |tx| {
         let month_start = tx.now();
-        let spending =
-            teams::Spending { team: crew, month_start, spent_usd: 1.0, exhausted_told: false };
+        let spending = teams::MonthlySpending {
+            team: crew,
+            month_start,
+            spent_usd: 1.0,
+            exhausted_told: false,
+        };
         tx.insert(&spending)
     });
     spent.unwrap();
@@ -62,7 +66,7 @@ fn a_deleted_team_takes_everything_along_and_leaves_other_teams_alone() {
 fn a_deleted_teams_agents_are_free_at_once() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     agent(&world, "bob");
     let delete = |name: &str| world.write(agents::delete, name.to_string(), ()).map(|_| ());
     assert_eq!(delete("ann").unwrap_err().code(), "agent_in_team");
@@ -81,9 +85,9 @@ fn a_deleted_teams_agents_are_free_at_once() {
 fn an_agent_stays_until_it_has_left_all_teams() {
     let world = World::new();
     let teams = [team(&world, "crew", None), team(&world, "other", None)];
-    let ann = hire(&world, teams[0], "ann");
+    let ann = add_agent(&world, teams[0], "ann");
     let body = json!({"stableKey": "ann", "role": "member"});
-    world.write(members::hire, teams[1], World::input(body).unwrap()).unwrap();
+    world.write(members::add_agent, teams[1], World::input(body).unwrap()).unwrap();
     let delete = || world.write(agents::delete, "ann".to_string(), ());
     assert_eq!(delete().unwrap_err().code(), "agent_in_team");
     world.write(members::delete, (teams[0], ann), ()).unwrap();
@@ -96,7 +100,7 @@ fn an_agent_stays_until_it_has_left_all_teams() {
 fn all_rows_of_a_removed_agent_are_deleted_however_many() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let other = message(&world, crew, json!({"body": "x", "toAgentId": bob}));
     let many = MAX_DEFERRED_CHANGES / 4;
     let new = json!({"title": "x", "assigneeAgentId": ann});
@@ -119,7 +123,7 @@ fn all_rows_of_a_removed_agent_are_deleted_however_many() {
 fn few_rows_of_a_removed_agent_go_with_it() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
     world.write(members::delete, (crew, ann), ()).unwrap();
     assert_eq!(rows(&world), [1, 0, 1, 1, 0, 0, 0, 0]);

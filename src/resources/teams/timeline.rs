@@ -1,5 +1,5 @@
-//! A team's timeline: milestones, progress, goals, blockers and summaries, as they are told
-//! (reference: teams-and-wakes, "Timeline"). Entries are never changed.
+//! A team's timeline: milestones, progress, goals, blockers and summaries
+//! (reference: teams-and-wakes, "Timeline"). Entries never change.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -31,17 +31,17 @@ pub(super) const RESOURCE: Resource = Resource {
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// What an entry is.
+/// The kind of a timeline entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineKind {
     /// Something was reached.
     Milestone,
-    /// How far the work is.
+    /// The progress of the work.
     ProgressUpdate,
-    /// What the team is after has changed.
+    /// The team's goal has changed.
     GoalUpdate,
-    /// What stands in the way.
+    /// What blocks the work.
     BlockerDigest,
     /// What happened, in short.
     Summary,
@@ -66,25 +66,23 @@ impl TimelineKind {
     }
 }
 
-/// Something on a team's timeline.
+/// An entry of a team's timeline.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TimelineEntry {
-    /// Its id.
     pub id: Id<TimelineEntry>,
-    /// Whose timeline.
+    /// The team of the timeline.
     pub team_id: Id<Team>,
-    /// What it is.
+    /// Its kind, which decides the event it publishes.
     pub kind: TimelineKind,
-    /// It in a line.
+    /// The entry in one line.
     pub title: Title,
-    /// The same at length.
+    /// Details.
     pub body: Option<Text<0, 100_000>>,
-    /// The agent that tells it, or that it is about.
+    /// The agent that reports it, or that it refers to.
     pub agent_id: Option<Id<Member>>,
-    /// On whose behalf it was written.
+    /// The user who created it, also through a key.
     pub created_by: Id<User>,
-    /// When.
     pub created_at: Time,
 }
 
@@ -94,7 +92,7 @@ impl Output for TimelineEntry {
     }
 }
 
-/// Entries by kind; each team's stand together in it.
+/// Entries by kind, then by team.
 static BY_KIND: Index<TimelineEntry, TimelineKind> =
     Index::many("timeline.by_kind", |entry| Some(entry.kind));
 
@@ -110,7 +108,7 @@ impl Record for TimelineEntry {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("agent_id", "history: the agent may have left; what it told stays"),
+        ("agent_id", "history: the agent may have left; its entries stay"),
         ("created_by", "history: who wrote it may have left"),
     ];
     type Key = (Id<Team>, Id<TimelineEntry>);
@@ -121,26 +119,26 @@ impl Record for TimelineEntry {
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// A new entry.
+/// A timeline entry to create.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewTimelineEntry {
-    /// What it is.
+    /// Its kind, which decides the event it publishes.
     kind: TimelineKind,
-    /// It in a line.
+    /// The entry in one line.
     title: Title,
-    /// The same at length.
+    /// Details.
     body: Option<Text<0, 100_000>>,
-    /// The agent of the team that tells it, or that it is about.
+    /// The agent of the team that reports it, or that it refers to.
     agent_id: Option<Id<Member>>,
 }
 
 impl Input for NewTimelineEntry {}
 
-/// Which entries are wanted.
+/// The filter of a timeline.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct TimelineFilter {
-    /// What they are.
+    /// Only entries of this kind.
     kind: Option<TimelineKind>,
 }
 
@@ -148,7 +146,7 @@ impl Input for TimelineFilter {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-/// A team's timeline, newest first.
+/// Lists a team's timeline, newest first.
 fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<TimelineEntry>> {
     let team = require_team(view, req.params)?;
     let (order, part) = (Order::Descending, &req.page);
@@ -158,7 +156,7 @@ fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<Timelin
     }
 }
 
-/// Tells something.
+/// Creates an entry and publishes the event of its kind.
 fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<TimelineEntry> {
     let team = fetch_team(&tx.view(), req.params)?;
     let agent_name = match req.input.agent_id {
@@ -195,9 +193,9 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/timeline";
     vec![
         Route::get(ALL, MEMBER, "timeline_entry.list", op::list(list))
-            .about("List what is on a team's timeline, newest first"),
+            .about("List a team's timeline, newest first"),
         Route::post(ALL, MEMBER, "timeline_entry.create", op::write(create))
-            .about("Put something on a team's timeline"),
+            .about("Create a timeline entry"),
     ]
 }
 
@@ -207,7 +205,7 @@ mod tests {
 
     use super::*;
     use crate::base::Kind;
-    use crate::resources::teams::testing::{hire, team, told};
+    use crate::resources::teams::testing::{add_agent, team, told};
     use crate::resources::testing::World;
 
     const KINDS: [&str; 5] =
@@ -247,7 +245,7 @@ mod tests {
         let world = World::new();
         let crew = team(&world, "crew", None);
         let other = team(&world, "other", None);
-        let ann = hire(&world, crew, "ann");
+        let ann = add_agent(&world, crew, "ann");
         let input = json!({"kind": "summary", "title": "Done", "agentId": ann});
         for wrong in [other, Id::NIL] {
             let refused = tell(&world, wrong, input.clone()).unwrap_err();

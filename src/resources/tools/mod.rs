@@ -1,8 +1,8 @@
 //! Tools: what agents may call, each with a version (reference: agents, "Tools").
 //!
-//! A tool is changed in place. What it last was under each version number is kept
-//! ([`versions`]), and numbers only rise. Environments refer to a version of a tool; changing it
-//! moves the references of those that are named.
+//! A tool is changed in place. Its last state under each version number is stored
+//! ([`versions`]), and version numbers only increase. Environments refer to a version of a tool; an
+//! update moves the references of the environments in the request.
 
 mod types;
 pub mod variables;
@@ -39,30 +39,26 @@ pub const RESOURCE: Resource = Resource {
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
-/// Something that an agent may call.
+/// A tool that agents may call.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// Its id.
     pub id: Id<Tool>,
-    /// Its name.
     pub name: Name,
-    /// What it is for.
     pub description: Option<Description>,
-    /// What an agent is told about using it.
+    /// Instructions for agents that use it.
     pub prompt: Option<Prompt>,
-    /// What kind of tool it is: any word, `GET /tools/types` lists those known.
+    /// Any word; `GET /tools/types` lists the known ones.
     #[serde(rename = "type")]
     pub kind: ToolKind,
-    /// How providers are told of it, by provider.
+    /// The tool's definition per provider, stored as sent.
     pub provider_config: JsonMap,
-    /// Its version.
+    /// Its current version.
     pub version: Version,
-    /// Who made it.
+    /// The user who created it, also through a key.
     pub created_by: Id<User>,
-    /// When.
     pub created_at: Time,
-    /// When it was last changed.
+    /// When any field last changed.
     pub updated_at: Time,
 }
 
@@ -75,7 +71,7 @@ impl Output for Tool {
 static BY_KIND: Index<Tool, ToolKind> =
     Index::many("tools.by_type", |tool| Some(tool.kind.clone()));
 
-/// Of which the environments know no more than the id. There are at most as many as environments.
+/// Declared here because environments know only the tool's id. At most one row per environment.
 static IN_USE: Reference<ToolReference, Tool> = Reference::cascade(
     &["tool"],
     |tool: &Tool| tool.id.to_bytes(),
@@ -94,7 +90,7 @@ impl Record for Tool {
         self.id
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
-        variables::note(tx, self.id, &self.provider_config, &JsonMap::default())
+        variables::update(tx, self.id, &self.provider_config, &JsonMap::default())
     }
 }
 
@@ -103,19 +99,19 @@ type ToolKind = Text<1, 64>;
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// The version of a tool where nobody says otherwise.
+/// The version of a tool created without one.
 const FIRST_VERSION: &str = "1.0.0";
 
-/// A tool to make.
+/// A tool to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewTool {
     name: Name,
     #[serde(rename = "type")]
     kind: ToolKind,
-    /// 1.0.0 where it is absent.
+    /// 1.0.0 if absent.
     version: Option<Version>,
-    /// Empty where it is absent.
+    /// Empty if absent.
     provider_config: Option<JsonMap>,
     description: Option<Description>,
     prompt: Option<Prompt>,
@@ -128,13 +124,13 @@ impl Input for NewTool {
 }
 
 fn check_config(config: Option<&JsonMap>, issues: &mut Vec<Issue>) {
-    let mentioned = config.map_or(0, |config| variables::mentioned(config).len());
-    if mentioned > variables::MAX_VARIABLES {
+    let used = config.map_or(0, |config| variables::variables_in(config).len());
+    if used > variables::MAX_VARIABLES {
         issues.push(Issue::new("providerConfig", "must mention at most 1,000 variables"));
     }
 }
 
-/// What to change of a tool.
+/// Changes to a tool; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolPatch {
@@ -146,11 +142,11 @@ pub struct ToolPatch {
     #[serde(rename = "type")]
     kind: Option<ToolKind>,
     provider_config: Option<JsonMap>,
-    /// Its new version, not before the one it has.
+    /// The new version, not lower than the current one.
     version: Option<Version>,
-    /// Which number of its version rises; not together with `version`.
+    /// The number of the version to increase; not together with `version`.
     bump_version: Option<VersionBump>,
-    /// Environments, by id or slug, that shall use the resulting version.
+    /// Environments, by id or slug, to move to the resulting version; all or none.
     update_environment_versions: Option<Vec<String>>,
 }
 
@@ -170,7 +166,7 @@ impl Input for ToolPatch {
     }
 }
 
-/// Which number of a version rises; those after it become 0.
+/// The number of a version to increase; those after it become 0.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum VersionBump {
@@ -182,10 +178,10 @@ pub enum VersionBump {
     Patch,
 }
 
-/// Which tools to list.
+/// The filter of a list of tools.
 #[derive(Deserialize, JsonSchema)]
 pub struct ToolFilter {
-    /// Those of this type.
+    /// Only tools of exactly this type.
     #[serde(rename = "type")]
     kind: Option<String>,
 }
@@ -220,8 +216,8 @@ fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
         updated_at: tx.now(),
     };
     tx.insert(&tool)?;
-    variables::note(tx, tool.id, &JsonMap::default(), &tool.provider_config)?;
-    versions::keep(tx, &tool, req.caller().user())?;
+    variables::update(tx, tool.id, &JsonMap::default(), &tool.provider_config)?;
+    versions::store(tx, &tool, req.caller().user())?;
     Ok(tool)
 }
 
@@ -229,13 +225,13 @@ fn update(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
     let old: Tool = tx.fetch(&req.params)?;
     let named = req.input.update_environment_versions.as_deref().unwrap_or_default();
     let environments = visible_environments(&tx.view(), req.caller(), named)?;
-    let mut new = changed(&old, &req.input)?;
+    let mut new = patched(&old, &req.input)?;
     check_approvals(&environments)?;
     if new != old {
         new.updated_at = tx.now();
         tx.replace(&old, &new)?;
-        variables::note(tx, new.id, &old.provider_config, &new.provider_config)?;
-        versions::keep(tx, &new, req.caller().user())?;
+        variables::update(tx, new.id, &old.provider_config, &new.provider_config)?;
+        versions::store(tx, &new, req.caller().user())?;
     }
     for id in environments.into_keys() {
         environments::add_tool_reference(tx, id, new.id.cast(), &new.version)?;
@@ -243,11 +239,11 @@ fn update(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
     Ok(new)
 }
 
-/// The tool as it becomes.
+/// Returns the tool with the changes of a patch.
 ///
 /// # Errors
-/// 409 for a version before the one it has: what environments and agents rely on would change.
-fn changed(old: &Tool, patch: &ToolPatch) -> Result<Tool> {
+/// 409 for a version lower than the current one: environments and agents rely on stored versions.
+fn patched(old: &Tool, patch: &ToolPatch) -> Result<Tool> {
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.description.clone().apply(&mut new.description);
@@ -258,20 +254,25 @@ fn changed(old: &Tool, patch: &ToolPatch) -> Result<Tool> {
         (Some(version), _) if version.numbers() < old.version.numbers() => {
             return Err(Error::conflict(
                 "tool_version_earlier",
-                format!("the tool is at version {}; a version only rises", old.version),
+                format!("the tool is at version {}; a version only increases", old.version),
             ));
         }
         (Some(version), _) => version.clone(),
-        (None, Some(bump)) => bumped(&old.version, bump)?,
+        (None, Some(bump)) => next_version(&old.version, bump)?,
         (None, None) => new.version,
     };
     Ok(new)
 }
 
-fn bumped(version: &Version, bump: VersionBump) -> Result<Version> {
+fn next_version(version: &Version, bump: VersionBump) -> Result<Version> {
     let [major, minor, patch] = version.numbers();
     let up = |number: u64| {
-        let full = || Error::conflict("tool_version_full", "this number cannot rise any further");
+        let full = || {
+            Error::conflict(
+                "tool_version_full",
+                "this number of the version is at its maximum; increase one before it",
+            )
+        };
         number.checked_add(1).ok_or_else(full)
     };
     let [major, minor, patch] = match bump {
@@ -282,10 +283,10 @@ fn bumped(version: &Version, bump: VersionBump) -> Result<Version> {
     Ok(Version::stored(format!("{major}.{minor}.{patch}")))
 }
 
-/// The environments with these ids or slugs, each once.
+/// Returns the environments with these ids or slugs, each once.
 ///
 /// # Errors
-/// 404 if one of them is not there, then 403 if one of them may not be used.
+/// 404 if one of them does not exist, then 403 if the caller may not use one of them.
 fn visible_environments(
     view: &View,
     caller: &Caller,
@@ -299,8 +300,10 @@ fn visible_environments(
     found.into_iter().map(|(id, found)| Ok((id, found.open(view, caller)?))).collect()
 }
 
+/// Refuses environments with approvals.
+///
 /// # Errors
-/// 409 if one of them has approvals: what is used there is decided by a deployment.
+/// 409 if one of them has approvals: its tool versions change by deployments only.
 fn check_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Result<()> {
     match environments.values().find(|environment| environment.approvals.is_some()) {
         None => Ok(()),
@@ -314,7 +317,7 @@ fn check_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Res
     }
 }
 
-/// Its versions and the environments' references to it go with it.
+/// Deletes a tool with its versions and the environments' references to it.
 fn delete(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
     let tool: Tool = tx.fetch(&req.params)?;
     tx.remove(&tool)?;
@@ -325,24 +328,23 @@ fn delete(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::get("/tools", MEMBER, "tool.list", op::list(list))
-            .about("List tools, perhaps of one type"),
-        Route::post("/tools", MEMBER, "tool.create", op::write(create)).about("Make a tool"),
+        Route::get("/tools", MEMBER, "tool.list", op::list(list)).about("List tools, newest first"),
+        Route::post("/tools", MEMBER, "tool.create", op::write(create)).about("Create a tool"),
         Route::get("/tools/types", MEMBER, "tool_type.list", op::list(types::list))
-            .about("List the types of tools that are known"),
-        Route::get("/tools/{toolId}", MEMBER, "tool.show", op::read(get)).about("Show a tool"),
+            .about("List known types of tools"),
+        Route::get("/tools/{toolId}", MEMBER, "tool.show", op::read(get)).about("Get a tool"),
         Route::patch("/tools/{toolId}", MEMBER, "tool.update", op::write(update))
             .scope(Scope::InferFromPath(is_in_organization))
-            .about("Change a tool, and the environments that shall use the resulting version"),
+            .about("Update a tool and environments that use it"),
         Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(delete))
-            .about("Delete a tool with its versions and the references to it"),
+            .about("Delete a tool with its versions"),
         Route::get(
             "/tools/{toolId}/versions",
             MEMBER,
             "tool_version.list",
             op::list(versions::list),
         )
-        .about("List what a tool was under each of its versions"),
+        .about("List a tool's versions, highest first"),
     ]
 }
 

@@ -163,7 +163,7 @@ fn nothing_changes_when_one_of_the_environments_refuses() {
         let body = json!({"version": version, "updateEnvironmentVersions": named});
         patch(&world, id, body).unwrap_err()
     };
-    // What is not there is told first, then what may not be used, then what the state forbids.
+    // Missing ones are reported first, then inaccessible ones, then conflicts of state.
     let all = json!(["open", "approved", "closed", "nowhere"]);
     assert_eq!(refused(all, "0.0.1").kind(), Kind::NotFound);
     let three = json!(["open", "approved", "closed"]);
@@ -181,7 +181,7 @@ fn nothing_changes_when_one_of_the_environments_refuses() {
 }
 
 #[test]
-fn a_tool_is_found_in_its_own_organization_alone() {
+fn a_tool_is_found_in_its_own_organization_only() {
     let world = World::new();
     let (other, eve) = world.other_org("other");
     let made = make(&world, json!({"name": "T", "type": "http"})).unwrap();
@@ -219,7 +219,7 @@ fn deleting_a_tool_deletes_its_versions_however_many() {
         let tool: Tool = tx.fetch(&id)?;
         for n in 0..350 {
             let version = Version::stored(format!("2.0.{n}"));
-            versions::keep(tx, &Tool { version, ..tool.clone() }, tool.created_by)?;
+            versions::store(tx, &Tool { version, ..tool.clone() }, tool.created_by)?;
         }
         Ok(())
     };

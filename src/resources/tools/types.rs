@@ -1,5 +1,5 @@
-//! The types of tools that are known. A tool may be of any other (reference: agents, "Tools"):
-//! nothing here depends on a type, it tells people and providers what to expect.
+//! The known types of tools. A tool may have any other type (reference: agents, "Tools"): nothing
+//! here depends on it; it informs people and providers.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,10 +8,10 @@ use crate::api::Req;
 use crate::base::Result;
 use crate::store::{Page, View};
 
-/// A type of tool.
+/// A known type of tool.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ToolType {
-    /// The word that stands in a tool's `type`.
+    /// The value of a tool's `type`.
     #[serde(rename = "type")]
     kind: &'static str,
     /// What such a tool is.
@@ -31,7 +31,7 @@ const KNOWN: &[ToolType] = &[
     ToolType { kind: "agent", description: "Another agent that takes over a part of the work" },
 ];
 
-/// They are few: the list has one part.
+/// Lists the known types, in a single page.
 pub fn list(_: &View, _: &Req) -> Result<Page<ToolType>> {
     Ok(Page::whole(KNOWN.to_vec()))
 }

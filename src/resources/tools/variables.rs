@@ -1,5 +1,5 @@
-//! Which tools mention a variable of the environment, as `${NAME}` in a string of their
-//! configuration, so that nobody has to look for it
+//! The references of tools to environment variables, as `${NAME}` in strings of their configuration,
+//! stored so that the tools using a variable are found without a scan
 //! (reference: registries-and-templates, "Variable usage").
 
 use std::collections::BTreeSet;
@@ -13,10 +13,10 @@ use crate::base::{Id, JsonMap, Result, VariableName};
 use crate::store::{Order, Record, Source, Tx, View};
 use crate::templates::placeholders;
 
-/// A tool mentions at most 1,000 variables: each is a row that is written with it.
+/// A tool uses at most 1,000 variables: each is a row written in the same transaction.
 pub const MAX_VARIABLES: usize = 1000;
 
-/// That a tool mentions a variable.
+/// A reference from a tool to a variable.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ToolVariable {
     variable: VariableName,
@@ -26,15 +26,15 @@ pub struct ToolVariable {
 impl Record for ToolVariable {
     const TABLE: &'static str = "tool_variables";
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("tool", "derived from the tool's configuration: written and removed with it")];
+        &[("tool", "derived from the tool's configuration: written and deleted with it")];
     type Key = (VariableName, Id<Tool>);
     fn key(&self) -> Self::Key {
         (self.variable.clone(), self.tool)
     }
 }
 
-/// The variables that a configuration mentions, in strings at any depth.
-pub fn mentioned(config: &JsonMap) -> BTreeSet<VariableName> {
+/// Returns the variables used in a configuration, in strings at any depth.
+pub fn variables_in(config: &JsonMap) -> BTreeSet<VariableName> {
     let mut names = BTreeSet::new();
     for value in config.0.values() {
         collect(value, &mut names);
@@ -53,15 +53,15 @@ fn collect(value: &Value, names: &mut BTreeSet<VariableName>) {
     }
 }
 
-/// Notes what `tool` mentions, once its configuration is `new` and no longer `old`.
-pub(super) fn note(tx: &mut Tx, tool: Id<Tool>, old: &JsonMap, new: &JsonMap) -> Result<()> {
-    let (old, new) = (mentioned(old), mentioned(new));
+/// Updates the references of `tool` when its configuration changes from `old` to `new`.
+pub(super) fn update(tx: &mut Tx, tool: Id<Tool>, old: &JsonMap, new: &JsonMap) -> Result<()> {
+    let (old, new) = (variables_in(old), variables_in(new));
     let row = |variable: &VariableName| ToolVariable { variable: variable.clone(), tool };
     old.difference(&new).try_for_each(|gone| tx.remove(&row(gone)))?;
     new.difference(&old).try_for_each(|added| tx.insert(&row(added)))
 }
 
-/// The tools that mention a variable, the newest first, at most so many.
+/// Returns at most `at_most` tools that use a variable, newest first.
 ///
 /// # Errors
 /// If the store fails.

@@ -1,5 +1,5 @@
-//! What a tool was under each of its versions. The row of its present version changes with the
-//! tool; those before it stay as they are.
+//! Versions of a tool: its last state under each version number. The row of the current version
+//! changes with the tool; earlier rows never change.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -11,16 +11,15 @@ use crate::auth::User;
 use crate::base::{Description, Error, Id, JsonMap, Name, Result, Time, Version};
 use crate::store::{AnyReference, Key, Order, Page, Record, Reference, Source, Tx, View};
 
-/// A tool has at most 10,000 versions: more than one a day in its life.
+/// A tool has at most 10,000 versions: more than one a day for 27 years.
 const MAX_VERSIONS: usize = 10_000;
 
-/// What a tool last was under a version.
+/// The last state of a tool under a version.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolVersion {
     #[serde(skip)]
     tool: Id<Tool>,
-    /// The version.
     pub version: Version,
     /// The tool's name.
     pub name: Name,
@@ -33,9 +32,9 @@ pub struct ToolVersion {
     pub kind: ToolKind,
     /// Its configuration, by provider.
     pub provider_config: JsonMap,
-    /// Who gave it this version.
+    /// The user who set this version.
     pub created_by: Id<User>,
-    /// When.
+    /// When the version was set.
     pub created_at: Time,
 }
 
@@ -51,7 +50,7 @@ impl Record for ToolVersion {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TOOL];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: who made it may have left")];
-    // By its numbers, so that versions stand in their order.
+    // By its numbers, so that versions are sorted.
     type Key = (Id<Tool>, u64, u64, u64);
     fn key(&self) -> Self::Key {
         key(self.tool, &self.version)
@@ -63,17 +62,17 @@ fn key(tool: Id<Tool>, version: &Version) -> (Id<Tool>, u64, u64, u64) {
     (tool, major, minor, patch)
 }
 
-/// What `tool` was under this version, if it ever had it.
+/// Returns the last state of `tool` under this version, if it ever had it.
 pub fn version(view: &View, tool: Id<Tool>, version: &Version) -> Result<Option<ToolVersion>> {
     view.get(&key(tool, version))
 }
 
-/// Writes down what `tool` is now, under the version it has; `by` gave it that version, if it is
-/// new.
+/// Stores the state of `tool` under its current version; `by` is recorded as its creator if the
+/// version is new.
 ///
 /// # Errors
-/// 409 if it has as many versions as it can.
-pub fn keep(tx: &mut Tx, tool: &Tool, by: Id<User>) -> Result<()> {
+/// 409 if the tool has [`MAX_VERSIONS`] versions.
+pub fn store(tx: &mut Tx, tool: &Tool, by: Id<User>) -> Result<()> {
     let known = version(&tx.view(), tool.id, &tool.version)?;
     let (created_by, created_at) = match known {
         Some(known) => (known.created_by, known.created_at),
@@ -97,13 +96,13 @@ pub fn keep(tx: &mut Tx, tool: &Tool, by: Id<User>) -> Result<()> {
 
 fn check_count_limit(view: &View, tool: Id<Tool>) -> Result<()> {
     let all = view.count(Source::<ToolVersion>::TABLE, &tool, MAX_VERSIONS)?;
-    match all < MAX_VERSIONS {
-        true => Ok(()),
-        false => Err(Error::conflict("tool_versions_full", "a tool has at most 10,000 versions")),
+    if all < MAX_VERSIONS {
+        return Ok(());
     }
+    Err(Error::conflict("tool_versions_full", "a tool has at most 10,000 versions"))
 }
 
-/// Newest first, which is highest first.
+/// Lists a tool's versions, highest first.
 pub fn list(view: &View, req: &Req<Id<Tool>>) -> Result<Page<ToolVersion>> {
     let tool: Tool = view.fetch(&req.params)?;
     view.page(Source::TABLE, &tool.id, Order::Descending, &req.page, |_| true)

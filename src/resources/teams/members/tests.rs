@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::*;
 use crate::outbox::EventType::{TeamAgentHired, TeamAgentSkillsGranted, TeamAgentTerminated};
 use crate::resources::teams::member::wake_key;
-use crate::resources::teams::testing::{agent, code, events, hire, team, told};
+use crate::resources::teams::testing::{add_agent, agent, code, events, team, told};
 use crate::resources::testing::World;
 
-fn try_hire(world: &World, team: Id<Team>, body: Value) -> Result<TeamAgentCreated> {
-    world.write(super::hire, team, World::input(body)?)
+fn try_add(world: &World, team: Id<Team>, body: Value) -> Result<TeamAgentCreated> {
+    world.write(super::add_agent, team, World::input(body)?)
 }
 
 fn patch(
@@ -29,17 +29,17 @@ fn an_agent_is_in_a_team_once_and_a_team_has_one_scrum_master() {
         agent(&world, key);
     }
     let as_role = |key: &str, role: &str| json!({"stableKey": key, "role": role});
-    try_hire(&world, crew, as_role("ann", "scrum_master")).unwrap();
+    try_add(&world, crew, as_role("ann", "scrum_master")).unwrap();
 
-    let again = try_hire(&world, crew, as_role("ann", "member"));
+    let again = try_add(&world, crew, as_role("ann", "member"));
     assert_eq!(code(again), "agent_in_team");
-    let second = try_hire(&world, crew, as_role("bob", "scrum_master"));
+    let second = try_add(&world, crew, as_role("bob", "scrum_master"));
     assert_eq!(code(second), "scrum_master_taken");
-    let bob = try_hire(&world, crew, as_role("bob", "member")).unwrap().agent.id;
+    let bob = try_add(&world, crew, as_role("bob", "member")).unwrap().agent.id;
     let promoted = patch(&world, crew, bob, json!({"role": "scrum_master"}));
     assert_eq!(code(promoted), "scrum_master_taken");
-    assert_eq!(code(try_hire(&world, crew, as_role("nobody", "member"))), "not_found");
-    try_hire(&world, other, as_role("ann", "scrum_master")).unwrap();
+    assert_eq!(code(try_add(&world, crew, as_role("nobody", "member"))), "not_found");
+    try_add(&world, other, as_role("ann", "scrum_master")).unwrap();
     world.assert_sound();
 }
 
@@ -47,13 +47,13 @@ fn an_agent_is_in_a_team_once_and_a_team_has_one_scrum_master() {
 fn a_place_that_became_free_can_be_taken() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     patch(&world, crew, ann, json!({"role": "scrum_master"})).unwrap();
     patch(&world, crew, ann, json!({"role": "member"})).unwrap();
     patch(&world, crew, bob, json!({"role": "scrum_master"})).unwrap();
     world.write(delete, (crew, bob), ()).unwrap();
     let body = json!({"stableKey": "bob", "role": "scrum_master"});
-    assert_ne!(try_hire(&world, crew, body).unwrap().agent.id, bob);
+    assert_ne!(try_add(&world, crew, body).unwrap().agent.id, bob);
     world.assert_sound();
 }
 
@@ -63,9 +63,9 @@ fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
     let crew = team(&world, "crew", None);
     agent(&world, "ann");
     let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
-    let made = try_hire(&world, crew, url).unwrap();
+    let made = try_add(&world, crew, url).unwrap();
     let secret = made.wake_secret.unwrap();
-    let bob = hire(&world, crew, "bob");
+    let bob = add_agent(&world, crew, "bob");
 
     let moved = json!({"wakeUrl": "https://b.test/wake"});
     assert!(patch(&world, crew, made.agent.id, moved.clone()).unwrap().wake_secret.is_none());
@@ -86,7 +86,7 @@ fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
 fn only_new_skills_are_an_event() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     for skills in [json!(["rust", "sql"]), json!(["sql"]), json!(["sql", "go"])] {
         patch(&world, crew, ann, json!({"skills": skills})).unwrap();
     }
@@ -107,7 +107,7 @@ fn an_agent_is_shown_with_every_field_and_no_secret() {
     let crew = team(&world, "crew", None);
     agent(&world, "ann");
     let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
-    let id = try_hire(&world, crew, url).unwrap().agent.id;
+    let id = try_add(&world, crew, url).unwrap().agent.id;
     let shown = world.read(get, (crew, id), ()).unwrap();
     let expected = json!({
         "id": id, "teamId": crew, "stableKey": "ann", "name": "ann", "role": "member",
@@ -120,7 +120,7 @@ fn an_agent_is_shown_with_every_field_and_no_secret() {
 fn ids_outside_of_the_team_are_not_found() {
     let world = World::new();
     let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     for at in [(other, ann), (Id::NIL, ann), (crew, Id::NIL)] {
         assert_eq!(code(world.read(get, at, ())), "not_found");
         assert_eq!(code(patch(&world, at.0, at.1, json!({}))), "not_found");

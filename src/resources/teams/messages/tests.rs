@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::resources::teams::testing::{
-    add_scrum_master, code, events, hire, message, take, task, team, told,
+    add_agent, add_scrum_master, code, events, message, take, task, team, told,
 };
 use crate::resources::teams::wakes::WakeReason;
 use crate::resources::testing::World;
@@ -38,7 +38,7 @@ fn woken(world: &World, team: Id<Team>, agent: Id<Member>) -> Vec<(WakeReason, I
 fn direct_mail_has_every_field_and_wakes_its_recipient_alone() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let bobs = task(&world, crew, json!({"title": "x", "assigneeAgentId": bob}));
     take(&world, crew, bob);
     let body = json!({"body": "hello", "toAgentId": ann, "taskId": bobs.id, "subject": "s"});
@@ -62,7 +62,7 @@ fn direct_mail_has_every_field_and_wakes_its_recipient_alone() {
 fn a_note_wakes_the_assignee_or_the_scrum_master() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     let free = task(&world, crew, json!({"title": "free"}));
     message(&world, crew, json!({"body": "nobody hears", "taskId": free.id}));
     let sam = add_scrum_master(&world, crew, "sam");
@@ -79,7 +79,7 @@ fn a_note_wakes_the_assignee_or_the_scrum_master() {
 fn an_agents_own_message_never_wakes_it() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     let sam = add_scrum_master(&world, crew, "sam");
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
     let anns = task(&world, crew, own);
@@ -107,7 +107,7 @@ fn a_message_needs_a_recipient_or_a_task() {
 fn a_message_refers_to_its_own_team_only() {
     let world = World::new();
     let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
-    let (ann, eve) = (hire(&world, crew, "ann"), hire(&world, other, "eve"));
+    let (ann, eve) = (add_agent(&world, crew, "ann"), add_agent(&world, other, "eve"));
     let foreign = task(&world, other, json!({"title": "x"}));
     for body in [
         json!({"body": "x", "toAgentId": eve}),
@@ -132,7 +132,7 @@ fn a_message_refers_to_its_own_team_only() {
 fn mail_to_the_humans_is_an_event_and_wakes_no_agent() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let bobs =
         task(&world, crew, json!({"title": "x", "assigneeAgentId": bob, "fromAgentId": bob}));
     let body = json!({"body": "help", "fromAgentId": ann, "taskId": bobs.id, "subject": "s"});
@@ -148,7 +148,7 @@ fn mail_to_the_humans_is_an_event_and_wakes_no_agent() {
 fn a_human_reads_human_mail_once_and_agents_mail_stays_as_it_is() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     let to_humans = write_to_humans(&world, crew, json!({"body": "x", "fromAgentId": ann}));
     let to_humans = to_humans.unwrap();
     let to_ann = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
@@ -169,7 +169,7 @@ fn a_human_reads_human_mail_once_and_agents_mail_stays_as_it_is() {
 fn an_agent_consumes_only_its_own_mail_once() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
     // What is to bob is bob's, though it be about ann's task.
     let mail = json!({"body": "x", "toAgentId": bob, "taskId": anns.id});
@@ -187,7 +187,7 @@ fn an_agent_consumes_only_its_own_mail_once() {
 fn notes_are_consumed_by_whose_business_their_task_is() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let sam = add_scrum_master(&world, crew, "sam");
     let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
     let free = task(&world, crew, json!({"title": "free"}));
@@ -205,7 +205,7 @@ fn notes_are_consumed_by_whose_business_their_task_is() {
 fn every_filter_gives_the_messages_it_names_newest_first() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let one = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
     let mut all = Vec::new();
     for n in 0..12 {
@@ -257,13 +257,13 @@ fn every_filter_gives_the_messages_it_names_newest_first() {
 fn unread_mail_is_found_among_any_number_of_read_messages_without_reading_them() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     for _ in 0..20 {
         let mail = message(&world, crew, json!({"body": "old", "toAgentId": ann}));
         consume_as(&world, &mail, ann).unwrap();
     }
     message(&world, crew, json!({"body": "new", "toAgentId": ann}));
-    let unread = |view: &View| view.count(&BY_BOX, &((Some(ann), false), crew), 100);
+    let unread = |view: &View| view.count(&BY_INBOX, &((Some(ann), false), crew), 100);
     assert_eq!(world.store.read_now(world.org, unread).unwrap(), 1);
     assert_eq!(bodies(&world, crew, json!({"agentId": ann, "unread": true})), ["new"]);
 }

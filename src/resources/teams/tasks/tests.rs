@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::resources::teams::members;
-use crate::resources::teams::task::responsible;
-use crate::resources::teams::testing::{add_scrum_master, code, hire, take, task, team};
+use crate::resources::teams::task::assignee_or_scrum_master;
+use crate::resources::teams::testing::{add_agent, add_scrum_master, code, take, task, team};
 use crate::resources::teams::wakes::WakeReason;
 use crate::resources::testing::World;
 
@@ -61,7 +61,7 @@ fn a_patch_that_changes_nothing_leaves_the_task_as_it_was() {
 fn a_task_that_is_opened_again_is_free_if_its_agent_has_left() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let anns = task(&world, crew, json!({"title": "one", "assigneeAgentId": ann}));
     patch(&world, &anns, json!({"status": "done"})).unwrap();
     world.write(members::delete, (crew, ann), ()).unwrap();
@@ -78,7 +78,7 @@ fn a_task_that_is_opened_again_is_free_if_its_agent_has_left() {
 fn only_one_of_many_claimers_gets_the_task() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let open = task(&world, crew, json!({"title": "one"}));
     let won = claim_for(&world, &open, ann).unwrap();
     assert_eq!(won.status, TaskStatus::InProgress);
@@ -94,7 +94,7 @@ fn only_one_of_many_claimers_gets_the_task() {
 fn only_the_assignee_can_claim_an_assigned_task() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let anns = task(&world, crew, json!({"title": "one", "assigneeAgentId": ann}));
     assert_eq!(code(claim_for(&world, &anns, bob)), "task_claimed");
     assert_eq!(claim_for(&world, &anns, ann).unwrap().status, TaskStatus::InProgress);
@@ -104,7 +104,7 @@ fn only_the_assignee_can_claim_an_assigned_task() {
 fn a_claim_leaves_a_blocked_task_blocked_and_a_closed_one_alone() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     let blocked = task(&world, crew, json!({"title": "one"}));
     patch(&world, &blocked, json!({"status": "blocked"})).unwrap();
     assert_eq!(claim_for(&world, &blocked, ann).unwrap().status, TaskStatus::Blocked);
@@ -135,7 +135,7 @@ fn any_status_follows_any_other() {
 fn a_patch_changes_what_it_names_and_null_clears() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     let body = json!({
         "title": "one", "description": "all of it", "projectId": "p", "assigneeAgentId": ann,
         "priority": 4,
@@ -161,7 +161,7 @@ fn a_patch_changes_what_it_names_and_null_clears() {
 fn agents_that_are_not_in_the_team_are_not_found_and_nothing_changes() {
     let world = World::new();
     let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
-    let foreign = hire(&world, other, "eve");
+    let foreign = add_agent(&world, other, "eve");
     let one = task(&world, crew, json!({"title": "one"}));
     for field in ["assigneeAgentId", "fromAgentId"] {
         assert_eq!(code(patch(&world, &one, json!({"title": "x", field: foreign}))), "not_found");
@@ -178,7 +178,7 @@ fn agents_that_are_not_in_the_team_are_not_found_and_nothing_changes() {
 fn every_filter_gives_the_tasks_it_names_newest_first() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let agents = [None, Some(ann), Some(bob)];
     let all: Vec<Task> = (0..15)
         .map(|n| {
@@ -214,7 +214,7 @@ fn every_filter_gives_the_tasks_it_names_newest_first() {
 fn assigning_a_task_wakes_the_assignee_unless_it_did_so_itself() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let (ann, bob) = (hire(&world, crew, "ann"), hire(&world, crew, "bob"));
+    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
     let free = task(&world, crew, json!({"title": "free"}));
     let own = json!({"title": "own", "assigneeAgentId": ann, "fromAgentId": ann});
     task(&world, crew, own);
@@ -238,7 +238,7 @@ fn assigning_a_task_wakes_the_assignee_unless_it_did_so_itself() {
 fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = hire(&world, crew, "ann");
+    let ann = add_agent(&world, crew, "ann");
     let master = add_scrum_master(&world, crew, "sam");
     let tasks: Vec<Task> = TaskStatus::ALL
         .iter()
@@ -253,7 +253,8 @@ fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
         let now = world.read(get, (crew, task.id), ()).unwrap();
         assert_eq!(now.assignee_agent_id.is_none(), !task.is_closed(), "{:?}", task.status);
         // Whoever has left has no business any more.
-        let business = world.store.read_now(world.org, |view| responsible(view, &now)).unwrap();
+        let business =
+            world.store.read_now(world.org, |view| assignee_or_scrum_master(view, &now)).unwrap();
         assert_eq!(business.map(|member| member.id), Some(master));
     }
     world.assert_sound();

@@ -1,10 +1,10 @@
-//! Handing wakes out, taking acknowledgements; what joins and what is dropped on the way.
+//! Delivery of wakes: leasing, merging, dropping and acknowledging them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use super::{Dropped, Wake, WakeReason, join, same_subject};
+use super::{DroppedWakes, Wake, WakeReason, join, same_subject};
 use crate::api::{Input, Output, Readiness, Req};
 use crate::base::{Id, List, Result};
 use crate::resources::teams::member::{Member, fetch_member};
@@ -13,27 +13,28 @@ use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, require_team};
 use crate::store::{Key, Order, Page, PageRequest, Record, Source, Tx, View};
 
-/// How long a wake is in the hands of whoever took it
+/// How long a delivered wake is leased
 /// (reference: teams-and-wakes, "Fetching wakes").
 const LEASE_SECS: i64 = 60;
 
-/// So many are looked at in one transaction, though all of them be dropped.
-pub const LOOKED_AT: usize = 1000;
+/// At most 1,000 wakes are scanned in one transaction, even if all of them are dropped.
+pub const MAX_SCANNED: usize = 1000;
 
-/// Several times as many as are handed out at once.
+/// Several times the number delivered at once.
 const MAX_ACKED: usize = 1000;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
-/// How wakes are handed out.
+/// Options of fetching wakes.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WakeFilter {
+    /// True: list the wakes without leasing them.
     peek: Option<bool>,
 }
 impl Input for WakeFilter {}
 
-/// The wakes that were dealt with; unknown ids are passed over.
+/// The wakes to acknowledge; unknown ids are ignored.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AckWakes {
@@ -41,10 +42,11 @@ pub struct AckWakes {
 }
 impl Input for AckWakes {}
 
-/// How many wakes were acknowledged.
+/// The number of wakes acknowledged.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AckedWakes {
+    /// Unknown ids are not counted.
     acknowledged: usize,
 }
 
@@ -52,7 +54,7 @@ impl Output for AckedWakes {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-/// Whether an agent has a wake in nobody's hands, and if not, when the next lease ends.
+/// Returns whether an agent has a wake that is not leased, and if not, when the next lease ends.
 pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Readiness> {
     let agent = fetch_agent(view, req.params)?;
     let mut look = Readiness { topic: agent.uuid(), ready: false, again_at: None };
@@ -67,22 +69,22 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
     Ok(look)
 }
 
-/// Hands out an agent's wakes, oldest first.
+/// Leases and returns an agent's wakes, oldest first.
 pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Page<Wake>> {
     let agent = fetch_agent(&tx.view(), req.params)?;
     let lease = req.input.peek != Some(true);
     let limit = req.page.limit;
     let mut handed: Vec<Wake> = Vec::new();
     let mut after = req.page.after.clone();
-    let mut looked_at = 0;
+    let mut scanned = 0;
     loop {
-        // One more than is wanted, so that it is known whether anything follows.
+        // One more than wanted, to know whether there is a next page.
         let wanted = limit - handed.len() + 1;
-        let part = PageRequest { limit: wanted.min(LOOKED_AT - looked_at), after };
+        let part = PageRequest { limit: wanted.min(MAX_SCANNED - scanned), after };
         let now = tx.now();
         let free = |wake: &Wake| !wake.is_leased(now);
         let rows = tx.page(Source::TABLE, &agent, Order::Ascending, &part, free)?;
-        looked_at += rows.items.len();
+        scanned += rows.items.len();
         for wake in &rows.items {
             let is_enough = handed.len() == limit;
             let Some(wake) = offer(tx, wake, lease && !is_enough)? else { continue };
@@ -95,8 +97,8 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
         if rows.next.is_none() {
             return Ok(Page { items: handed, next: None });
         }
-        if looked_at == LOOKED_AT {
-            // Whoever waits shall look again at once.
+        if scanned == MAX_SCANNED {
+            // Long polls check again at once.
             tx.signal(agent.uuid());
             return Ok(Page { items: handed, next: rows.next });
         }
@@ -104,7 +106,7 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
     }
 }
 
-/// Removes wakes that were attended to; unknown ids are passed over.
+/// Deletes acknowledged wakes; unknown ids are ignored.
 pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> Result<AckedWakes> {
     let agent = fetch_agent(&tx.view(), req.params)?;
     let mut acknowledged = 0;
@@ -124,9 +126,9 @@ fn fetch_agent(view: &View, (team, agent): (Id<Team>, Id<Member>)) -> Result<Id<
 
 // ── One wake ─────────────────────────────────────────────────────────────────
 
-/// Hands out a wake that is in nobody's hands, with those that join it; with `lease` it is the
-/// receiver's for a while. None if it joins an older one, or if its reason has gone away: then it
-/// is dropped.
+/// Returns a wake that is not leased, merged with the newer ones of its subject, and leases it if
+/// `lease` is set. `None` if it was merged into an older one, or if its reason no longer holds: then
+/// it is dropped.
 pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
     let now = tx.now();
     let mut rows = match wake.subject() {
@@ -155,7 +157,7 @@ pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
     Ok(Some(leased))
 }
 
-/// Whether what an agent was woken for still is there for it to do
+/// Whether the reason of a wake still holds
 /// (reference: teams-and-wakes, "Joining and dropping").
 fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
     let task = match wake.task_id {
@@ -171,7 +173,7 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
             Ok(!closed_since(wake, &task) && task.assignee_agent_id == Some(wake.agent))
         }
         (WakeReason::TaskNote, Some(task)) => {
-            let agent = task::responsible(view, &task)?.map(|member| member.id);
+            let agent = task::assignee_or_scrum_master(view, &task)?.map(|member| member.id);
             Ok(!closed_since(wake, &task)
                 && agent == Some(wake.agent)
                 && message::has_unread_note(view, &task, wake.agent, wake.created_at)?)
@@ -181,13 +183,13 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
     }
 }
 
-/// Whether the task was closed after the wake's latest cause. A note on a task that was closed
-/// already is news.
+/// Whether the task was closed after the wake's latest cause. A note on a task that was already
+/// closed still wakes.
 fn closed_since(wake: &Wake, task: &Task) -> bool {
     task.is_closed() && !wake.while_closed
 }
 
 fn count_dropped(tx: &mut Tx) -> Result<()> {
-    let Dropped { count } = tx.get(&())?.unwrap_or_default();
-    tx.put(&Dropped { count: count + 1 })
+    let DroppedWakes { count } = tx.get(&())?.unwrap_or_default();
+    tx.put(&DroppedWakes { count: count + 1 })
 }

@@ -1,9 +1,9 @@
-//! Wakes: that an agent has something to do
+//! Wakes: notices that an agent has something to do
 //! (reference: teams-and-wakes, "Wakes", "Joining and dropping").
 //!
 //! A wake is written in the transaction that causes it and stays until it is acknowledged or its
-//! reason has gone away. Handing it out leases it; what is not acknowledged comes back. So an agent
-//! hears of everything at least once, a repetition having the same id.
+//! reason no longer holds. Delivery leases it; an unacknowledged wake is delivered again after the
+//! lease. So delivery is at least once, and a repetition has the same id.
 
 mod hand_out;
 mod posts;
@@ -28,11 +28,11 @@ pub use posts::enqueue_pending_posts;
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Wake>(), TableInfo::of::<Dropped>()],
+    tables: &[TableInfo::of::<Wake>(), TableInfo::of::<DroppedWakes>()],
     jobs: posts::JOBS,
     metrics: &[Metric {
         name: "wakes_dropped",
-        help: "Wakes dropped because their reason had gone away",
+        help: "Wakes dropped because their reason no longer held",
         read: dropped_wakes,
     }],
     events: &[EventType::TeamRunFailed],
@@ -47,11 +47,11 @@ pub(super) const RESOURCE: Resource = Resource {
 pub enum WakeReason {
     /// A task was assigned to it.
     TaskAssigned,
-    /// It has mail.
+    /// A message was sent to it.
     DirectMessage,
-    /// There is a note on a task that is its business.
+    /// There is a note on a task it is responsible for.
     TaskNote,
-    /// An outside agent was let in.
+    /// An outside agent was admitted.
     ExternalRequest,
     /// An event for which a channel wakes it.
     Notification,
@@ -64,25 +64,25 @@ crate::store::stored_enum!(WakeReason {
     Notification = 4,
 });
 
-/// That an agent has something to do.
+/// A notice that an agent has something to do.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Wake {
-    /// Its id.
+    /// The same in every delivery.
     pub id: Id<Wake>,
-    /// Why.
+    /// Why the agent is woken.
     pub reason: WakeReason,
-    /// The task it is about, or that the mail is about.
+    /// The task that it, or its message, refers to.
     pub task_id: Option<Id<Task>>,
-    /// The message that caused it; the newest where several did.
+    /// The newest message that caused it.
     pub message_id: Option<Id<Message>>,
-    /// The peer it is about.
+    /// The peer it refers to.
     pub peer_id: Option<Id<Peer>>,
-    /// The log entry of the notification it is about.
+    /// The log entry of the notification.
     pub log_id: Option<Id<LogEntry>>,
-    /// When its first cause came.
+    /// When its first cause occurred.
     pub created_at: Time,
-    /// How often it was handed out.
+    /// The number of deliveries, this one included.
     pub attempts: u32,
     /// The team of the agent.
     #[serde(skip)]
@@ -90,13 +90,13 @@ pub struct Wake {
     /// The agent.
     #[serde(skip)]
     agent: Id<Member>,
-    /// Until when it is in somebody's hands.
+    /// The end of its lease.
     #[serde(skip)]
     leased_until: Option<Time>,
-    /// Whether its task was closed already when its latest cause came.
+    /// Whether its task was already closed when its latest cause occurred.
     #[serde(skip)]
     while_closed: bool,
-    /// Whether there is a job that posts it.
+    /// Whether a job is going to post it.
     #[serde(skip)]
     posting: bool,
 }
@@ -107,11 +107,11 @@ impl Output for Wake {
     }
 }
 
-/// The wakes of an agent that are about the same: those of a task, or a peer, for one reason. A
-/// message is written once and so has one wake; looking for another would only cost.
-static BY_SUBJECT: Index<Wake, Subject> = Index::many("wakes.by_subject", Wake::subject);
+/// Wakes by reason and subject, a task or a peer. A message is sent once and has one wake, so direct
+/// messages are not indexed.
+static BY_SUBJECT: Index<Wake, WakeSubject> = Index::many("wakes.by_subject", Wake::subject);
 
-type Subject = (WakeReason, Id<()>);
+type WakeSubject = (WakeReason, Id<()>);
 
 static AGENT: Reference<Wake, Member> = Reference::cascade(
     &["team", "agent"],
@@ -125,19 +125,19 @@ impl Record for Wake {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SUBJECT];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("task_id", "a wake whose task is gone has no reason any more and is dropped"),
-        ("message_id", "a wake whose message is gone has no reason any more and is dropped"),
+        ("task_id", "a wake whose task is deleted has no reason any more and is dropped"),
+        ("message_id", "a wake whose message is deleted has no reason any more and is dropped"),
         ("peer_id", "history: the peer may be gone"),
         ("log_id", "history: the log entry may be gone"),
     ];
-    type Key = (Id<Member>, Id<Wake>); // So that an agent's stand together, oldest first.
+    type Key = (Id<Member>, Id<Wake>); // So that an agent's wakes are together, oldest first.
     fn key(&self) -> Self::Key {
         (self.agent, self.id)
     }
 }
 
 impl Wake {
-    fn subject(&self) -> Option<Subject> {
+    fn subject(&self) -> Option<WakeSubject> {
         let id = match self.reason {
             WakeReason::TaskAssigned | WakeReason::TaskNote => self.task_id?.cast(),
             WakeReason::ExternalRequest => self.peer_id?.cast(),
@@ -151,45 +151,46 @@ impl Wake {
     }
 }
 
-/// How many wakes of an organization were dropped because their reason had gone away.
+/// The number of wakes of an organization dropped because their reason no longer held.
 #[derive(Clone, Debug, Default, Encode, Decode)]
-pub struct Dropped {
+pub struct DroppedWakes {
     count: u64,
 }
 
-impl Record for Dropped {
+impl Record for DroppedWakes {
     const TABLE: &'static str = "wakes.dropped";
     type Key = ();
     fn key(&self) -> Self::Key {}
 }
 
-/// How many wakes of the view's organization were dropped, for the metrics.
+/// Returns the number of dropped wakes of the view's organization, for the metrics.
 pub fn dropped_wakes(view: &View) -> Result<u64> {
-    Ok(view.get::<Dropped>(&())?.map_or(0, |dropped| dropped.count))
+    Ok(view.get::<DroppedWakes>(&())?.map_or(0, |dropped| dropped.count))
 }
 
 // ── Causes ───────────────────────────────────────────────────────────────────
 
-/// What wakes an agent.
+/// The cause of a wake.
 #[allow(dead_code)] // The exchange and the channels of notifications use the last two.
-pub enum Cause<'a> {
+pub enum WakeCause<'a> {
     /// This task was assigned to it.
     TaskAssigned(&'a Task),
     /// This message is to it.
     DirectMessage(&'a Message),
-    /// This message is a note on this task, which is its business.
+    /// This message is a note on this task, which it is responsible for.
     TaskNote(&'a Task, Id<Message>),
-    /// This peer was let in.
+    /// This peer was admitted.
     ExternalRequest(Id<Peer>),
     /// This log entry came to a channel that wakes it.
     Notification(Id<LogEntry>),
 }
 
-/// Wakes `agent`. Whoever caused it must be somebody else: an agent's own act never wakes it.
-pub fn wake(tx: &mut Tx, agent: &Member, cause: &Cause) -> Result<()> {
+/// Wakes `agent`, merging with a pending wake of the same subject. The caller excludes causes by the
+/// agent itself: its own action never wakes it.
+pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
     let wake = new(tx, agent, cause);
-    // One that was handed out is not joined, though its lease may be over: an acknowledgement that
-    // comes late would take away what it does not know of. The two join when they are handed out.
+    // A wake delivered before is not merged, even if its lease is over: a late acknowledgement would
+    // delete a cause it does not know. The two merge when they are delivered.
     let newest = same_subject(&tx.view(), &wake)?.pop();
     if let Some(old) = newest.filter(|newest| newest.attempts == 0) {
         return tx.replace(&old, &join(&old, &wake));
@@ -201,7 +202,7 @@ pub fn wake(tx: &mut Tx, agent: &Member, cause: &Cause) -> Result<()> {
     }
 }
 
-fn new(tx: &Tx, agent: &Member, cause: &Cause) -> Wake {
+fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
     let mut wake = Wake {
         id: tx.new_id(),
         reason: WakeReason::TaskAssigned,
@@ -218,26 +219,26 @@ fn new(tx: &Tx, agent: &Member, cause: &Cause) -> Wake {
         posting: false,
     };
     match *cause {
-        Cause::TaskAssigned(task) => {
+        WakeCause::TaskAssigned(task) => {
             wake.task_id = Some(task.id);
             wake.while_closed = task.is_closed();
         }
-        Cause::DirectMessage(message) => {
+        WakeCause::DirectMessage(message) => {
             wake.reason = WakeReason::DirectMessage;
             wake.message_id = Some(message.id);
             wake.task_id = message.task_id;
         }
-        Cause::TaskNote(task, message) => {
+        WakeCause::TaskNote(task, message) => {
             wake.reason = WakeReason::TaskNote;
             wake.task_id = Some(task.id);
             wake.message_id = Some(message);
             wake.while_closed = task.is_closed();
         }
-        Cause::ExternalRequest(peer) => {
+        WakeCause::ExternalRequest(peer) => {
             wake.reason = WakeReason::ExternalRequest;
             wake.peer_id = Some(peer);
         }
-        Cause::Notification(entry) => {
+        WakeCause::Notification(entry) => {
             wake.reason = WakeReason::Notification;
             wake.log_id = Some(entry);
         }
@@ -245,13 +246,13 @@ fn new(tx: &Tx, agent: &Member, cause: &Cause) -> Wake {
     wake
 }
 
-/// The older of two wakes about the same, with the cause of the newer.
+/// Returns the older of two wakes of one subject, with the cause of the newer.
 fn join(older: &Wake, newer: &Wake) -> Wake {
     let Wake { message_id, while_closed, .. } = *newer;
     Wake { message_id, while_closed, ..older.clone() }
 }
 
-/// The wakes of the same agent, reason and subject, oldest first; none for what has no subject.
+/// Returns the wakes of the same agent, reason and subject, oldest first; none without a subject.
 fn same_subject(view: &View, wake: &Wake) -> Result<Vec<Wake>> {
     match wake.subject() {
         Some(subject) => view.all(&BY_SUBJECT, &(subject, wake.agent)),
@@ -270,14 +271,14 @@ pub fn routes() -> Vec<Route> {
             "wake.take",
             op::take("wake", hand_out::look, hand_out::take),
         )
-        .about("Hand out an agent's wakes, oldest first, each for 60 seconds"),
+        .about("Lease an agent's wakes, oldest first"),
         Route::post(
             "/teams/{teamId}/agents/{agentId}/wakes/ack",
             MEMBER,
             "wake.acknowledge",
             op::write(hand_out::acknowledge),
         )
-        .about("Acknowledge wakes, so that they do not come back"),
+        .about("Acknowledge wakes"),
     ]
 }
 

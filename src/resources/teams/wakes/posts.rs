@@ -1,7 +1,7 @@
 //! Posting wakes to an agent's `wakeUrl`, signed as Standard Webhooks
 //! (reference: teams-and-wakes, "Posted wakes").
 //!
-//! A wake is posted by a job of its own and leased meanwhile as if an agent had fetched it. A 2xx
+//! One job per wake posts it; the wake is leased meanwhile as if an agent had fetched it. A 2xx
 //! acknowledges it; otherwise it can be fetched until the next attempt.
 
 use serde_json::{Value, json};
@@ -21,13 +21,13 @@ use crate::store::{Order, PageRequest, Source, Tx};
 /// The handlers of the jobs about posts.
 pub const JOBS: &[JobHandler] = &[POST_WAKE, POST_PENDING];
 
-/// A wake that joins another one waits until that is handed out; its job looks every minute.
-const LOOK_AGAIN_SECS: i64 = 60;
+/// A wake to be merged waits until the older one is delivered; its job checks every minute.
+const RECHECK_SECS: i64 = 60;
 
 /// Posts a wake; the target is the wake, the concurrency key the agent.
 const POST_WAKE: JobHandler = JobHandler { kind: "wake.post", prepare, settle };
 
-/// Begins to post what was pending when an agent got its `wakeUrl`; the target is the agent, the
+/// Enqueues posts of the wakes that were pending when an agent got its `wakeUrl`; the target is the agent, the
 /// concurrency key the team.
 const POST_PENDING: JobHandler = JobHandler {
     kind: "wake.post_pending",
@@ -35,14 +35,14 @@ const POST_PENDING: JobHandler = JobHandler {
     settle: |_, _, _| Ok(Settled::Done), // It has no effect.
 };
 
-/// Adds a wake of an agent that has a `wakeUrl`.
+/// Inserts a wake of an agent that has a `wakeUrl` and enqueues its post.
 pub fn insert_and_enqueue(tx: &mut Tx, wake: Wake) -> Result<()> {
     let wake = Wake { posting: true, ..wake };
     tx.insert(&wake)?;
     enqueue_post(tx, &wake)
 }
 
-/// Posts what is pending for an agent that just got its `wakeUrl`.
+/// Enqueues the job for an agent that has just got its `wakeUrl`.
 pub fn enqueue_pending_posts(tx: &mut Tx, member: &Member) -> Result<()> {
     let now = tx.now();
     enqueue(tx, &POST_PENDING, member.id.cast(), Some(member.team.cast()), now).map(|_| ())
@@ -89,7 +89,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     };
     let Some(wake) = offer(tx, &wake, true)? else {
-        return is_leased_elsewhere(tx, &key);
+        return after_undelivered(tx, &key);
     };
     let data = serde_json::to_value(&wake)
         .map_err(|e| Error::internal(format!("a wake cannot be written: {e}")))?;
@@ -103,16 +103,16 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     Ok(Prepared::Effect(Effect::Call(Box::new(call))))
 }
 
-/// What becomes of the post of a wake that was not handed out: it was dropped, or it joins an older
-/// one once that is handed out, which somebody must do.
-fn is_leased_elsewhere(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<Prepared> {
+/// Decides on the job of a wake that was not delivered: done if it was dropped; otherwise it waits
+/// for an older one to merge into, which needs a job of its own.
+fn after_undelivered(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<Prepared> {
     let Some(wake) = tx.get::<Wake>(key)? else { return Ok(Prepared::Done) };
     let now = tx.now();
     let older = super::same_subject(&tx.view(), &wake)?.into_iter().find(|w| !w.is_leased(now));
     if let Some(older) = older.filter(|older| !older.posting) {
         start_posting(tx, &older)?;
     }
-    Ok(Prepared::RetryAt(now.plus_secs(LOOK_AGAIN_SECS)))
+    Ok(Prepared::RetryAt(now.plus_secs(RECHECK_SECS)))
 }
 
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
@@ -135,7 +135,7 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     }
 }
 
-/// Tells the humans that an agent could not be woken. The wake stays for whoever fetches it.
+/// Publishes the event that an agent could not be woken. The wake stays and can be fetched.
 fn give_up(tx: &mut Tx, wake: &Wake, error: &str) -> Result<()> {
     let view = tx.view();
     let team = view.get::<Team>(&wake.team)?;
@@ -156,7 +156,7 @@ fn give_up(tx: &mut Tx, wake: &Wake, error: &str) -> Result<()> {
     publish(tx, EventType::TeamRunFailed, About::resource("team_agent", member.id), payload)
 }
 
-/// What the target of a job belongs to.
+/// Returns the id in the job's concurrency key: the parent of its target.
 fn parent_of<T>(job: &Job) -> Result<Id<T>> {
     job.concurrency_key.map(Id::cast).ok_or_else(|| {
         Error::internal(format!(

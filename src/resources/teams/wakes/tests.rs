@@ -6,7 +6,7 @@ use super::hand_out::{acknowledge, look};
 use super::*;
 use crate::api::{Readiness, Req};
 use crate::resources::teams::testing::{
-    add_scrum_master, code, hire, message, repeat, take, task, team,
+    add_agent, add_scrum_master, code, message, repeat, take, task, team,
 };
 use crate::resources::teams::{member, members, messages, tasks};
 use crate::resources::testing::{NOON, World, args};
@@ -15,7 +15,7 @@ use crate::store::{PageRequest, Source};
 /// A team with ann in it.
 fn crew(world: &World) -> (Id<Team>, Id<Member>) {
     let crew = team(world, "crew", None);
-    (crew, hire(world, crew, "ann"))
+    (crew, add_agent(world, crew, "ann"))
 }
 
 fn peek(world: &World, (team, agent): (Id<Team>, Id<Member>)) -> Vec<Wake> {
@@ -98,10 +98,10 @@ fn peeking_shows_without_leasing() {
 }
 
 #[test]
-fn an_acknowledged_wake_does_not_come_back_and_unknown_ids_are_passed_over() {
+fn an_acknowledged_wake_does_not_come_back_and_unknown_ids_are_ignored() {
     let world = World::new();
     let (crew, ann) = crew(&world);
-    let bob = hire(&world, crew, "bob");
+    let bob = add_agent(&world, crew, "bob");
     for to in [ann, ann, bob] {
         message(&world, crew, json!({"body": "x", "toAgentId": to}));
     }
@@ -301,10 +301,10 @@ fn an_outside_request_joins_by_its_peer_and_notifications_never_join() {
     let woken = world.store.write_now(world.org, move |tx| {
         let agent = member::fetch_member(&tx.view(), crew, ann)?;
         for peer in [peer, other, peer] {
-            wake(tx, &agent, &Cause::ExternalRequest(peer))?;
+            wake(tx, &agent, &WakeCause::ExternalRequest(peer))?;
         }
-        wake(tx, &agent, &Cause::Notification(entry))?;
-        wake(tx, &agent, &Cause::Notification(entry))
+        wake(tx, &agent, &WakeCause::Notification(entry))?;
+        wake(tx, &agent, &WakeCause::Notification(entry))
     });
     woken.unwrap();
     let wakes = take(&world, crew, ann);
@@ -350,7 +350,7 @@ fn a_wake_whose_mail_was_consumed_does_not_come_back_after_its_lease() {
 fn a_task_that_was_closed_or_given_to_another_wakes_its_first_assignee_no_more() {
     let world = World::new();
     let (crew, ann) = crew(&world);
-    let bob = hire(&world, crew, "bob");
+    let bob = add_agent(&world, crew, "bob");
     let changes = [
         json!({"status": "done"}),
         json!({"status": "cancelled"}),
@@ -386,7 +386,7 @@ fn a_note_on_a_task_that_was_closed_before_is_news() {
 fn a_task_that_came_back_wakes_again() {
     let world = World::new();
     let (crew, ann) = crew(&world);
-    let bob = hire(&world, crew, "bob");
+    let bob = add_agent(&world, crew, "bob");
     let one = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
     patch(&world, &one, json!({"assigneeAgentId": bob}));
     patch(&world, &one, json!({"assigneeAgentId": ann}));
@@ -404,7 +404,7 @@ fn notes_wake_until_the_last_of_them_is_consumed() {
     // What is hers, or somebody's mail about the task, is no note that she has to read.
     let hers = json!({"body": "x", "taskId": anns.id, "fromAgentId": ann});
     message(&world, crew, hers);
-    let bob = hire(&world, crew, "bob");
+    let bob = add_agent(&world, crew, "bob");
     message(&world, crew, json!({"body": "x", "taskId": anns.id, "toAgentId": bob}));
     consume(&world, &newer, ann);
     assert_eq!(peek(&world, (crew, ann)).len(), 1);
@@ -440,7 +440,7 @@ fn a_removed_agents_wakes_go_with_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let heard =
         async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
-    assert!(runtime.block_on(heard).is_ok(), "whoever waits for its wakes is told");
+    assert!(runtime.block_on(heard).is_ok(), "long polls for its wakes are notified");
     world.assert_sound();
 }
 
@@ -452,10 +452,10 @@ fn a_wake_behind_more_dropped_ones_than_are_looked_at_at_once_is_not_forgotten()
     take(&world, crew, ann);
     let woken = world.store.write_now(world.org, move |tx| {
         let agent = member::fetch_member(&tx.view(), crew, ann)?;
-        for _ in 0..hand_out::LOOKED_AT + 10 {
+        for _ in 0..hand_out::MAX_SCANNED + 10 {
             // Nobody has to read what is not there.
             let missing = Message { id: tx.new_id(), ..mail.clone() };
-            wake(tx, &agent, &Cause::DirectMessage(&missing))?;
+            wake(tx, &agent, &WakeCause::DirectMessage(&missing))?;
         }
         Ok(())
     });
@@ -466,7 +466,7 @@ fn a_wake_behind_more_dropped_ones_than_are_looked_at_at_once_is_not_forgotten()
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let heard =
         async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
-    assert!(runtime.block_on(heard).is_ok(), "whoever waits looks again");
+    assert!(runtime.block_on(heard).is_ok(), "long polls check again");
     assert_eq!(take(&world, crew, ann)[0].message_id, Some(mail.id));
-    assert_eq!(dropped(&world), hand_out::LOOKED_AT as u64 + 10);
+    assert_eq!(dropped(&world), hand_out::MAX_SCANNED as u64 + 10);
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::outside::{Answer, Call};
 use crate::resources::teams::members::update;
 use crate::resources::teams::testing::{
-    add_agent_with, agent, events, hire, message, repeat, take, task, team,
+    add_agent, add_agent_with, agent, events, message, repeat, take, task, team,
 };
 use crate::resources::teams::wakes::hand_out::acknowledge;
 use crate::resources::teams::{members, messages};
@@ -242,7 +242,7 @@ fn a_cause_after_a_wake_was_given_up_is_posted_with_it() {
 fn pending_wakes_are_enqueued_in_steps_once_there_is_a_wake_url() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = (crew, hire(&world, crew, "ann"));
+    let ann = (crew, add_agent(&world, crew, "ann"));
     let many = SWEEP_ROWS + 3;
     let body = json!({"body": "x", "toAgentId": ann.1});
     repeat(&world, messages::send, crew, body, many);
@@ -261,7 +261,7 @@ fn pending_wakes_are_enqueued_in_steps_once_there_is_a_wake_url() {
 fn pending_wakes_are_posted() {
     let world = World::new();
     let crew = team(&world, "crew", None);
-    let ann = (crew, hire(&world, crew, "ann"));
+    let ann = (crew, add_agent(&world, crew, "ann"));
     for _ in 0..2 {
         mail(&world, ann);
     }
