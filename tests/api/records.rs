@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use redb::ReadableDatabase as _;
 use redb::ReadableTable as _;
 use roadstead::app::DataDir;
+use roadstead::auth::Organization;
 use roadstead::base::{Id, Json, Result};
 use roadstead::outbox::{
     About, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription, publish,
 };
 use roadstead::resources::{self, organizations};
-use roadstead::store::{Source, TableInfo, Tx};
+use roadstead::store::{Source, TableInfo, Tx, View};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
@@ -153,6 +154,9 @@ pub fn fill(dir: &Path, much: bool) {
     nobody.ask("POST", "/setup").json(&setup).send().ok();
     nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
     fill_organization(&running.world(), much);
+    let organizations = |view: &View| view.all::<Organization>(Source::TABLE, &());
+    let acme = running.store.read_now(Id::NIL, organizations).unwrap()[0].id;
+    running.store.write_now(acme, channel_with_delivery).unwrap();
     running.stop();
 }
 
