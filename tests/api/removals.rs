@@ -24,7 +24,7 @@ const REMOVED: [(&str, &str, &str); 10] = [
 ];
 
 /// Kinds that no route deletes yet.
-const STAYS: [&str; 2] = ["organizations", "users"];
+const STAYS: [&str; 3] = ["channels", "organizations", "users"];
 
 fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
     let list = match list.split_once("{team}") {

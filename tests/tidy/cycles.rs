@@ -21,8 +21,8 @@ const KNOWN: &[Known] = &[
     },
     Known {
         folder: "src/resources/teams/wakes",
-        files: &["hand_out.rs", "mod.rs", "posts.rs"],
-        reason: "the record in mod.rs, how it is handed out and posted beside it",
+        files: &["delivery.rs", "mod.rs", "webhooks.rs"],
+        reason: "the record in mod.rs, how it is delivered and posted beside it",
     },
     Known {
         folder: "src/resources/tools",

@@ -9,7 +9,7 @@ use super::lists::merged;
 use super::member::{self, Member, fetch_member, fetch_optional};
 use super::message::{Audience, BY_INBOX, BY_TASK, Message, Sender, SenderType};
 use super::task::{self, Task, fetch_task};
-use super::tasks::Claim;
+use super::tasks::ClaimTask;
 use super::team::{Team, fetch_team, require_team};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
@@ -190,7 +190,7 @@ fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
 
 /// Marks a message read by the agent it is addressed to, or a note by the agent responsible for its
 /// task; 404 for any other agent.
-pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), Claim>) -> Result<Message> {
+pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), ClaimTask>) -> Result<Message> {
     let view = tx.view();
     let team = require_team(&view, req.params.0)?;
     let agent = fetch_member(&view, team, req.input.agent_id)?.id;

@@ -154,12 +154,12 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run>
 fn spend(tx: &mut Tx, team: &Team, cost_usd: f64) -> Result<()> {
     let month_start = tx.now().month_start();
     let none =
-        MonthlySpending { team: team.id, month_start, spent_usd: 0.0, exhausted_told: false };
+        MonthlySpending { team: team.id, month_start, spent_usd: 0.0, exhaustion_published: false };
     let mut spending = tx.get(&none.key())?.unwrap_or(none);
     spending.spent_usd = to_nano(spending.spent_usd + cost_usd);
     let over = team.monthly_usd.filter(|budget| spending.spent_usd > *budget);
-    if let (Some(budget), false) = (over, spending.exhausted_told) {
-        spending.exhausted_told = true;
+    if let (Some(budget), false) = (over, spending.exhaustion_published) {
+        spending.exhaustion_published = true;
         let payload = json!({
             "teamId": team.id, "teamName": team.name,
             "monthlyUsd": budget, "spentUsd": spending.spent_usd,

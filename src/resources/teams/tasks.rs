@@ -70,11 +70,11 @@ impl Input for TaskPatch {}
 /// The agent that performs the action: that claims the task, or reads the message.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
+pub struct ClaimTask {
     /// An agent of the team.
     pub agent_id: Id<Member>,
 }
-impl Input for Claim {}
+impl Input for ClaimTask {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -193,7 +193,7 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
 ///
 /// # Errors
 /// 409 if the task is closed or another agent has it.
-pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), Claim>) -> Result<Task> {
+pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), ClaimTask>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
@@ -245,7 +245,7 @@ pub fn routes() -> Vec<Route> {
         Route::get(ONE, MEMBER, "task.show", op::read(get)).about("Get a task"),
         Route::patch(ONE, MEMBER, "task.update", op::write(update)).about("Update a task"),
         Route::post("/teams/{teamId}/tasks/{taskId}/claim", MEMBER, "task.claim", op::write(claim))
-            .about("Claim a task for an agent"),
+            .about("ClaimTask a task for an agent"),
     ]
 }
 

@@ -60,7 +60,7 @@ pub struct MonthlySpending {
     /// In US dollars.
     pub spent_usd: f64,
     /// Whether the event that the budget was exceeded was published: it is, once a month.
-    pub exhausted_told: bool,
+    pub exhaustion_published: bool,
 }
 
 static TEAM: Reference<MonthlySpending, Team> = Reference::cascade(
@@ -303,7 +303,12 @@ mod tests {
         let team = make(&world, body).unwrap().id;
         let spent = world.store.write_now(world.org, move |tx| {
             let month_start = tx.now().month_start();
-            tx.insert(&MonthlySpending { team, month_start, spent_usd: 2.5, exhausted_told: false })
+            tx.insert(&MonthlySpending {
+                team,
+                month_start,
+                spent_usd: 2.5,
+                exhaustion_published: false,
+            })
         });
         spent.unwrap();
         assert_eq!(budget(&world, team), Some(Budget { monthly_usd: 10.0, spent_usd: 2.5 }));

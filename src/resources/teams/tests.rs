@@ -48,7 +48,7 @@ fn a_deleted_team_takes_everything_along_and_leaves_other_teams_alone() {
             team: crew,
             month_start,
             spent_usd: 1.0,
-            exhausted_told: false,
+            exhaustion_published: false,
         };
         tx.insert(&spending)
     });

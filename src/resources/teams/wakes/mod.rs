@@ -5,8 +5,8 @@
 //! reason no longer holds. Delivery leases it; an unacknowledged wake is delivered again after the
 //! lease. So delivery is at least once, and a repetition has the same id.
 
-mod hand_out;
-mod posts;
+mod delivery;
+mod webhooks;
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -23,13 +23,13 @@ use crate::outbox::{EventType, LogEntry};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, TableInfo, Tx, View};
 
 #[cfg(test)]
-pub use hand_out::take;
-pub use posts::enqueue_pending_posts;
+pub use delivery::take;
+pub use webhooks::enqueue_pending_posts;
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<Wake>(), TableInfo::of::<DroppedWakes>()],
-    jobs: posts::JOBS,
+    jobs: webhooks::JOBS,
     metrics: &[Metric {
         name: "wakes_dropped",
         help: "Wakes dropped because their reason no longer held",
@@ -193,11 +193,11 @@ pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
     // delete a cause it does not know. The two merge when they are delivered.
     let newest = same_subject(&tx.view(), &wake)?.pop();
     if let Some(old) = newest.filter(|newest| newest.attempts == 0) {
-        return tx.replace(&old, &join(&old, &wake));
+        return tx.replace(&old, &merge(&old, &wake));
     }
     tx.signal(agent.id.uuid());
     match agent.wake_url {
-        Some(_) => posts::insert_and_enqueue(tx, wake),
+        Some(_) => webhooks::insert_and_enqueue(tx, wake),
         None => tx.insert(&wake),
     }
 }
@@ -247,7 +247,7 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
 }
 
 /// Returns the older of two wakes of one subject, with the cause of the newer.
-fn join(older: &Wake, newer: &Wake) -> Wake {
+fn merge(older: &Wake, newer: &Wake) -> Wake {
     let Wake { message_id, while_closed, .. } = *newer;
     Wake { message_id, while_closed, ..older.clone() }
 }
@@ -269,14 +269,14 @@ pub fn routes() -> Vec<Route> {
             "/teams/{teamId}/agents/{agentId}/wakes",
             MEMBER,
             "wake.take",
-            op::take("wake", hand_out::look, hand_out::take),
+            op::take("wake", delivery::look, delivery::take),
         )
         .about("Lease an agent's wakes, oldest first"),
         Route::post(
             "/teams/{teamId}/agents/{agentId}/wakes/ack",
             MEMBER,
             "wake.acknowledge",
-            op::write(hand_out::acknowledge),
+            op::write(delivery::acknowledge),
         )
         .about("Acknowledge wakes"),
     ]

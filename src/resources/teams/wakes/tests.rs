@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::hand_out::{acknowledge, look};
+use super::delivery::{acknowledge, look};
 use super::*;
 use crate::api::{Readiness, Req};
 use crate::resources::teams::testing::{
@@ -20,7 +20,7 @@ fn crew(world: &World) -> (Id<Team>, Id<Member>) {
 
 fn peek(world: &World, (team, agent): (Id<Team>, Id<Member>)) -> Vec<Wake> {
     let peek = World::input(json!({"peek": true})).unwrap();
-    world.write(hand_out::take, (team, agent), peek).unwrap().items
+    world.write(delivery::take, (team, agent), peek).unwrap().items
 }
 
 fn looks(world: &World, at: (Id<Team>, Id<Member>)) -> Readiness {
@@ -68,7 +68,7 @@ fn a_wake_has_every_field_of_the_contract_and_no_other() {
 }
 
 #[test]
-fn wakes_are_handed_out_oldest_first_and_leased_for_a_minute() {
+fn wakes_are_delivered_oldest_first_and_leased_for_a_minute() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let sent: Vec<_> =
@@ -153,7 +153,7 @@ fn wakes_of_what_is_not_in_the_team_are_not_found() {
     let other = team(&world, "other", None);
     for at in [(other, ann), (crew, Id::NIL), (Id::NIL, ann)] {
         let filter = || World::input(json!({})).unwrap();
-        assert_eq!(code(world.write(hand_out::take, at, filter())), "not_found");
+        assert_eq!(code(world.write(delivery::take, at, filter())), "not_found");
         assert_eq!(world.read(look, at, filter()).err().unwrap().code(), "not_found");
         let body = World::input(json!({"wakeIds": []})).unwrap();
         assert_eq!(code(world.write(acknowledge, at, body)), "not_found");
@@ -161,7 +161,7 @@ fn wakes_of_what_is_not_in_the_team_are_not_found() {
 }
 
 #[test]
-fn wakes_are_read_in_parts_as_a_list_is() {
+fn wakes_are_paginated_like_a_list() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let sent: Vec<_> =
@@ -171,7 +171,7 @@ fn wakes_are_read_in_parts_as_a_list_is() {
         let mut parts = args((crew, ann), World::input(json!({"peek": peek})).unwrap());
         parts.page = PageRequest { limit, after };
         let who = world.member.clone();
-        let take = move |tx: &mut Tx| hand_out::take(tx, &Req::new(&parts, &who));
+        let take = move |tx: &mut Tx| delivery::take(tx, &Req::new(&parts, &who));
         world.store.write_now(world.org, take).unwrap()
     };
     let first = part(true, 2, None);
@@ -190,7 +190,7 @@ fn wakes_are_read_in_parts_as_a_list_is() {
 }
 
 #[test]
-fn many_wakes_are_handed_out_some_at_a_time() {
+fn many_wakes_are_delivered_in_pages() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     repeat(&world, messages::send, crew, json!({"body": "x", "toAgentId": ann}), 120);
@@ -201,10 +201,10 @@ fn many_wakes_are_handed_out_some_at_a_time() {
     assert!(seen.is_sorted());
 }
 
-// ── Joining ──────────────────────────────────────────────────────────────────
+// ── Merging ──────────────────────────────────────────────────────────────────
 
 #[test]
-fn causes_with_one_reason_and_subject_join_and_others_do_not() {
+fn causes_with_one_reason_and_subject_merge_and_others_do_not() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let one = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
@@ -228,7 +228,7 @@ fn causes_with_one_reason_and_subject_join_and_others_do_not() {
 }
 
 #[test]
-fn a_cause_while_its_wake_is_leased_makes_a_new_one_and_both_join_when_the_lease_ends() {
+fn a_cause_while_its_wake_is_leased_makes_a_new_one_and_both_merge_when_the_lease_ends() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
@@ -244,13 +244,10 @@ fn a_cause_while_its_wake_is_leased_makes_a_new_one_and_both_join_when_the_lease
 
     world.pass_secs(50);
     for peeked in [true, false] {
-        let joined = match peeked {
-            true => peek(&world, (crew, ann)),
-            false => take(&world, crew, ann),
-        };
-        assert_eq!(ids(&joined), ids(&first));
-        assert_eq!(joined[0].message_id, Some(newest.id));
-        assert_eq!((joined[0].created_at, joined[0].attempts), (NOON, if peeked { 1 } else { 2 }));
+        let merged = if peeked { peek(&world, (crew, ann)) } else { take(&world, crew, ann) };
+        assert_eq!(ids(&merged), ids(&first));
+        assert_eq!(merged[0].message_id, Some(newest.id));
+        assert_eq!((merged[0].created_at, merged[0].attempts), (NOON, if peeked { 1 } else { 2 }));
     }
     world.pass_secs(60);
     assert_eq!(ids(&take(&world, crew, ann)), ids(&first), "the newer one is no more");
@@ -275,7 +272,7 @@ fn one_that_was_taken_while_the_other_was_leased_is_a_wake_of_its_own() {
 }
 
 #[test]
-fn a_late_acknowledgement_takes_away_nothing_that_came_after_the_hand_out() {
+fn a_late_acknowledgement_takes_away_nothing_that_came_after_the_delivery() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
@@ -291,7 +288,7 @@ fn a_late_acknowledgement_takes_away_nothing_that_came_after_the_hand_out() {
 }
 
 #[test]
-fn an_outside_request_joins_by_its_peer_and_notifications_never_join() {
+fn an_outside_request_merges_by_its_peer_and_notifications_never_merge() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let (peer, other, entry): (Id<Peer>, Id<Peer>, Id<LogEntry>) = {
@@ -347,7 +344,7 @@ fn a_wake_whose_mail_was_consumed_does_not_come_back_after_its_lease() {
 }
 
 #[test]
-fn a_task_that_was_closed_or_given_to_another_wakes_its_first_assignee_no_more() {
+fn a_task_that_was_closed_or_given_to_another_does_not_wake_its_first_assignee() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let bob = add_agent(&world, crew, "bob");
@@ -369,7 +366,7 @@ fn a_task_that_was_closed_or_given_to_another_wakes_its_first_assignee_no_more()
 }
 
 #[test]
-fn a_note_on_a_task_that_was_closed_before_is_news() {
+fn a_note_on_a_closed_task_wakes() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
@@ -428,7 +425,7 @@ fn notes_on_a_claimed_task_do_not_wake_the_scrum_master() {
 }
 
 #[test]
-fn a_removed_agents_wakes_go_with_it() {
+fn deleting_an_agent_deletes_its_wakes() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
@@ -445,14 +442,14 @@ fn a_removed_agents_wakes_go_with_it() {
 }
 
 #[test]
-fn a_wake_behind_more_dropped_ones_than_are_looked_at_at_once_is_not_forgotten() {
+fn a_wake_behind_more_dropped_ones_than_one_scan_reads_is_delivered() {
     let world = World::new();
     let (crew, ann) = crew(&world);
     let mail = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
     take(&world, crew, ann);
     let woken = world.store.write_now(world.org, move |tx| {
         let agent = member::fetch_member(&tx.view(), crew, ann)?;
-        for _ in 0..hand_out::MAX_SCANNED + 10 {
+        for _ in 0..delivery::MAX_SCANNED + 10 {
             // Nobody has to read what is not there.
             let missing = Message { id: tx.new_id(), ..mail.clone() };
             wake(tx, &agent, &WakeCause::DirectMessage(&missing))?;
@@ -468,5 +465,5 @@ fn a_wake_behind_more_dropped_ones_than_are_looked_at_at_once_is_not_forgotten()
         async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
     assert!(runtime.block_on(heard).is_ok(), "long polls check again");
     assert_eq!(take(&world, crew, ann)[0].message_id, Some(mail.id));
-    assert_eq!(dropped(&world), hand_out::MAX_SCANNED as u64 + 10);
+    assert_eq!(dropped(&world), delivery::MAX_SCANNED as u64 + 10);
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use super::{DroppedWakes, Wake, WakeReason, join, same_subject};
+use super::{DroppedWakes, Wake, WakeReason, merge, same_subject};
 use crate::api::{Input, Output, Readiness, Req};
 use crate::base::{Id, List, Result};
 use crate::resources::teams::member::{Member, fetch_member};
@@ -140,19 +140,19 @@ pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
     else {
         return Ok(None);
     };
-    let joined = newer.iter().fold(oldest.clone(), |joined, newer| join(&joined, newer));
-    if !has_reason(&tx.view(), &joined)? {
+    let merged = newer.iter().fold(oldest.clone(), |merged, newer| merge(&merged, newer));
+    if !has_reason(&tx.view(), &merged)? {
         rows.iter().try_for_each(|row| tx.remove(row))?;
         count_dropped(tx)?;
         return Ok(None);
     }
     if !lease {
-        return Ok(Some(joined));
+        return Ok(Some(merged));
     }
     newer.iter().try_for_each(|row| tx.remove(row))?;
-    let attempts = joined.attempts + 1;
+    let attempts = merged.attempts + 1;
     let leased_until = Some(now.plus_secs(LEASE_SECS));
-    let leased = Wake { attempts, leased_until, ..joined };
+    let leased = Wake { attempts, leased_until, ..merged };
     tx.replace(oldest, &leased)?;
     Ok(Some(leased))
 }

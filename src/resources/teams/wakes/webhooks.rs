@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::Wake;
-use super::hand_out::offer;
+use super::delivery::offer;
 use crate::base::{Error, Id, Result};
 use crate::outbox::{
     About, Effect, EffectResult, EventType, Job, JobHandler, Prepared, SWEEP_ROWS, Settled,

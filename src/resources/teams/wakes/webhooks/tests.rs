@@ -8,7 +8,7 @@ use crate::resources::teams::members::update;
 use crate::resources::teams::testing::{
     add_agent, add_agent_with, agent, events, message, repeat, take, task, team,
 };
-use crate::resources::teams::wakes::hand_out::acknowledge;
+use crate::resources::teams::wakes::delivery::acknowledge;
 use crate::resources::teams::{members, messages};
 use crate::resources::testing::World;
 
