@@ -122,7 +122,7 @@ pub enum AgentStatus {
     Error,
     /// It has not reported for too long.
     Stale,
-    /// It runs another version than was deployed.
+    /// It runs something other than what was deployed.
     Drifted,
     /// It is deployed.
     Deployed,

@@ -129,7 +129,7 @@ impl Input for TeamApprovalFilter {}
 pub struct TeamDecision {
     /// The decision.
     decision: ApprovalAnswer,
-    /// The reason, for the agent.
+    /// A comment on the decision.
     comment: Option<Description>,
 }
 

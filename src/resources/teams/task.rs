@@ -24,7 +24,7 @@ pub enum TaskStatus {
     Open,
     /// Being worked on.
     InProgress,
-    /// Waiting for something outside of the task.
+    /// Something prevents progress.
     Blocked,
     /// Closed as done.
     Done,
@@ -67,7 +67,7 @@ pub struct Task {
     pub project_id: Option<ProjectId>,
     /// The agent that has it; null if any agent may claim it.
     pub assignee_agent_id: Option<Id<Member>>,
-    /// 0 (lowest) to 4 (highest).
+    /// From 0 to 4; not interpreted.
     pub priority: u8,
     /// Its status; any may follow any other.
     pub status: TaskStatus,

@@ -41,7 +41,7 @@ pub struct NewTask {
     pub project_id: Option<ProjectId>,
     /// The agent to assign it to; absent, any agent may claim it.
     pub assignee_agent_id: Option<Id<Member>>,
-    /// 0 (lowest) to 4 (highest); 2 if absent.
+    /// From 0 to 4, not interpreted; 2 if absent.
     pub priority: Option<Priority>,
     /// The agent of the team that creates it; it is not woken for its own action.
     pub from_agent_id: Option<Id<Member>>,
@@ -58,7 +58,7 @@ pub struct TaskPatch {
     status: Option<TaskStatus>,
     #[serde(default)]
     assignee_agent_id: Field<Id<Member>>,
-    /// 0 (lowest) to 4 (highest).
+    /// From 0 to 4; not interpreted.
     priority: Option<Priority>,
     #[serde(default)]
     project_id: Field<ProjectId>,

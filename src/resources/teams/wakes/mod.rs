@@ -82,7 +82,7 @@ pub struct Wake {
     pub log_id: Option<Id<LogEntry>>,
     /// When its first cause occurred.
     pub created_at: Time,
-    /// The number of deliveries, this one included.
+    /// The number of deliveries so far; a peek is none.
     pub attempts: u32,
     /// The team of the agent.
     #[serde(skip)]
