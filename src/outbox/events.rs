@@ -185,8 +185,8 @@ impl ResourceId {
 pub struct About {
     /// The resource itself.
     pub resource: ResourceId,
-    /// The resource that it belongs to and whose access rules apply to the event; absent where
-    /// every member may see it.
+    /// The restrictable resource that it belongs to, stored so that the log can be filtered by
+    /// grants; the log is not filtered yet. Absent where every member may see the event.
     pub guarded_by: Option<ResourceId>,
 }
 
@@ -196,7 +196,7 @@ impl About {
         About { resource: ResourceId::new(kind, id), guarded_by: None }
     }
 
-    /// Restricts the event to callers who may use this other resource.
+    /// Names the restrictable resource that the event belongs to.
     pub fn guarded_by<T: ?Sized>(self, kind: &'static str, id: Id<T>) -> Self {
         About { guarded_by: Some(ResourceId::new(kind, id)), ..self }
     }
