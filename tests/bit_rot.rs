@@ -9,7 +9,7 @@ use std::path::Path;
 use records::*;
 use roadstead::base::Result;
 use roadstead::store::engine::{Redb, integrity};
-use roadstead::store::{Source, Store, Tx};
+use roadstead::store::{ListSource, Store, Tx};
 
 fn task(id: u32) -> Task {
     Task {
@@ -34,7 +34,7 @@ fn read(path: &Path) -> Result<Vec<Vec<Task>>> {
         Ok(vec![
             by_key,
             by_slug,
-            view.all(Source::TABLE, &())?,
+            view.all(ListSource::TABLE, &())?,
             view.all(&TASKS_BY_SLUG, &())?,
             view.all(&TASKS_BY_WORK, &())?,
         ])
@@ -74,7 +74,7 @@ fn a_flipped_bit_is_never_served_and_always_found_by_the_check() {
     let store: Store = start(Redb::create(&path, tables()).unwrap());
     for ids in (0..400).step_by(50) {
         let insert = move |tx: &mut Tx| (ids..ids + 50).try_for_each(|id| tx.insert(&task(id)));
-        store.write_now(org(0), insert).unwrap();
+        store.write_blocking(org(0), insert).unwrap();
     }
     drop(store);
     let whole = std::fs::read(&path).unwrap();

@@ -12,11 +12,13 @@ use proptest::test_runner::TestRunner;
 use records::*;
 use roadstead::base::Result;
 use roadstead::store::check::Findings;
-use roadstead::store::engine::{Commit, KeyRange, LocalStorage, Memory, Op, Order, Reader, Writes};
+use roadstead::store::engine::{
+    CommitOutcome, KeyRange, LocalStorage, Memory, Order, Reader, WriteBatch, WriteOp,
+};
 use roadstead::store::{Key, Record, codec};
 
 type Row = (Vec<u8>, Vec<u8>);
-type Damage = Vec<(&'static str, Vec<u8>, Op)>;
+type Damage = Vec<(&'static str, Vec<u8>, WriteOp)>;
 
 /// Memory that the test can read beside the store.
 #[derive(Clone, Default)]
@@ -26,7 +28,7 @@ impl LocalStorage for Shared {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.0.lock().unwrap().snapshot()
     }
-    fn commit(&mut self, writes: &Writes) -> Commit {
+    fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
         self.0.lock().unwrap().commit(writes)
     }
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
@@ -43,7 +45,7 @@ fn rows(runner: &mut TestRunner) -> Vec<(&'static str, Vec<Row>)> {
     let store = start(memory.clone());
     for owner in 0..3 {
         let tasks = tasks.clone();
-        let write = store.write_now(org(owner), move |tx| {
+        let write = store.write_blocking(org(owner), move |tx| {
             for (id, (slug, state, assignee)) in &tasks {
                 let slug = slug.then(|| format!("slug-{id}"));
                 let text = "some text".to_string();
@@ -83,14 +85,14 @@ fn rows(runner: &mut TestRunner) -> Vec<(&'static str, Vec<Row>)> {
 
 fn checked(rows: &[(&'static str, Vec<Row>)], damage: Damage) -> Findings {
     let mut memory = Memory::default();
-    let mut writes = Writes::default();
+    let mut writes = WriteBatch::default();
     for (table, rows) in rows {
         for (key, value) in rows {
-            writes.add(table, key.clone(), Op::Insert(value.clone()));
+            writes.add(table, key.clone(), WriteOp::Insert(value.clone()));
         }
     }
     memory.commit(&writes);
-    let mut writes = Writes::default();
+    let mut writes = WriteBatch::default();
     for (table, key, op) in damage {
         writes.add(table, key, op);
     }
@@ -116,10 +118,10 @@ fn an_intact_store_has_no_findings() {
 }
 
 /// A record of the table changed by `change`, stored under `key` with a right checksum.
-fn altered<R: Record>(key: &[u8], row: &Row, change: impl Fn(&mut R)) -> Op {
+fn altered<R: Record>(key: &[u8], row: &Row, change: impl Fn(&mut R)) -> WriteOp {
     let mut record = codec::decode::<R>(&row.0, &row.1).unwrap();
     change(&mut record);
-    Op::Put(codec::encode(&record, key).unwrap())
+    WriteOp::Put(codec::encode(&record, key).unwrap())
 }
 
 /// Every kind of damage that rows can have, with a part of the message that must report it.
@@ -135,15 +137,15 @@ fn damages(rows: &[(&'static str, Vec<Row>)]) -> Vec<(String, Damage)> {
             for at in 0..value.len() {
                 let mut flipped = value.clone();
                 flipped[at] ^= 4;
-                add("has a wrong checksum", table, key, Op::Put(flipped));
+                add("has a wrong checksum", table, key, WriteOp::Put(flipped));
             }
-            add("has a wrong checksum", table, key, Op::Put(rows[1].1.clone()));
-            add("is too short", table, key, Op::Put(vec![1, 2, 3]));
+            add("has a wrong checksum", table, key, WriteOp::Put(rows[1].1.clone()));
+            add("is too short", table, key, WriteOp::Put(vec![1, 2, 3]));
         }
         // Under another key, as it was and as if it belonged there.
         let mut other = rows[0].0.clone();
         *other.last_mut().unwrap() ^= 0x80;
-        add("has a wrong checksum", table, &other, Op::Insert(rows[0].1.clone()));
+        add("has a wrong checksum", table, &other, WriteOp::Insert(rows[0].1.clone()));
     }
     let last = of("tasks").last().unwrap();
     let mut other = last.0.clone();
@@ -176,13 +178,13 @@ fn damages(rows: &[(&'static str, Vec<Row>)]) -> Vec<(String, Damage)> {
         let unique = ["tasks.by_slug", "accounts.by_email"].contains(&index);
         let (key, value) = of(index).last().unwrap();
         let of_index = &format!("is missing in {index}");
-        add(of_index, index, key, Op::Delete);
+        add(of_index, index, key, WriteOp::Delete);
         // The value of a unique entry is a record's key; that of another is empty.
         let (another, _) = &of(index)[of(index).len() - 2];
         let anothers = of(index)[of(index).len() - 2].1.clone();
         let wrong = if unique { anothers } else { vec![1] };
-        add(of_index, index, key, Op::Put(wrong));
-        add(of_index, index, key, Op::Put(b"no such record".to_vec()));
+        add(of_index, index, key, WriteOp::Put(wrong));
+        add(of_index, index, key, WriteOp::Put(b"no such record".to_vec()));
         // An entry too many: of a record that is elsewhere in the index, of none, and no entry at all.
         let (owner, _) = key.split_at(if index.starts_with("tasks") { 16 } else { 0 });
         let own = match index {
@@ -190,14 +192,14 @@ fn damages(rows: &[(&'static str, Vec<Row>)]) -> Vec<(String, Damage)> {
             "accounts.by_admin" => [false.to_bytes(), "2-101".to_string().to_bytes()].concat(),
             _ => [owner, &"too many".to_string().to_bytes()].concat(),
         };
-        add(index, index, &own, Op::Insert(value.clone()));
+        add(index, index, &own, WriteOp::Insert(value.clone()));
         let mut nobodys = another.clone();
         let last = nobodys.len() - 3;
         nobodys[last] ^= 0x40;
         let value = if unique { b"nobody".to_vec() } else { vec![] };
-        add(index, index, &nobodys, Op::Insert(value));
-        add(index, index, b"x", Op::Insert(vec![]));
-        add(index, index, &[0xFF; 64], Op::Insert(vec![]));
+        add(index, index, &nobodys, WriteOp::Insert(value));
+        add(index, index, b"x", WriteOp::Insert(vec![]));
+        add(index, index, &[0xFF; 64], WriteOp::Insert(vec![]));
     }
     // Records that are gone while their entries are not.
     for (index, table, key) in [
@@ -206,7 +208,7 @@ fn damages(rows: &[(&'static str, Vec<Row>)]) -> Vec<(String, Damage)> {
         ("accounts.by_email ", "accounts", "2-101".to_string().to_bytes()),
         ("accounts.by_admin ", "accounts", "2-101".to_string().to_bytes()),
     ] {
-        add(index, table, &key, Op::Delete);
+        add(index, table, &key, WriteOp::Delete);
     }
     damages
 }

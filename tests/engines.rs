@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use records::*;
 use roadstead::base::Result;
 use roadstead::store::engine::Redb;
-use roadstead::store::{Order, PageRequest, Record, Source, Store, Tx, View};
+use roadstead::store::{ListSource, Order, PageRequest, Record, Store, Tx, View};
 
 /// One thing to do in a transaction. Keys and values come from small ranges, so that they meet.
 #[derive(Clone, Debug)]
@@ -62,8 +62,8 @@ enum Answer {
 
 fn on_store(store: &Store, transaction: &Transaction) -> Vec<Answer> {
     let Transaction { org: owner, steps, goes_on } = transaction.clone();
-    let (tell, told) = std::sync::mpsc::channel();
-    let ended = store.write_now(org(owner), move |tx| {
+    let (sender, reports) = std::sync::mpsc::channel();
+    let ended = store.write_blocking(org(owner), move |tx| {
         let mut answers = Vec::new();
         for step in &steps {
             match on_tx(tx, step) {
@@ -71,17 +71,17 @@ fn on_store(store: &Store, transaction: &Transaction) -> Vec<Answer> {
                 Err(error) => {
                     answers.push(Answer::Refused(error.code()));
                     if !goes_on {
-                        tell.send(answers).unwrap();
+                        sender.send(answers).unwrap();
                         return Err(error);
                     }
                 }
             }
         }
-        tell.send(answers).unwrap();
+        sender.send(answers).unwrap();
         Ok(())
     });
     // The last run counts, where an engine rehearses.
-    let answers = told.iter().last().unwrap();
+    let answers = reports.iter().last().unwrap();
     let gave_up = !goes_on && matches!(answers.last(), Some(Answer::Refused(_)));
     assert_eq!(ended.is_err(), gave_up);
     answers
@@ -127,7 +127,7 @@ fn on_tx(tx: &mut Tx, step: &Do) -> Result<Answer> {
             Answer::Accounts(in_parts(*limit, page)?)
         }
         Do::Count { list, at_most } => Answer::Count(match *list {
-            List::Table => tx.count::<Task>(Source::TABLE, &(), *at_most)?,
+            List::Table => tx.count::<Task>(ListSource::TABLE, &(), *at_most)?,
             List::BySlug => tx.count(&TASKS_BY_SLUG, &(), *at_most)?,
             List::ByWork => tx.count(&TASKS_BY_WORK, &(), *at_most)?,
             List::InState(state) => tx.count(&TASKS_BY_WORK, &state, *at_most)?,
@@ -139,7 +139,7 @@ fn on_tx(tx: &mut Tx, step: &Do) -> Result<Answer> {
 fn tasks(view: &View, list: List, order: Order, limit: usize, odd_only: bool) -> Result<Vec<Task>> {
     let keep = |task: &Task| !odd_only || task.id % 2 == 1;
     in_parts(limit, |part| match list {
-        List::Table => view.page(Source::TABLE, &(), order, part, keep),
+        List::Table => view.page(ListSource::TABLE, &(), order, part, keep),
         List::BySlug => view.page(&TASKS_BY_SLUG, &(), order, part, keep),
         List::ByWork => view.page(&TASKS_BY_WORK, &(), order, part, keep),
         List::InState(state) => view.page(&TASKS_BY_WORK, &state, order, part, keep),
@@ -348,7 +348,7 @@ fn same(store: &Store, model: &Model) {
                     }
                 }
                 let mut seen = Vec::new();
-                view.each::<Account>(Source::TABLE, &(), Order::Ascending, |account| {
+                view.for_each::<Account>(ListSource::TABLE, &(), Order::Ascending, |account| {
                     seen.push(account);
                     Ok(ControlFlow::Continue(()))
                 })?;

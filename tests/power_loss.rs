@@ -16,7 +16,7 @@ use records::*;
 use redb::StorageBackend as _;
 use roadstead::base::{Error, Kind, Result};
 use roadstead::store::engine::Redb;
-use roadstead::store::{Source, Store, Tx};
+use roadstead::store::{ListSource, Store, Tx};
 
 // ── What is written ──────────────────────────────────────────────────────────
 
@@ -55,7 +55,9 @@ fn transaction(random: &mut Random, number: usize) -> (u8, Vec<Change>) {
 }
 
 fn write(store: &Store, (owner, changes): (u8, Vec<Change>)) -> Result<()> {
-    store.write_now(org(owner), move |tx| changes.iter().try_for_each(|change| apply(tx, change)))
+    store.write_blocking(org(owner), move |tx| {
+        changes.iter().try_for_each(|change| apply(tx, change))
+    })
 }
 
 fn apply(tx: &mut Tx, change: &Change) -> Result<()> {
@@ -80,10 +82,12 @@ impl State {
     fn of(store: &Store) -> Result<State> {
         let mut state = State::default();
         for owner in 0..2 {
-            let tasks = store.read_now(org(owner), |view| view.all::<Task>(Source::TABLE, &()))?;
+            let tasks =
+                store.read_now(org(owner), |view| view.all::<Task>(ListSource::TABLE, &()))?;
             state.tasks.extend(tasks.into_iter().map(|task| ((owner, task.id), task)));
         }
-        let accounts = store.read_now(org(0), |view| view.all::<Account>(Source::TABLE, &()))?;
+        let accounts =
+            store.read_now(org(0), |view| view.all::<Account>(ListSource::TABLE, &()))?;
         state.accounts.extend(accounts.into_iter().map(|account| (account.name.clone(), account)));
         Ok(state)
     }

@@ -39,7 +39,8 @@ static BY_TITLE: Index<Book, String> =
     Index::unique("books.by_title", "title_taken", "the title is taken", |book| {
         Some(book.title.clone())
     });
-static BY_PAGES: Index<Book, Option<u32>> = Index::many("books.by_pages", |book| Some(book.pages));
+static BY_PAGES: Index<Book, Option<u32>> =
+    Index::non_unique("books.by_pages", |book| Some(book.pages));
 
 impl Record for Book {
     const TABLE: &'static str = "books";
@@ -85,7 +86,7 @@ fn a_record_with_a_new_layout_and_new_indexes_is_found_over_the_rows_of_the_old_
     let old = open(&path, OLD, &|_| {});
     for from in (0..BOOKS).step_by(10_500) {
         let books = from..from + 10_500;
-        old.write_now(org(), move |tx| {
+        old.write_blocking(org(), move |tx| {
             books
                 .clone()
                 .try_for_each(|id| tx.insert(&OldBook { id, title: format!("title {id}") }))
@@ -94,20 +95,20 @@ fn a_record_with_a_new_layout_and_new_indexes_is_found_over_the_rows_of_the_old_
     }
     drop(old);
 
-    let told = RefCell::new(Vec::new());
-    let new = open(&path, NEW, &|line| told.borrow_mut().push(line.to_string()));
-    let told = told.into_inner();
+    let progress = RefCell::new(Vec::new());
+    let new = open(&path, NEW, &|line| progress.borrow_mut().push(line.to_string()));
+    let progress = progress.into_inner();
     for line in ["by_title: 10000 records", "by_title: 21000 records", "by_pages: 21000 records"] {
-        assert!(told.contains(&format!("building the index books.{line}")), "{told:?}");
+        assert!(progress.contains(&format!("building the index books.{line}")), "{progress:?}");
     }
     let book = |id: u32, pages| Book { id, title: format!("title {id}"), pages };
     let found =
         new.read_now(org(), |view| view.find(&BY_TITLE, &"title 20999".to_string())).unwrap();
     assert_eq!(found, Some(book(20_999, None)));
     // What is written again has the new layout, and the indexes follow.
-    new.write_now(org(), move |tx| tx.replace(&book(7, None), &book(7, Some(300)))).unwrap();
+    new.write_blocking(org(), move |tx| tx.replace(&book(7, None), &book(7, Some(300)))).unwrap();
     let taken = Book { id: 90_000, ..book(8, None) };
-    let refused = new.write_now(org(), move |tx| tx.insert(&taken));
+    let refused = new.write_blocking(org(), move |tx| tx.insert(&taken));
     assert_eq!(refused.unwrap_err().code(), "title_taken");
     new.read_now(org(), |view| {
         let part = PageRequest { limit: 2, after: None };

@@ -2,12 +2,12 @@
 //! with Arize Phoenix reading the same prompt by its tag, if the tests have installed it.
 
 use crate::client::load;
+use crate::fixture::{Commits, Fixture};
 use crate::phoenix::Phoenix;
 use crate::reads::Bare;
 use crate::registry;
 use crate::rounds::{self, PROFILE, TIME, figure, rate, ratio};
 use crate::table::{Row, Target};
-use crate::world::{Commits, World};
 
 /// One client, a few, many.
 const CONNECTIONS: [usize; 3] = [1, 32, 256];
@@ -17,14 +17,14 @@ const CONNECTIONS_OF_PHOENIX: usize = 16;
 
 /// The rows of contents.
 pub fn rows() -> Vec<Row> {
-    let world = World::new(Commits::Shared, 0);
-    registry::fill(&world);
-    let request = [registry::read_by_label(&world, "")];
-    let bare = Bare::start(world.address, &request[0]);
+    let fixture = Fixture::new(Commits::Shared, 0);
+    registry::fill(&fixture);
+    let request = [registry::read_by_label(&fixture, "")];
+    let bare = Bare::start(fixture.address, &request[0]);
     let mut rows = Vec::new();
     for connections in CONNECTIONS {
         let outcomes = rounds::run(&mut [
-            &mut || load(world.address, connections, TIME, &request),
+            &mut || load(fixture.address, connections, TIME, &request),
             &mut || load(bare.address, connections, TIME, &request),
         ]);
         rows.push(Row {
@@ -41,7 +41,7 @@ pub fn rows() -> Vec<Row> {
     };
     let by_tag = [phoenix.read_by_tag()];
     let outcomes = rounds::run(&mut [
-        &mut || load(world.address, CONNECTIONS_OF_PHOENIX, TIME, &request),
+        &mut || load(fixture.address, CONNECTIONS_OF_PHOENIX, TIME, &request),
         &mut || load(phoenix.address, CONNECTIONS_OF_PHOENIX, TIME, &by_tag),
     ]);
     rows.push(Row {
@@ -57,9 +57,9 @@ pub fn rows() -> Vec<Row> {
 
 /// Reads for a profiler.
 pub fn profile() -> Vec<Row> {
-    let world = World::new(Commits::Shared, 0);
-    registry::fill(&world);
-    let request = [registry::read_by_label(&world, "")];
-    eprintln!("{:?}", load(world.address, CONNECTIONS[1], PROFILE, &request));
+    let fixture = Fixture::new(Commits::Shared, 0);
+    registry::fill(&fixture);
+    let request = [registry::read_by_label(&fixture, "")];
+    eprintln!("{:?}", load(fixture.address, CONNECTIONS[1], PROFILE, &request));
     vec![]
 }

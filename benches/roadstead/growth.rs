@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::client::load;
+use crate::fixture::{Commits, Fixture, id};
 use crate::rounds::{self, TIME, figure, ratio};
 use crate::table::{Row, Target};
-use crate::world::{Commits, World, id};
 
 const FEW: usize = 10_000;
 const MANY: usize = 1_000_000;
@@ -27,7 +27,7 @@ const WRITING: Duration = Duration::from_millis(200);
 /// The rows of growth.
 pub fn rows(quick: bool) -> Vec<Row> {
     let most = if quick { MANY_WHEN_QUICK } else { MANY };
-    let (few, many) = (World::new(Commits::Shared, 1), World::new(Commits::Shared, 1));
+    let (few, many) = (Fixture::new(Commits::Shared, 1), Fixture::new(Commits::Shared, 1));
     let few_tasks = fill(&few, FEW);
     let many_tasks = fill(&many, most);
     let reads =
@@ -49,16 +49,16 @@ pub fn rows(quick: bool) -> Vec<Row> {
 }
 
 /// Stores `count` tasks, many in a transaction. Gives requests for some of them, spread over all.
-fn fill(world: &World, count: usize) -> Vec<Vec<u8>> {
+fn fill(fixture: &Fixture, count: usize) -> Vec<Vec<u8>> {
     let task = json!({
         "title": "Find out why the nightly import takes twice as long since Tuesday",
         "description": "It took 40 minutes before. The logs are in the bucket of the import.",
     });
     let tasks = std::iter::repeat_n(task, count);
-    let ids = world.store("task.create", &[&world.team], tasks, AT_ONCE, |task| id(&task));
+    let ids = fixture.store("task.create", &[&fixture.team], tasks, AT_ONCE, |task| id(&task));
     let step = (count / READ).max(1);
     // Not one after another: neighbours lie in one page.
     let order = (0..READ).map(|nth| nth * 7919 % READ * step);
-    let request = |nth: usize| world.get(&format!("/teams/{}/tasks/{}", world.team, ids[nth]));
+    let request = |nth: usize| fixture.get(&format!("/teams/{}/tasks/{}", fixture.team, ids[nth]));
     order.map(request).collect()
 }

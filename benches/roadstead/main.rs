@@ -25,7 +25,7 @@ mod rounds;
 mod table;
 mod versions;
 mod wakes;
-mod world;
+mod fixture;
 mod writes;
 
 /// The allocator of the binary.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::fixture::place;
 use crate::registry;
-use crate::world::place;
 
 /// It needs 11 to 16 s to start on such a machine when that is quiet.
 const START: Duration = Duration::from_secs(120);

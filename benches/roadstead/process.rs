@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::fixture::{file, place};
 use crate::rounds::median;
 use crate::table::{Row, Target, time};
-use crate::world::{file, place};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_roadstead");
 

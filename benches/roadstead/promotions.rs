@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use crate::client::{self, Connection};
+use crate::fixture::{Commits, Fixture};
 use crate::registry;
 use crate::table::{Row, Target, time};
-use crate::world::{Commits, World};
 
 /// Requests that wait for the same prompt, each on its own connection.
 const WAITING: usize = 200;
@@ -19,9 +19,9 @@ const LIMIT: Duration = Duration::from_millis(50);
 
 /// Measures promotions.
 pub fn rows() -> Vec<Row> {
-    let world = World::new(Commits::Shared, 0);
-    registry::fill(&world);
-    let mut times = client::runtime().block_on(measure(&world));
+    let fixture = Fixture::new(Commits::Shared, 0);
+    registry::fill(&fixture);
+    let mut times = client::runtime().block_on(measure(&fixture));
     times.sort();
     let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
     vec![Row {
@@ -33,11 +33,11 @@ pub fn rows() -> Vec<Row> {
     }]
 }
 
-async fn measure(world: &World) -> Vec<Duration> {
+async fn measure(fixture: &Fixture) -> Vec<Duration> {
     let (answered, mut answers) = mpsc::unbounded_channel();
-    let request = registry::read_by_label(world, "&wait=60");
+    let request = registry::read_by_label(fixture, "&wait=60");
     for _ in 0..WAITING {
-        let mut connection = Connection::open(world.address).await;
+        let mut connection = Connection::open(fixture.address).await;
         let (request, answered) = (request.clone(), answered.clone());
         tokio::spawn(async move {
             let mut tag = String::new();
@@ -50,7 +50,7 @@ async fn measure(world: &World) -> Vec<Duration> {
             }
         });
     }
-    let mut mover = Connection::open(world.address).await;
+    let mut mover = Connection::open(fixture.address).await;
     let mut times = Vec::new();
     for nth in 0..=MOVES {
         // The first responses return the current content.
@@ -58,7 +58,7 @@ async fn measure(world: &World) -> Vec<Duration> {
         if nth > 0 {
             let version = if nth % 2 == 0 { "1.0.0" } else { "1.1.0" };
             sent = Some(Instant::now());
-            mover.ask(&registry::move_label(world, version)).await;
+            mover.ask(&registry::move_label(fixture, version)).await;
         }
         for _ in 0..WAITING {
             let at = answers.recv().await.expect("they wait");

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use crate::client::{self, Connection};
+use crate::fixture::{Commits, Fixture};
 use crate::registry;
 use crate::rounds::median;
 use crate::table::{Row, Target, time};
-use crate::world::{Commits, World};
 
 const IMPORTS: usize = 10;
 
@@ -15,13 +15,13 @@ const PUBLISHED: usize = 200;
 
 /// The row of publishing.
 pub fn rows() -> Vec<Row> {
-    let world = World::new(Commits::Shared, 0);
-    registry::fill(&world);
+    let fixture = Fixture::new(Commits::Shared, 0);
+    registry::fill(&fixture);
     for nth in 0..IMPORTS {
         let name = format!("part-{nth}");
         for version in ["1.0.0", "1.1.0", "2.0.0"] {
             let text = registry::source(version);
-            world.ask(&registry::publish(&world, "promptlet", &name, version, &text));
+            fixture.ask(&registry::publish(&fixture, "promptlet", &name, version, &text));
         }
     }
     let plain = registry::source("");
@@ -33,13 +33,13 @@ pub fn rows() -> Vec<Row> {
 
     let (mut with, mut without) = (Vec::new(), Vec::new());
     client::runtime().block_on(async {
-        let mut connection = Connection::open(world.address).await;
+        let mut connection = Connection::open(fixture.address).await;
         for nth in 0..PUBLISHED {
             for (name, source, times) in
                 [("importing", &importing, &mut with), ("plain", &compiled, &mut without)]
             {
                 let version = format!("1.{nth}.0");
-                let request = registry::publish(&world, "prompt", name, &version, source);
+                let request = registry::publish(&fixture, "prompt", name, &version, source);
                 let sent = Instant::now();
                 connection.ask(&request).await;
                 times.push(sent.elapsed());

@@ -14,18 +14,18 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use crate::client::{self, Connection, load};
+use crate::fixture::{Commits, Fixture, id, server_runtime};
 use crate::rounds::{self, PROFILE, TIME, figure, ratio};
 use crate::table::{Row, Target};
-use crate::world::{Commits, World, id, server_runtime};
 
 const CONNECTIONS: usize = 32;
 
 /// Measures reads.
 pub fn rows() -> Vec<Row> {
-    let (world, request) = world();
-    let bare = Bare::start(world.address, &request[0]);
+    let (fixture, request) = fixture();
+    let bare = Bare::start(fixture.address, &request[0]);
     let outcomes =
-        rounds::run(&mut [&mut || load(world.address, CONNECTIONS, TIME, &request), &mut || {
+        rounds::run(&mut [&mut || load(fixture.address, CONNECTIONS, TIME, &request), &mut || {
             load(bare.address, CONNECTIONS, TIME, &request)
         }]);
     vec![Row {
@@ -39,17 +39,17 @@ pub fn rows() -> Vec<Row> {
 
 /// Runs reads for a profiler.
 pub fn profile() -> Vec<Row> {
-    let (world, request) = world();
-    eprintln!("{:?}", load(world.address, CONNECTIONS, PROFILE, &request));
+    let (fixture, request) = fixture();
+    eprintln!("{:?}", load(fixture.address, CONNECTIONS, PROFILE, &request));
     vec![]
 }
 
 /// A server with a task, and the request that reads it.
-fn world() -> (World, [Vec<u8>; 1]) {
-    let world = World::new(Commits::Shared, 1);
-    let task = id(&world.ask(&world.post_task()));
-    let request = world.get(&format!("/teams/{}/tasks/{task}", world.team));
-    (world, [request])
+fn fixture() -> (Fixture, [Vec<u8>; 1]) {
+    let fixture = Fixture::new(Commits::Shared, 1);
+    let task = id(&fixture.ask(&fixture.post_task()));
+    let request = fixture.get(&format!("/teams/{}/tasks/{task}", fixture.team));
+    (fixture, [request])
 }
 
 /// A bare hyper server with one response.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::fixture::Fixture;
 
 /// How it is named in the requests of a key.
 pub const REGISTRY: &str = "main";
@@ -14,13 +14,13 @@ pub const PROMPT: &str = "support-answer";
 pub const LABEL: &str = "production";
 
 /// A registry with the prompt in versions 1.0.0 and 1.1.0; the label is on the first.
-pub fn fill(world: &World) {
+pub fn fill(fixture: &Fixture) {
     let registry = json!({"slug": REGISTRY, "name": "Main"});
-    world.store("registry.create", &[], std::iter::once(registry), 1, drop);
+    fixture.store("registry.create", &[], std::iter::once(registry), 1, drop);
     for version in ["1.0.0", "1.1.0"] {
-        world.ask(&publish(world, "prompt", PROMPT, version, &source(version)));
+        fixture.ask(&publish(fixture, "prompt", PROMPT, version, &source(version)));
     }
-    world.ask(&move_label(world, "1.0.0"));
+    fixture.ask(&move_label(fixture, "1.0.0"));
 }
 
 /// A prompt as teams write them: a page of text with some variables. About 2 KB.
@@ -35,8 +35,8 @@ pub fn source(version: &str) -> String {
 }
 
 /// The request that publishes a version.
-pub fn publish(world: &World, kind: &str, name: &str, version: &str, source: &str) -> Vec<u8> {
-    world.post("/registries/artifacts", publication(kind, name, version, source))
+pub fn publish(fixture: &Fixture, kind: &str, name: &str, version: &str, source: &str) -> Vec<u8> {
+    fixture.post("/registries/artifacts", publication(kind, name, version, source))
 }
 
 /// What it sends.
@@ -48,16 +48,16 @@ pub fn publication(kind: &str, name: &str, version: &str, source: &str) -> Value
 }
 
 /// The request that moves the label.
-pub fn move_label(world: &World, version: &str) -> Vec<u8> {
+pub fn move_label(fixture: &Fixture, version: &str) -> Vec<u8> {
     let to = json!({
         "registryRef": REGISTRY, "promptName": PROMPT, "label": LABEL, "version": version,
     });
-    world.send("PATCH", "/registries/artifacts/labels", to)
+    fixture.send("PATCH", "/registries/artifacts/labels", to)
 }
 
 /// The request that reads the prompt by its label, with more of the query behind it.
-pub fn read_by_label(world: &World, more: &str) -> Vec<u8> {
-    world.get(&format!(
+pub fn read_by_label(fixture: &Fixture, more: &str) -> Vec<u8> {
+    fixture.get(&format!(
         "/registries/artifact-versions/content?registryRef={REGISTRY}&promptName={PROMPT}\
          &version={LABEL}{more}"
     ))

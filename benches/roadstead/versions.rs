@@ -1,10 +1,10 @@
 //! Lists, contents and diffs in a registry of 100,000 versions, compared with one of 1,000.
 
 use crate::client::load;
+use crate::fixture::{Commits, Fixture};
 use crate::registry;
 use crate::rounds::{self, TIME, figure, ratio};
 use crate::table::{Row, Target};
-use crate::world::{Commits, World};
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
@@ -21,10 +21,10 @@ const PROMPT: &str = "long-lived";
 /// The rows of versions.
 pub fn rows(quick: bool) -> Vec<Row> {
     let most = if quick { MANY_WHEN_QUICK } else { MANY };
-    let (few, many) = (world(FEW), world(most));
+    let (few, many) = (fixture(FEW), fixture(most));
     let mut rows = Vec::new();
     for (what, requests) in [
-        ("list", list as fn(&World, usize) -> Vec<Vec<u8>>),
+        ("list", list as fn(&Fixture, usize) -> Vec<Vec<u8>>),
         ("content", contents),
         ("diff", diffs),
     ] {
@@ -44,15 +44,15 @@ pub fn rows(quick: bool) -> Vec<Row> {
     rows
 }
 
-fn world(versions: usize) -> World {
-    let world = World::new(Commits::Shared, 0);
-    registry::fill(&world);
+fn fixture(versions: usize) -> Fixture {
+    let fixture = Fixture::new(Commits::Shared, 0);
+    registry::fill(&fixture);
     let publications = (0..versions).map(|nth| {
         let source = registry::source(&version(nth));
         registry::publication("prompt", PROMPT, &version(nth), &source)
     });
-    world.store("artifact_version.publish", &[], publications, AT_ONCE, drop);
-    world
+    fixture.store("artifact_version.publish", &[], publications, AT_ONCE, drop);
+    fixture
 }
 
 fn version(nth: usize) -> String {
@@ -64,23 +64,23 @@ fn spread(count: usize, request: impl Fn(usize) -> Vec<u8>) -> Vec<Vec<u8>> {
     (0..1_000).map(|nth| request(nth * 7919 % 1_000 * (count / 1_000))).collect()
 }
 
-fn list(world: &World, _: usize) -> Vec<Vec<u8>> {
+fn list(fixture: &Fixture, _: usize) -> Vec<Vec<u8>> {
     let path = format!("registryRef={}&promptName={PROMPT}", registry::REGISTRY);
-    vec![world.get(&format!("/registries/artifact-versions?{path}"))]
+    vec![fixture.get(&format!("/registries/artifact-versions?{path}"))]
 }
 
-fn contents(world: &World, count: usize) -> Vec<Vec<u8>> {
+fn contents(fixture: &Fixture, count: usize) -> Vec<Vec<u8>> {
     let path = format!("registryRef={}&promptName={PROMPT}", registry::REGISTRY);
     spread(count, |nth| {
         let version = version(nth);
-        world.get(&format!("/registries/artifact-versions/content?{path}&version={version}"))
+        fixture.get(&format!("/registries/artifact-versions/content?{path}&version={version}"))
     })
 }
 
-fn diffs(world: &World, count: usize) -> Vec<Vec<u8>> {
+fn diffs(fixture: &Fixture, count: usize) -> Vec<Vec<u8>> {
     let path = format!("registryRef={}&promptName={PROMPT}", registry::REGISTRY);
     spread(count, |nth| {
         let (from, to) = (version(nth), version((nth + count / 2) % count));
-        world.get(&format!("/registries/artifact-versions/diff?{path}&from={from}&to={to}"))
+        fixture.get(&format!("/registries/artifact-versions/diff?{path}&from={from}&to={to}"))
     })
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use crate::client::{self, Connection};
+use crate::fixture::{Commits, Fixture};
 use crate::table::{Row, Target, time};
-use crate::world::{Commits, World};
 
 /// Waiting agents, each on its own connection.
 const AGENTS: usize = 200;
@@ -22,8 +22,8 @@ const LIMIT: Duration = Duration::from_millis(50);
 
 /// Measures wakes.
 pub fn rows() -> Vec<Row> {
-    let world = World::new(Commits::Shared, AGENTS);
-    let (single, bursts) = client::runtime().block_on(measure(&world));
+    let fixture = Fixture::new(Commits::Shared, AGENTS);
+    let (single, bursts) = client::runtime().block_on(measure(&fixture));
     let row = |how: &str, mut times: Vec<Duration>| {
         times.sort();
         let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
@@ -38,11 +38,11 @@ pub fn rows() -> Vec<Row> {
     vec![row("sequential messages", single), row(&format!("{IN_BURST} messages at once"), bursts)]
 }
 
-async fn measure(world: &World) -> (Vec<Duration>, Vec<Duration>) {
+async fn measure(fixture: &Fixture) -> (Vec<Duration>, Vec<Duration>) {
     let (woken, mut wakes) = mpsc::unbounded_channel();
-    for (nth, agent) in world.agents.iter().enumerate() {
-        let request = world.get(&format!("/teams/{}/agents/{agent}/wakes?wait=60", world.team));
-        let mut connection = Connection::open(world.address).await;
+    for (nth, agent) in fixture.agents.iter().enumerate() {
+        let request = fixture.get(&format!("/teams/{}/agents/{agent}/wakes?wait=60", fixture.team));
+        let mut connection = Connection::open(fixture.address).await;
         let woken = woken.clone();
         tokio::spawn(async move {
             loop {
@@ -53,10 +53,10 @@ async fn measure(world: &World) -> (Vec<Duration>, Vec<Duration>) {
             }
         });
     }
-    let messages = world.post_messages();
+    let messages = fixture.post_messages();
     let mut senders = Vec::new();
     for _ in 0..IN_BURST {
-        senders.push(Connection::open(world.address).await);
+        senders.push(Connection::open(fixture.address).await);
     }
     // Every agent waits again after it was woken.
     for message in &messages {

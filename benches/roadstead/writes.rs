@@ -6,16 +6,16 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use redb::{Database, Durability, TableDefinition};
-use roadstead::store::engine::Op;
+use roadstead::store::engine::WriteOp;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::client::{self, Outcome, load};
+use crate::fixture::{Commits, Fixture, file, place};
 use crate::processor;
 use crate::rounds::{self, PROFILE, TIME, figure, ratio};
 use crate::table::{Row, Target};
-use crate::world::{Commits, World, file, place};
 
 /// Number of agents that receive messages in turn.
 const AGENTS: usize = 16;
@@ -25,8 +25,8 @@ const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Measures writes.
 pub fn rows() -> Vec<Row> {
-    let shared = World::new(Commits::Shared, AGENTS);
-    let single = World::new(Commits::Single, AGENTS);
+    let shared = Fixture::new(Commits::Shared, AGENTS);
+    let single = Fixture::new(Commits::Single, AGENTS);
     let raw = Raw::new(&shared);
     let mut rows = Vec::new();
     for (connections, wanted) in [(64, 5.0), (256, 7.0)] {
@@ -50,8 +50,8 @@ pub fn rows() -> Vec<Row> {
 
 /// Runs writes for a profiler.
 pub fn profile() -> Vec<Row> {
-    let world = World::new(Commits::Shared, AGENTS);
-    eprintln!("{:?}", load(world.address, 64, PROFILE, &world.post_messages()));
+    let fixture = Fixture::new(Commits::Shared, AGENTS);
+    eprintln!("{:?}", load(fixture.address, 64, PROFILE, &fixture.post_messages()));
     vec![]
 }
 
@@ -68,15 +68,15 @@ struct Change {
 }
 
 impl Raw {
-    /// An empty file, for the rows of a message to each agent of `world`.
-    fn new(world: &World) -> Self {
+    /// An empty file, for the rows of a message to each agent of `fixture`.
+    fn new(fixture: &Fixture) -> Self {
         let place = place();
         let database = Database::builder()
             .set_cache_size(CACHE_BYTES)
             .create(file(&place, "raw.redb"))
             .expect("the disk is good");
-        let requests = world.post_messages();
-        let requests = requests.iter().map(|request| changes(world, request)).collect();
+        let requests = fixture.post_messages();
+        let requests = requests.iter().map(|request| changes(fixture, request)).collect();
         let mut writer = RawWriter { database, requests, written: (0, 0) };
         let (queue, waiting) = mpsc::channel::<oneshot::Sender<()>>();
         std::thread::spawn(move || {
@@ -161,10 +161,10 @@ impl RawWriter {
 }
 
 /// What one request writes.
-fn changes(world: &World, request: &[u8]) -> Vec<Change> {
-    *world.batches.lock().expect("nobody panics holding it") = Some(Vec::new());
-    world.ask(request);
-    let batches = world.batches.lock().expect("nobody panics holding it").take();
+fn changes(fixture: &Fixture, request: &[u8]) -> Vec<Change> {
+    *fixture.batches.lock().expect("nobody panics holding it") = Some(Vec::new());
+    fixture.ask(request);
+    let batches = fixture.batches.lock().expect("nobody panics holding it").take();
     // The server may have had something to write of its own meanwhile.
     let batch = batches
         .into_iter()
@@ -173,7 +173,7 @@ fn changes(world: &World, request: &[u8]) -> Vec<Change> {
         .expect("a message was written");
     let changes = batch.tables.into_iter().flat_map(|(table, changes)| {
         changes.into_iter().map(move |(key, op)| match op {
-            Op::Insert(value) => Change { table, key, value },
+            WriteOp::Insert(value) => Change { table, key, value },
             _ => panic!("{table}: a message only adds"),
         })
     });

@@ -4,7 +4,7 @@
 use bincode::{Decode, Encode};
 
 use crate::base::Time;
-use crate::outbox::{Settings, Sweep, delete_due};
+use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::store::{AnyIndex, Index, Record, TableInfo, Tx};
 
 /// The table of the records.
@@ -30,11 +30,11 @@ pub struct IdempotencyRecord {
 }
 
 static BY_TIME: Index<IdempotencyRecord, Time> =
-    Index::many("idempotency.by_time", |record| Some(record.at));
+    Index::non_unique("idempotency.by_time", |record| Some(record.at));
 
 impl Record for IdempotencyRecord {
     const TABLE: &'static str = "idempotency";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TIME];
     type Key = [u8; 32];
     fn key(&self) -> Self::Key {
@@ -45,7 +45,7 @@ impl Record for IdempotencyRecord {
 const DELETE_EXPIRED: Sweep = Sweep {
     name: "delete expired idempotency records",
     every_secs: 600,
-    run: |tx: &mut Tx, _: &Settings| {
+    run: |tx: &mut Tx, _: &RetentionSettings| {
         let end = tx.now().minus_secs(RETENTION_SECS);
         delete_due(tx, &BY_TIME, |record: &IdempotencyRecord| record.at < end)
     },

@@ -180,7 +180,7 @@ impl PathParam for u32 {
 /// The name of a variable that a PUT sets (reference: conventions, "Texts and names").
 impl PathParam for VariableName {
     fn parse(text: &str) -> Self {
-        VariableName::stored(text.into())
+        VariableName::from_trusted(text.into())
     }
     fn schema() -> Schema {
         <VariableName as JsonSchema>::json_schema(&mut SchemaGenerator::default())
@@ -193,7 +193,7 @@ impl PathParam for VariableName {
 /// The name of an artifact that need not exist yet (reference: conventions, "Texts and names").
 impl PathParam for ArtifactName {
     fn parse(text: &str) -> Self {
-        ArtifactName::stored(text.into())
+        ArtifactName::from_trusted(text.into())
     }
     fn schema() -> Schema {
         <ArtifactName as JsonSchema>::json_schema(&mut SchemaGenerator::default())

@@ -102,7 +102,8 @@ impl DataDir {
     /// As [`DataDir::open`].
     pub fn open_to_check(&self) -> Result<Store, DataDirError> {
         let (disk, keys) = self.open_database()?;
-        Store::start(disk, Clock::system(), keys, &crate::resources::tables()).map_err(told)
+        Store::start(disk, Clock::system(), keys, &crate::resources::tables())
+            .map_err(data_dir_error)
     }
 
     fn open_database(&self) -> Result<(Redb, Keys), DataDirError> {
@@ -145,13 +146,13 @@ impl DataDir {
             )));
         }
         let tables = table_names(&crate::resources::tables());
-        Ok((Redb::open(&self.database(), tables).map_err(told)?, keys))
+        Ok((Redb::open(&self.database(), tables).map_err(data_dir_error)?, keys))
     }
 
     fn start(&self, mut disk: Redb, keys: Keys) -> Result<Store, DataDirError> {
         let tables = crate::resources::tables();
-        build_indexes(&mut disk, &tables, &self.progress).map_err(told)?;
-        Store::start(disk, Clock::system(), keys, &tables).map_err(told)
+        build_indexes(&mut disk, &tables, &self.progress).map_err(data_dir_error)?;
+        Store::start(disk, Clock::system(), keys, &tables).map_err(data_dir_error)
     }
 
     /// Creates the directory with an empty database, and a new key unless one is given.
@@ -232,7 +233,7 @@ impl DataDir {
     }
 }
 
-fn told(error: crate::base::Error) -> DataDirError {
+fn data_dir_error(error: crate::base::Error) -> DataDirError {
     DataDirError(error.to_string())
 }
 
@@ -337,12 +338,15 @@ mod tests {
 
         for (content, reason) in [(HEX, "is not the key"), ("", "holds no key")] {
             fs::write(&file, content).unwrap();
-            let told = refused(dir.open_or_create());
-            assert!(told.contains(reason) && told.contains("secret.key"), "{told}");
+            let message = refused(dir.open_or_create());
+            assert!(message.contains(reason) && message.contains("secret.key"), "{message}");
         }
         fs::remove_file(&file).unwrap();
-        let told = refused(dir.open_or_create());
-        assert!(told.contains("missing") && told.contains("ROADSTEAD_SECRET_KEY"), "{told}");
+        let message = refused(dir.open_or_create());
+        assert!(
+            message.contains("missing") && message.contains("ROADSTEAD_SECRET_KEY"),
+            "{message}"
+        );
         assert!(!file.exists(), "none was created in its place");
         fs::create_dir(&file).unwrap();
         assert!(refused(dir.open_or_create()).contains("cannot be read"));
@@ -353,7 +357,9 @@ mod tests {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
             match dir.open() {
                 Ok(_) => assert!(is_ok, "{mode:o}"),
-                Err(told) => assert!(!is_ok && told.0.contains("chmod 600"), "{mode:o}: {told}"),
+                Err(message) => {
+                    assert!(!is_ok && message.0.contains("chmod 600"), "{mode:o}: {message}")
+                }
             }
         }
     }
@@ -383,9 +389,9 @@ mod tests {
         fs::set_permissions(credentials.join(KEY), mode).unwrap();
         drop(with(None, Some(&credentials)).open().unwrap());
         let other = HEX.replace('0', "1");
-        let told = refused(with(Some(&other), Some(&credentials)).open());
-        assert!(told.contains("the variable ROADSTEAD_SECRET_KEY is not the key"), "{told}");
-        assert!(!told.contains(&other), "{told}");
+        let message = refused(with(Some(&other), Some(&credentials)).open());
+        assert!(message.contains("the variable ROADSTEAD_SECRET_KEY is not the key"), "{message}");
+        assert!(!message.contains(&other), "{message}");
 
         // The file in the directory comes last, and is not read when there is another key.
         write_private(&data.path().join(KEY), other.as_bytes()).unwrap();
@@ -395,7 +401,10 @@ mod tests {
         drop(data.open().unwrap());
         fs::remove_file(credentials.join(KEY)).unwrap();
         fs::write(credentials.join(KEY), &other).unwrap();
-        let told = refused(with(None, Some(&credentials)).open());
-        assert!(told.contains("the credential ") && told.contains("is not the key"), "{told}");
+        let message = refused(with(None, Some(&credentials)).open());
+        assert!(
+            message.contains("the credential ") && message.contains("is not the key"),
+            "{message}"
+        );
     }
 }

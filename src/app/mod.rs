@@ -21,7 +21,7 @@ use crate::api::execute::{self, Executor, LocalCoordination};
 use crate::api::openapi;
 use crate::base::{Error, Id, Result};
 use crate::http::{self, AnonymousBudget, Context, Metrics, Page, Router};
-use crate::outbox::Settings;
+use crate::outbox::RetentionSettings;
 use crate::outbox::runner::Runner;
 use crate::outside::{self, Outside, mail};
 use crate::resources::{self, organizations};
@@ -37,7 +37,7 @@ pub struct Config {
     /// `--rate-limit`.
     pub rate_limit: u32,
     /// Settings of background jobs.
-    pub settings: Settings,
+    pub settings: RetentionSettings,
     /// `--allow-private-network`.
     pub allow_private: Vec<IpNet>,
     /// The content of `--ca-file`.
@@ -50,7 +50,7 @@ impl Default for Config {
             public_url: None,
             trusted_proxies: Vec::new(),
             rate_limit: 500,
-            settings: Settings {
+            settings: RetentionSettings {
                 memory_retention_secs: 30 * 24 * 3600,
                 log_retention_secs: 365 * 24 * 3600,
             },
@@ -170,7 +170,8 @@ async fn flush_key_usage(executor: Arc<Executor>, mut stopping: watch::Receiver<
             continue;
         }
         let uses = due.clone();
-        let written = executor.store.write(Id::NIL, move |tx| organizations::note_uses(tx, &uses));
+        let written =
+            executor.store.write(Id::NIL, move |tx| organizations::record_key_usage(tx, &uses));
         if let Err(error) = written.await {
             executor.key_usage.restore(&due);
             tracing::warn!(%error, "the last uses of keys could not be written");

@@ -10,7 +10,7 @@ use super::records::{
 };
 use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
-use crate::store::{Key, Order, Org, Source, Tx, View};
+use crate::store::{Key, ListSource, Order, Org, Tx, View};
 
 /// The credential of a request, not yet verified; of several, `X-API-Key` takes precedence. It has
 /// no `Debug`: session tokens must not be logged.
@@ -168,7 +168,7 @@ impl Caller {
     /// The resources of a type for which the user has a grant; lists are filtered by them.
     pub(super) fn granted(&self, view: &View, kind: ResourceType) -> Result<BTreeSet<Id<Granted>>> {
         let mut granted = BTreeSet::new();
-        view.each(&GRANT_BY_TARGET, &(self.user(), kind), Order::Ascending, |grant: Grant| {
+        view.for_each(&GRANT_BY_TARGET, &(self.user(), kind), Order::Ascending, |grant: Grant| {
             granted.insert(grant.resource_id);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -415,7 +415,7 @@ pub fn organization_named(view: &View, slug: &str) -> Result<Option<Id<Org>>> {
 
 /// Returns the organizations of which a user is a member.
 pub fn user_organizations(view: &View, user: Id<User>) -> Result<Vec<Id<Org>>> {
-    let memberships = view.all::<Membership>(Source::TABLE, &user)?;
+    let memberships = view.all::<Membership>(ListSource::TABLE, &user)?;
     Ok(memberships.into_iter().map(|membership| membership.org).collect())
 }
 

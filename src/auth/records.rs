@@ -33,7 +33,7 @@ pub static BY_EMAIL: Index<User, Email> = Index::unique(
 
 impl Record for User {
     const TABLE: &'static str = "users";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_EMAIL];
     type Key = Id<User>;
@@ -65,7 +65,7 @@ pub static BY_SLUG: Index<Organization, Slug> = Index::unique(
 
 impl Record for Organization {
     const TABLE: &'static str = "organizations";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     type Key = Id<Org>;
@@ -103,7 +103,9 @@ pub struct Membership {
 
 /// Memberships by organization, in the order in which members joined.
 pub static BY_ORG: Index<Membership, (Id<Org>, Time)> =
-    Index::many("memberships.by_org", |membership| Some((membership.org, membership.joined_at)));
+    Index::non_unique("memberships.by_org", |membership| {
+        Some((membership.org, membership.joined_at))
+    });
 
 static MEMBER_USER: Reference<Membership, User> = Reference::cascade(
     &["user"],
@@ -121,7 +123,7 @@ static MEMBER_ORG: Reference<Membership, Organization> = Reference::cascade(
 impl Record for Membership {
     const TABLE: &'static str = "memberships";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&MEMBER_USER, &MEMBER_ORG];
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_ORG];
     type Key = (Id<User>, Id<Org>);
@@ -158,15 +160,15 @@ pub struct ApiKey {
 
 /// Keys of an organization, oldest first.
 pub static KEYS_BY_ORG: Index<ApiKey, (Id<Org>, Id<ApiKey>)> =
-    Index::many("api_keys.by_org", |key| Some((key.org, key.id)));
+    Index::non_unique("api_keys.by_org", |key| Some((key.org, key.id)));
 
 /// Keys of a user in an organization.
 pub static KEYS_BY_USER: Index<ApiKey, (Id<Org>, Id<User>)> =
-    Index::many("api_keys.by_user", |key| Some((key.org, key.user)));
+    Index::non_unique("api_keys.by_user", |key| Some((key.org, key.user)));
 
 /// Keys by when the next event about their expiry is due.
 pub static KEYS_BY_EXPIRY_NOTICE: Index<ApiKey, Time> =
-    Index::many("api_keys.by_notice", |key| key.next_notice_at);
+    Index::non_unique("api_keys.by_notice", |key| key.next_notice_at);
 
 /// A user who leaves an organization and returns has no keys.
 static KEY_MEMBER: Reference<ApiKey, Membership> = Reference::cascade(
@@ -179,7 +181,7 @@ static KEY_MEMBER: Reference<ApiKey, Membership> = Reference::cascade(
 impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&KEYS_BY_ORG, &KEYS_BY_USER, &KEYS_BY_EXPIRY_NOTICE];
@@ -208,7 +210,7 @@ impl Record for KeyUse {
     const TABLE: &'static str = "api_keys.used";
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("key", "a part of the key: created and deleted with it")];
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     type Key = Id<ApiKey>;
     fn key(&self) -> Self::Key {
         self.key
@@ -227,11 +229,11 @@ pub struct Session {
 
 /// Sessions by user.
 pub static SESSIONS_BY_USER: Index<Session, Id<User>> =
-    Index::many("sessions.by_user", |session| Some(session.user));
+    Index::non_unique("sessions.by_user", |session| Some(session.user));
 
 /// Sessions by expiry.
 pub static SESSIONS_BY_EXPIRY: Index<Session, Time> =
-    Index::many("sessions.by_end", |session| Some(session.expires_at));
+    Index::non_unique("sessions.by_end", |session| Some(session.expires_at));
 
 static SESSION_USER: Reference<Session, User> = Reference::cascade(
     &["user"],
@@ -243,7 +245,7 @@ static SESSION_USER: Reference<Session, User> = Reference::cascade(
 impl Record for Session {
     const TABLE: &'static str = "sessions";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION_USER];
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&SESSIONS_BY_USER, &SESSIONS_BY_EXPIRY];
@@ -298,11 +300,11 @@ pub static GRANT_BY_TARGET: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> 
 
 /// Grants by user, oldest first.
 pub static GRANTS_BY_USER: Index<Grant, Id<User>> =
-    Index::many("grants.by_user", |grant| Some(grant.user_id));
+    Index::non_unique("grants.by_user", |grant| Some(grant.user_id));
 
 /// Grants by resource.
 pub static GRANTS_BY_RESOURCE: Index<Grant, (ResourceType, Id<Granted>)> =
-    Index::many("grants.by_resource", |grant| Some((grant.resource_type, grant.resource_id)));
+    Index::non_unique("grants.by_resource", |grant| Some((grant.resource_type, grant.resource_id)));
 
 /// A user who leaves an organization and returns has no grants, so they are deleted at once and not
 /// by a sweep.
@@ -344,11 +346,11 @@ pub const KNOWN_ADDRESS_SECS: i64 = 30 * 24 * 3600;
 
 /// Known addresses by time, for their retention.
 pub static KNOWN_ADDRESSES_BY_TIME: Index<KnownSignInAddress, Time> =
-    Index::many("known_addresses.by_time", |known| Some(known.at));
+    Index::non_unique("known_addresses.by_time", |known| Some(known.at));
 
 impl Record for KnownSignInAddress {
     const TABLE: &'static str = "known_addresses";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KNOWN_ADDRESSES_BY_TIME];
     type Key = (Email, String);
     fn key(&self) -> Self::Key {

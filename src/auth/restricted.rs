@@ -11,7 +11,7 @@ use bincode::{Decode, Encode};
 use super::access::{Access, Caller};
 use super::records::{GRANTS_BY_RESOURCE, Grant, Granted, ResourceType};
 use crate::base::{Error, Id, Result};
-use crate::store::{Key, Order, Page, PageRequest, Record, Reference, Source, View};
+use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Reference, View};
 
 /// A resource that can be restricted.
 pub trait Restrictable: Clone + Send + Sync + 'static {
@@ -135,7 +135,7 @@ where
 {
     let visible = Visible::to::<T>(view, caller)?;
     let keep = |Restricted(thing): &Restricted<T>| wanted(thing) && visible.has(thing);
-    let page = view.page(Source::TABLE, &(), Order::Descending, page, keep)?;
+    let page = view.page(ListSource::TABLE, &(), Order::Descending, page, keep)?;
     Ok(page.map(|Restricted(thing)| thing))
 }
 
@@ -149,7 +149,7 @@ where
     Restricted<T>: Record,
 {
     let visible = Visible::to::<T>(view, caller)?;
-    let all: Vec<Restricted<T>> = view.all(Source::TABLE, &())?;
+    let all: Vec<Restricted<T>> = view.all(ListSource::TABLE, &())?;
     let all = all.into_iter().filter(|Restricted(thing)| visible.has(thing));
     Ok(all.map(|thing| thing.id()).collect())
 }

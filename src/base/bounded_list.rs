@@ -10,13 +10,13 @@ use super::validated::checked;
 
 /// A list of `MIN` to `MAX` items.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
+pub struct BoundedList<T, const MIN: usize, const MAX: usize>(Vec<T>);
 
-impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
+impl<T, const MIN: usize, const MAX: usize> BoundedList<T, MIN, MAX> {
     /// Checks a list; the error is a phrase such as "must have at most 50 items".
     pub fn new(items: Vec<T>) -> Result<Self, String> {
         if (MIN..=MAX).contains(&items.len()) {
-            Ok(List(items))
+            Ok(BoundedList(items))
         } else if MIN == 0 {
             Err(format!("must have at most {MAX} items"))
         } else {
@@ -30,7 +30,7 @@ impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
     }
 }
 
-impl<T, const MIN: usize, const MAX: usize> Deref for List<T, MIN, MAX> {
+impl<T, const MIN: usize, const MAX: usize> Deref for BoundedList<T, MIN, MAX> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         &self.0
@@ -38,14 +38,14 @@ impl<T, const MIN: usize, const MAX: usize> Deref for List<T, MIN, MAX> {
 }
 
 impl<'de, T: Deserialize<'de>, const MIN: usize, const MAX: usize> Deserialize<'de>
-    for List<T, MIN, MAX>
+    for BoundedList<T, MIN, MAX>
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        checked(deserializer, Self::new, || List(Vec::new()))
+        checked(deserializer, Self::new, || BoundedList(Vec::new()))
     }
 }
 
-impl<T: JsonSchema, const MIN: usize, const MAX: usize> JsonSchema for List<T, MIN, MAX> {
+impl<T: JsonSchema, const MIN: usize, const MAX: usize> JsonSchema for BoundedList<T, MIN, MAX> {
     fn inline_schema() -> bool {
         true
     }

@@ -63,7 +63,7 @@ impl Issue {
 
 /// A rate limit, as reported with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct ReachedLimit {
     /// The name of the limit.
     pub name: &'static str,
     /// Requests allowed per window.
@@ -84,7 +84,7 @@ struct ErrorInner {
     issues: Vec<Issue>,
     detail: Option<String>,
     retry_after_secs: Option<u32>,
-    limit: Option<Limit>,
+    limit: Option<ReachedLimit>,
 }
 
 impl Error {
@@ -169,7 +169,7 @@ impl Error {
     }
 
     /// Adds the limit that was reached.
-    pub fn limit(mut self, limit: Limit) -> Self {
+    pub fn limit(mut self, limit: ReachedLimit) -> Self {
         self.0.limit = Some(limit);
         self
     }
@@ -200,7 +200,7 @@ impl Error {
     }
 
     /// Returns the limit that was reached.
-    pub fn reached(&self) -> Option<Limit> {
+    pub fn reached(&self) -> Option<ReachedLimit> {
         self.0.limit
     }
 

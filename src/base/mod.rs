@@ -14,18 +14,19 @@ mod text;
 mod time;
 mod validated;
 
-pub use bounded_list::List;
+pub use bounded_list::BoundedList;
 pub use canonical::canonical;
-pub use error::{Error, Issue, Kind, Limit, Result};
+pub use error::{Error, Issue, Kind, ReachedLimit, Result};
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap};
 pub use keys::{Keys, Sealed};
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
-pub use nullable::Field;
+pub use nullable::Nullable;
 pub use number::{Int, Usd};
 pub use selector::{Range, Selector};
 pub use text::{
-    Body, Checked, Description, Domain, Email, HttpUrl, Name, Prompt, Skill, Text, TextRule, Title,
+    Body, Description, Domain, Email, HttpUrl, Name, Prompt, Skill, Text, TextRule, Title,
+    Validated,
 };
 pub use time::Time;
 pub use validated::checked;

@@ -5,21 +5,21 @@
 
 use serde_json::json;
 
-use super::text::{Checked, TextRule};
+use super::text::{TextRule, Validated};
 
 /// A slug: `^[a-z0-9]+(?:-[a-z0-9]+)*$`, up to 64, not of the form of a UUID.
-pub type Slug = Checked<SlugRule>;
+pub type Slug = Validated<SlugRule>;
 /// An agent's stable key: `^[a-z0-9][a-z0-9._-]{0,63}$`, not of the form of a UUID, nor a reserved
 /// word (one that is part of a route).
-pub type StableKey = Checked<StableKeyRule>;
+pub type StableKey = Validated<StableKeyRule>;
 /// A version of three numbers: `^\d+\.\d+\.\d+$`.
-pub type Version = Checked<VersionRule>;
+pub type Version = Validated<VersionRule>;
 /// The name of a variable or secret: `^[A-Za-z_][A-Za-z0-9_]{0,127}$`.
-pub type VariableName = Checked<VariableNameRule>;
+pub type VariableName = Validated<VariableNameRule>;
 /// An artifact's name: `^[a-zA-Z0-9._-]+$`, up to 128, neither `.` nor `..`.
-pub type ArtifactName = Checked<ArtifactNameRule>;
+pub type ArtifactName = Validated<ArtifactNameRule>;
 /// A label of an artifact's version: `^[A-Za-z][A-Za-z0-9._-]{0,63}$`.
-pub type Label = Checked<LabelRule>;
+pub type Label = Validated<LabelRule>;
 
 fn is_uuid(text: &str) -> bool {
     text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 /// In an input type it needs `#[serde(default)]`. A field that cannot be null is an
 /// `Option`: there `null` means the same as absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Field<T> {
+pub enum Nullable<T> {
     /// Not sent: stays unchanged.
     #[default]
     Absent,
@@ -21,40 +21,40 @@ pub enum Field<T> {
     Set(T),
 }
 
-impl<T> Field<T> {
+impl<T> Nullable<T> {
     /// Applies the field to a stored value.
     pub fn apply(self, value: &mut Option<T>) {
         match self {
-            Field::Absent => {}
-            Field::Clear => *value = None,
-            Field::Set(new) => *value = Some(new),
+            Nullable::Absent => {}
+            Nullable::Clear => *value = None,
+            Nullable::Set(new) => *value = Some(new),
         }
     }
 
     /// Returns the value sent, if one was.
     pub fn value(&self) -> Option<&T> {
         match self {
-            Field::Set(value) => Some(value),
+            Nullable::Set(value) => Some(value),
             _ => None,
         }
     }
 
     /// Returns whether the field was sent at all.
     pub fn is_sent(&self) -> bool {
-        !matches!(self, Field::Absent)
+        !matches!(self, Nullable::Absent)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Nullable<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::deserialize(deserializer).map(|value| match value {
-            Some(value) => Field::Set(value),
-            None => Field::Clear,
+            Some(value) => Nullable::Set(value),
+            None => Nullable::Clear,
         })
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Field<T> {
+impl<T: JsonSchema> JsonSchema for Nullable<T> {
     fn inline_schema() -> bool {
         Option::<T>::inline_schema()
     }

@@ -30,19 +30,19 @@ pub trait TextRule {
 }
 
 /// A text that satisfies the rule `R`.
-pub struct Checked<R>(String, PhantomData<fn() -> R>);
+pub struct Validated<R>(String, PhantomData<fn() -> R>);
 
-impl<R: TextRule> Checked<R> {
+impl<R: TextRule> Validated<R> {
     /// Checks a text; the error is a phrase such as "must be at most 200 characters".
     pub fn parse(text: impl Into<String>) -> Result<Self, String> {
-        R::check(text.into()).map(|text| Checked(text, PhantomData))
+        R::check(text.into()).map(|text| Validated(text, PhantomData))
     }
 }
 
-impl<R> Checked<R> {
+impl<R> Validated<R> {
     /// Wraps a text that was validated before it was stored.
-    pub fn stored(text: String) -> Self {
-        Checked(text, PhantomData)
+    pub fn from_trusted(text: String) -> Self {
+        Validated(text, PhantomData)
     }
 
     /// Returns the text, borrowed.
@@ -56,58 +56,58 @@ impl<R> Checked<R> {
     }
 }
 
-impl<R> Deref for Checked<R> {
+impl<R> Deref for Validated<R> {
     type Target = str;
     fn deref(&self) -> &str {
         &self.0
     }
 }
-impl<R> Clone for Checked<R> {
+impl<R> Clone for Validated<R> {
     fn clone(&self) -> Self {
-        Checked(self.0.clone(), PhantomData)
+        Validated(self.0.clone(), PhantomData)
     }
 }
-impl<R> PartialEq for Checked<R> {
+impl<R> PartialEq for Validated<R> {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
     }
 }
-impl<R> Eq for Checked<R> {}
-impl<R> PartialOrd for Checked<R> {
+impl<R> Eq for Validated<R> {}
+impl<R> PartialOrd for Validated<R> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<R> Ord for Checked<R> {
+impl<R> Ord for Validated<R> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.cmp(&other.0)
     }
 }
-impl<R> fmt::Debug for Checked<R> {
+impl<R> fmt::Debug for Validated<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
-impl<R> fmt::Display for Checked<R> {
+impl<R> fmt::Display for Validated<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
-impl<R> Serialize for Checked<R> {
+impl<R> Serialize for Validated<R> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }
 }
-impl<'de, R: TextRule> Deserialize<'de> for Checked<R> {
+impl<'de, R: TextRule> Deserialize<'de> for Validated<R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         checked(
             deserializer,
             |text: String| Self::parse(text),
-            || Checked(String::new(), PhantomData),
+            || Validated(String::new(), PhantomData),
         )
     }
 }
-impl<R: TextRule> JsonSchema for Checked<R> {
+impl<R: TextRule> JsonSchema for Validated<R> {
     fn inline_schema() -> bool {
         true
     }
@@ -118,19 +118,19 @@ impl<R: TextRule> JsonSchema for Checked<R> {
         R::schema().try_into().expect("a rule's schema is an object")
     }
 }
-impl<R> Encode for Checked<R> {
+impl<R> Encode for Validated<R> {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
         self.0.encode(encoder)
     }
 }
 // Stored texts were validated when they were received; a rule that became stricter must not make
 // them unreadable.
-impl<R, C> Decode<C> for Checked<R> {
+impl<R, C> Decode<C> for Validated<R> {
     fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
-        String::decode(decoder).map(|text| Checked(text, PhantomData))
+        String::decode(decoder).map(|text| Validated(text, PhantomData))
     }
 }
-impl<'de, R, C> bincode::BorrowDecode<'de, C> for Checked<R> {
+impl<'de, R, C> bincode::BorrowDecode<'de, C> for Validated<R> {
     fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(
         decoder: &mut D,
     ) -> Result<Self, DecodeError> {
@@ -141,7 +141,7 @@ impl<'de, R, C> bincode::BorrowDecode<'de, C> for Checked<R> {
 // ── The kinds ────────────────────────────────────────────────────────────────
 
 /// A name: 1 to 200 characters, none of them a control character.
-pub type Name = Checked<NameRule>;
+pub type Name = Validated<NameRule>;
 /// A title or subject: 1 to 500 characters.
 pub type Title = Text<1, 500>;
 /// A description: up to 10,000 characters.
@@ -151,16 +151,16 @@ pub type Body = Text<1, 100_000>;
 /// A tag or skill: 1 to 64 characters.
 pub type Skill = Text<1, 64>;
 /// An e-mail address, kept in lower case.
-pub type Email = Checked<EmailRule>;
+pub type Email = Validated<EmailRule>;
 /// A domain name: lower case, IDNA ASCII, at least two labels
 /// (reference: identity-and-rights, "Claimed domains").
-pub type Domain = Checked<DomainRule>;
+pub type Domain = Validated<DomainRule>;
 /// An absolute `http` or `https` URL of at most 2,048 bytes.
-pub type HttpUrl = Checked<HttpUrlRule>;
+pub type HttpUrl = Validated<HttpUrlRule>;
 /// The text of a prompt, before or after compilation: at most 307,200 bytes of UTF-8.
-pub type Prompt = Checked<PromptRule>;
+pub type Prompt = Validated<PromptRule>;
 /// A text of `MIN` to `MAX` characters.
-pub type Text<const MIN: usize, const MAX: usize> = Checked<Chars<MIN, MAX>>;
+pub type Text<const MIN: usize, const MAX: usize> = Validated<Chars<MIN, MAX>>;
 
 /// Any text of `MIN` to `MAX` characters.
 pub struct Chars<const MIN: usize, const MAX: usize>;
@@ -319,13 +319,13 @@ pub(super) mod tests {
 
     pub fn assert_valid<R: TextRule>(texts: &[&str]) {
         for text in texts {
-            assert!(Checked::<R>::parse(*text).is_ok(), "{text:?} should be valid");
+            assert!(Validated::<R>::parse(*text).is_ok(), "{text:?} should be valid");
         }
     }
 
     pub fn assert_invalid<R: TextRule>(texts: &[&str]) {
         for text in texts {
-            assert!(Checked::<R>::parse(*text).is_err(), "{text:?} should be invalid");
+            assert!(Validated::<R>::parse(*text).is_err(), "{text:?} should be invalid");
         }
     }
 

@@ -41,7 +41,7 @@ impl Check {
         let mut findings = Findings::default();
         dir.require_exists()?;
         if !file_is_intact(&self.common.data)? {
-            findings.note(format!(
+            findings.report(format!(
                 "{}: the file is damaged; make a copy of it before anything else",
                 dir.database().display()
             ));
@@ -50,7 +50,7 @@ impl Check {
             Ok(store) => read_all(&store, &mut findings)?,
             // In a damaged file the error is a finding; else it is why the command failed.
             Err(error) if findings.wrong == 0 => return Err(error.into()),
-            Err(error) => findings.note(error.0),
+            Err(error) => findings.report(error.0),
         }
         let sound = findings.wrong == 0;
         let value = json!({
@@ -109,7 +109,7 @@ fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
         // The database library panics on some damaged pages.
         match catch_unwind(AssertUnwindSafe(|| data.check(std::slice::from_ref(table)))) {
             Ok(found) => findings.add(found?),
-            Err(_) => findings.note(format!("{}: cannot be read; restore a backup", table.name)),
+            Err(_) => findings.report(format!("{}: cannot be read; restore a backup", table.name)),
         }
     }
     // Records that cannot be read are reported already, and would make false findings here.
@@ -136,7 +136,9 @@ mod tests {
     use super::*;
     use crate::base::{Keys, Result};
     use crate::store::Clock;
-    use crate::store::engine::{Commit, Each, KeyRange, LocalStorage, Order, Reader, Writes};
+    use crate::store::engine::{
+        CommitOutcome, KeyRange, LocalStorage, Order, Reader, ScanFn, WriteBatch,
+    };
     use std::sync::Arc;
 
     /// Panics as the database library does on a damaged page.
@@ -146,7 +148,7 @@ mod tests {
         fn get(&self, _: &str, _: &[u8], _: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
             Ok(false)
         }
-        fn scan(&self, _: &str, _: KeyRange<'_>, _: Order, _: &mut Each<'_>) -> Result<()> {
+        fn scan(&self, _: &str, _: KeyRange<'_>, _: Order, _: &mut ScanFn<'_>) -> Result<()> {
             panic!("a page is damaged")
         }
         fn access_version(&self) -> Option<u64> {
@@ -158,8 +160,8 @@ mod tests {
         fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
             Ok(Arc::new(Damaged))
         }
-        fn commit(&mut self, _: &Writes) -> Commit {
-            Commit::Done(Arc::new(Damaged))
+        fn commit(&mut self, _: &WriteBatch) -> CommitOutcome {
+            CommitOutcome::Done(Arc::new(Damaged))
         }
         fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
             self.snapshot()

@@ -65,7 +65,8 @@ impl Init {
             password_hash,
             api_key: Some(Name::parse("init").expect("it is a name")),
         };
-        let founded = store.write_now(Id::NIL, move |tx| organizations::found(tx, &founding))?;
+        let founded =
+            store.write_blocking(Id::NIL, move |tx| organizations::bootstrap(tx, &founding))?;
         let (organization, user) = (&founded.organization, &founded.user);
         let (key, secret) = founded.key.as_ref().expect("a key was asked for");
         let value = json!({

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::{output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::base::{HttpUrl, Id};
-use crate::outbox::Settings;
+use crate::outbox::RetentionSettings;
 use crate::resources::organizations;
 use crate::store::Store;
 
@@ -111,7 +111,7 @@ impl Serve {
             public_url: self.public_url.as_ref().map(ToString::to_string),
             trusted_proxies: self.trusted_proxy.clone(),
             rate_limit: self.rate_limit,
-            settings: Settings {
+            settings: RetentionSettings {
                 memory_retention_secs: self.memory_retention,
                 log_retention_secs: self.log_retention,
             },

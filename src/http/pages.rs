@@ -17,7 +17,7 @@ use super::problem;
 use super::reply::{Reply, json};
 use crate::auth::{Organization, key_organization};
 use crate::base::{Error, Id, Kind, Result};
-use crate::store::{Source, View};
+use crate::store::{ListSource, View};
 
 /// Liveness and readiness, for monitoring.
 const HEALTH: &str = "/healthz";
@@ -68,7 +68,7 @@ pub(super) async fn page(
 
 /// Requires that the store can be read and the server is not stopping.
 async fn require_ready(context: &Context) -> Result<()> {
-    let count = |view: &View| view.count::<Organization>(Source::TABLE, &(), 1);
+    let count = |view: &View| view.count::<Organization>(ListSource::TABLE, &(), 1);
     let counted = context.executor.store.read(Id::NIL, count).await;
     counted.map_err(|error| {
         Error::busy("not_ready", "the database cannot be read", 5).detail(error)

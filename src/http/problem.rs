@@ -8,7 +8,7 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 
 use super::reply::{Reply, json};
-use crate::base::{Error, Issue, Kind, Limit};
+use crate::base::{Error, Issue, Kind, ReachedLimit};
 
 /// The status of a kind of error.
 pub fn status(kind: Kind) -> StatusCode {
@@ -84,13 +84,13 @@ pub fn method_not_allowed(allowed: &str, request_id: &str) -> Response<Reply> {
 
 /// Adds the headers of a reached rate limit (`RateLimit`, `RateLimit-Policy`).
 fn add_limit_headers(error: &Error, headers: &mut HeaderMap) {
-    let Some(Limit { name, quota, window_secs }) = error.reached() else { return };
+    let Some(ReachedLimit { name, quota, window_secs }) = error.reached() else { return };
     let reset_secs = error.retry_after_secs().unwrap_or(1);
-    let told = [
+    let rate_limit = [
         ("ratelimit-policy", format!("\"{name}\";q={quota};w={window_secs}")),
         ("ratelimit", format!("\"{name}\";r=0;t={reset_secs}")),
     ];
-    for (name, value) in told {
+    for (name, value) in rate_limit {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(name, value);
         }

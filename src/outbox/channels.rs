@@ -67,7 +67,7 @@ pub static SUBSCRIPTIONS: Index<Subscription, (Id<Channel>, EventType)> = Index:
 
 /// Enabled subscriptions by event type.
 pub static SUBSCRIBED: Index<Subscription, (EventType, Id<Channel>)> =
-    Index::many("subscriptions.by_event_type", |subscription| {
+    Index::non_unique("subscriptions.by_event_type", |subscription| {
         let Subscription { event_type, channel, enabled, .. } = subscription;
         enabled.then_some((*event_type, *channel))
     });

@@ -13,7 +13,7 @@ use super::events::{Event, EventType, find_event};
 use super::jobs::Job;
 use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
-use crate::store::{AnyIndex, Index, Order, Org, Record, Source, View};
+use crate::store::{AnyIndex, Index, ListSource, Order, Org, Record, View};
 
 /// The status of a delivery (reference: events, "The log").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,26 +68,32 @@ fn facts(delivery: &Delivery) -> EntryFacts {
 
 /// Deliveries by time.
 pub(super) static BY_TIME: Index<Delivery, ((), EntryFacts)> =
-    Index::many("deliveries.by_time", |delivery| Some(((), facts(delivery))));
+    Index::non_unique("deliveries.by_time", |delivery| Some(((), facts(delivery))));
 
 /// Deliveries by the type of the event.
 pub(super) static BY_TYPE: Index<Delivery, (EventType, EntryFacts)> =
-    Index::many("deliveries.by_type", |delivery| Some((delivery.event_type, facts(delivery))));
+    Index::non_unique("deliveries.by_type", |delivery| {
+        Some((delivery.event_type, facts(delivery)))
+    });
 
 /// Deliveries by channel.
 pub(super) static BY_CHANNEL: Index<Delivery, (Id<Channel>, EntryFacts)> =
-    Index::many("deliveries.by_channel", |delivery| Some((delivery.channel, facts(delivery))));
+    Index::non_unique("deliveries.by_channel", |delivery| {
+        Some((delivery.channel, facts(delivery)))
+    });
 
 /// Undelivered entries by status. Sent ones, most of the log, are left out.
 pub(super) static UNDELIVERED: Index<Delivery, (DeliveryStatus, EntryFacts)> =
-    Index::many("deliveries.unsent", |delivery| match delivery.status {
+    Index::non_unique("deliveries.unsent", |delivery| match delivery.status {
         DeliveryStatus::Sent => None,
         DeliveryStatus::Failed | DeliveryStatus::Dead => Some((delivery.status, facts(delivery))),
     });
 
 /// Deliveries that wait for their channel to be enabled.
 pub(super) static WAITING: Index<Delivery, Id<Channel>> =
-    Index::many("deliveries.waiting", |delivery| delivery.is_waiting().then_some(delivery.channel));
+    Index::non_unique("deliveries.waiting", |delivery| {
+        delivery.is_waiting().then_some(delivery.channel)
+    });
 
 impl Record for Delivery {
     const TABLE: &'static str = "deliveries";
@@ -193,15 +199,15 @@ impl LogEntry {
 /// # Errors
 /// If a record cannot be read or the store fails.
 pub fn check_deliveries(view: &View, findings: &mut Findings) -> Result<()> {
-    view.each(Source::TABLE, &(), Order::Ascending, |delivery: Delivery| {
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |delivery: Delivery| {
         let id = delivery.id;
         if find_event(view, delivery.event)?.is_none() {
-            findings.note(format!("delivery {id}: its event {} is missing", delivery.event));
+            findings.report(format!("delivery {id}: its event {} is missing", delivery.event));
         }
         if let Some(job) = delivery.job
             && !view.has::<Job>(&job)?
         {
-            findings.note(format!("delivery {id}: its job {job} is missing"));
+            findings.report(format!("delivery {id}: its job {job} is missing"));
         }
         Ok(ControlFlow::Continue(()))
     })

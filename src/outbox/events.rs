@@ -224,11 +224,11 @@ pub struct Event {
 /// Events by type and time. Every entry ends with the record's key, so that a page is found and
 /// counted without reading a record.
 pub static EVENTS_BY_TYPE: Index<Event, EventType> =
-    Index::many("events.by_type", |event| Some(event.event_type));
+    Index::non_unique("events.by_type", |event| Some(event.event_type));
 
 /// The few events whose key does not follow from their id: those written while ids ran ahead of
 /// the clock (after a restart, or when the clock was set back), or across a millisecond.
-static BY_ID: Index<Event, Id<Event>> = Index::many("events.by_id", |event| {
+static BY_ID: Index<Event, Id<Event>> = Index::non_unique("events.by_id", |event| {
     (time_of(event.id) != event.created_at).then_some(event.id)
 });
 
@@ -268,7 +268,7 @@ mod tests {
 
     use super::*;
     use crate::outbox::publish;
-    use crate::store::{Clock, Org, Source, Store, Tx};
+    use crate::store::{Clock, ListSource, Org, Store, Tx};
 
     #[test]
     fn the_list_of_event_types_is_complete() {
@@ -286,14 +286,14 @@ mod tests {
         };
         for secs in [0, 5, -3600, 1, 7200] {
             store.clock().advance_secs(secs);
-            store.write_now(org, publish).unwrap();
+            store.write_blocking(org, publish).unwrap();
         }
         let read = |view: &View| {
-            let events: Vec<Event> = view.all(Source::TABLE, &())?;
+            let events: Vec<Event> = view.all(ListSource::TABLE, &())?;
             for event in &events {
                 assert_eq!(find_event(view, event.id)?.unwrap().key(), event.key());
             }
-            let late = view.count(Source::from(&BY_ID), &(), 9)?;
+            let late = view.count(ListSource::from(&BY_ID), &(), 9)?;
             assert!(find_event(view, Id::new(Uuid::from_u128(7)))?.is_none());
             Ok((events.len(), late))
         };

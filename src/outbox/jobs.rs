@@ -47,11 +47,13 @@ pub enum Target {}
 /// Jobs by due time, without dead ones. The concurrency key is in the entry, so that jobs are
 /// skipped without being read.
 pub static BY_DUE: Index<Job, (Time, Option<Id<Target>>)> =
-    Index::many("jobs.by_due", |job| (!job.dead).then_some((job.due_at, job.concurrency_key)));
+    Index::non_unique("jobs.by_due", |job| {
+        (!job.dead).then_some((job.due_at, job.concurrency_key))
+    });
 
 impl Record for Job {
     const TABLE: &'static str = "jobs";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DUE];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("org", "organizations are not removed"),

@@ -14,7 +14,7 @@ use super::delivering::schedule;
 use super::events::{EVENTS_BY_TYPE, Event, EventType, find_event};
 use super::sweeps::{SWEEP_ROWS, SweepProgress, due};
 use crate::base::{Error, Id, Result, Time};
-use crate::store::{Index, Key, Order, Org, Source, Tx, View};
+use crate::store::{Index, Key, ListSource, Order, Org, Tx, View};
 
 // ── Reading ──────────────────────────────────────────────────────────────────
 
@@ -229,7 +229,7 @@ pub fn remove_old_entries(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
     if left == 0 {
         return Ok(SweepProgress::More);
     }
-    let events = due(&tx.view(), Source::TABLE, |event: &Event| event.created_at <= end)?;
+    let events = due(&tx.view(), ListSource::TABLE, |event: &Event| event.created_at <= end)?;
     let events = &events[..events.len().min(left)];
     events.iter().try_for_each(|event| tx.remove(event))?;
     Ok(SweepProgress::after(deliveries.len() + events.len()))

@@ -28,7 +28,7 @@ pub use jobs::{Job, Target};
 pub use log::{LogPosition, LogQuery, read_log, redeliver, remove_old_entries, walk_log};
 pub use release::{delete_channel, set_channel_enabled};
 pub use removals::COMPLETE_REMOVALS;
-pub use sweeps::{SWEEP_ROWS, Settings, Sweep, SweepProgress, delete_due, due};
+pub use sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, delete_due, due};
 
 use crate::store::TableInfo;
 

@@ -1,6 +1,6 @@
 //! Completing removals that were too large for one transaction.
 
-use super::{Settings, Sweep, SweepProgress};
+use super::{RetentionSettings, Sweep, SweepProgress};
 use crate::store::Tx;
 
 /// Completes the deferred part of removals: cascades and cleared references, in steps of
@@ -8,7 +8,7 @@ use crate::store::Tx;
 pub const COMPLETE_REMOVALS: Sweep = Sweep {
     name: "complete removals",
     every_secs: 60,
-    run: |tx: &mut Tx, _: &Settings| {
+    run: |tx: &mut Tx, _: &RetentionSettings| {
         let more = tx.continue_removals()?;
         Ok(if more { SweepProgress::More } else { SweepProgress::Clean })
     },

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::jobs::{BY_DUE, ENQUEUED, Job, Target};
-use super::sweeps::{Settings, Sweep, SweepProgress};
+use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, Result, Time};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
@@ -50,7 +50,7 @@ pub struct Runner {
     /// All sweeps.
     pub sweeps: Vec<&'static Sweep>,
     /// The operator's settings.
-    pub settings: Settings,
+    pub settings: RetentionSettings,
     /// Lists the organizations, for the sweeps.
     pub organizations: fn(&Store) -> Result<Vec<Id<Org>>>,
 }
@@ -65,7 +65,7 @@ impl Runner {
         }
         let mut jobs = JoinSet::new();
         let mut in_flight = InFlight::new();
-        let mut enqueued = runner.store.signals().listen(ENQUEUED);
+        let mut enqueued = runner.store.signals().subscribe(ENQUEUED);
         while !*stop.borrow() {
             while let Some(ended) = jobs.try_join_next_with_id() {
                 in_flight.remove(&id_of(ended));
@@ -77,7 +77,7 @@ impl Runner {
                 in_flight.insert(handle.id(), key);
             }
             tokio::select! {
-                () = enqueued.heard() => {}
+                () = enqueued.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 Some(ended) = jobs.join_next_with_id() => {
                     in_flight.remove(&id_of(ended));

@@ -2,7 +2,7 @@
 //! expired records.
 
 use crate::base::Result;
-use crate::store::{Order, Record, Source, Tx, View};
+use crate::store::{ListSource, Order, Record, Tx, View};
 use std::ops::ControlFlow;
 
 /// A periodic job.
@@ -12,7 +12,7 @@ pub struct Sweep {
     /// The pause between two rounds, in seconds.
     pub every_secs: u64,
     /// One step, in a transaction of one organization ([`Id::NIL`] when `installation`).
-    pub run: fn(&mut Tx, &Settings) -> Result<SweepProgress>,
+    pub run: fn(&mut Tx, &RetentionSettings) -> Result<SweepProgress>,
     /// Whether it runs once for the installation instead of once for each organization.
     pub installation: bool,
 }
@@ -39,7 +39,7 @@ pub const SWEEP_ROWS: usize = 500;
 
 /// The operator's settings for background work.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RetentionSettings {
     /// How long deleted and superseded memories are kept, in seconds (`--memory-retention`).
     pub memory_retention_secs: i64,
     /// How long events and their deliveries are kept, in seconds (`--log-retention`).
@@ -49,11 +49,11 @@ pub struct Settings {
 /// Returns the due records at the front of a source ordered by time, at most [`SWEEP_ROWS`].
 pub fn due<R: Record>(
     view: &View,
-    by_time: impl Into<Source<R>>,
+    by_time: impl Into<ListSource<R>>,
     is_due: impl Fn(&R) -> bool,
 ) -> Result<Vec<R>> {
     let mut due = Vec::new();
-    view.each(by_time, &(), Order::Ascending, |record| {
+    view.for_each(by_time, &(), Order::Ascending, |record| {
         if due.len() == SWEEP_ROWS || !is_due(&record) {
             return Ok(ControlFlow::Break(()));
         }
@@ -66,7 +66,7 @@ pub fn due<R: Record>(
 /// Deletes the due records at the front of a source ordered by time: one step of a sweep.
 pub fn delete_due<R: Record>(
     tx: &mut Tx,
-    by_time: impl Into<Source<R>>,
+    by_time: impl Into<ListSource<R>>,
     is_due: impl Fn(&R) -> bool,
 ) -> Result<SweepProgress> {
     let due = due(&tx.view(), by_time, is_due)?;

@@ -11,7 +11,7 @@ use crate::store::{Clock, Org, PageRequest, Store, Tx, View};
 
 /// A store with an organization and its users.
 #[derive(Clone)]
-pub struct World {
+pub struct Fixture {
     /// Its store.
     pub store: Store,
     /// The organization `acme`.
@@ -25,23 +25,23 @@ pub struct World {
 /// 2026-01-15T12:00:00Z.
 pub const NOON: Time = Time::from_millis(1_768_478_400_000);
 
-impl World {
+impl Fixture {
     /// Creates a store with the organization `acme`, its owner Ada and its member Ben.
     pub fn new() -> Self {
         let store = Store::in_memory(Clock::at(NOON), &crate::resources::tables());
-        let org = store.write_now(Id::NIL, |tx| organization(tx, "acme")).unwrap();
+        let org = store.write_blocking(Id::NIL, |tx| organization(tx, "acme")).unwrap();
         let owner = person(&store, org, "ada", Role::Owner);
         let member = person(&store, org, "ben", Role::Member);
-        World { store, org, owner, member }
+        Fixture { store, org, owner, member }
     }
 
     /// Creates another organization in the same store; returns it with its owner.
     pub fn other_org(&self, slug: &'static str) -> (Id<Org>, Principal) {
-        let org = self.store.write_now(Id::NIL, move |tx| organization(tx, slug)).unwrap();
+        let org = self.store.write_blocking(Id::NIL, move |tx| organization(tx, slug)).unwrap();
         (org, person(&self.store, org, "eve", Role::Owner))
     }
 
-    /// Runs a writing operation of `acme` as its member: `world.write(task::create, team, input)`.
+    /// Runs a writing operation of `acme` as its member: `fixture.write(task::create, team, input)`.
     pub fn write<P, I, O>(
         &self,
         operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
@@ -72,7 +72,7 @@ impl World {
         let who = who.clone();
         let args = args(params, input);
         let org = org_of(&who);
-        self.store.write_now(org, move |tx| operation(tx, &Req::new(&args, &who)))
+        self.store.write_blocking(org, move |tx| operation(tx, &Req::new(&args, &who)))
     }
 
     /// Runs a reading operation of `acme` as its member.
@@ -110,7 +110,9 @@ impl World {
     /// Completes deferred removals; returns the number of steps.
     pub fn complete_removals(&self) -> usize {
         (0..1000)
-            .position(|_| !self.store.write_now(self.org, |tx| tx.continue_removals()).unwrap())
+            .position(|_| {
+                !self.store.write_blocking(self.org, |tx| tx.continue_removals()).unwrap()
+            })
             .expect("removals end after a bounded number of steps")
     }
 
@@ -149,7 +151,7 @@ fn organization(tx: &mut Tx, slug: &str) -> Result<Id<Org>> {
 }
 
 fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Principal {
-    let caller = store.write_now(Id::NIL, move |tx| {
+    let caller = store.write_blocking(Id::NIL, move |tx| {
         let organization: Organization = tx.fetch(&org)?;
         let user = User {
             id: tx.new_id(),

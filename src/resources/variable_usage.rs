@@ -165,12 +165,12 @@ mod tests {
     use crate::resources::artifacts::tests::{
         delete, prompt, promptlet, publish, registry, version, with_access,
     };
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
     use crate::resources::tools::tests::{self as tool, make};
     use crate::store::Tx;
 
-    fn usage(world: &World, variable: &str) -> Value {
-        json!(world.read(get, variable.to_string(), ()).unwrap())
+    fn usage(fixture: &Fixture, variable: &str) -> Value {
+        json!(fixture.read(get, variable.to_string(), ()).unwrap())
     }
 
     fn names(usage: &Value, field: &str) -> Vec<String> {
@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn usage_lists_published_versions_and_tools() {
-        let world = World::new();
-        registry(&world, "main");
-        promptlet(&world, "tone", "1.0.0", "{{TOKEN}}");
-        prompt(&world, "p", "1.0.0", "{{ import \"tone\" }}");
-        prompt(&world, "p", "1.1.0", "{{TOKEN}}");
+        let fixture = Fixture::new();
+        registry(&fixture, "main");
+        promptlet(&fixture, "tone", "1.0.0", "{{TOKEN}}");
+        prompt(&fixture, "p", "1.0.0", "{{ import \"tone\" }}");
+        prompt(&fixture, "p", "1.1.0", "{{TOKEN}}");
         let config = json!({"http": {"headers": ["Bearer ${TOKEN}", {"x": "${TOKEN}${OTHER}"}]}});
         let tool = json!({"name": "t", "type": "http", "providerConfig": config});
-        let tool = make(&world, tool).unwrap();
+        let tool = make(&fixture, tool).unwrap();
         let row = |name: &str, kind: &str, version: &str, latest: bool| {
             json!({
                 "registryRef": "acme/main", "name": name, "artifactType": kind,
@@ -203,42 +203,42 @@ mod tests {
             ],
             "tools": [{"id": tool.id, "name": "t", "version": "1.0.0"}],
         });
-        assert_eq!(usage(&world, "TOKEN"), expected);
+        assert_eq!(usage(&fixture, "TOKEN"), expected);
         for unknown in ["token", "TOKE", "1a", "", "a b", &"a".repeat(4000)] {
             let expected =
                 json!({"variableName": unknown, "used": false, "prompts": [], "tools": []});
-            assert_eq!(usage(&world, unknown), expected);
+            assert_eq!(usage(&fixture, unknown), expected);
         }
     }
 
     #[test]
     fn a_tool_uses_the_variables_of_its_current_version() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let body = |config: Value| json!({"name": "t", "type": "x", "providerConfig": config});
-        let id = make(&world, body(json!({"a": "${A} ${B}"}))).unwrap().id;
+        let id = make(&fixture, body(json!({"a": "${A} ${B}"}))).unwrap().id;
         let change = json!({"providerConfig": {"b": "${B} ${C}"}, "bumpVersion": "minor"});
-        tool::patch(&world, id, change).unwrap();
-        tool::patch(&world, id, json!({"name": "renamed"})).unwrap();
-        assert_eq!(usage(&world, "A")["used"], false);
+        tool::patch(&fixture, id, change).unwrap();
+        tool::patch(&fixture, id, json!({"name": "renamed"})).unwrap();
+        assert_eq!(usage(&fixture, "A")["used"], false);
         for variable in ["B", "C"] {
-            let tools = usage(&world, variable)["tools"].clone();
+            let tools = usage(&fixture, variable)["tools"].clone();
             assert_eq!(tools, json!([{"id": id, "name": "renamed", "version": "1.1.0"}]));
         }
-        make(&world, body(json!({"a": "${C}"}))).unwrap();
-        assert_eq!(names(&usage(&world, "C"), "tools"), ["t", "renamed"], "newest first");
-        tool::delete(&world, id);
-        assert_eq!(usage(&world, "B")["used"], false);
-        assert_eq!(names(&usage(&world, "C"), "tools"), ["t"]);
-        world.assert_sound();
+        make(&fixture, body(json!({"a": "${C}"}))).unwrap();
+        assert_eq!(names(&usage(&fixture, "C"), "tools"), ["t", "renamed"], "newest first");
+        tool::delete(&fixture, id);
+        assert_eq!(usage(&fixture, "B")["used"], false);
+        assert_eq!(names(&usage(&fixture, "C"), "tools"), ["t"]);
+        fixture.assert_sound();
     }
 
     #[test]
     fn remaining_rows_of_a_deleted_registry_do_not_exhaust_the_scan() {
-        let world = World::new();
-        registry(&world, "main");
-        prompt(&world, "p", "1.0.0", "{{A}}");
+        let fixture = Fixture::new();
+        registry(&fixture, "main");
+        prompt(&fixture, "p", "1.0.0", "{{A}}");
         let of = ArtifactId {
-            registry: world.store.write_now(world.org, |tx| Ok(tx.new_id())).unwrap(),
+            registry: fixture.store.write_blocking(fixture.org, |tx| Ok(tx.new_id())).unwrap(),
             kind: ArtifactType::Prompt,
             name: ArtifactName::parse("gone").unwrap(),
         };
@@ -252,42 +252,42 @@ mod tests {
         for some in left.chunks(2000) {
             let some = some.to_vec();
             let leave = move |tx: &mut Tx| some.iter().try_for_each(|used| tx.insert(used));
-            world.store.write_now(world.org, leave).unwrap();
+            fixture.store.write_blocking(fixture.org, leave).unwrap();
         }
-        let usage = usage(&world, "A");
+        let usage = usage(&fixture, "A");
         assert_eq!((&usage["used"], names(&usage, "prompts")), (&json!(true), vec!["p".into()]));
     }
 
     #[test]
     fn a_tool_uses_at_most_1000_variables() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let config =
             |count: usize| -> String { (0..count).map(|n| format!("${{v{n}}}")).collect() };
         let body = |count| json!({"name": "t", "type": "x", "providerConfig": {"a": [{"b": config(count)}]}});
-        let id = make(&world, body(1000)).unwrap().id;
+        let id = make(&fixture, body(1000)).unwrap().id;
         let path = |error: crate::base::Error| error.issues()[0].path.clone();
-        assert_eq!(path(make(&world, body(1001)).unwrap_err()), "providerConfig");
-        assert_eq!(path(tool::patch(&world, id, body(1001)).unwrap_err()), "providerConfig");
+        assert_eq!(path(make(&fixture, body(1001)).unwrap_err()), "providerConfig");
+        assert_eq!(path(tool::patch(&fixture, id, body(1001)).unwrap_err()), "providerConfig");
         let none = json!({"providerConfig": {}});
-        tool::patch(&world, id, none).unwrap();
-        assert_eq!(usage(&world, "v999")["used"], false);
+        tool::patch(&fixture, id, none).unwrap();
+        assert_eq!(usage(&fixture, "v999")["used"], false);
     }
 
     #[test]
     fn usage_in_inaccessible_registries_is_counted_but_not_listed() {
-        let world = World::new();
-        registry(&world, "main");
-        with_access(&world, "hidden", Access::Restricted);
+        let fixture = Fixture::new();
+        registry(&fixture, "main");
+        with_access(&fixture, "hidden", Access::Restricted);
         let mut secret = version("prompt", "secret", "1.0.0", "{{A}}");
         secret["registryRef"] = json!("acme/hidden");
-        let by_owner = World { member: world.owner.clone(), ..world.clone() };
+        let by_owner = Fixture { member: fixture.owner.clone(), ..fixture.clone() };
         publish(&by_owner, secret).unwrap();
         let expected = json!({"variableName": "A", "used": true, "prompts": [], "tools": []});
-        assert_eq!(usage(&world, "A"), expected);
+        assert_eq!(usage(&fixture, "A"), expected);
         assert_eq!(names(&usage(&by_owner, "A"), "prompts"), ["secret"]);
-        prompt(&world, "p", "1.0.0", "{{A}}");
-        assert_eq!(names(&usage(&world, "A"), "prompts"), ["p"]);
-        delete(&world, "prompt", "p", "1.0.0").unwrap();
-        assert_eq!(usage(&world, "A"), expected);
+        prompt(&fixture, "p", "1.0.0", "{{A}}");
+        assert_eq!(names(&usage(&fixture, "A"), "prompts"), ["p"]);
+        delete(&fixture, "prompt", "p", "1.0.0").unwrap();
+        assert_eq!(usage(&fixture, "A"), expected);
     }
 }

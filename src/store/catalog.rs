@@ -42,7 +42,7 @@ fn stored_entry<R: Record>(
 ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let index = R::INDEXES[place];
     let own = index.key_of(&codec::decode::<R>(key, value)?);
-    Ok(own.map(|own| entry(index, &own, key, if R::OWNED { 16 } else { 0 })))
+    Ok(own.map(|own| entry(index, &own, key, if R::ORG_SCOPED { 16 } else { 0 })))
 }
 
 impl TableInfo {
@@ -52,7 +52,7 @@ impl TableInfo {
             name: R::TABLE,
             indexes: || R::INDEXES.iter().map(|index| index.info()).collect(),
             entry: stored_entry::<R>,
-            org_prefix_len: if R::OWNED { 16 } else { 0 },
+            org_prefix_len: if R::ORG_SCOPED { 16 } else { 0 },
             references: || [R::REFERENCES, R::REFERRED_BY].concat(),
             unbound: R::UNBOUND,
             check: check::table::<R>,

@@ -44,7 +44,7 @@ impl Findings {
     }
 
     /// Reports a problem.
-    pub fn note(&mut self, message: String) {
+    pub fn report(&mut self, message: String) {
         self.wrong += 1;
         if self.messages.len() < MAX_MESSAGES {
             self.messages.push(message);
@@ -61,7 +61,7 @@ fn built<R: Record>(findings: &Findings) -> Vec<&'static dyn AnyIndex<R>> {
 }
 
 const fn org_prefix_len<R: Record>() -> usize {
-    if R::OWNED { 16 } else { 0 }
+    if R::ORG_SCOPED { 16 } else { 0 }
 }
 
 /// Checks one table, its indexes and its references.
@@ -78,7 +78,7 @@ pub(super) fn table<R: Record>(
                 has_entries(&record, key, &indexes, reader, findings)?;
                 has_targets(&record, key, reader, references, findings)?;
             }
-            Err(error) => findings.note(error.log_detail().unwrap_or(error.message()).into()),
+            Err(error) => findings.report(error.log_detail().unwrap_or(error.message()).into()),
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -87,7 +87,8 @@ pub(super) fn table<R: Record>(
             findings.entries += 1;
             if !has_record(*index, key, value, reader)? {
                 let key = codec::hex(key);
-                findings.note(format!("{} {key}: has no record that belongs to it", index.name()));
+                findings
+                    .report(format!("{} {key}: has no record that belongs to it", index.name()));
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -105,7 +106,7 @@ fn has_entries<R: Record>(
 ) -> Result<()> {
     let place = || format!("{} {}", R::TABLE, codec::hex(key));
     if key.get(org_prefix_len::<R>()..) != Some(record.key().to_bytes().as_slice()) {
-        findings.note(format!("{}: is stored under another record's key", place()));
+        findings.report(format!("{}: is stored under another record's key", place()));
         return Ok(());
     }
     for index in indexes {
@@ -117,7 +118,7 @@ fn has_entries<R: Record>(
             Ok(())
         })?;
         if !is_right {
-            findings.note(format!("{}: is missing in {}", place(), index.name()));
+            findings.report(format!("{}: is missing in {}", place(), index.name()));
         }
     }
     Ok(())
@@ -150,7 +151,7 @@ fn has_targets<R: Record>(
             )),
         }
     }
-    wrong.into_iter().for_each(|message| findings.note(message));
+    wrong.into_iter().for_each(|message| findings.report(message));
     Ok(())
 }
 

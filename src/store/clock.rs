@@ -183,7 +183,7 @@ mod tests {
         for hour in 0..5 {
             let store = start(noon - hour * 3_600_000);
             for number in 0..20 {
-                let id = store.write_now(org(1), move |tx| {
+                let id = store.write_blocking(org(1), move |tx| {
                     let id = tx.new_id::<()>();
                     tx.put(&note(number, &id.to_string(), "")).map(|()| id)
                 });

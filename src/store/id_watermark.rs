@@ -14,7 +14,7 @@ pub(super) struct IdWatermark {
 
 impl Record for IdWatermark {
     const TABLE: &'static str = "id_watermark";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     type Key = ();
     fn key(&self) {}
 }
@@ -33,7 +33,7 @@ mod tests {
         let clock =
             |secs: i64| Some(IdWatermark { newest_millis: 1_800_000_000_000 + secs * 1000 });
         let write = |id| {
-            store.write_now(org(1), move |tx| {
+            store.write_blocking(org(1), move |tx| {
                 tx.new_id::<()>();
                 if id == 0 { Ok(()) } else { tx.insert(&note(id, "", "")) }
             })

@@ -17,8 +17,8 @@ use bincode::{Decode, Encode};
 use super::catalog::TableInfo;
 use super::codec;
 use super::engine::{
-    Attempt, Commit, Each, Engine, KeyRange, LocalStorage, Op, Order, Overlay, Reader, Terms,
-    Writes,
+    Attempt, CommitOutcome, Engine, KeyRange, LocalStorage, Order, Overlay, Reader, ScanFn, Terms,
+    WriteBatch, WriteOp,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
 use super::record::{IndexInfo, Record};
@@ -64,7 +64,7 @@ pub(super) struct IndexState {
 
 impl Record for IndexState {
     const TABLE: &'static str = "indexes";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     type Key = String;
     fn key(&self) -> String {
         self.name.clone()
@@ -161,7 +161,7 @@ pub fn build(
     for state in builder.undefined(tables)? {
         builder.remove(state)?;
     }
-    let (mut with_rows, mut whole) = (Vec::new(), Writes::default());
+    let (mut with_rows, mut whole) = (Vec::new(), WriteBatch::default());
     for index in incomplete(&*builder.reader, tables)? {
         if builder.is_empty(index.table.name)? && builder.is_empty(index.info.name)? {
             put(&mut whole, &index.at(Stage::Whole))?;
@@ -190,10 +190,10 @@ fn not_built(index: &Defined, error: &Error) -> Error {
     )
 }
 
-fn put(writes: &mut Writes, state: &IndexState) -> Result<()> {
+fn put(writes: &mut WriteBatch, state: &IndexState) -> Result<()> {
     let key = state.name.to_bytes();
     let value = codec::encode(state, &key)?;
-    writes.add(IndexState::TABLE, key, Op::Put(value));
+    writes.add(IndexState::TABLE, key, WriteOp::Put(value));
     Ok(())
 }
 
@@ -210,17 +210,19 @@ struct Builder<'a, S> {
 }
 
 impl<S: LocalStorage> Builder<'_, S> {
-    fn commit(&mut self, writes: &Writes) -> Result<()> {
+    fn commit(&mut self, writes: &WriteBatch) -> Result<()> {
         if writes.is_empty() {
             return Ok(());
         }
         match self.storage.commit(writes) {
-            Commit::Done(reader) => {
+            CommitOutcome::Done(reader) => {
                 self.reader = reader;
                 Ok(())
             }
-            Commit::Refused(error) | Commit::Unknown(error) => Err(error),
-            Commit::Conflict => Err(Error::internal("another process writes to the database")),
+            CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => Err(error),
+            CommitOutcome::Conflict => {
+                Err(Error::internal("another process writes to the database"))
+            }
         }
     }
 
@@ -254,8 +256,8 @@ impl<S: LocalStorage> Builder<'_, S> {
         self.storage.add_table(name);
         self.reader = self.storage.snapshot()?;
         self.clear(name, IndexState { stage: Stage::Clearing, ..state.clone() })?;
-        let mut writes = Writes::default();
-        writes.add(IndexState::TABLE, state.name.to_bytes(), Op::Delete);
+        let mut writes = WriteBatch::default();
+        writes.add(IndexState::TABLE, state.name.to_bytes(), WriteOp::Delete);
         self.commit(&writes)?;
         tracing::info!(index = name, "an index that is no longer used was removed");
         Ok(())
@@ -280,10 +282,10 @@ impl<S: LocalStorage> Builder<'_, S> {
     /// Removes all entries of an index. `state` is stored with every commit that removes some.
     fn clear(&mut self, name: &'static str, state: IndexState) -> Result<()> {
         loop {
-            let mut writes = Writes::default();
+            let mut writes = WriteBatch::default();
             let mut bytes = 0;
             self.reader.scan(name, ALL, Order::Ascending, &mut |key, _| {
-                writes.add(name, key.to_vec(), Op::Delete);
+                writes.add(name, key.to_vec(), WriteOp::Delete);
                 bytes += key.len();
                 let is_full = writes.len() == MAX_STEP_RECORDS || bytes >= MAX_STEP_BYTES;
                 Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -331,7 +333,7 @@ const ALL: KeyRange<'static> = KeyRange { from: &[], to: None };
 struct BuildStep<'a> {
     index: &'a Defined,
     reader: &'a dyn Reader,
-    writes: Writes,
+    writes: WriteBatch,
     records: usize,
     read_bytes: usize,
     written_bytes: usize,
@@ -339,7 +341,7 @@ struct BuildStep<'a> {
 
 impl<'a> BuildStep<'a> {
     fn new(index: &'a Defined, reader: &'a dyn Reader) -> Self {
-        let writes = Writes::default();
+        let writes = WriteBatch::default();
         BuildStep { index, reader, writes, records: 0, read_bytes: 0, written_bytes: 0 }
     }
 
@@ -367,7 +369,7 @@ impl<'a> BuildStep<'a> {
             self.require_unique(&entry, key)?;
         }
         self.written_bytes += entry.len() + content.len();
-        self.writes.add(name, entry, Op::Insert(content));
+        self.writes.add(name, entry, WriteOp::Insert(content));
         Ok(())
     }
 
@@ -441,7 +443,7 @@ impl Reader for IncompleteReader {
         table: &'static str,
         range: KeyRange<'_>,
         order: Order,
-        each: &mut Each<'_>,
+        each: &mut ScanFn<'_>,
     ) -> Result<()> {
         self.require_complete(table)?;
         self.reader.scan(table, range, order, each)

@@ -3,7 +3,7 @@
 //! Numbers are big-endian, texts end in two zero bytes (a zero byte inside is escaped), tuples are
 //! the concatenation of their parts, so the bytes of a tuple's first parts are a prefix of its bytes.
 
-use crate::base::{Checked, Id, Time};
+use crate::base::{Id, Time, Validated};
 
 /// Keys are at most 1 KiB, which every engine considered so far accepts.
 pub const MAX_KEY_BYTES: usize = 1024;
@@ -117,13 +117,13 @@ impl Key for String {
     }
 }
 
-impl<R> Key for Checked<R> {
+impl<R> Key for Validated<R> {
     fn write(&self, out: &mut Vec<u8>) {
         write_text(self, out);
     }
     /// Does not validate the text: only the key's end matters, or it came from a record.
     fn read(bytes: &mut &[u8]) -> Option<Self> {
-        String::read(bytes).map(Checked::stored)
+        String::read(bytes).map(Validated::from_trusted)
     }
 }
 

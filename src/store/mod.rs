@@ -38,14 +38,14 @@ pub use page::{Page, PageRequest};
 pub use record::{AnyIndex, Index, IndexInfo, Org, Record, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
-pub use signals::{ACCESS, Listener, Signals, Topic};
+pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
-pub use view::{Source, View};
+pub use view::{ListSource, View};
 
 use crate::base::{Error, Id, Keys, Result};
 use engine::{
-    Attempt, Budget, Engine, GivenBack, GroupCommit, Lane, LocalStorage, Reader, Terms, Writes,
+    Attempt, Budget, Engine, GivenBack, GroupCommit, Lane, LocalStorage, Reader, Terms, WriteBatch,
 };
 use fair_semaphore::FairSemaphore;
 use id_watermark::IdWatermark;
@@ -190,7 +190,7 @@ impl Store {
     }
 
     /// Does the same as [`Store::write`] from a thread that may block.
-    pub fn write_now<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
+    pub fn write_blocking<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
@@ -301,10 +301,10 @@ where
     T: Send,
     F: FnMut(&mut Tx) -> Result<T> + Send,
 {
-    fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
+    fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch> {
         let PendingWrite { context, org, lane, write, out, watermark } = &mut self.pending;
         let mut tx = Tx::new(reader, &context.clock, &context.keys, &context.references);
-        tx.enter(*org);
+        tx.set_org(*org);
         let end = write(&mut tx);
         *lane = *tx.org().bytes();
         *out = Some(end?);

@@ -13,7 +13,7 @@ pub struct Page<T> {
 
 impl<T> Page<T> {
     /// Returns the only page of a list.
-    pub fn whole(items: Vec<T>) -> Self {
+    pub fn single(items: Vec<T>) -> Self {
         Page { items, next: None }
     }
 

@@ -20,7 +20,7 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     const VERSION: u8 = 1;
     /// Whether an organization owns it. Its stored key then begins with that organization's id, and
     /// only a view of that organization can read it.
-    const OWNED: bool = true;
+    const ORG_SCOPED: bool = true;
     /// Whether it affects access. A commit that changes such a record invalidates every conclusion
     /// about access drawn before (see [`Reader::access_version`](super::engine::Reader::access_version)).
     const AFFECTS_ACCESS: bool = false;
@@ -76,7 +76,7 @@ pub struct Index<R, K> {
 
 impl<R: Record, K: Key> Index<R, K> {
     /// Defines an index in which several records may share a key, in the order of their own keys.
-    pub const fn many(name: &'static str, of: fn(&R) -> Option<K>) -> Self {
+    pub const fn non_unique(name: &'static str, of: fn(&R) -> Option<K>) -> Self {
         Index { name, version: 1, conflict: None, of }
     }
 
@@ -144,7 +144,7 @@ impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
 /// Returns the bytes before every key of a record: its organization's id, if it is owned.
 pub(super) fn org_prefix<R: Record>(org: Id<Org>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64);
-    if R::OWNED {
+    if R::ORG_SCOPED {
         bytes.extend_from_slice(org.bytes());
     }
     bytes

@@ -12,7 +12,7 @@ use super::engine::{KeyRange, Order, Reader};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, org_prefix};
 use super::tx::Tx;
-use super::view::{Source, View};
+use super::view::{ListSource, View};
 use crate::base::{Error, Id, Result};
 
 /// Referring records are read in batches of at most 100 rows, so that few are in memory at a time.
@@ -130,8 +130,8 @@ impl<R: Record, T: Record> Reference<R, T> {
         self
     }
 
-    fn source(&self) -> Source<R> {
-        self.index.map_or(Source::TABLE, Source::index)
+    fn source(&self) -> ListSource<R> {
+        self.index.map_or(ListSource::TABLE, ListSource::index)
     }
 
     fn refers(&self, record: &R, org: Id<Org>, target: &[u8]) -> bool {
@@ -141,7 +141,7 @@ impl<R: Record, T: Record> Reference<R, T> {
     /// Returns the first records that refer to the target, and whether there may be more.
     fn batch(&self, view: &View, of: &Referrers) -> Result<(Vec<R>, bool)> {
         let (mut rows, mut bytes, mut more) = (Vec::new(), 0, false);
-        view.each_sized(self.source(), &of.prefix, |size, record| {
+        view.for_each_sized(self.source(), &of.prefix, |size, record| {
             if !self.refers(&record, view.org(), &of.target) {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -229,7 +229,7 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         self.deferred
     }
     fn is_within_org(&self) -> bool {
-        R::OWNED && T::OWNED
+        R::ORG_SCOPED && T::ORG_SCOPED
     }
 
     fn referrers(&self, target: &dyn Any) -> Option<Referrers> {
@@ -247,7 +247,7 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
 
     fn restrict(&self, tx: &Tx, of: &Referrers) -> Result<()> {
         let OnRemove::Restrict(code, message) = self.on_remove else { return Ok(()) };
-        tx.view().each_sized(self.source(), &of.prefix, |_, record: R| {
+        tx.view().for_each_sized(self.source(), &of.prefix, |_, record: R| {
             if self.refers(&record, tx.org(), &of.target) && !tx.is_orphan(&record)? {
                 return Err(Error::conflict(code, message));
             }

@@ -14,7 +14,7 @@ use super::key::after_prefix;
 use super::record::{Org, Record, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
-use super::view::Source;
+use super::view::ListSource;
 use crate::base::{Id, Result};
 
 /// One attempt changes about 2,000 keys at most for deferred references: a tenth of what a
@@ -102,7 +102,7 @@ impl Tx<'_> {
     /// Those of [`Tx::remove`].
     pub fn continue_removals(&mut self) -> Result<bool> {
         let mut pending = Vec::new();
-        self.view().each(Source::TABLE, &(), Order::Ascending, |row: PendingRemoval| {
+        self.view().for_each(ListSource::TABLE, &(), Order::Ascending, |row: PendingRemoval| {
             // The row of a reference that is no longer declared stays, for the check to report.
             if let Some(reference) = self.references.deferred(&row.reference) {
                 pending.push((reference, row));

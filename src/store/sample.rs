@@ -15,7 +15,7 @@ pub struct Note {
 
 pub static BY_NAME: Index<Note, String> =
     Index::unique("notes.by_name", "name_taken", "the name is taken", |note| note.name.clone());
-pub static BY_TAG: Index<Note, String> = Index::many("notes.by_tag", |note| note.tag.clone());
+pub static BY_TAG: Index<Note, String> = Index::non_unique("notes.by_tag", |note| note.tag.clone());
 
 impl Record for Note {
     const TABLE: &'static str = "notes";
@@ -44,7 +44,9 @@ pub fn store() -> Store {
 /// Stores notes of organization 1.
 pub fn keep(store: &Store, notes: &[Note]) {
     let notes = notes.to_vec();
-    store.write_now(org(1), move |tx| notes.iter().try_for_each(|note| tx.insert(note))).unwrap();
+    store
+        .write_blocking(org(1), move |tx| notes.iter().try_for_each(|note| tx.insert(note)))
+        .unwrap();
 }
 
 /// Fails unless the check finds no problem.

@@ -14,7 +14,7 @@ pub type Topic = Uuid;
 
 /// The topic of changes to records that affect access: a waiter that has lost its right to wait is
 /// woken at once.
-pub const ACCESS: Topic = Uuid::nil();
+pub const ACCESS_CHANGED: Topic = Uuid::nil();
 
 /// The subscriptions to all topics.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub struct Signals {
 impl Signals {
     /// Subscribes to a topic. Read the rows after subscribing and before waiting: every later commit
     /// ends the wait.
-    pub fn listen(&self, topic: Topic) -> Listener {
+    pub fn subscribe(&self, topic: Topic) -> Listener {
         let mut waiting = self.waiting.lock().expect("no thread panics while holding it");
         // Topics without subscriptions are dropped when the map would have to grow.
         if waiting.len() == waiting.capacity() {
@@ -54,7 +54,7 @@ pub struct Listener(watch::Receiver<()>);
 
 impl Listener {
     /// Waits for the next signal.
-    pub async fn heard(&mut self) {
+    pub async fn notified(&mut self) {
         if self.0.changed().await.is_err() {
             // The signals themselves were dropped: the process is ending.
             std::future::pending::<()>().await;
@@ -75,8 +75,8 @@ mod tests {
         let signals = Signals::default();
         let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
         signals.notify(&[one]);
-        let mut ones = [signals.listen(one), signals.listen(one)];
-        let mut other = signals.listen(two);
+        let mut ones = [signals.subscribe(one), signals.subscribe(one)];
+        let mut other = signals.subscribe(two);
         assert!(!is_notified(&mut ones[0]) && !is_notified(&mut ones[1]));
         signals.notify(&[one, Uuid::from_u128(3)]);
         assert!(is_notified(&mut ones[0]) && is_notified(&mut ones[1]) && !is_notified(&mut other));
@@ -85,17 +85,17 @@ mod tests {
     #[tokio::test]
     async fn a_signal_that_came_before_the_wait_ends_it() {
         let signals = Signals::default();
-        let mut listener = signals.listen(Uuid::from_u128(1));
+        let mut listener = signals.subscribe(Uuid::from_u128(1));
         signals.notify(&[Uuid::from_u128(1)]);
-        listener.heard().await;
+        listener.notified().await;
     }
 
     #[test]
     fn dropped_subscriptions_are_removed() {
         let signals = Signals::default();
-        let staying = signals.listen(Uuid::from_u128(0));
+        let staying = signals.subscribe(Uuid::from_u128(0));
         for topic in 1..10_000 {
-            drop(signals.listen(Uuid::from_u128(topic)));
+            drop(signals.subscribe(Uuid::from_u128(topic)));
         }
         let waiting = signals.waiting.lock().unwrap();
         assert!(waiting.len() < 100, "{}", waiting.len());

@@ -2,14 +2,14 @@
 
 use super::clock::Clock;
 use super::codec;
-use super::engine::{Op, Order, Overlay, Reader, Writes};
+use super::engine::{Order, Overlay, Reader, WriteBatch, WriteOp};
 use super::key::{Key, MAX_KEY_BYTES};
 use super::page::{Page, PageRequest};
 use super::record::{Index, Org, Record, entry, org_prefix};
 use super::reference::References;
 use super::removal::Removal;
-use super::signals::{ACCESS, Topic};
-use super::view::{Source, View};
+use super::signals::{ACCESS_CHANGED, Topic};
+use super::view::{ListSource, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
 
 /// At most 20,000 keys change in one transaction: a bulk request of 1,000 items with their indexes
@@ -22,7 +22,7 @@ pub const MAX_WRITES: usize = 20_000;
 /// takes time, ids and randomness from here alone.
 pub struct Tx<'a> {
     reader: &'a dyn Reader,
-    writes: Writes,
+    writes: WriteBatch,
     org: Id<Org>,
     clock: &'a Clock,
     now: Time,
@@ -39,7 +39,7 @@ impl<'a> Tx<'a> {
         references: &'a References,
     ) -> Self {
         let now = clock.now();
-        let (writes, org, removal) = (Writes::default(), Id::NIL, Removal::default());
+        let (writes, org, removal) = (WriteBatch::default(), Id::NIL, Removal::default());
         Tx { reader, writes, org, clock, now, keys, references, removal }
     }
 
@@ -52,7 +52,7 @@ impl<'a> Tx<'a> {
         !self.writes.is_empty()
     }
 
-    pub(super) fn into_writes(self) -> Writes {
+    pub(super) fn into_writes(self) -> WriteBatch {
         self.writes
     }
 
@@ -69,7 +69,7 @@ impl<'a> Tx<'a> {
 
     /// Sets the organization of what follows. For the pipeline of requests and for jobs; `tests/tidy`
     /// keeps it out of the resources' operations.
-    pub fn enter(&mut self, org: Id<Org>) {
+    pub fn set_org(&mut self, org: Id<Org>) {
         self.org = org;
     }
 
@@ -133,7 +133,7 @@ impl<'a> Tx<'a> {
     /// See [`View::page`].
     pub fn page<R: Record>(
         &self,
-        source: impl Into<Source<R>>,
+        source: impl Into<ListSource<R>>,
         prefix: &impl Key,
         order: Order,
         part: &PageRequest,
@@ -145,7 +145,7 @@ impl<'a> Tx<'a> {
     /// See [`View::all`].
     pub fn all<R: Record>(
         &self,
-        source: impl Into<Source<R>>,
+        source: impl Into<ListSource<R>>,
         prefix: &impl Key,
     ) -> Result<Vec<R>> {
         self.view().all(source, prefix)
@@ -154,7 +154,7 @@ impl<'a> Tx<'a> {
     /// See [`View::count`].
     pub fn count<R: Record>(
         &self,
-        source: impl Into<Source<R>>,
+        source: impl Into<ListSource<R>>,
         prefix: &impl Key,
         at_most: usize,
     ) -> Result<usize> {
@@ -214,7 +214,7 @@ impl<'a> Tx<'a> {
     }
 
     fn key_of<R: Record>(&self, record: &R) -> Result<Vec<u8>> {
-        if R::OWNED && self.org.is_nil() {
+        if R::ORG_SCOPED && self.org.is_nil() {
             return Err(Error::internal(format!("{} written outside an organization", R::TABLE)));
         }
         let mut key = org_prefix::<R>(self.org);
@@ -257,33 +257,33 @@ impl<'a> Tx<'a> {
                 {
                     return Err(Error::conflict(code, message));
                 }
-                changes.push((index.name(), key, Op::Insert(value)));
+                changes.push((index.name(), key, WriteOp::Insert(value)));
             }
             if let Some(before) = before {
                 changes.push((
                     index.name(),
                     entry(*index, &before, &key, org_prefix_len).0,
-                    Op::Delete,
+                    WriteOp::Delete,
                 ));
             }
         }
         let op = match new {
-            None => Op::Delete,
+            None => WriteOp::Delete,
             Some(record) => {
                 let value = codec::encode(record, &key)?;
-                if old.is_some() { Op::Put(value) } else { Op::Insert(value) }
+                if old.is_some() { WriteOp::Put(value) } else { WriteOp::Insert(value) }
             }
         };
         changes.push((R::TABLE, key, op));
         self.write(changes)?;
         if R::AFFECTS_ACCESS {
             self.writes.changes_access = true;
-            self.signal(ACCESS);
+            self.signal(ACCESS_CHANGED);
         }
         Ok(())
     }
 
-    fn write(&mut self, changes: Vec<(&'static str, Vec<u8>, Op)>) -> Result<()> {
+    fn write(&mut self, changes: Vec<(&'static str, Vec<u8>, WriteOp)>) -> Result<()> {
         if let Some((table, key, _)) = changes.iter().find(|(_, key, _)| key.len() > MAX_KEY_BYTES)
         {
             return Err(Error::internal(format!("{table}: a key of {} bytes", key.len())));
@@ -295,7 +295,8 @@ impl<'a> Tx<'a> {
                 "this changes too much at once; send it in smaller parts",
             ));
         }
-        let bytes = |(_, key, op): &(_, Vec<u8>, Op)| key.len() + op.value().map_or(0, <[u8]>::len);
+        let bytes =
+            |(_, key, op): &(_, Vec<u8>, WriteOp)| key.len() + op.value().map_or(0, <[u8]>::len);
         self.reader.charge_write(changes.iter().map(bytes).sum())?;
         for (table, key, op) in changes {
             self.writes.add(table, key, op);

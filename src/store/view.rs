@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::codec;
-use super::engine::{Each, KeyRange, Order, Overlay, Reader, Writes};
+use super::engine::{KeyRange, Order, Overlay, Reader, ScanFn, WriteBatch};
 use super::key::{Key, after_prefix};
 use super::page::{Page, PageRequest};
 use super::record::{AnyIndex, Index, Org, Record, org_prefix};
@@ -16,22 +16,22 @@ use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(super) reader: &'a dyn Reader,
-    pub(super) writes: Option<&'a Writes>,
+    pub(super) writes: Option<&'a WriteBatch>,
     pub(super) org: Id<Org>,
     pub(super) now: Time,
     pub(super) keys: &'a Keys,
 }
 
 /// Where records are listed from: a table, in the order of its keys, or an index.
-pub struct Source<R: 'static>(Option<&'static dyn AnyIndex<R>>);
+pub struct ListSource<R: 'static>(Option<&'static dyn AnyIndex<R>>);
 
-impl<R: Record> Source<R> {
+impl<R: Record> ListSource<R> {
     /// The table, in the order of its keys.
-    pub const TABLE: Self = Source(None);
+    pub const TABLE: Self = ListSource(None);
 
     /// Returns the source that lists an index.
     pub(super) fn index(index: &'static dyn AnyIndex<R>) -> Self {
-        Source(Some(index))
+        ListSource(Some(index))
     }
 
     /// Returns whether these bytes have the form of a position: of a complete key.
@@ -47,10 +47,10 @@ impl<R: Record> Source<R> {
     }
 }
 
-impl<R: Record, K: Key> From<&'static Index<R, K>> for Source<R> {
+impl<R: Record, K: Key> From<&'static Index<R, K>> for ListSource<R> {
     fn from(index: &'static Index<R, K>) -> Self {
         debug_assert!(index.is_registered(), "{} is not among its record's indexes", index.name());
-        Source(Some(index))
+        ListSource(Some(index))
     }
 }
 
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
 
     /// Returns a view of another organization at the same snapshot. For `auth`, which resolves the
     /// organization of a request, and for jobs; `tests/tidy` keeps it out of the resources.
-    pub fn of(&self, org: Id<Org>) -> View<'a> {
+    pub fn in_org(&self, org: Id<Org>) -> View<'a> {
         View { org, ..*self }
     }
 
@@ -183,7 +183,7 @@ impl<'a> View<'a> {
     /// 400 if the position is not of this list.
     pub fn page<R: Record>(
         &self,
-        source: impl Into<Source<R>>,
+        source: impl Into<ListSource<R>>,
         prefix: &impl Key,
         order: Order,
         part: &PageRequest,
@@ -220,9 +220,9 @@ impl<'a> View<'a> {
 
     /// Calls `each` with every record whose key in `source` begins with `prefix`, in order, until it
     /// stops the scan.
-    pub fn each<R: Record>(
+    pub fn for_each<R: Record>(
         &self,
-        source: impl Into<Source<R>>,
+        source: impl Into<ListSource<R>>,
         prefix: &impl Key,
         order: Order,
         mut each: impl FnMut(R) -> Result<ControlFlow<()>>,
@@ -232,9 +232,9 @@ impl<'a> View<'a> {
 
     /// Does the same as [`View::each`] in ascending order, with the prefix as bytes. Also passes the
     /// stored size of each record.
-    pub(super) fn each_sized<R: Record>(
+    pub(super) fn for_each_sized<R: Record>(
         &self,
-        source: Source<R>,
+        source: ListSource<R>,
         prefix: &[u8],
         mut each: impl FnMut(usize, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
@@ -247,7 +247,7 @@ impl<'a> View<'a> {
     /// See [`View::count`].
     pub(super) fn count_raw<R: Record>(
         &self,
-        source: Source<R>,
+        source: ListSource<R>,
         prefix: &[u8],
         at_most: usize,
     ) -> Result<usize> {
@@ -258,11 +258,11 @@ impl<'a> View<'a> {
     /// that a limit keeps short.
     pub fn all<R: Record>(
         &self,
-        source: impl Into<Source<R>>,
+        source: impl Into<ListSource<R>>,
         prefix: &impl Key,
     ) -> Result<Vec<R>> {
         let mut all = Vec::new();
-        self.each(source, prefix, Order::Ascending, |record| {
+        self.for_each(source, prefix, Order::Ascending, |record| {
             all.push(record);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -272,12 +272,12 @@ impl<'a> View<'a> {
     /// Returns the first record, in this order, whose key in `source` begins with `prefix`.
     pub fn first<R: Record>(
         &self,
-        source: impl Into<Source<R>>,
+        source: impl Into<ListSource<R>>,
         prefix: &impl Key,
         order: Order,
     ) -> Result<Option<R>> {
         let mut first = None;
-        self.each(source, prefix, order, |record| {
+        self.for_each(source, prefix, order, |record| {
             first = Some(record);
             Ok(ControlFlow::Break(()))
         })?;
@@ -288,11 +288,11 @@ impl<'a> View<'a> {
     /// them.
     pub fn count<R: Record>(
         &self,
-        source: impl Into<Source<R>>,
+        source: impl Into<ListSource<R>>,
         prefix: &impl Key,
         at_most: usize,
     ) -> Result<usize> {
-        let Source(index) = source.into();
+        let ListSource(index) = source.into();
         let from = self.scoped_key::<R>(prefix);
         let to = after_prefix(&from);
         let mut count = 0;
@@ -374,7 +374,7 @@ impl<'a> View<'a> {
     /// Scans a source. Positions are its keys without the organization: what a cursor carries.
     fn scan_records<R: Record>(
         &self,
-        source: Source<R>,
+        source: ListSource<R>,
         prefix: &impl Key,
         order: Order,
         after: Option<&[u8]>,
@@ -398,7 +398,7 @@ impl<'a> View<'a> {
             }
         }
         let range = KeyRange { from: &from, to: to.as_deref() };
-        let Source(Some(index)) = source else {
+        let ListSource(Some(index)) = source else {
             return self.scan(R::TABLE, range, order, &mut |key, value| {
                 each(&key[owner.len()..], value.len(), codec::decode(key, value)?)
             });
@@ -463,7 +463,7 @@ impl<'a> View<'a> {
         table: &'static str,
         range: KeyRange<'_>,
         order: Order,
-        each: &mut Each<'_>,
+        each: &mut ScanFn<'_>,
     ) -> Result<()> {
         match self.writes {
             None => self.reader.scan(table, range, order, each),

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::client::{Reply, at_once, pick};
-use crate::world::{World, unknown_id};
+use crate::fixture::{Fixture, unknown_id};
 
-fn agent(acme: &World, body: Value) -> Reply {
+fn agent(acme: &Fixture, body: Value) -> Reply {
     acme.owner.post("/agents", body)
 }
 
 #[test]
 fn a_new_agent_has_every_field() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let made = agent(&acme, json!({"stableKey": "ann", "name": "Ann"})).ok();
     let some = pick(&made, "stableKey name description fleetId draftRevision latestVersion status");
     assert_eq!(some, json!(["ann", "Ann", null, null, 1, null, "undeployed"]));
@@ -28,7 +28,7 @@ fn a_new_agent_has_every_field() {
 
 #[test]
 fn a_stable_key_has_its_form_and_is_unique_in_its_organization() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let make = |key: &str| agent(&acme, json!({"stableKey": key, "name": "A"}));
     for good in ["a", "0", "a.b_c-d", &"a".repeat(64)] {
         make(good).ok();
@@ -39,7 +39,7 @@ fn a_stable_key_has_its_form_and_is_unique_in_its_organization() {
     make(&"a".repeat(65)).invalid(&["stableKey"]);
     make(&unknown_id()).invalid(&["stableKey"]);
     make("a").refused(409, "stable_key_taken");
-    World::new().owner.post("/agents", json!({"stableKey": "a", "name": "A"})).ok();
+    Fixture::new().owner.post("/agents", json!({"stableKey": "a", "name": "A"})).ok();
     // It never changes.
     let patched = acme.owner.patch("/agents/a", json!({"stableKey": "b", "name": "B"})).ok();
     assert_eq!(pick(&patched, "stableKey name"), json!(["a", "B"]));
@@ -50,7 +50,7 @@ fn a_stable_key_has_its_form_and_is_unique_in_its_organization() {
 
 #[test]
 fn a_patch_of_the_draft_leaves_what_it_does_not_name() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let tool = acme.owner.post("/tools", json!({"name": "t", "type": "mcp"})).id();
     let draft = json!({
         "model": "m", "promptName": "p", "variables": {"A": "1", "B": "2"},
@@ -82,7 +82,7 @@ fn a_patch_of_the_draft_leaves_what_it_does_not_name() {
 
 #[test]
 fn a_version_is_the_draft_exactly_as_it_was() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let draft = json!({"model": "m", "providerConfig": {"b": null, "a": [1, {"c": null}]}});
     let made = agent(&acme, json!({"stableKey": "ann", "name": "Ann", "draft": draft})).ok();
     let snapshot = || acme.owner.post("/agents/ann/versions", json!({})).ok();
@@ -120,7 +120,7 @@ fn a_version_is_the_draft_exactly_as_it_was() {
 
 #[test]
 fn concurrent_versions_are_numbered_without_gaps() {
-    let acme = World::new();
+    let acme = Fixture::new();
     agent(&acme, json!({"stableKey": "ann", "name": "Ann"})).ok();
     let made = at_once(32, |_| acme.owner.post("/agents/ann/versions", json!({})).ok());
     let numbers: BTreeSet<_> = made.iter().map(|made| made["version"].as_u64().unwrap()).collect();
@@ -131,7 +131,7 @@ fn concurrent_versions_are_numbered_without_gaps() {
 
 #[test]
 fn agents_are_filtered() {
-    let acme = World::new();
+    let acme = Fixture::new();
     agent(&acme, json!({"stableKey": "ann", "name": "Ann"})).ok();
     let count = |query: &str| acme.owner.get(&format!("/agents?{query}")).items().len();
     assert_eq!(count("status=undeployed"), 1);

@@ -6,43 +6,43 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Connection, Reply, pick};
+use crate::fixture::Fixture;
 use crate::registries::{publish, registry};
-use crate::world::World;
 
 /// 50 ms are usual; a test must not fail on a busy machine.
 const SOON: Duration = Duration::from_secs(1);
 
 /// An organization with an empty registry `main`.
-fn acme() -> World {
-    let acme = World::new();
+fn acme() -> Fixture {
+    let acme = Fixture::new();
     registry(&acme, "main", json!({}));
     acme
 }
 
-fn prompt(acme: &World, name: &str, version: &str, source: &str) -> Value {
+fn prompt(acme: &Fixture, name: &str, version: &str, source: &str) -> Value {
     publish(acme, ["main", "prompt", name, version], source)
 }
 
-fn promptlet(acme: &World, name: &str, version: &str, source: &str) -> Value {
+fn promptlet(acme: &Fixture, name: &str, version: &str, source: &str) -> Value {
     publish(acme, ["main", "promptlet", name, version], source)
 }
 
 /// A path below `/registries`, about an artifact of `main`.
-fn about(acme: &World, path: &str, name: &str, more: &str) -> String {
+fn about(acme: &Fixture, path: &str, name: &str, more: &str) -> String {
     format!("/registries/{path}?registryRef={}/main&promptName={name}{more}", acme.slug)
 }
 
-fn content(acme: &World, name: &str, more: &str) -> Reply {
+fn content(acme: &Fixture, name: &str, more: &str) -> Reply {
     acme.member.get(&about(acme, "artifact-versions/content", name, more))
 }
 
 /// A body about `main`.
-fn body(acme: &World, mut fields: Value) -> Value {
+fn body(acme: &Fixture, mut fields: Value) -> Value {
     fields["registryRef"] = json!(format!("{}/main", acme.slug));
     fields
 }
 
-fn label(acme: &World, label: &str, version: &str) -> Reply {
+fn label(acme: &Fixture, label: &str, version: &str) -> Reply {
     let fields = json!({"promptName": "p", "label": label, "version": version});
     acme.member.patch("/registries/artifacts/labels", body(acme, fields))
 }
@@ -182,7 +182,7 @@ fn a_content_is_resolved_by_version_range_label_and_model() {
 }
 
 /// Begins to wait for another content than the one with this tag.
-fn wait(acme: &World, caller: &Caller, more: &str, tag: &str, secs: u32) -> Connection {
+fn wait(acme: &Fixture, caller: &Caller, more: &str, tag: &str, secs: u32) -> Connection {
     let path = about(acme, "artifact-versions/content", "p", &format!("{more}&wait={secs}"));
     let mut connection = Connection::open(acme.address).unwrap();
     let ask = caller.ask("GET", &path).with("If-None-Match", tag);
@@ -255,7 +255,7 @@ fn a_wait_without_a_change_ends_with_not_modified() {
 
 #[test]
 fn a_waiting_request_is_refused_as_soon_as_access_is_revoked() {
-    let acme = World::new();
+    let acme = Fixture::new();
     registry(&acme, "main", json!({"visibility": "public"}));
     prompt(&acme, "p", "1.0.0", "one");
     let tag = content(&acme, "p", "").header("etag").unwrap().to_string();
@@ -269,7 +269,7 @@ fn a_waiting_request_is_refused_as_soon_as_access_is_revoked() {
         acme.owner.patch("/registries/main", fields).ok();
         Instant::now()
     };
-    let stranger = World::new();
+    let stranger = Fixture::new();
     let (mut nobody, mut foreign) = (waits(&acme.nobody), waits(&stranger.key));
     let changed = change(json!({"visibility": "private"}));
     for (heard, status) in [(nobody(), 401), (foreign(), 404)] {

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use crate::client::{Reply, at_once};
-use crate::world::World;
+use crate::fixture::Fixture;
 
-fn a_tool(acme: &World) -> (String, String) {
+fn a_tool(acme: &Fixture) -> (String, String) {
     let id = acme.owner.post("/tools", json!({"name": "a", "type": "function"})).id();
     let path = format!("/tools/{id}");
     let tag = acme.owner.get(&path).header("etag").unwrap().to_string();
@@ -14,7 +14,7 @@ fn a_tool(acme: &World) -> (String, String) {
 
 #[test]
 fn a_resource_has_a_strong_etag_that_changes_with_it() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (path, tag) = a_tool(&acme);
     assert!(tag.starts_with('"') && tag.ends_with('"'), "{tag}");
     assert_eq!(acme.member.get(&path).header("etag"), Some(tag.as_str()));
@@ -28,7 +28,7 @@ fn a_resource_has_a_strong_etag_that_changes_with_it() {
 
 #[test]
 fn a_matching_if_none_match_gets_304_without_a_body() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (path, tag) = a_tool(&acme);
     let get = |value: &str| {
         acme.owner.ask("GET", &acme.owner.in_org(&path)).with("If-None-Match", value).send()
@@ -48,7 +48,7 @@ fn a_matching_if_none_match_gets_304_without_a_body() {
 
 #[test]
 fn an_update_with_a_stale_if_match_is_refused() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (path, tag) = a_tool(&acme);
     let patch = |value: &str, name: &str| -> Reply {
         let ask = acme.owner.ask("PATCH", &path).with("If-Match", value);
@@ -75,7 +75,7 @@ fn an_update_with_a_stale_if_match_is_refused() {
 
 #[test]
 fn of_concurrent_updates_with_one_etag_one_succeeds() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (path, tag) = a_tool(&acme);
     let replies = at_once(16, |n| {
         let ask = acme.owner.ask("PATCH", &path).with("If-Match", &tag);
@@ -89,7 +89,7 @@ fn of_concurrent_updates_with_one_etag_one_succeeds() {
 
 #[test]
 fn if_match_applies_to_a_registry_whose_organization_is_in_the_body() {
-    let acme = World::new();
+    let acme = Fixture::new();
     acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
     let tag = acme.owner.get("/registries/main").header("etag").unwrap().to_string();
     let patch = |name: &str| {

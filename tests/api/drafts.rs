@@ -3,32 +3,32 @@
 use serde_json::{Value, json};
 
 use crate::client::{Reply, pick};
+use crate::fixture::{Fixture, unknown_id};
 use crate::registries::{publish, registry};
-use crate::world::{World, unknown_id};
 
-fn acme() -> World {
-    let acme = World::new();
+fn acme() -> Fixture {
+    let acme = Fixture::new();
     registry(&acme, "main", json!({}));
     acme
 }
 
 /// A body about `main`.
-fn body(acme: &World, mut fields: Value) -> Value {
+fn body(acme: &Fixture, mut fields: Value) -> Value {
     fields["registryRef"] = json!(format!("{}/main", acme.slug));
     fields
 }
 
-fn save(acme: &World, name: &str, version: &str, text: &str) -> Reply {
+fn save(acme: &Fixture, name: &str, version: &str, text: &str) -> Reply {
     let fields = json!({"artifactType": "prompt", "draftVersion": version, "body": text});
     acme.member.post(&format!("/prompts/{name}/drafts"), body(acme, fields))
 }
 
-fn list(acme: &World, more: &str) -> Reply {
+fn list(acme: &Fixture, more: &str) -> Reply {
     acme.member.get(&format!("/prompts/p/drafts?registryRef={}/main{more}", acme.slug))
 }
 
 /// The path of a draft, with the required query.
-fn one(acme: &World, name: &str, id: &str, more: &str) -> String {
+fn one(acme: &Fixture, name: &str, id: &str, more: &str) -> String {
     format!("/prompts/{name}/drafts/{id}?registryRef={}/main{more}", acme.slug)
 }
 

@@ -5,15 +5,15 @@ use roadstead::auth::Role;
 use serde_json::{Value, json};
 
 use crate::client::{Reply, pick};
-use crate::world::{World, key_of, unknown_id};
+use crate::fixture::{Fixture, key_of, unknown_id};
 
-fn environment(acme: &World, body: Value) -> Reply {
+fn environment(acme: &Fixture, body: Value) -> Reply {
     acme.admin.post("/environments", body)
 }
 
 #[test]
 fn an_environment_has_every_field_and_its_bounds() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let made = environment(&acme, json!({"slug": "prod", "name": "Prod"})).ok();
     let some = pick(&made, "slug access approvals approvalTimeoutHours variables secretNames");
     assert_eq!(some, json!(["prod", "organization", null, 72, {}, []]));
@@ -36,7 +36,7 @@ fn an_environment_has_every_field_and_its_bounds() {
 
 #[test]
 fn approvers_are_members_and_no_fewer_than_required() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (ada, ben) = (&acme.owner_id, &acme.member_id);
     let with = |approvals: Value| {
         environment(&acme, json!({"slug": "prod", "name": "P", "approvals": approvals}))
@@ -46,7 +46,7 @@ fn approvers_are_members_and_no_fewer_than_required() {
     more.invalid(&["approvals.minApprovals"]);
     with(json!({"approverIds": [ada], "minApprovals": 0})).invalid(&["approvals.minApprovals"]);
     with(json!({"approverIds": [ada, unknown_id()]})).refused(404, "not_found");
-    with(json!({"approverIds": [World::new().owner_id]})).refused(404, "not_found");
+    with(json!({"approverIds": [Fixture::new().owner_id]})).refused(404, "not_found");
     let made = with(json!({"approverIds": [ada, ben]})).ok();
     let all = json!({"approverIds": [ada, ben], "minApprovals": 2, "preventSelfApproval": false});
     assert_eq!(made["approvals"], all);
@@ -68,7 +68,7 @@ fn approvers_are_members_and_no_fewer_than_required() {
 
 #[test]
 fn variables_are_set_and_removed_by_name() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let path =
         format!("/environments/{}", environment(&acme, json!({"slug": "e", "name": "E"})).id());
     let variable = |name: &str| format!("{path}/variables/{name}");
@@ -94,7 +94,7 @@ fn variables_are_set_and_removed_by_name() {
 
 #[test]
 fn restricted_environments_are_for_admins_and_grantees() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let body = json!({"slug": "prod", "name": "P", "access": "restricted"});
     let id = environment(&acme, body).id();
     let path = format!("/environments/{id}");
@@ -122,7 +122,7 @@ fn restricted_environments_are_for_admins_and_grantees() {
 
 #[test]
 fn grants_are_created_in_bulk_and_existing_ones_skipped() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let id = environment(&acme, json!({"slug": "e", "name": "E"})).id();
     let grant = |user: &str, resource: &str| json!({"userId": user, "resourceType": "environment", "resourceId": resource});
     let bulk =
@@ -139,7 +139,7 @@ fn grants_are_created_in_bulk_and_existing_ones_skipped() {
     assert_eq!(count(&format!("resourceType=environment&resourceId={id}")), 2);
     assert_eq!(count("resourceType=fleet"), 0);
     // With one unknown id, no grant is created.
-    let outsider = World::new();
+    let outsider = Fixture::new();
     let theirs = outsider.owner.post("/environments", json!({"slug": "e", "name": "E"})).id();
     let (_, new) = acme.person("new", Role::Member);
     for wrong in [

@@ -9,30 +9,30 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::{Reply, pick};
+use crate::fixture::{Fixture, key_of, unknown_id};
 use crate::llm_providers::{connected, saying};
 use crate::receiver::{Receiver, json_response};
-use crate::world::{World, key_of, unknown_id};
 
 const POLICIES: &str = "/governance/policies";
 
-fn policy(acme: &World, severity: &str, rules: Value) -> String {
+fn policy(acme: &Fixture, severity: &str, rules: Value) -> String {
     let body = json!({"name": "House rules", "severity": severity, "rules": rules});
     acme.admin.post(POLICIES, body).id()
 }
 
-fn judge(acme: &World, model: &Receiver) -> String {
+fn judge(acme: &Fixture, model: &Receiver) -> String {
     let provider = connected(acme, model);
     let rule = json!({"type": "judge", "value": "Is it kind?", "llmProviderId": provider});
     policy(acme, "error", json!([rule]))
 }
 
-fn registry(acme: &World, slug: &str) -> String {
+fn registry(acme: &Fixture, slug: &str) -> String {
     acme.owner.post("/registries", json!({"slug": slug, "name": slug})).id()
 }
 
 #[test]
 fn policies_are_written_by_admins_and_read_by_members() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let rules = json!([
         {"type": "forbidPattern", "value": r"\bsecret\b"},
         {"type": "maxLength", "value": 10},
@@ -58,7 +58,7 @@ fn policies_are_written_by_admins_and_read_by_members() {
 
 #[test]
 fn every_problem_of_every_rule_is_reported() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let post = |rules: Value| {
         acme.admin.post(POLICIES, json!({"name": "P", "severity": "error", "rules": rules}))
     };
@@ -92,7 +92,7 @@ fn every_problem_of_every_rule_is_reported() {
 
 #[test]
 fn a_policy_is_assigned_to_registries_and_unassigned() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let main = registry(&acme, "main");
     let id = policy(&acme, "error", json!([{"type": "maxLength", "value": 1}]));
     let path = format!("{POLICIES}/{id}/assignments");
@@ -118,7 +118,7 @@ fn a_policy_is_assigned_to_registries_and_unassigned() {
 
 #[test]
 fn a_check_reports_violations() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let main = registry(&acme, "main");
     let rules = json!([
         {"type": "requireVariable", "value": "NAME"},
@@ -150,7 +150,7 @@ fn a_check_reports_violations() {
 
 #[test]
 fn a_judge_is_queried_about_the_text_and_its_answer_counts() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let kind = saying("{\"pass\": true, \"reason\": \"It is.\"}");
     let rude = saying("{\"pass\": false, \"reason\": \"It is rude.\"}");
     let check = |policy: String| {
@@ -170,7 +170,7 @@ fn a_judge_is_queried_about_the_text_and_its_answer_counts() {
 
 #[test]
 fn an_unavailable_judge_is_502_and_named() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let refusing = Receiver::responding(|_| json_response(401, &json!({"error": "no"})));
     let malformed = Receiver::responding(|_| json_response(200, &json!({"choices": 7})));
     let undecided = saying("That depends.");
@@ -203,7 +203,7 @@ fn slow_judge() -> (Receiver, mpsc::Receiver<()>, Sender<()>) {
 
 #[test]
 fn a_slow_judge_does_not_delay_other_requests() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (slow, coming, release) = slow_judge();
     let policy = judge(&acme, &slow);
     std::thread::scope(|scope| {
@@ -222,7 +222,7 @@ fn a_slow_judge_does_not_delay_other_requests() {
 
 #[test]
 fn a_repeat_while_the_first_request_is_in_flight_is_a_conflict() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (slow, coming, release) = slow_judge();
     let body = json!({"text": "Hello", "policyIds": [judge(&acme, &slow)]});
     let check = || {
@@ -243,8 +243,8 @@ fn a_repeat_while_the_first_request_is_in_flight_is_a_conflict() {
 // ── Publishing ───────────────────────────────────────────────────────────────
 
 /// An organization whose registry `main` has these policies.
-fn governed(policies: impl Fn(&World) -> Vec<String>) -> World {
-    let acme = World::new();
+fn governed(policies: impl Fn(&Fixture) -> Vec<String>) -> Fixture {
+    let acme = Fixture::new();
     let main = registry(&acme, "main");
     for policy in policies(&acme) {
         let assignments = format!("{POLICIES}/{policy}/assignments");
@@ -253,18 +253,18 @@ fn governed(policies: impl Fn(&World) -> Vec<String>) -> World {
     acme
 }
 
-fn publish(acme: &World, version: &str, source: &str) -> Reply {
+fn publish(acme: &Fixture, version: &str, source: &str) -> Reply {
     let body = json!({"registryRef": format!("{}/main", acme.slug), "artifactType": "prompt",
         "name": "greeting", "version": version, "source": source});
     acme.member.post("/registries/artifacts", body)
 }
 
-fn published(acme: &World) -> usize {
+fn published(acme: &Fixture) -> usize {
     let path = format!("/registries/artifacts?registryRef={}/main", acme.slug);
     acme.member.get(&path).items().len()
 }
 
-fn events(acme: &World) -> Vec<Value> {
+fn events(acme: &Fixture) -> Vec<Value> {
     let logged = acme.member.get("/notifications/logs").items();
     let mut types: Vec<_> = logged.iter().map(|entry| entry["eventType"].clone()).collect();
     types.sort_by_key(Value::to_string);
@@ -362,7 +362,7 @@ fn a_judge_is_queried_before_anything_is_published() {
 
 #[test]
 fn flags_are_filtered_as_a_list_is() {
-    let acme = World::new();
+    let acme = Fixture::new();
     for good in ["cleared=true", "cleared=false&registryRef=never", "registryRef=a%2Fb&limit=1"] {
         let reply = acme.member.get(&format!("/governance/flags?{good}"));
         assert_eq!(reply.items(), [] as [Value; 0]);
@@ -387,7 +387,7 @@ fn noise(length: usize) -> String {
 
 #[test]
 fn a_slow_pattern_does_not_delay_writes() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let registry = registry(&acme, "main");
     let rule = json!({"type": "forbidPattern", "value": "a[ab]{50}c"});
     let policy = policy(&acme, "error", json!([rule]));

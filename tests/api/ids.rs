@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use roadstead::api::{Method, Route};
 use serde_json::{Value, json};
 
+use crate::fixture::{Fixture, unknown_id};
 use crate::routes::{all_routes, ask, ask_sample, path_with, sample};
 use crate::schema;
-use crate::world::{World, unknown_id};
 
 /// An organization with one record of every kind, and their ids by the names used in paths and
 /// bodies.
-fn full(acme: &World, suffix: &str) -> BTreeMap<&'static str, String> {
+fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     let owner = &acme.owner;
     let stable_key = format!("agent-{suffix}");
     let mut ids = BTreeMap::new();
@@ -95,7 +95,7 @@ fn names_of(route: &Route) -> Vec<&'static str> {
 
 #[test]
 fn ids_of_another_organization_are_not_found() {
-    let (acme, other) = (World::new(), World::new());
+    let (acme, other) = (Fixture::new(), Fixture::new());
     let theirs = full(&other, "theirs");
     let before = state_of(&other);
     let mut answers = BTreeSet::new();
@@ -122,20 +122,21 @@ fn ids_of_another_organization_are_not_found() {
 }
 
 /// Everything that a member can list.
-fn state_of(world: &World) -> String {
+fn state_of(fixture: &Fixture) -> String {
     let lists = all_routes().into_iter().filter(|route| {
         route.method == Method::Get
             && names_of(route).is_empty()
             && !route.path.starts_with("/auth")
     });
-    let read =
-        |route: Route| format!("{} {}\n", route.name, ask_sample(&world.owner, &route).likeness());
+    let read = |route: Route| {
+        format!("{} {}\n", route.name, ask_sample(&fixture.owner, &route).likeness())
+    };
     lists.map(read).collect()
 }
 
 #[test]
 fn ids_of_another_organization_in_bodies_are_not_found() {
-    let (acme, other) = (World::new(), World::new());
+    let (acme, other) = (Fixture::new(), Fixture::new());
     let (ours, theirs) = (full(&acme, "ours"), full(&other, "theirs"));
     // Fields of bodies whose path parameter has another name.
     let meaning = |field: &str| match field {
@@ -182,7 +183,7 @@ fn ids_of_another_organization_in_bodies_are_not_found() {
 
 #[test]
 fn ids_below_another_parent_are_not_found() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (here, there) = (full(&acme, "here"), full(&acme, "there"));
     let mut walked = 0;
     for route in all_routes() {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::client::{Caller, pick};
-use crate::providers::{There, prompt, provider, provider_of, registry, told};
-use crate::world::{World, unknown_id};
+use crate::fixture::{Fixture, unknown_id};
+use crate::providers::{There, message_of, prompt, provider, provider_of, registry};
 
 /// Returns the source of a version.
 fn source(caller: &Caller, registry: &str, name: &str, version: &str) -> String {
@@ -22,7 +22,7 @@ fn imported(done: &Value) -> Vec<Value> {
 }
 
 /// Returns the events of imports so far, newest first.
-fn events(acme: &World) -> Vec<Value> {
+fn events(acme: &Fixture) -> Vec<Value> {
     let log = acme.admin.get("/notifications/logs").items();
     let is_import = |entry: &&Value| entry["eventType"].as_str().unwrap().contains(".import.");
     log.iter().filter(is_import).cloned().collect()
@@ -30,7 +30,7 @@ fn events(acme: &World) -> Vec<Value> {
 
 #[test]
 fn imported_prompts_become_versions_of_artifacts() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let there = There::saying(&json!({"items": [
         prompt("number", "3", "Hi {{name}}"),
         prompt("dotted", "1.2.3", "Hi"),
@@ -66,7 +66,7 @@ fn imported_prompts_become_versions_of_artifacts() {
 
 #[test]
 fn a_failed_import_is_reported_and_does_not_affect_the_others() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let there = There::saying(&json!({"items": [
         prompt("good", "1", "Hi"),
         prompt("a name", "1", "Hi"),
@@ -115,7 +115,7 @@ fn a_failed_import_is_reported_and_does_not_affect_the_others() {
 
 #[test]
 fn importing_an_existing_version_succeeds_if_its_text_is_the_same() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let text = Arc::new(Mutex::new("Hi"));
     let now = text.clone();
     let there = There::answering(move |_| {
@@ -143,7 +143,7 @@ fn importing_an_existing_version_succeeds_if_its_text_is_the_same() {
 
 #[test]
 fn a_refused_prompt_is_not_imported_and_the_others_are() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let there = There::saying(&json!({"items": [
         prompt("bad", "1", "The secret is"), prompt("good", "1", "Hi"),
     ]}));
@@ -168,7 +168,7 @@ fn a_refused_prompt_is_not_imported_and_the_others_are() {
 
 #[test]
 fn an_import_needs_a_registry_that_the_caller_may_use() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let there = There::saying(&json!({"items": [prompt("a", "1", "t")]}));
     let provider = provider(&acme, &there.url);
     let import = |caller: &Caller, provider: &str, registry: &str| {
@@ -179,7 +179,7 @@ fn an_import_needs_a_registry_that_the_caller_may_use() {
     acme.admin.post("/registries", closed).ok();
     let closed = format!("{}/closed", acme.slug);
     import(&acme.member, &provider, &closed).refused(403, "grant_required");
-    let other = World::new();
+    let other = Fixture::new();
     let theirs = registry(&other, "theirs");
     for missing in ["nowhere", &unknown_id(), &theirs, ""] {
         import(&acme.member, &provider, missing).refused(404, "not_found");
@@ -193,7 +193,7 @@ fn an_import_needs_a_registry_that_the_caller_may_use() {
 
 #[test]
 fn prompts_of_another_roadstead_are_listed_and_imported() {
-    let (acme, there) = (World::new(), World::new());
+    let (acme, there) = (Fixture::new(), Fixture::new());
     let registry_there = registry(&there, "shared");
     let publish = |name: &str, kind: &str, version: &str, source: &str| {
         let body = json!({"registryRef": registry_there, "artifactType": kind, "name": name,
@@ -232,5 +232,5 @@ fn prompts_of_another_roadstead_are_listed_and_imported() {
     assert_eq!(acme.member.get(&format!("{named}/prompts")).items(), found);
     let key = json!({"apiKey": acme.key.credential()});
     let stranger = provider_of(&acme, "roadstead", &url, key);
-    told(&acme.member.get(&format!("{stranger}/prompts")));
+    message_of(&acme.member.get(&format!("{stranger}/prompts")));
 }

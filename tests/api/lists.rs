@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, unknown_id};
+use crate::fixture::{Fixture, unknown_id};
 
-fn with_tools(count: usize) -> World {
-    let acme = World::new();
+fn with_tools(count: usize) -> Fixture {
+    let acme = Fixture::new();
     for n in 0..count {
         let kind = if n % 2 == 0 { "function" } else { "mcp" };
         acme.owner.post("/tools", json!({"name": format!("t{n}"), "type": kind})).ok();
@@ -42,7 +42,7 @@ fn the_next_cursor_is_null_exactly_when_nothing_follows() {
     let cursor = next("/tools?limit=2");
     let cursor = cursor.as_str().unwrap();
     assert_eq!(next(&format!("/tools?limit=2&cursor={cursor}")), Value::Null);
-    let empty = World::new().owner.get("/tools").ok();
+    let empty = Fixture::new().owner.get("/tools").ok();
     assert_eq!(empty, json!({"items": [], "nextCursor": null}));
 }
 
@@ -62,7 +62,7 @@ fn pagination_is_stable_under_inserts_and_deletes() {
 #[test]
 fn a_cursor_is_valid_for_its_own_list_only() {
     let acme = with_tools(4);
-    let other = World::new();
+    let other = Fixture::new();
     let cursor = |path: &str| acme.owner.get(path).ok()["nextCursor"].as_str().unwrap().to_string();
     let of_all = cursor("/tools?limit=1");
     let of_mcp = cursor("/tools?limit=1&type=mcp");
@@ -101,7 +101,7 @@ fn limits_are_checked_and_never_clamped() {
 
 #[test]
 fn every_problem_of_a_request_is_reported() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let path = format!("/teams/{}/tasks?limit=0&cursor=x&unassigned=x&status=x", unknown_id());
     let bad = acme.owner.ask("GET", &path).send();
     bad.invalid(&["orgSlug", "limit", "cursor", "status", "unassigned"]);
@@ -126,7 +126,7 @@ fn every_problem_of_a_request_is_reported() {
 
 #[test]
 fn a_scalar_that_is_repeated_is_refused() {
-    let acme = World::new();
+    let acme = Fixture::new();
     acme.owner.get("/tools?limit=1&limit=1").invalid(&["limit"]);
     acme.owner.get("/tools?type=a&type=a").invalid(&["type"]);
     acme.owner.get("/tools?type[]=a").invalid(&["type"]);
@@ -136,7 +136,7 @@ fn a_scalar_that_is_repeated_is_refused() {
 
 #[test]
 fn booleans_in_a_query_are_true_or_false() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let team = acme.owner.post("/teams", json!({"slug": "t", "name": "T"})).id();
     for good in ["true", "false"] {
         let reply = acme.owner.get(&format!("/teams/{team}/tasks?unassigned={good}"));
@@ -166,7 +166,7 @@ fn unknown_fields_are_ignored() {
 
 #[test]
 fn absent_and_null_are_the_same_in_a_request() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let body = json!({
         "name": "a", "type": "function", "description": null, "prompt": null, "version": null,
         "providerConfig": null,
@@ -180,7 +180,7 @@ fn absent_and_null_are_the_same_in_a_request() {
 
 #[test]
 fn objects_in_a_query_have_three_encodings() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let log = |query: &str| acme.owner.get(&format!("/notifications/logs?{query}"));
     for good in [
         "pagination[limit]=7&pagination[offset]=0",

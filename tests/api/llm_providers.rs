@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::client::pick;
+use crate::fixture::{Fixture, key_of, unknown_id};
 use crate::receiver::{Receiver, json_response};
-use crate::world::{World, key_of, unknown_id};
 
 /// A key that differs from every other text.
 const KEY: &str = "sk-0123456789abcdef";
@@ -18,13 +18,13 @@ pub fn saying(content: &'static str) -> Receiver {
 }
 
 /// Creates a connection to it. Returns its id.
-pub fn connected(acme: &World, model: &Receiver) -> String {
+pub fn connected(acme: &Fixture, model: &Receiver) -> String {
     let body = json!({"name": "Ours", "provider": "custom", "baseUrl": model.url, "apiKey": KEY,
         "config": {"model": "small"}});
     acme.admin.post("/llm-providers", body).id()
 }
 
-fn test(acme: &World, id: &str) -> Value {
+fn test(acme: &Fixture, id: &str) -> Value {
     let reply = acme.admin.post(&format!("/llm-providers/{id}/test"), json!({}));
     assert!(!reply.text().contains(KEY), "{}", reply.text());
     reply.ok()
@@ -32,7 +32,7 @@ fn test(acme: &World, id: &str) -> Value {
 
 #[test]
 fn llm_providers_are_written_by_admins_and_read_by_members() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let body = json!({"name": "O", "provider": "openai", "apiKey": KEY, "isDefault": true});
     acme.member.post("/llm-providers", body.clone()).refused(403, "admin_required");
     let made = acme.admin.post("/llm-providers", body).ok();
@@ -59,7 +59,7 @@ fn llm_providers_are_written_by_admins_and_read_by_members() {
 
 #[test]
 fn an_invalid_provider_is_refused() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let post = |body: Value| acme.admin.post("/llm-providers", body);
     post(json!({})).invalid(&["name", "provider"]);
     post(json!({"name": "a", "provider": "custom"})).invalid(&["baseUrl"]);
@@ -74,7 +74,7 @@ fn an_invalid_provider_is_refused() {
 
 #[test]
 fn there_is_one_default_and_the_newest_replaces_it() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let make = |name: &str| {
         let body = json!({"name": name, "provider": "openai", "isDefault": true});
         acme.admin.post("/llm-providers", body).id()
@@ -92,12 +92,12 @@ fn there_is_one_default_and_the_newest_replaces_it() {
 
 #[test]
 fn a_test_calls_the_model_with_the_key() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let model = saying("ok");
     let id = connected(&acme, &model);
-    let told = test(&acme, &id);
-    assert_eq!(pick(&told, "ok message"), json!([true, "the model small answered"]));
-    assert!(told["latencyMs"].is_u64());
+    let tested = test(&acme, &id);
+    assert_eq!(pick(&tested, "ok message"), json!([true, "the model small answered"]));
+    assert!(tested["latencyMs"].is_u64());
     let sent = model.next();
     assert!(sent.head.starts_with("post /hook/chat/completions "), "{}", sent.head);
     assert_eq!(sent.field("authorization"), format!("bearer {KEY}"));
@@ -111,40 +111,40 @@ fn a_test_calls_the_model_with_the_key() {
 
 #[test]
 fn a_failed_test_is_200_and_says_what_to_do() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let wrong = json!({"error": {"message": format!("Incorrect API key provided: {KEY}")}});
-    let told = |model: &Receiver| {
-        let told = test(&acme, &connected(&acme, model));
-        assert_eq!(told["ok"], false, "{told}");
-        told["message"].as_str().unwrap().to_string()
+    let message = |model: &Receiver| {
+        let tested = test(&acme, &connected(&acme, model));
+        assert_eq!(tested["ok"], false, "{tested}");
+        tested["message"].as_str().unwrap().to_string()
     };
     let refusing = Receiver::responding(move |_| json_response(401, &wrong));
-    assert_eq!(told(&refusing), "it does not accept the key; set another apiKey (status 401)");
+    assert_eq!(message(&refusing), "it does not accept the key; set another apiKey (status 401)");
     let redirecting = Receiver::responding(|_| {
         "HTTP/1.1 302 X\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n".into()
     });
-    assert!(told(&redirecting).contains("redirects"));
+    assert!(message(&redirecting).contains("redirects"));
     assert_eq!(redirecting.next().json()["model"], "small");
     assert!(redirecting.is_idle());
     let malformed = Receiver::responding(|_| json_response(200, &json!("<html>")));
-    assert!(told(&malformed).contains("check baseUrl"));
+    assert!(message(&malformed).contains("check baseUrl"));
     let silent = Receiver::responding(|_| String::new());
-    assert!(told(&silent).contains("127.0.0.1"));
+    assert!(message(&silent).contains("127.0.0.1"));
     let large = Receiver::responding(|_| {
         format!("HTTP/1.1 200 X\r\ncontent-length: 2000000\r\n\r\n{}", "x".repeat(1000))
     });
-    assert!(told(&large).contains("longer than"));
+    assert!(message(&large).contains("longer than"));
     // No server listens there.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let body = json!({"name": "a", "provider": "custom", "baseUrl": format!("http://{gone}")});
-    let told = test(&acme, &acme.admin.post("/llm-providers", body).id());
-    assert_eq!(told["ok"], false);
-    assert!(told["message"].as_str().unwrap().contains("cannot be connected to"), "{told}");
+    let tested = test(&acme, &acme.admin.post("/llm-providers", body).id());
+    assert_eq!(tested["ok"], false);
+    assert!(tested["message"].as_str().unwrap().contains("cannot be connected to"), "{tested}");
 }
 
 #[test]
 fn a_key_is_in_no_response_and_no_log_entry() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let model = saying("ok");
     let path = format!("/llm-providers/{}", connected(&acme, &model));
     let asked = acme.admin.ask("PATCH", &path).org_json(json!({"apiKey": KEY}));
@@ -165,7 +165,7 @@ fn a_key_is_in_no_response_and_no_log_entry() {
 
 #[test]
 fn a_provider_that_a_judge_uses_is_not_deleted() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let path = format!("/llm-providers/{}", connected(&acme, &saying("yes")));
     let rule = json!({"type": "judge", "value": "Is it kind?", "llmProviderId": path[15..]});
     let policy = json!({"name": "P", "severity": "error", "rules": [rule]});

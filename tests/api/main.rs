@@ -6,7 +6,7 @@
 mod client;
 mod receiver;
 mod schema;
-mod world;
+mod fixture;
 
 mod agents;
 mod artifacts;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::client::pick;
+use crate::fixture::{Fixture, unknown_id};
 use crate::teams::Crew;
-use crate::world::{World, unknown_id};
 
 /// The event types that the interface lists.
 const EVENTS: usize = 35;
@@ -25,7 +25,7 @@ fn every_event_is_in_the_log_of_its_organization_newest_first() {
     assert_eq!(items[1]["payload"]["agentId"], ann);
     let pagination = json!({"limit": 50, "offset": 0, "total": 2, "totalExact": true});
     assert_eq!(log["pagination"], pagination);
-    let elsewhere = World::new().owner.get("/notifications/logs").ok();
+    let elsewhere = Fixture::new().owner.get("/notifications/logs").ok();
     assert_eq!(elsewhere["items"], json!([]));
 }
 
@@ -67,7 +67,7 @@ fn the_log_is_filtered_and_paged_by_offset() {
 
 #[test]
 fn workflows_are_listed_with_their_schemas_to_any_credential() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let get = |caller: &crate::client::Caller| {
         caller.ask("GET", "/notifications/action-workflows").send()
     };

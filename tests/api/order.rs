@@ -9,11 +9,11 @@ use roadstead::base::Id;
 use serde_json::json;
 
 use crate::client::Caller;
-use crate::world::{Running, World, config, key_of, unknown_id};
+use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 
 #[test]
 fn an_unknown_path_is_checked_before_anything_else() {
-    let acme = World::new();
+    let acme = Fixture::new();
     for (method, path) in [
         ("GET", "/nothing"),
         ("BREW", "/nothing"),
@@ -33,7 +33,7 @@ fn an_unknown_path_is_checked_before_anything_else() {
 
 #[test]
 fn the_method_is_checked_before_the_credential() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let reply = acme.nobody.ask("PUT", "/tools").send();
     reply.refused(405, "method_not_allowed");
     assert_eq!(reply.header("allow"), Some("GET, POST"));
@@ -46,7 +46,7 @@ fn the_method_is_checked_before_the_credential() {
 
 #[test]
 fn the_credential_is_checked_before_the_request() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let ask = |caller: &Caller| {
         caller
             .ask("POST", "/tools")
@@ -63,7 +63,7 @@ fn the_credential_is_checked_before_the_request() {
 
 #[test]
 fn session_only_routes_give_the_same_response_to_every_key() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let gone = acme.owner.post("/api-keys", json!({"name": "gone"})).ok();
     acme.owner.delete(&format!("/api-keys/{}", gone["id"].as_str().unwrap())).ok();
     let never = key_text([7; 32]);
@@ -87,7 +87,7 @@ fn session_only_routes_give_the_same_response_to_every_key() {
 #[test]
 fn the_credential_is_checked_before_the_rate_and_the_rate_before_the_request() {
     let running = Running::start(roadstead::app::Config { rate_limit: 1, ..config() });
-    let acme = running.world();
+    let acme = running.fixture();
     let spend = || acme.key.get("/tools").status;
     while spend() == 200 {}
     let reply = acme.key.ask("POST", "/tools").with("Content-Type", "text/plain").send();
@@ -104,8 +104,8 @@ fn the_credential_is_checked_before_the_rate_and_the_rate_before_the_request() {
 
 #[test]
 fn the_request_is_checked_before_the_organization() {
-    let acme = World::new();
-    let stranger = World::new().key.about(&acme.slug);
+    let acme = Fixture::new();
+    let stranger = Fixture::new().key.about(&acme.slug);
     stranger.post("/tools", json!({})).invalid(&["name", "type"]);
     stranger.ask("POST", "/tools").bytes("{").send().invalid(&[""]);
     stranger.get("/tools?limit=0").invalid(&["limit"]);
@@ -121,8 +121,8 @@ fn the_request_is_checked_before_the_organization() {
 
 #[test]
 fn the_organization_is_checked_before_the_role_and_the_role_before_the_resource() {
-    let acme = World::new();
-    let stranger = World::new().member.about(&acme.slug);
+    let acme = Fixture::new();
+    let stranger = Fixture::new().member.about(&acme.slug);
     let path = format!("/teams/{}", unknown_id());
     stranger.delete(&path).refused(404, "organization_not_found");
     acme.member.delete(&path).refused(403, "admin_required");
@@ -131,7 +131,7 @@ fn the_organization_is_checked_before_the_role_and_the_role_before_the_resource(
 
 #[test]
 fn the_role_is_checked_before_a_response_is_replayed_and_that_before_the_resource() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let boss = acme.person("eve", Role::Admin);
     let key = key_of(&boss.0);
     let again = |caller: &Caller, path: &str, body: &serde_json::Value| {
@@ -157,7 +157,7 @@ fn the_role_is_checked_before_a_response_is_replayed_and_that_before_the_resourc
 
 #[test]
 fn the_resource_is_checked_before_the_grant_and_the_grant_before_the_state() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let environment = json!({
         "slug": "prod", "name": "Prod", "access": "restricted",
         "approvals": {"approverIds": [acme.owner_id]},
@@ -176,7 +176,7 @@ fn the_resource_is_checked_before_the_grant_and_the_grant_before_the_state() {
 
 #[test]
 fn the_resource_is_checked_before_its_etag() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let ask = |method: &str, caller: &Caller, id: &str| {
         let path = caller.in_org(&format!("/teams/{id}"));
         let ask = caller.ask(method, &path).with("If-Match", "\"other\"");
@@ -193,7 +193,7 @@ fn the_resource_is_checked_before_its_etag() {
 
 #[test]
 fn a_foreign_organization_looks_like_a_missing_one() {
-    let (acme, other) = (World::new(), World::new());
+    let (acme, other) = (Fixture::new(), Fixture::new());
     // A user of both, with a key of the first.
     let both = acme.key.clone();
     other.admit(Id::parse(&acme.owner_id));
@@ -218,7 +218,7 @@ fn a_foreign_organization_looks_like_a_missing_one() {
 
 #[test]
 fn a_foreign_resource_looks_like_a_missing_one() {
-    let (acme, other) = (World::new(), World::new());
+    let (acme, other) = (Fixture::new(), Fixture::new());
     let team = json!({"slug": "t", "name": "T"});
     let tool = json!({"name": "a", "type": "function"});
     let foreign = other.owner.post("/teams", team.clone()).id();
@@ -251,7 +251,7 @@ fn a_foreign_resource_looks_like_a_missing_one() {
 
 #[test]
 fn x_api_key_wins_over_authorization() {
-    let (acme, other) = (World::new(), World::new());
+    let (acme, other) = (Fixture::new(), Fixture::new());
     let (good, bad) = (acme.key.credential().to_string(), key_text([8; 32]));
     let both = |key: &str, bearer: &str| {
         let fields = [("X-API-Key", key), ("Authorization", &format!("Bearer {bearer}"))];
@@ -272,7 +272,7 @@ fn x_api_key_wins_over_authorization() {
 
 #[test]
 fn a_key_is_the_same_as_a_bearer_token() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let key = acme.key.credential();
     for scheme in ["Bearer", "bearer", "BEARER"] {
         let caller = acme.nobody.with_fields(&[("Authorization", &format!("{scheme} {key}"))]);
@@ -288,7 +288,7 @@ fn a_key_is_the_same_as_a_bearer_token() {
 
 #[test]
 fn an_invalid_credential_is_refused_even_where_none_is_needed() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let sign_in = json!({"email": "nobody@nowhere.test", "password": "wrong"});
     for caller in [acme.nobody.with_bearer("nonsense"), acme.nobody.with_key("rsk_nonsense")] {
         let reply = caller.post("/auth/sign-in", sign_in.clone());

@@ -7,23 +7,23 @@ use roadstead::auth::Role;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, at_once, eventually, pick};
-use crate::world::{World, key_of, unknown_id};
+use crate::fixture::{Fixture, key_of, unknown_id};
 
 const PASSWORD: &str = "correct horse battery";
 
 /// A client without a credential from this address: sign-ins are counted by address.
-fn at(acme: &World, address: &str) -> Caller {
+fn at(acme: &Fixture, address: &str) -> Caller {
     acme.nobody.with_fields(&[("X-Forwarded-For", address)])
 }
 
 /// Invites a user; returns the token.
-fn invite(acme: &World, email: &str, role: &str) -> String {
+fn invite(acme: &Fixture, email: &str, role: &str) -> String {
     let made = acme.owner.post("/organizations/members", json!({"email": email, "role": role}));
     made.ok()["token"].as_str().unwrap().into()
 }
 
 /// A user who accepted an invitation with [`PASSWORD`]: their session and id.
-fn newcomer(acme: &World, email: &str, address: &str) -> (Caller, String) {
+fn newcomer(acme: &Fixture, email: &str, address: &str) -> (Caller, String) {
     let body = json!({"token": invite(acme, email, "member"), "name": "New", "password": PASSWORD});
     let session = at(acme, address).post("/auth/invitations/accept", body).ok();
     let caller = acme.nobody.with_bearer(session["token"].as_str().unwrap());
@@ -36,7 +36,7 @@ fn sign_in(caller: &Caller, email: &str, password: &str) -> crate::client::Reply
 
 #[test]
 fn an_invitation_is_accepted_once() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let email = format!("Dan@{}.Test", acme.slug);
     let body = json!({"email": email, "role": "admin"});
     let made = acme.owner.post("/organizations/members", body).ok();
@@ -72,7 +72,7 @@ fn an_invitation_is_accepted_once() {
 
 #[test]
 fn an_existing_user_accepts_in_their_own_session() {
-    let (acme, other) = (World::new(), World::new());
+    let (acme, other) = (Fixture::new(), Fixture::new());
     let token = invite(&acme, &format!("ada@{}.test", other.slug), "member");
     let accept = |caller: &Caller| caller.post("/auth/invitations/accept", json!({"token": token}));
     accept(&acme.nobody).refused(401, "unauthenticated");
@@ -88,7 +88,7 @@ fn an_existing_user_accepts_in_their_own_session() {
 
 #[test]
 fn an_invitation_is_revoked_or_replaced() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let email = format!("dan@{}.test", acme.slug);
     let (first, second) = (invite(&acme, &email, "member"), invite(&acme, &email, "member"));
     let look = |token: &str| acme.nobody.post("/auth/invitations/accept", json!({"token": token}));
@@ -96,7 +96,7 @@ fn an_invitation_is_revoked_or_replaced() {
     look(&second).invalid(&["name", "password"]);
     let id = acme.owner.get("/organizations/invitations").items()[0]["id"].clone();
     let path = format!("/organizations/invitations/{}", id.as_str().unwrap());
-    World::new().owner.delete(&path).refused(404, "not_found");
+    Fixture::new().owner.delete(&path).refused(404, "not_found");
     acme.owner.delete(&path).ok();
     acme.owner.delete(&path).refused(404, "not_found");
     look(&second).refused(404, "not_found");
@@ -104,7 +104,7 @@ fn an_invitation_is_revoked_or_replaced() {
 
 #[test]
 fn a_wrong_password_and_an_unknown_address_get_the_same_response() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let email = format!("dan@{}.test", acme.slug);
     newcomer(&acme, &email, "203.0.113.2");
     let here = at(&acme, "203.0.113.2");
@@ -124,7 +124,7 @@ fn a_wrong_password_and_an_unknown_address_get_the_same_response() {
 
 #[test]
 fn guessing_passwords_is_rate_limited_and_locks_nobody_out() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let email = format!("dan@{}.test", acme.slug);
     newcomer(&acme, &email, "203.0.113.3");
     let outsider = at(&acme, "203.0.113.4");
@@ -148,7 +148,7 @@ fn guessing_passwords_is_rate_limited_and_locks_nobody_out() {
 
 #[test]
 fn a_new_password_ends_all_other_sessions_and_no_key() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let email = format!("dan@{}.test", acme.slug);
     let (dan, _) = newcomer(&acme, &email, "203.0.113.7");
     let here = at(&acme, "203.0.113.7");
@@ -171,7 +171,7 @@ fn a_new_password_ends_all_other_sessions_and_no_key() {
 
 #[test]
 fn signing_out_ends_a_session_at_once() {
-    let acme = World::new();
+    let acme = Fixture::new();
     assert_eq!(acme.member.post("/auth/sign-out", json!({})).ok(), json!({}));
     acme.member.get("/tools").refused(401, "unauthenticated");
     acme.member.get("/auth/session").refused(401, "unauthenticated");
@@ -180,7 +180,7 @@ fn signing_out_ends_a_session_at_once() {
 
 #[test]
 fn users_update_their_own_name_and_picture() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let patch = |body: Value| acme.member.patch("/auth/user", body);
     let changed = patch(json!({"name": "Benjamin", "image": "https://a.example/b.png"})).ok();
     assert_eq!(pick(&changed, "id name"), json!([acme.member_id, "Benjamin"]));
@@ -195,7 +195,7 @@ fn users_update_their_own_name_and_picture() {
 
 #[test]
 fn a_demotion_and_a_removal_apply_to_the_next_request() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (eve, eve_id) = acme.person("eve", Role::Admin);
     let key = key_of(&eve);
     let path = format!("/organizations/members/{eve_id}");
@@ -219,7 +219,7 @@ fn a_demotion_and_a_removal_apply_to_the_next_request() {
 
 #[test]
 fn only_owners_manage_owners_and_the_last_one_stays() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let member = |id: &str| format!("/organizations/members/{id}");
     let (ada, ben) = (member(&acme.owner_id), member(&acme.member_id));
     let role = |role: &str| json!({"role": role});
@@ -244,7 +244,7 @@ fn only_owners_manage_owners_and_the_last_one_stays() {
 
 #[test]
 fn the_creator_of_an_organization_owns_it() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let slug = format!("{}-two", acme.slug);
     let made = acme.member.post("/organizations", json!({"slug": slug, "name": "Two"})).ok();
     assert_eq!(pick(&made, "slug name role"), json!([slug, "Two", "owner"]));
@@ -265,7 +265,7 @@ fn the_creator_of_an_organization_owns_it() {
 
 #[test]
 fn a_key_is_shown_once_and_revoked_at_once() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let made = acme.member.post("/api-keys", json!({"name": "ci", "expiresInDays": 30})).ok();
     let (key, id) = (made["key"].as_str().unwrap(), made["id"].as_str().unwrap());
     assert!(key.starts_with("rsk_") && key.len() == 4 + 43 + 6, "{key}");
@@ -301,7 +301,7 @@ fn a_key_is_shown_once_and_revoked_at_once() {
 
 #[test]
 fn requests_after_an_acknowledged_revocation_are_refused() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let made = acme.member.post("/api-keys", json!({"name": "ci"})).ok();
     let key = acme.nobody.with_key(made["key"].as_str().unwrap());
     let path = format!("/api-keys/{}", made["id"].as_str().unwrap());
@@ -330,13 +330,13 @@ fn requests_after_an_acknowledged_revocation_are_refused() {
 
 #[test]
 fn a_domain_is_claimed_unverified_and_once() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let claim = |domain: &str| acme.admin.post("/organizations/domains", json!({"domain": domain}));
     let made = claim("Bücher.Example").ok();
     let some = pick(&made, "domain state verifiedAt");
     assert_eq!(some, json!(["xn--bcher-kva.example", "unverified", null]));
     claim("xn--bcher-kva.EXAMPLE").refused(409, "domain_taken");
-    World::new().owner.post("/organizations/domains", json!({"domain": "bücher.example"})).ok();
+    Fixture::new().owner.post("/organizations/domains", json!({"domain": "bücher.example"})).ok();
     for bad in ["localhost", "1.2.3.4", "[::1]", "a.example:80", "a.example/x", "*.a.example", ""] {
         claim(bad).invalid(&["domain"]);
     }

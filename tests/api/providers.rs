@@ -11,7 +11,7 @@ use roadstead::app::Config;
 use serde_json::{Value, json};
 
 use crate::client::{Reply, pick};
-use crate::world::{Running, World, config, key_of, unknown_id};
+use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 
 // ── Stand-in providers ───────────────────────────────────────────────────────
 
@@ -84,16 +84,16 @@ fn closed() -> String {
 }
 
 /// A provider of the kind `http`.
-pub fn provider(acme: &World, url: &str) -> String {
+pub fn provider(acme: &Fixture, url: &str) -> String {
     provider_of(acme, "http", url, Value::Null)
 }
 
-pub fn provider_of(acme: &World, kind: &str, url: &str, credentials: Value) -> String {
+pub fn provider_of(acme: &Fixture, kind: &str, url: &str, credentials: Value) -> String {
     let new = json!({"name": "There", "kind": kind, "baseUrl": url, "credentials": credentials});
     format!("/prompt-providers/{}", acme.admin.post("/prompt-providers", new).id())
 }
 
-pub fn registry(acme: &World, slug: &str) -> String {
+pub fn registry(acme: &Fixture, slug: &str) -> String {
     // An existing one is kept.
     acme.admin.post("/registries", json!({"slug": slug, "name": slug}));
     format!("{}/{slug}", acme.slug)
@@ -106,7 +106,7 @@ pub fn prompt(name: &str, version: &str, template: &str) -> Value {
 
 /// Returns the message of a 502.
 #[track_caller]
-pub fn told(reply: &Reply) -> String {
+pub fn message_of(reply: &Reply) -> String {
     let problem = reply.refused(502, "prompt_provider_failed");
     problem["message"].as_str().unwrap().into()
 }
@@ -115,7 +115,7 @@ pub fn told(reply: &Reply) -> String {
 
 #[test]
 fn prompt_providers_are_written_by_admins_and_returned_without_credentials() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let new = json!({"name": "There", "kind": "langfuse", "baseUrl": "https://there.test/x",
         "credentials": {"publicKey": "pk-sesame", "secretKey": "sk-sesame"}});
     let made = acme.admin.post("/prompt-providers", new.clone()).ok();
@@ -138,7 +138,7 @@ fn prompt_providers_are_written_by_admins_and_returned_without_credentials() {
 
 #[test]
 fn all_problems_of_a_provider_are_reported_at_once() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let post = |body: Value| acme.admin.post("/prompt-providers", body);
     post(json!({})).invalid(&["name", "kind", "baseUrl"]);
     let with = |field: &str, value: Value| {
@@ -162,7 +162,7 @@ fn all_problems_of_a_provider_are_reported_at_once() {
 
 #[test]
 fn prompts_are_fetched_on_every_request_and_cut_by_the_limit() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let count = AtomicUsize::new(0);
     let there = There::answering(move |_| {
         let n = count.fetch_add(1, Ordering::SeqCst);
@@ -193,7 +193,7 @@ fn prompts_are_fetched_on_every_request_and_cut_by_the_limit() {
 
 #[test]
 fn each_kind_is_called_at_its_paths_with_its_credentials() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let version = json!({"id": "v", "template_format": "MUSTACHE",
         "template": {"type": "string", "template": "t"}});
     let tags = json!([{"key": "mlflow.prompt.is_prompt", "value": "true"},
@@ -241,7 +241,7 @@ fn each_kind_is_called_at_its_paths_with_its_credentials() {
 
 #[test]
 fn prompts_are_fetched_eight_at_a_time() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let seen = most.clone();
     let there = There::answering(move |target| {
@@ -267,7 +267,7 @@ fn prompts_are_fetched_eight_at_a_time() {
 
 #[test]
 fn a_failing_provider_is_reported_without_its_answer() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let says =
         |status: u16, body: &'static str| There::answering(move |_| (status, body.into())).url;
     let breaks_off = There::doing(|_, mut stream| {
@@ -299,29 +299,29 @@ fn a_failing_provider_is_reported_without_its_answer() {
     ] {
         let secret = json!({"apiKey": "open-sesame"});
         let provider = provider_of(&acme, "http", &url, secret);
-        let message = told(&acme.member.get(&format!("{provider}/prompts")));
+        let message = message_of(&acme.member.get(&format!("{provider}/prompts")));
         assert!(message.contains(word), "{url}: {message}");
         assert!(!message.contains("sesame"), "{message}");
         let import = json!({"registryRef": registry(&acme, "r"), "prompts": [{"name": "a"}]});
-        let message = told(&acme.member.post(&format!("{provider}/import"), import));
+        let message = message_of(&acme.member.post(&format!("{provider}/import"), import));
         assert!(message.contains(word), "{url}: {message}");
     }
 }
 
 #[test]
 fn a_redirect_is_not_followed() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let there = There::answering(|target| match target {
         "/elsewhere" => (200, json!({"items": []}).to_string()),
         _ => (302, String::new()),
     });
-    told(&acme.member.get(&format!("{}/prompts", provider(&acme, &there.url))));
+    message_of(&acme.member.get(&format!("{}/prompts", provider(&acme, &there.url))));
     assert_eq!(there.asked().len(), 1);
 }
 
 #[test]
 fn a_provider_has_ten_seconds_for_all_calls() {
-    let acme = World::new();
+    let acme = Fixture::new();
     // The list takes four seconds, the prompts never arrive.
     let there = There::doing(|head, mut stream| {
         if !head.contains("?page=") {
@@ -334,7 +334,7 @@ fn a_provider_has_ten_seconds_for_all_calls() {
     });
     let list = format!("{}/prompts", provider_of(&acme, "langfuse", &there.url, Value::Null));
     let begun = Instant::now();
-    let message = told(&acme.member.get(&list));
+    let message = message_of(&acme.member.get(&list));
     assert!(message.contains("no complete answer within"), "{message}");
     let took = begun.elapsed().as_secs_f64();
     assert!((9.5..13.0).contains(&took), "{took}");
@@ -345,10 +345,10 @@ fn a_provider_has_ten_seconds_for_all_calls() {
 #[test]
 fn a_private_address_is_called_only_if_the_operator_allows_it() {
     let running = Running::start(Config { allow_private: vec![], ..config() });
-    let acme = running.world();
+    let acme = running.fixture();
     let there = There::saying(&json!({"items": []}));
     for url in [there.url.clone(), there.url.replace("127.0.0.1", "localhost")] {
-        let message = told(&acme.member.get(&format!("{}/prompts", provider(&acme, &url))));
+        let message = message_of(&acme.member.get(&format!("{}/prompts", provider(&acme, &url))));
         assert!(message.contains("--allow-private-network"), "{message}");
     }
     assert_eq!(there.asked(), [""; 0]);

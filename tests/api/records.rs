@@ -15,11 +15,11 @@ use roadstead::outbox::{
     About, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription, publish,
 };
 use roadstead::resources::{self, organizations};
-use roadstead::store::{Source, TableInfo, Tx, View};
+use roadstead::store::{ListSource, TableInfo, Tx, View};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
-use crate::world::{Running, World, config};
+use crate::fixture::{Fixture, Running, config};
 
 pub fn tables() -> Vec<TableInfo> {
     [resources::tables(), roadstead::store::TABLES.to_vec()].concat()
@@ -80,8 +80,8 @@ fn write_missing() {
     let place = tempfile::tempdir().unwrap();
     let (fresh, used) = (place.path().join("fresh"), place.path().join("used"));
     let store = DataDir::at(&fresh).create().unwrap();
-    store.write_now(Id::NIL, organizations::issue_setup_token).unwrap();
-    store.write_now(Id::new(uuid::Uuid::from_u128(1)), channel_with_delivery).unwrap();
+    store.write_blocking(Id::NIL, organizations::issue_setup_token).unwrap();
+    store.write_blocking(Id::new(uuid::Uuid::from_u128(1)), channel_with_delivery).unwrap();
     drop(store);
     fill(&used, true);
     for dir in [fresh, used] {
@@ -124,7 +124,7 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
         created_at: now,
     })?;
     publish(tx, event_type, About::resource("agent", tx.org()), json!({"stableKey": "ann"}))?;
-    let event: Event = tx.all(Source::TABLE, &())?.remove(0);
+    let event: Event = tx.all(ListSource::TABLE, &())?.remove(0);
     tx.insert(&Delivery {
         id: tx.new_id(),
         channel: id,
@@ -144,7 +144,7 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
 /// which leaves a row until the sweep completes it.
 pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).create().unwrap();
-    let token = store.write_now(Id::NIL, organizations::issue_setup_token).unwrap();
+    let token = store.write_blocking(Id::NIL, organizations::issue_setup_token).unwrap();
     let running = Running::serve(store, "127.0.0.1:0", config());
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
     let user = json!({"name": "Eve", "email": sign_in["email"], "password": sign_in["password"]});
@@ -153,26 +153,26 @@ pub fn fill(dir: &Path, much: bool) {
     let nobody = running.nobody();
     nobody.ask("POST", "/setup").json(&setup).send().ok();
     nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
-    fill_organization(&running.world(), much);
-    let organizations = |view: &View| view.all::<Organization>(Source::TABLE, &());
+    fill_organization(&running.fixture(), much);
+    let organizations = |view: &View| view.all::<Organization>(ListSource::TABLE, &());
     let acme = running.store.read_now(Id::NIL, organizations).unwrap()[0].id;
-    running.store.write_now(acme, channel_with_delivery).unwrap();
+    running.store.write_blocking(acme, channel_with_delivery).unwrap();
     running.stop();
 }
 
 /// Creates records of every kind in one organization; see [`fill`].
-pub fn fill_organization(world: &World, much: bool) {
-    let (owner, key) = (&world.owner, &world.key);
+pub fn fill_organization(fixture: &Fixture, much: bool) {
+    let (owner, key) = (&fixture.owner, &fixture.key);
     owner.post("/api-keys", json!({"name": "k", "expiresInDays": 30})).ok();
     owner.post("/organizations/members", json!({"email": "new@acme.test", "role": "member"})).ok();
     owner.post("/organizations/domains", json!({"domain": "acme.test"})).ok();
     let setup = json!({"slug": "prod", "name": "Prod", "description": "d", "access": "restricted",
-        "approvals": {"approverIds": [world.owner_id]}});
+        "approvals": {"approverIds": [fixture.owner_id]}});
     let environment = owner.post("/environments", setup).id();
     owner
         .put(&format!("/environments/{environment}/variables/TONE"), json!({"value": "kind"}))
         .ok();
-    let grant = json!({"userId": world.member_id, "resourceType": "environment",
+    let grant = json!({"userId": fixture.member_id, "resourceType": "environment",
         "resourceId": environment});
     owner.post("/access-grants", grant).ok();
     owner.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Reply, pick};
-use crate::world::{World, key_of, unknown_id};
+use crate::fixture::{Fixture, key_of, unknown_id};
 
 /// Creates a registry as the owner.
-pub fn registry(acme: &World, slug: &str, more: Value) -> Value {
+pub fn registry(acme: &Fixture, slug: &str, more: Value) -> Value {
     let mut new = json!({"slug": slug, "name": slug});
     for (name, value) in more.as_object().unwrap() {
         new[name] = value.clone();
@@ -15,7 +15,7 @@ pub fn registry(acme: &World, slug: &str, more: Value) -> Value {
 }
 
 /// Publishes as the owner; `at` is registry, type, name and version.
-pub fn publish(acme: &World, at: [&str; 4], source: &str) -> Value {
+pub fn publish(acme: &Fixture, at: [&str; 4], source: &str) -> Value {
     let [slug, kind, name, version] = at;
     let body = json!({
         "registryRef": format!("{}/{slug}", acme.slug), "artifactType": kind, "name": name,
@@ -31,7 +31,7 @@ fn read(caller: &Caller, path: &str) -> Reply {
 
 #[test]
 fn a_registry_has_every_field_and_its_defaults() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let made = registry(&acme, "main", json!({}));
     let reference = format!("{}/main", acme.slug);
     let expected = json!({
@@ -66,7 +66,7 @@ fn a_registry_has_every_field_and_its_defaults() {
 
 #[test]
 fn registries_are_written_in_admin_sessions_and_read_by_members() {
-    let acme = World::new();
+    let acme = Fixture::new();
     registry(&acme, "main", json!({}));
     let new = json!({"slug": "more", "name": "x"});
     acme.member.post("/registries", new.clone()).refused(403, "admin_required");
@@ -94,7 +94,7 @@ fn reads(reference: &str) -> Vec<String> {
     ]
 }
 
-fn filled(acme: &World, more: Value) -> String {
+fn filled(acme: &Fixture, more: Value) -> String {
     let made = registry(acme, "main", more);
     publish(acme, ["main", "prompt", "p", "1.0.0"], "one");
     publish(acme, ["main", "prompt", "p", "1.1.0"], "two");
@@ -103,9 +103,9 @@ fn filled(acme: &World, more: Value) -> String {
 
 #[test]
 fn a_public_registry_is_readable_without_a_credential() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let id = filled(&acme, json!({"visibility": "public", "access": "restricted"}));
-    let stranger = World::new();
+    let stranger = Fixture::new();
     let full = format!("{}/main", acme.slug);
     for caller in [&acme.nobody, &acme.member, &acme.key, &stranger.owner, &stranger.key] {
         for reference in [&full, &id] {
@@ -134,9 +134,9 @@ fn a_public_registry_is_readable_without_a_credential() {
 
 #[test]
 fn a_private_registry_is_not_found_by_others() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let id = filled(&acme, json!({}));
-    let stranger = World::new();
+    let stranger = Fixture::new();
     for (reference, never) in
         [(format!("{}/main", acme.slug), format!("{}/never", acme.slug)), (id, unknown_id())]
     {
@@ -157,7 +157,7 @@ fn a_private_registry_is_not_found_by_others() {
 
 #[test]
 fn a_restricted_registry_is_for_admins_and_grantees() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let id = filled(&acme, json!({"access": "restricted"}));
     let reference = format!("{}/main", acme.slug);
     let draft = json!({
@@ -183,7 +183,7 @@ fn a_restricted_registry_is_for_admins_and_grantees() {
 
 #[test]
 fn a_registry_reference_has_three_forms_and_a_bare_slug_needs_a_key() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let id = filled(&acme, json!({}));
     let content = |reference: &str| {
         format!("/registries/artifact-versions/content?registryRef={reference}&promptName=p")
@@ -198,7 +198,7 @@ fn a_registry_reference_has_three_forms_and_a_bare_slug_needs_a_key() {
     acme.member.get(&content("main")).ok();
     // An organization in the request must be that of the registry.
     acme.member.get(&content(&full)).ok();
-    let other = World::new();
+    let other = Fixture::new();
     let elsewhere = acme.owner.about(&other.slug);
     for reference in [&full, &id] {
         assert_eq!(elsewhere.get(&content(reference)).status, 404);
@@ -209,7 +209,7 @@ fn a_registry_reference_has_three_forms_and_a_bare_slug_needs_a_key() {
 
 #[test]
 fn a_registry_is_deleted_with_its_contents() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let id = filled(&acme, json!({}));
     let reference = format!("{}/main", acme.slug);
     let draft = json!({

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use roadstead::resources;
 
 use crate::client::Caller;
+use crate::fixture::{Running, config};
 use crate::records::fill_organization;
-use crate::world::{Running, config};
 
 /// Kinds of records that can be deleted: the table, the list, and the field that a path refers to.
 /// Referring kinds come before those they refer to.
@@ -55,8 +55,8 @@ fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
 #[test]
 fn no_record_refers_to_a_deleted_one() {
     let running = Running::start(config());
-    let world = running.world();
-    fill_organization(&world, true);
+    let fixture = running.fixture();
+    fill_organization(&fixture, true);
     let tables = resources::tables();
     let assert_sound = |after: &str| {
         let findings = running.store.check(&tables).unwrap();
@@ -64,13 +64,13 @@ fn no_record_refers_to_a_deleted_one() {
     };
     assert_sound("all was made");
     for (table, list, field) in REMOVED {
-        remove_one(&world.owner, table, list, field);
+        remove_one(&fixture.owner, table, list, field);
         assert_sound(table);
     }
 
     // The rest is for the sweep.
-    let org = world.org;
-    while running.store.write_now(org, |tx| tx.continue_removals()).unwrap() {}
+    let org = fixture.org;
+    while running.store.write_blocking(org, |tx| tx.continue_removals()).unwrap() {}
     assert_sound("the sweep");
     let pending = roadstead::store::TABLES.iter().find(|table| table.name == "removals").unwrap();
     assert_eq!(running.store.check(&[*pending]).unwrap().records, 0);

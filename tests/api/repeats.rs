@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Reply, at_once};
-use crate::world::{World, key_of};
+use crate::fixture::{Fixture, key_of};
 
 fn keyed(caller: &Caller, key: &str, path: &str, body: Value) -> Reply {
     caller.ask("POST", path).with("Idempotency-Key", key).org_json(body).send()
@@ -15,7 +15,7 @@ fn tool(name: &str) -> Value {
 
 #[test]
 fn a_repeated_request_gets_the_same_response_without_side_effects() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let first = keyed(&acme.key, "once", "/tools", tool("a"));
     first.ok();
     assert_eq!(first.header("idempotency-replayed"), None);
@@ -31,7 +31,7 @@ fn a_repeated_request_gets_the_same_response_without_side_effects() {
 
 #[test]
 fn an_idempotency_key_with_another_body_is_refused() {
-    let acme = World::new();
+    let acme = Fixture::new();
     keyed(&acme.key, "once", "/tools", tool("a")).ok();
     let other = keyed(&acme.key, "once", "/tools", tool("b"));
     other.refused(409, "idempotency_key_reused");
@@ -40,7 +40,7 @@ fn an_idempotency_key_with_another_body_is_refused() {
 
 #[test]
 fn idempotency_is_per_path_credential_and_key() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let body = json!({"name": "a", "slug": "a", "type": "function"});
     keyed(&acme.key, "once", "/tools", body.clone()).ok();
     keyed(&acme.key, "once", "/teams", body.clone()).ok();
@@ -54,7 +54,7 @@ fn idempotency_is_per_path_credential_and_key() {
 
 #[test]
 fn failures_are_not_replayed() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let team = json!({"slug": "t", "name": "T"});
     let first = keyed(&acme.key, "once", "/teams", team.clone()).id();
     assert_eq!(keyed(&acme.key, "again", "/teams", team.clone()).status, 409);
@@ -68,7 +68,7 @@ fn failures_are_not_replayed() {
 
 #[test]
 fn a_response_with_a_secret_is_not_stored() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let ask = || keyed(&acme.owner, "once", "/api-keys", json!({"name": "ci"}));
     let secret = ask().ok()["key"].as_str().unwrap().to_string();
     let again = ask();
@@ -79,7 +79,7 @@ fn a_response_with_a_secret_is_not_stored() {
 
 #[test]
 fn an_idempotency_key_has_1_to_255_printable_characters() {
-    let acme = World::new();
+    let acme = Fixture::new();
     for good in ["x", "with blanks ~", &"k".repeat(255)] {
         keyed(&acme.key, good, "/tools", tool("a")).ok();
     }
@@ -91,7 +91,7 @@ fn an_idempotency_key_has_1_to_255_printable_characters() {
 
 #[test]
 fn only_post_uses_the_idempotency_key() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let path = format!("/tools/{}", acme.key.post("/tools", tool("a")).id());
     let rename = |name: &str| {
         let ask = acme.key.ask("PATCH", &path).with("Idempotency-Key", "once");
@@ -104,7 +104,7 @@ fn only_post_uses_the_idempotency_key() {
 
 #[test]
 fn of_concurrent_repeats_one_runs_and_all_get_its_response() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let replies = at_once(16, |_| keyed(&acme.key, "once", "/tools", tool("a")));
     let replayed = replies.iter().filter(|r| r.header("idempotency-replayed").is_some()).count();
     assert_eq!(replayed, 15);
@@ -114,7 +114,7 @@ fn of_concurrent_repeats_one_runs_and_all_get_its_response() {
 
 #[test]
 fn publishing_without_external_calls_is_idempotent_like_other_writes() {
-    let acme = World::new();
+    let acme = Fixture::new();
     acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
     let new = json!({
         "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt", "name": "p",
@@ -129,7 +129,7 @@ fn publishing_without_external_calls_is_idempotent_like_other_writes() {
 
 #[test]
 fn a_response_too_large_to_store_is_sent_once_and_reads_may_be_repeated() {
-    let acme = World::new();
+    let acme = Fixture::new();
     acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
     let new = |kind: &str, source: &str| {
         json!({

@@ -12,8 +12,8 @@ use roadstead::resources;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Reply};
+use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 use crate::schema;
-use crate::world::{Running, World, config, key_of, unknown_id};
 
 // ── Requests ─────────────────────────────────────────────────────────────────
 
@@ -151,9 +151,9 @@ fn assert_answered(route: &Route, who: &str, expected: Expected, reply: &Reply) 
 }
 
 /// All kinds of callers of `acme`.
-fn callers(running: &Running, acme: &World) -> Vec<(&'static str, Kind, Caller)> {
+fn callers(running: &Running, acme: &Fixture) -> Vec<(&'static str, Kind, Caller)> {
     let nobody = &acme.nobody;
-    let other = running.world();
+    let other = running.fixture();
     let mut all = vec![
         ("nobody", Nobody, nobody.clone()),
         ("a member's session", Member { key: false }, acme.member.clone()),
@@ -218,7 +218,7 @@ fn callers(running: &Running, acme: &World) -> Vec<(&'static str, Kind, Caller)>
 }
 
 /// Forged or modified tokens of a valid session.
-fn forged(acme: &World, token: &str) -> Vec<(&'static str, String)> {
+fn forged(acme: &Fixture, token: &str) -> Vec<(&'static str, String)> {
     let parts: Vec<_> = token.split('.').collect();
     let [head, claims, signature] = parts[..] else { panic!("a token has three parts") };
     let header = |text: &str| BASE64.encode(text);
@@ -270,7 +270,7 @@ fn records(running: &Running) -> u64 {
 fn every_route_answers_every_caller_by_its_rule() {
     // A separate server, since its records are counted.
     let running = Running::start(config());
-    let acme = running.world();
+    let acme = running.fixture();
     let (callers, routes) = (callers(&running, &acme), all_routes());
     let walk = |wanted: &dyn Fn(Expected) -> bool| {
         let mut cells = 0;
@@ -300,7 +300,7 @@ fn every_route_answers_every_caller_by_its_rule() {
 
 #[test]
 fn the_smallest_body_of_every_schema_is_accepted() {
-    let acme = World::new();
+    let acme = Fixture::new();
     for route in all_routes() {
         let reply = ask_sample(&acme.owner, &route);
         let context = format!("{}: {} {}", route.name, sample(&route), reply.text());
@@ -310,7 +310,7 @@ fn the_smallest_body_of_every_schema_is_accepted() {
 
 #[test]
 fn session_only_routes_do_not_reveal_whether_a_key_is_valid() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let keys = [acme.key.clone(), acme.nobody.with_key("nonsense"), key_of(&acme.member)];
     let mut answers = BTreeSet::new();
     for route in all_routes().iter().filter(|route| route.policy.is_session_only()) {
@@ -321,7 +321,7 @@ fn session_only_routes_do_not_reveal_whether_a_key_is_valid() {
 
 #[test]
 fn no_route_fails_internally_on_random_input() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let long = "x".repeat(1000);
     let values = [
         json!(null),
@@ -367,7 +367,7 @@ fn no_route_fails_internally_on_random_input() {
 
 #[test]
 fn no_route_fails_internally_on_a_junk_body() {
-    let acme = World::new();
+    let acme = Fixture::new();
     for route in all_routes().iter().filter(|route| route.method.has_body()) {
         let path = path_with(route, &BTreeMap::new());
         for junk in ["[]", "null", "\"x\"", "{", "\u{0}", "{\"orgSlug\":{}}", "{\"orgSlug\":null}"]

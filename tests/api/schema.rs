@@ -122,7 +122,7 @@ fn sample_of(schema: &'static Value) -> Value {
 
 fn text_of(schema: &Value) -> String {
     match (schema["format"].as_str(), schema["pattern"].as_str()) {
-        (Some("uuid"), _) => crate::world::unknown_id(),
+        (Some("uuid"), _) => crate::fixture::unknown_id(),
         (Some("email"), _) => "somebody@else.test".into(),
         (Some("idn-hostname"), _) => "example.com".into(),
         (Some("uri"), _) => "https://example.com/".into(),

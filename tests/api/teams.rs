@@ -5,21 +5,21 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::client::{Reply, at_once, eventually, pick};
-use crate::world::{World, key_of, unknown_id};
+use crate::fixture::{Fixture, key_of, unknown_id};
 
 /// A team with agents in it.
 pub struct Crew {
-    pub acme: World,
+    pub acme: Fixture,
     /// The team's id.
     pub team: String,
 }
 
 impl Crew {
     pub fn new() -> Self {
-        Crew::of(World::new())
+        Crew::of(Fixture::new())
     }
 
-    pub fn of(acme: World) -> Self {
+    pub fn of(acme: Fixture) -> Self {
         let team = acme.owner.post("/teams", json!({"slug": "crew", "name": "Crew"})).id();
         Crew { acme, team }
     }

@@ -3,19 +3,19 @@
 use serde_json::{Value, json};
 
 use crate::client::{Caller, pick};
-use crate::world::{World, key_of, unknown_id};
+use crate::fixture::{Fixture, key_of, unknown_id};
 
-fn tool(acme: &World) -> String {
+fn tool(acme: &Fixture) -> String {
     format!("/tools/{}", acme.owner.post("/tools", json!({"name": "t", "type": "function"})).id())
 }
 
-fn environment(acme: &World, slug: &str) -> String {
+fn environment(acme: &Fixture, slug: &str) -> String {
     acme.owner.post("/environments", json!({"slug": slug, "name": slug})).id()
 }
 
 #[test]
 fn a_tool_has_every_field_and_its_bounds() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let config = json!({"openai": {"b": 1, "a": null}});
     let body = json!({
         "name": "t", "type": "anything at all", "version": "0.1.20", "providerConfig": config,
@@ -42,7 +42,7 @@ fn a_tool_has_every_field_and_its_bounds() {
 
 #[test]
 fn a_patch_updates_the_given_fields_only() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let path = tool(&acme);
     let before = acme.owner.get(&path).ok();
     assert_eq!(acme.owner.patch(&path, json!({})).ok(), before);
@@ -57,7 +57,7 @@ fn a_patch_updates_the_given_fields_only() {
 
 #[test]
 fn a_version_only_increases_and_keeps_the_state_of_the_tool() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let path = tool(&acme);
     let patch = |body: Value| acme.owner.patch(&path, body);
     assert_eq!(patch(json!({"bumpVersion": "patch"})).ok()["version"], "1.0.1");
@@ -77,7 +77,7 @@ fn a_version_only_increases_and_keeps_the_state_of_the_tool() {
 
 #[test]
 fn environments_move_to_the_new_version_all_or_none() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let path = tool(&acme);
     let id = path.strip_prefix("/tools/").unwrap();
     let (dev, test) = (environment(&acme, "dev"), environment(&acme, "test"));
@@ -97,7 +97,7 @@ fn environments_move_to_the_new_version_all_or_none() {
     for unknown in ["nowhere", &unknown_id(), "NO SLUG", ""] {
         patch(json!(["test", unknown])).refused(404, "not_found");
     }
-    let there = World::new();
+    let there = Fixture::new();
     patch(json!(["test", environment(&there, "theirs")])).refused(404, "not_found");
     assert_eq!([version_in(&dev), version_in(&test)], ["1.2.0", "1.1.0"]);
     assert_eq!(acme.owner.get(&path).ok()["version"], "1.2.0");
@@ -114,14 +114,14 @@ fn environments_move_to_the_new_version_all_or_none() {
 
 #[test]
 fn without_an_org_slug_the_tool_decides() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let path = tool(&acme);
     let patch = |caller: &Caller| caller.ask("PATCH", &path).json(&json!({"name": "n"})).send();
     for caller in [&acme.key, &acme.member, &key_of(&acme.member)] {
         assert_eq!(patch(caller).ok()["name"], "n");
     }
     // A user of two organizations finds the tools of both.
-    let other = World::new();
+    let other = Fixture::new();
     other.admit(roadstead::base::Id::parse(&acme.owner_id));
     let theirs = tool(&other);
     let found = acme.owner.ask("PATCH", &theirs).json(&json!({})).send();
@@ -140,7 +140,7 @@ fn without_an_org_slug_the_tool_decides() {
 
 #[test]
 fn the_known_types_are_listed() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let types = acme.member.get("/tools/types").items();
     let types: Vec<_> = types.iter().map(|kind| kind["type"].as_str().unwrap()).collect();
     for known in ["function", "mcp", "http"] {

@@ -15,12 +15,12 @@ use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMet
 use roadstead::app::DataDir;
 use roadstead::auth::{Membership, Organization, Role};
 use roadstead::base::Id;
-use roadstead::store::{Key as _, Source, TableInfo};
+use roadstead::store::{Key as _, ListSource, TableInfo};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
+use crate::fixture::{Running, config};
 use crate::records::{self, bytes, tables};
-use crate::world::{Running, config};
 
 /// The layout that this build writes.
 const NEWEST: u32 = 1;
@@ -243,8 +243,8 @@ fn serve(data: &DataDir) {
     let (organizations, members) = running
         .store
         .read_now(Id::NIL, |view| {
-            let organizations: Vec<Organization> = view.all(Source::TABLE, &())?;
-            let members: Vec<Membership> = view.all(Source::TABLE, &())?;
+            let organizations: Vec<Organization> = view.all(ListSource::TABLE, &())?;
+            let members: Vec<Membership> = view.all(ListSource::TABLE, &())?;
             Ok((organizations, members))
         })
         .unwrap();

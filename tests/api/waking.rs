@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Connection, eventually, pick};
+use crate::fixture::{Running, config, key_of, unknown_id};
 use crate::receiver::Receiver;
 use crate::teams::Crew;
-use crate::world::{Running, config, key_of, unknown_id};
 
 /// 50 ms are usual; a test on a busy machine must not fail for its sake.
 const SOON: Duration = Duration::from_secs(1);
@@ -238,7 +238,7 @@ fn a_wake_whose_post_fails_can_still_be_fetched() {
 fn a_private_wake_url_is_not_called() {
     let running = Running::start(roadstead::app::Config { allow_private: Vec::new(), ..config() });
     let receiver = Receiver::answering(&[204]);
-    let crew = Crew::of(running.world());
+    let crew = Crew::of(running.fixture());
     let made = crew.hire_as("ann", json!({"role": "member", "wakeUrl": receiver.url}));
     let ann = made.id();
     crew.post("/messages", json!({"body": "b", "toAgentId": ann})).ok();
@@ -250,7 +250,7 @@ fn a_private_wake_url_is_not_called() {
 #[test]
 fn a_stopping_server_answers_long_polls() {
     let running = Running::start(config());
-    let crew = Crew::of(running.world());
+    let crew = Crew::of(running.fixture());
     let ann = crew.hire("ann");
     let mut polling: Vec<_> = (0..20).map(|_| wait(&crew, &crew.acme.owner, &ann, 60)).collect();
     let path = crew.acme.owner.in_org(&crew.path(&format!("/agents/{ann}/wakes")));

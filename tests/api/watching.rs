@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use roadstead::api::audit::{AuditEntry, AuditOutcome};
 use roadstead::auth::Role;
-use roadstead::store::Source;
+use roadstead::store::ListSource;
 use serde_json::json;
 
 use crate::client::{Caller, Connection, Reply};
+use crate::fixture::{Fixture, key_of};
 use crate::registries::{publish, registry};
-use crate::world::{World, key_of};
 
 /// Well below every polling interval.
 const SOON: Duration = Duration::from_secs(3);
 
 /// Starts a long poll for a change of the prompt `p`, with its current tag.
-fn wait(acme: &World, caller: &Caller) -> Connection {
+fn wait(acme: &Fixture, caller: &Caller) -> Connection {
     let reference = format!("registryRef={}/main&promptName=p", acme.slug);
     let path = format!("/registries/artifact-versions/content?{reference}");
     let tag = caller.ask("GET", &path).send().header("etag").unwrap().to_string();
@@ -29,8 +29,8 @@ fn wait(acme: &World, caller: &Caller) -> Connection {
 }
 
 /// An organization whose registry `main`, made with these fields, has the prompt `p`.
-fn acme(more: serde_json::Value) -> World {
-    let acme = World::new();
+fn acme(more: serde_json::Value) -> Fixture {
+    let acme = Fixture::new();
     registry(&acme, "main", more);
     publish(&acme, ["main", "prompt", "p", "1.0.0"], "one");
     acme
@@ -43,7 +43,7 @@ fn replies<const N: usize>(waiting: [Connection; N]) -> [Reply; N] {
 #[test]
 fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
     let acme = acme(json!({"visibility": "public"}));
-    let outsider = World::new();
+    let outsider = Fixture::new();
     let waiting = [&acme.nobody, &outsider.key, &outsider.member, &acme.member];
     let [nobody, key, session, mut member] = waiting.map(|caller| wait(&acme, caller));
     let begun = Instant::now();
@@ -61,7 +61,7 @@ fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
 #[test]
 fn waiting_in_a_registry_that_is_deleted_ends() {
     let acme = acme(json!({"visibility": "public"}));
-    let outsider = World::new();
+    let outsider = Fixture::new();
     let waiting = [&acme.nobody, &outsider.key, &acme.member].map(|caller| wait(&acme, caller));
     let begun = Instant::now();
     acme.owner.delete("/registries/main").ok();
@@ -91,7 +91,8 @@ fn waiting_with_a_credential_or_grant_that_is_revoked_ends() {
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 
     // The denied permission is in the audit log, once.
-    let entries = acme.store.read_now(acme.org, |view| view.all::<AuditEntry>(Source::TABLE, &()));
+    let entries =
+        acme.store.read_now(acme.org, |view| view.all::<AuditEntry>(ListSource::TABLE, &()));
     let refused: Vec<_> = entries
         .unwrap()
         .into_iter()

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Connection, Reply, raw};
-use crate::world::{Running, World, config, key_of};
+use crate::fixture::{Fixture, Running, config, key_of};
 
-fn post(acme: &World, body: impl Into<Vec<u8>>) -> Reply {
+fn post(acme: &Fixture, body: impl Into<Vec<u8>>) -> Reply {
     acme.owner.ask("POST", "/tools").bytes(body).send()
 }
 
 /// A body that makes a tool, with something more in it.
-fn tool_with(acme: &World, more: &str) -> String {
+fn tool_with(acme: &Fixture, more: &str) -> String {
     format!(r#"{{"orgSlug":"{}","name":"a","type":"function"{more}}}"#, acme.slug)
 }
 
 /// A head for [`raw`], of the owner.
-fn head(acme: &World, method: &str, target: &str, fields: &str) -> String {
+fn head(acme: &Fixture, method: &str, target: &str, fields: &str) -> String {
     format!(
         "{method} {target} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {}\r\n{fields}\r\n",
         acme.key.credential()
@@ -27,7 +27,7 @@ fn head(acme: &World, method: &str, target: &str, fields: &str) -> String {
 
 #[test]
 fn every_json_media_type_is_accepted() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let body = tool_with(&acme, "");
     let send = |value: &str| {
         acme.owner.ask("POST", "/tools").with("Content-Type", value).bytes(body.clone()).send()
@@ -49,7 +49,7 @@ fn every_json_media_type_is_accepted() {
 
 #[test]
 fn bodies_are_read_strictly() {
-    let acme = World::new();
+    let acme = Fixture::new();
     for bad in [&b"[]"[..], b"null", b"{", b"{} x", b"{\"a\":\"\xff\"}", b"\xef\xbb\xbf{}", b" "] {
         post(&acme, bad).invalid(&[""]);
     }
@@ -62,7 +62,7 @@ fn bodies_are_read_strictly() {
 
 #[test]
 fn nesting_is_taken_to_64_levels() {
-    let acme = World::new();
+    let acme = Fixture::new();
     // The body is one level, `providerConfig` the second.
     let nested = |levels: usize| {
         let (open, close) = ("{\"a\":".repeat(levels - 1), "}".repeat(levels - 1));
@@ -75,7 +75,7 @@ fn nesting_is_taken_to_64_levels() {
 
 #[test]
 fn text_is_stored_as_sent() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let text = " \u{feff}ä a\u{308} 😀\u{202e}\u{0}\r\n\t ";
     let made = acme.owner.post("/tools", json!({"name": "a", "type": "x", "description": text}));
     assert_eq!(made.ok()["description"], text);
@@ -91,7 +91,7 @@ fn text_is_stored_as_sent() {
 
 #[test]
 fn a_body_has_at_most_one_mebibyte() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let body = |size: usize| {
         let body = tool_with(&acme, r#","pad":"PAD""#);
         let pad = "x".repeat(size - (body.len() - 3));
@@ -114,7 +114,7 @@ fn a_body_has_at_most_one_mebibyte() {
 
 #[test]
 fn expect_continue_gets_the_error_instead_of_100() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let fields = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", 2 << 20);
     for (key, status) in [("X-API-Key", 413), ("X-No-Key", 401)] {
         let request = head(&acme, "POST", "/api/tools", &fields).replace("X-API-Key", key);
@@ -125,7 +125,7 @@ fn expect_continue_gets_the_error_instead_of_100() {
 
 #[test]
 fn a_chunked_body_is_limited_while_it_is_read() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let fields = "Transfer-Encoding: chunked\r\n";
     let head = head(&acme, "POST", "/api/tools", fields);
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
@@ -145,7 +145,7 @@ fn a_chunked_body_is_limited_while_it_is_read() {
 
 #[test]
 fn a_request_with_two_lengths_is_refused_and_the_connection_closes() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let both = [
         "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
@@ -165,7 +165,7 @@ fn a_request_with_two_lengths_is_refused_and_the_connection_closes() {
 
 #[test]
 fn a_malformed_head_gets_a_problem_and_the_connection_closes() {
-    let acme = World::new();
+    let acme = Fixture::new();
     for bad in [
         "nonsense\r\n\r\n",
         "GET /api/tools\r\n\r\n",
@@ -186,7 +186,7 @@ fn a_malformed_head_gets_a_problem_and_the_connection_closes() {
 
 #[test]
 fn a_head_has_at_most_100_fields_and_64_kib() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let get = |fields: &str| {
         let target = acme.key.in_org("/api/tools");
         raw(acme.address, head(&acme, "GET", &target, fields).as_bytes())
@@ -200,7 +200,7 @@ fn a_head_has_at_most_100_fields_and_64_kib() {
 
 #[test]
 fn path_and_query_have_at_most_16_kib() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let get = |length: usize| {
         let target = acme.key.in_org("/api/tools?x=");
         let target = target.replace("x=", &format!("x={}", "x".repeat(length - target.len())));
@@ -214,7 +214,7 @@ fn path_and_query_have_at_most_16_kib() {
 
 #[test]
 fn a_connection_serves_requests_in_order_also_pipelined() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let mut connection = Connection::open(acme.address).unwrap();
     let get = head(&acme, "GET", &acme.key.in_org("/api/tools"), "");
     let none = head(&acme, "GET", "/api/nothing", "");
@@ -235,7 +235,7 @@ fn a_connection_serves_requests_in_order_also_pipelined() {
 
 #[test]
 fn expect_continue_gets_100() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let body = tool_with(&acme, "");
     let fields = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", body.len());
     let mut connection = Connection::open(acme.address).unwrap();
@@ -247,7 +247,7 @@ fn expect_continue_gets_100() {
 
 #[test]
 fn a_valid_request_id_is_echoed_and_otherwise_generated() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let ask = |id: &str| acme.owner.ask("GET", "/nothing").with("X-Request-Id", id).send();
     for good in ["x", "a b ~!\"{}", &"i".repeat(128)] {
         let reply = ask(good);
@@ -267,7 +267,7 @@ fn a_valid_request_id_is_echoed_and_otherwise_generated() {
 
 #[test]
 fn responses_are_json_without_sniffing_or_caching() {
-    let acme = World::new();
+    let acme = Fixture::new();
     for reply in [acme.owner.get("/tools"), acme.owner.get("/nothing"), acme.nobody.get("/tools")] {
         assert_eq!(reply.header("content-type"), Some("application/json"));
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
@@ -277,7 +277,7 @@ fn responses_are_json_without_sniffing_or_caching() {
 
 #[test]
 fn health_document_and_page_need_no_credential() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let get = |method: &str, target: &str| {
         raw(acme.address, format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes())
     };
@@ -324,7 +324,7 @@ fn before_setup_a_public_listener_serves_only_setup_and_health() {
 
     let token = running
         .store
-        .write_now(roadstead::base::Id::NIL, |tx| {
+        .write_blocking(roadstead::base::Id::NIL, |tx| {
             roadstead::resources::organizations::issue_setup_token(tx)
         })
         .unwrap()
@@ -340,7 +340,7 @@ fn before_setup_a_public_listener_serves_only_setup_and_health() {
 
 #[test]
 fn an_endless_head_does_not_delay_others() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let mut slow: Vec<_> = (0..200).map(|_| Connection::open(acme.address).unwrap()).collect();
     for connection in &mut slow {
         connection.write(b"GET /api/tools HTTP/1.1\r\nX-Slow: ").unwrap();
@@ -352,7 +352,7 @@ fn an_endless_head_does_not_delay_others() {
 
 #[test]
 fn metrics_are_for_loopback_or_an_admin_key() {
-    let acme = World::new();
+    let acme = Fixture::new();
     let scrape = |fields: &str| {
         let head = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
         raw(acme.address, head.as_bytes())

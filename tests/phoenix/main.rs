@@ -63,8 +63,8 @@ fn prompts_of_a_real_phoenix_are_listed_and_imported() {
         "credentials": {"apiKey": "another"}});
     let provider = format!("/prompt-providers/{}", owner.post("/prompt-providers", there).id());
     let list = format!("{provider}/prompts");
-    let told = owner.get(&list).refused(502, "prompt_provider_failed");
-    assert!(told["message"].as_str().unwrap().contains("(401)"), "{told}");
+    let error = owner.get(&list).refused(502, "prompt_provider_failed");
+    assert!(error["message"].as_str().unwrap().contains("(401)"), "{error}");
     let key = json!({"credentials": {"apiKey": phoenix::KEY}});
     owner.patch(&provider, key).ok();
 

@@ -160,10 +160,10 @@ fn works(args: &[&str]) -> bool {
 
 fn run(command: &mut Command) {
     let done = command.stdin(Stdio::null()).output().unwrap();
-    let told = String::from_utf8_lossy(&done.stderr);
+    let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(
         done.status.success(),
-        "{command:?}: {told}\nROADSTEAD_TEST_PHOENIX=off leaves this test out"
+        "{command:?}: {stderr}\nROADSTEAD_TEST_PHOENIX=off leaves this test out"
     );
 }
 

@@ -22,7 +22,7 @@ pub struct Task {
 pub static TASKS_BY_SLUG: Index<Task, String> =
     Index::unique("tasks.by_slug", "slug_taken", "the slug is taken", |task| task.slug.clone());
 pub static TASKS_BY_WORK: Index<Task, (u8, Option<u8>)> =
-    Index::many("tasks.by_work", |task| task.assignee.map(|assignee| (task.state, assignee)));
+    Index::non_unique("tasks.by_work", |task| task.assignee.map(|assignee| (task.state, assignee)));
 
 impl Record for Task {
     const TABLE: &'static str = "tasks";
@@ -46,11 +46,11 @@ pub static ACCOUNTS_BY_EMAIL: Index<Account, String> =
         Some(account.email.clone())
     });
 pub static ACCOUNTS_BY_ADMIN: Index<Account, bool> =
-    Index::many("accounts.by_admin", |account| account.admin.then_some(true));
+    Index::non_unique("accounts.by_admin", |account| account.admin.then_some(true));
 
 impl Record for Account {
     const TABLE: &'static str = "accounts";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&ACCOUNTS_BY_EMAIL, &ACCOUNTS_BY_ADMIN];

@@ -22,7 +22,7 @@ pub fn audit(tx: &mut Tx, who: &Principal, audited: Audited) -> Result<()> {
         None => user_organizations(&tx.view(), identity.user)?,
     };
     for org in organizations {
-        tx.enter(org);
+        tx.set_org(org);
         audit::audit(tx, identity, audited)?;
     }
     Ok(())
@@ -43,7 +43,7 @@ pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
         if matches!(who, Principal::Identity(_)) && !matches!(route.scope, Scope::Installation) {
             return Ok(());
         }
-        tx.enter(org);
+        tx.set_org(org);
         let (action, outcome) = (route.name, AuditOutcome::Refused);
         audit(tx, &who, Audited { action, resource: None, request_id: &request_id, outcome })
     });

@@ -36,7 +36,7 @@ impl AuthContext {
             let (who, view) = self.authorize(&tx.view())?;
             (who, view.org())
         };
-        tx.enter(org);
+        tx.set_org(org);
         Ok(who)
     }
 }
@@ -125,7 +125,7 @@ pub fn resolve<'v>(
             hint.org_slug.as_deref().unwrap_or_default(),
         )?,
     };
-    let view = view.of(caller.org);
+    let view = view.in_org(caller.org);
     Ok((Principal::Caller(caller), view))
 }
 
@@ -141,23 +141,24 @@ fn resolve_named<'v>(
     hint: &OrgHint,
 ) -> Result<(Principal, View<'v>)> {
     let identify = || authenticator.identify(view, credential);
-    let is_open = |org| Ok(route.policy.public_read && (locate.is_public)(&view.of(org), hint)?);
+    let is_open =
+        |org| Ok(route.policy.public_read && (locate.is_public)(&view.in_org(org), hint)?);
     if *credential == RawCredential::Absent {
         // For a resource that is not public the missing credential comes before any other error.
         return match (locate.resolve)(view, hint, None) {
-            Ok(found) if is_open(found.org)? => Ok((Principal::Anonymous, view.of(found.org))),
+            Ok(found) if is_open(found.org)? => Ok((Principal::Anonymous, view.in_org(found.org))),
             _ => identify().map(|who| (Principal::Identity(who), *view)),
         };
     }
     let found = (locate.resolve)(view, hint, key_organization(&*identify()?))?;
     match authenticator.authorize_in(view, credential, found.org) {
         Ok(caller) => {
-            let view = view.of(caller.org);
+            let view = view.in_org(caller.org);
             Ok((Principal::Caller(caller), view))
         }
         Err(error) if error.kind() == Kind::NotFound => {
             if is_open(found.org)? {
-                Ok((Principal::Identity(identify()?), view.of(found.org)))
+                Ok((Principal::Identity(identify()?), view.in_org(found.org)))
             } else {
                 Err((found.unknown)())
             }
@@ -178,7 +179,7 @@ fn org_with(
         None => user_organizations(view, identity.user)?,
     };
     for org in organizations {
-        if contains(&view.of(org), params)? {
+        if contains(&view.in_org(org), params)? {
             return Ok(Some(org));
         }
     }

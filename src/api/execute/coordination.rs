@@ -64,7 +64,7 @@ impl LocalCoordination {
 
 impl Coordination for LocalCoordination {
     fn subscribe(&self, topic: Topic) -> Listener {
-        self.store.signals().listen(topic)
+        self.store.signals().subscribe(topic)
     }
 
     fn take_request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()> {

@@ -9,7 +9,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-use crate::base::{Error, Kind, Limit, Result};
+use crate::base::{Error, Kind, ReachedLimit, Result};
 
 type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 
@@ -59,7 +59,7 @@ impl RateLimits {
             None => take(self.addresses.as_ref(), &address),
         }
         .map_err(|secs| {
-            let limit = Limit { name: "default", quota: self.rate, window_secs: 1 };
+            let limit = ReachedLimit { name: "default", quota: self.rate, window_secs: 1 };
             Error::new(Kind::Limited, "rate_limited", "too many requests; wait as Retry-After says")
                 .retry_after(secs)
                 .limit(limit)
@@ -81,7 +81,8 @@ impl RateLimits {
         // Attempts before the first success count for the pair too.
         let taken = if known { of_both() } else { of_any.and_then(|()| of_both()) };
         taken.map_err(|secs| {
-            let limit = Limit { name: "sign-in", quota: SIGN_INS_A_MINUTE.get(), window_secs: 60 };
+            let limit =
+                ReachedLimit { name: "sign-in", quota: SIGN_INS_A_MINUTE.get(), window_secs: 60 };
             Error::new(
                 Kind::Limited,
                 "rate_limited",

@@ -24,7 +24,7 @@ use crate::auth::{
 };
 use crate::base::{Email, Error, Id, Kind, Name, Result, Slug, Time};
 use crate::outside::{self, Outside};
-use crate::store::{Clock, Order, Org, Page, Record, Source, Store, Tx, View};
+use crate::store::{Clock, ListSource, Order, Org, Page, Record, Store, Tx, View};
 
 // ── A resource ───────────────────────────────────────────────────────────────
 
@@ -69,7 +69,7 @@ fn get(view: &View, req: &Req<Id<Note>>) -> Result<Note> {
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<Note>> {
-    view.page(Source::TABLE, &(), Order::Ascending, &req.page, |_| true)
+    view.page(ListSource::TABLE, &(), Order::Ascending, &req.page, |_| true)
 }
 
 fn update(tx: &mut Tx, req: &Req<Id<Note>, NewNote>) -> Result<Note> {
@@ -86,7 +86,7 @@ fn delete(tx: &mut Tx, req: &Req<Id<Note>>) -> Result<Deleted> {
 }
 
 fn look(view: &View, _: &Req) -> Result<Readiness> {
-    let ready = view.count::<Note>(Source::TABLE, &(), 1)? == 1;
+    let ready = view.count::<Note>(ListSource::TABLE, &(), 1)? == 1;
     Ok(Readiness { topic: TOPIC, ready, again_at: None })
 }
 
@@ -122,7 +122,7 @@ fn routes() -> Vec<Arc<Route>> {
 
 // ── A world ──────────────────────────────────────────────────────────────────
 
-struct World {
+struct Fixture {
     executor: Arc<Executor>,
     routes: Vec<Arc<Route>>,
     /// The organization `open`.
@@ -131,7 +131,7 @@ struct World {
     member: RawCredential,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let store = Store::in_memory(Clock::system(), &[]);
         let (_, stopping) = watch::channel(false);
@@ -145,7 +145,7 @@ impl World {
         }));
         let session = store.write(Id::NIL, |tx| member_of(tx, "open")).await.unwrap();
         let token = executor.authenticator.tokens.issue(&session.1).unwrap();
-        World { executor, routes: routes(), org: session.0, member: RawCredential::Token(token) }
+        Fixture { executor, routes: routes(), org: session.0, member: RawCredential::Token(token) }
     }
 
     /// Calls a route with these path parameters and arguments, as the member in `open` unless
@@ -185,13 +185,13 @@ impl World {
     }
 
     fn notes(&self) -> usize {
-        let count = |view: &View| view.count::<Note>(Source::TABLE, &(), 9);
+        let count = |view: &View| view.count::<Note>(ListSource::TABLE, &(), 9);
         self.executor.store.read_now(self.org, count).unwrap()
     }
 
     /// The audit log: action, resource, outcome.
     fn audited(&self) -> Vec<(String, Option<String>, AuditOutcome)> {
-        let all = |view: &View| view.all::<AuditEntry>(Source::TABLE, &());
+        let all = |view: &View| view.all::<AuditEntry>(ListSource::TABLE, &());
         let entries = self.executor.store.read_now(self.org, all).unwrap().into_iter();
         entries.map(|entry| (entry.action, entry.resource_id, entry.outcome)).collect()
     }
@@ -234,23 +234,23 @@ fn refusal(response: Result<Response>) -> (Kind, &'static str) {
 
 #[tokio::test]
 async fn a_read_has_a_tag_and_a_client_that_has_it_gets_no_body() {
-    let world = World::new().await;
-    let note = world.create("a").await;
+    let fixture = Fixture::new().await;
+    let note = fixture.create("a").await;
     let id = note["id"].as_str().unwrap();
-    let read = world.call("note.get", &[id], json!({}), |_| ()).await.unwrap();
+    let read = fixture.call("note.get", &[id], json!({}), |_| ()).await.unwrap();
     let etag = read.etag.unwrap();
     assert_eq!(json_of(read), note);
     let has_it = |request: &mut Request| request.preconditions.if_none_match = vec![b"*"];
-    let again = world.call("note.get", &[id], json!({}), has_it).await.unwrap();
+    let again = fixture.call("note.get", &[id], json!({}), has_it).await.unwrap();
     assert!(matches!(again.body, Body::NotModified) && again.etag == Some(etag));
-    let never = world.call("note.get", &["never"], json!({}), |_| ()).await;
+    let never = fixture.call("note.get", &["never"], json!({}), |_| ()).await;
     assert_eq!(refusal(never), (Kind::NotFound, "not_found"));
 }
 
 #[tokio::test]
 async fn invalid_arguments_are_reported_by_name() {
-    let world = World::new().await;
-    let refused = world.call("note.create", &[], json!({"text": 1, "orgSlug": 2}), |_| ()).await;
+    let fixture = Fixture::new().await;
+    let refused = fixture.call("note.create", &[], json!({"text": 1, "orgSlug": 2}), |_| ()).await;
     let error = refused.err().unwrap();
     let paths: Vec<_> = error.issues().iter().map(|issue| issue.path.as_str()).collect();
     assert_eq!(paths, ["orgSlug", "text"]);
@@ -258,45 +258,47 @@ async fn invalid_arguments_are_reported_by_name() {
 
 #[tokio::test]
 async fn a_repeated_write_is_executed_once_and_replayed() {
-    let world = World::new().await;
+    let fixture = Fixture::new().await;
     let keyed = |request: &mut Request| request.idempotency_key = Some(b"once");
-    let write = |text: &str| world.call("note.create", &[], json!({"text": text}), keyed);
+    let write = |text: &str| fixture.call("note.create", &[], json!({"text": text}), keyed);
     let first = write("a").await.unwrap();
     let second = write("a").await.unwrap();
     assert!(!first.is_replayed && second.is_replayed);
     let first = json_of(first);
     assert_eq!(json_of(second), first);
     assert_eq!(refusal(write("b").await), (Kind::Conflict, "idempotency_key_reused"));
-    assert_eq!(world.notes(), 1);
+    assert_eq!(fixture.notes(), 1);
     let id = first["id"].as_str().map(String::from);
-    assert_eq!(world.audited(), [("note.create".into(), id, AuditOutcome::Success)]);
+    assert_eq!(fixture.audited(), [("note.create".into(), id, AuditOutcome::Success)]);
 }
 
 #[tokio::test]
 async fn a_refusal_of_permission_is_in_the_audit_log() {
-    let world = World::new().await;
-    let note = world.create("a").await;
+    let fixture = Fixture::new().await;
+    let note = fixture.create("a").await;
     let id = note["id"].as_str().unwrap();
-    let refused = world.call("note.delete", &[id], json!({}), |_| ()).await;
+    let refused = fixture.call("note.delete", &[id], json!({}), |_| ()).await;
     assert_eq!(refusal(refused), (Kind::Forbidden, "admin_required"));
-    assert_eq!(world.notes(), 1);
-    assert_eq!(world.audited()[1], ("note.delete".into(), None, AuditOutcome::Refused));
+    assert_eq!(fixture.notes(), 1);
+    assert_eq!(fixture.audited()[1], ("note.delete".into(), None, AuditOutcome::Refused));
     let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
-    let refused = world.call("note.delete", &[id], json!({}), nobody).await;
+    let refused = fixture.call("note.delete", &[id], json!({}), nobody).await;
     assert_eq!(refusal(refused).0, Kind::Unauthenticated);
-    assert_eq!(world.audited().len(), 2);
+    assert_eq!(fixture.audited().len(), 2);
 }
 
 #[tokio::test]
 async fn an_update_with_a_stale_tag_is_refused() {
-    let world = World::new().await;
-    let note = world.create("a").await;
+    let fixture = Fixture::new().await;
+    let note = fixture.create("a").await;
     let id = note["id"].as_str().unwrap();
-    let seen = world.call("note.get", &[id], json!({}), |_| ()).await.unwrap().etag.unwrap();
+    let seen = fixture.call("note.get", &[id], json!({}), |_| ()).await.unwrap().etag.unwrap();
     let update = async |text: &str| {
         let arguments = json!({"text": text});
         let as_seen = vec![seen.as_bytes()];
-        world.call("note.update", &[id], arguments, |to| to.preconditions.if_match = as_seen).await
+        fixture
+            .call("note.update", &[id], arguments, |to| to.preconditions.if_match = as_seen)
+            .await
     };
     assert_eq!(json_of(update("b").await.unwrap())["text"], "b");
     assert_eq!(refusal(update("c").await), (Kind::Precondition, "changed_meanwhile"));
@@ -304,33 +306,33 @@ async fn an_update_with_a_stale_tag_is_refused() {
 
 #[tokio::test]
 async fn a_waiting_request_is_woken_by_a_write() {
-    let world = Arc::new(World::new().await);
+    let fixture = Arc::new(Fixture::new().await);
     let waiting = tokio::spawn({
-        let world = world.clone();
-        async move { world.call("note.take", &[], json!({"wait": 60}), |_| ()).await }
+        let fixture = fixture.clone();
+        async move { fixture.call("note.take", &[], json!({"wait": 60}), |_| ()).await }
     });
-    let note = world.create("a").await;
+    let note = fixture.create("a").await;
     assert_eq!(json_of(waiting.await.unwrap().unwrap())["items"], json!([note]));
-    assert_eq!(world.notes(), 0);
+    assert_eq!(fixture.notes(), 0);
 }
 
 #[tokio::test]
 async fn a_stream_yields_items_until_access_is_revoked() {
-    let world = World::new().await;
+    let fixture = Fixture::new().await;
     let stream = |request: &mut Request| request.is_stream = true;
-    let response = world.call("note.take", &[], json!({}), stream).await.unwrap();
+    let response = fixture.call("note.take", &[], json!({}), stream).await.unwrap();
     let Body::Items("note", mut items) = response.body else { panic!("no stream") };
     assert!(items.next(Instant::now()).await.unwrap().unwrap().is_empty());
     for text in ["a", "b"] {
-        let note = world.create(text).await;
+        let note = fixture.create(text).await;
         let soon = Instant::now() + Duration::from_secs(60);
         let taken = items.next(soon).await.unwrap().unwrap();
         assert_eq!(taken.iter().map(|taken| &taken.json).collect::<Vec<_>>(), [&note]);
         assert_eq!(taken[0].id, note["id"]);
     }
-    let org = world.org;
-    let leave = world.executor.store.write(Id::NIL, move |tx| {
-        let all: Vec<Membership> = tx.view().all(Source::TABLE, &())?;
+    let org = fixture.org;
+    let leave = fixture.executor.store.write(Id::NIL, move |tx| {
+        let all: Vec<Membership> = tx.view().all(ListSource::TABLE, &())?;
         all.iter().filter(|membership| membership.org == org).try_for_each(|one| tx.remove(one))
     });
     leave.await.unwrap();
@@ -340,11 +342,11 @@ async fn a_stream_yields_items_until_access_is_revoked() {
 
 #[tokio::test]
 async fn only_public_resources_are_read_without_a_credential() {
-    let world = World::new().await;
-    let note = world.create("a").await;
-    world.executor.store.write(Id::NIL, closed).await.unwrap();
+    let fixture = Fixture::new().await;
+    let note = fixture.create("a").await;
+    fixture.executor.store.write(Id::NIL, closed).await.unwrap();
     let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
-    let shelf = |slug: &str| world.call("shelf.list", &[], json!({"shelf": slug}), nobody);
+    let shelf = |slug: &str| fixture.call("shelf.list", &[], json!({"shelf": slug}), nobody);
     assert_eq!(json_of(shelf("open").await.unwrap())["items"], json!([note]));
     for slug in ["closed", "never"] {
         assert_eq!(refusal(shelf(slug).await), (Kind::Unauthenticated, "unauthenticated"));
@@ -359,15 +361,15 @@ fn closed(tx: &mut Tx) -> Result<()> {
 
 #[tokio::test]
 async fn nothing_is_executed_before_setup() {
-    let world = World::new().await;
+    let fixture = Fixture::new().await;
     let executor = Arc::new(Executor::new(Config {
-        coordination: world.executor.coordination.clone(),
-        store: world.executor.store.clone(),
-        outside: world.executor.outside.clone(),
+        coordination: fixture.executor.coordination.clone(),
+        store: fixture.executor.store.clone(),
+        outside: fixture.executor.outside.clone(),
         setup_required: true,
-        stopping: world.executor.stopping.clone(),
+        stopping: fixture.executor.stopping.clone(),
     }));
-    let world = World { executor, ..world };
-    let refused = world.call("note.create", &[], json!({"text": "a"}), |_| ()).await;
+    let fixture = Fixture { executor, ..fixture };
+    let refused = fixture.call("note.create", &[], json!({"text": "a"}), |_| ()).await;
     assert_eq!(refusal(refused), (Kind::Busy, "setup_required"));
 }

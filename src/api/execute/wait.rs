@@ -11,7 +11,7 @@ use super::context::RequestContext;
 use crate::api::action::{Readiness, TakenItem, TakenPage, WaitAction};
 use crate::api::scope::OrgHint;
 use crate::base::{Id, Result};
-use crate::store::{ACCESS, View};
+use crate::store::{ACCESS_CHANGED, View};
 
 /// Polls at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -95,7 +95,7 @@ impl Waiting {
         let executor = &self.auth.executor;
         let mut stopping = executor.stopping.clone();
         // Subscribes before it polls, so that no commit in between is missed.
-        let mut access = executor.coordination.subscribe(ACCESS);
+        let mut access = executor.coordination.subscribe(ACCESS_CHANGED);
         let mut subscription = executor.coordination.subscribe(self.poll().await?.topic);
         loop {
             let poll = self.poll().await?;
@@ -117,8 +117,8 @@ impl Waiting {
                 next = next.min(now + Duration::from_millis(wait.max(0) as u64 + 1));
             }
             tokio::select! {
-                () = subscription.heard() => {}
-                () = access.heard() => {}
+                () = subscription.notified() => {}
+                () = access.notified() => {}
                 () = sleep_until(next) => {}
                 _ = stopping.wait_for(|stopping| *stopping) => {}
             }

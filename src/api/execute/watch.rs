@@ -9,7 +9,7 @@ use super::response::Response;
 use crate::api::action::{ConditionalWaitAction, ContentVersion};
 use crate::api::scope::OrgHint;
 use crate::base::Result;
-use crate::store::ACCESS;
+use crate::store::ACCESS_CHANGED;
 
 /// Polls at least this often. A signal is lost only with a commit whose outcome is unknown, so this
 /// can be rare, which keeps waiting requests cheap.
@@ -49,13 +49,13 @@ pub async fn watch(
             // Polls again after subscribing, so that no commit in between is missed.
             _ => {
                 let subscribe = |topic| executor.coordination.subscribe(topic);
-                subscribed = Some((topic, subscribe(topic), subscribe(ACCESS)));
+                subscribed = Some((topic, subscribe(topic), subscribe(ACCESS_CHANGED)));
                 continue;
             }
         };
         tokio::select! {
-            () = subscription.heard() => {}
-            () = access.heard() => {}
+            () = subscription.notified() => {}
+            () = access.notified() => {}
             () = sleep_until(until.min(now + POLL_INTERVAL)) => {}
             _ = stopping.wait_for(|stopping| *stopping) => {}
         }

@@ -156,7 +156,7 @@ pub fn list<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSchema + 's
         };
         Action::Read(Box::new(read), None)
     };
-    Operation::new::<P, I, O>(Shape::List, bind)
+    Operation::new::<P, I, O>(Shape::BoundedList, bind)
 }
 
 /// Reads a list with outgoing calls, which may take `total_secs` together.
@@ -172,7 +172,7 @@ pub fn list_calling<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSch
         };
         Action::Read(Box::new(read), Some(Duration::from_secs(total_secs)))
     };
-    Operation::new::<P, I, O>(Shape::List, bind).calling()
+    Operation::new::<P, I, O>(Shape::BoundedList, bind).calling()
 }
 
 /// Writes in a transaction.

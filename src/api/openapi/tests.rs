@@ -13,7 +13,7 @@ use crate::api::{
     Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, Route, Scope, op,
 };
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
-use crate::base::{Error, Field, Id, Int, Json, Keys, Result, Text, Time, Title};
+use crate::base::{Error, Id, Int, Json, Keys, Nullable, Result, Text, Time, Title};
 use crate::outbox::Target;
 use crate::store::{Page, Tx, View};
 
@@ -78,7 +78,7 @@ impl Input for NewBoat {}
 struct BoatPatch {
     name: Option<Title>,
     #[serde(default)]
-    crew: Field<Crew>,
+    crew: Nullable<Crew>,
 }
 impl Input for BoatPatch {}
 
@@ -518,15 +518,15 @@ fn each_route_lists_its_policy_and_credentials() {
 #[test]
 fn mistakes_of_routes_are_reported() {
     assert_eq!(problems(&routes()), Vec::<String>::new());
-    let told = |routes: &[Route], part: &str| {
+    let assert_refused = |routes: &[Route], part: &str| {
         let problems = problems(routes);
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
     let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
-    told(&[tide("/a", "a.show")], "does not say what it does");
-    told(&[tide("/a/{b}", "a.show")], "takes 0 path parameters");
-    told(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
-    told(&[tide("/a", "a.show"), tide("/a", "b.show")], "declared twice");
+    assert_refused(&[tide("/a", "a.show")], "does not say what it does");
+    assert_refused(&[tide("/a/{b}", "a.show")], "takes 0 path parameters");
+    assert_refused(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
+    assert_refused(&[tide("/a", "a.show"), tide("/a", "b.show")], "declared twice");
     #[derive(Deserialize, JsonSchema)]
     #[serde(untagged)]
     enum Either {
@@ -534,7 +534,7 @@ fn mistakes_of_routes_are_reported() {
     }
     impl Input for Either {}
     let either = Route::get("/a", ANYONE, "a.show", op::read::<(), Either, Empty>(read));
-    told(&[either], "named fields");
+    assert_refused(&[either], "named fields");
 }
 
 #[test]
@@ -557,18 +557,18 @@ fn two_types_of_one_name_are_reported() {
         }
         impl Output for PageOfBoat {}
     }
-    let told = |more: Route, part: &str| {
+    let assert_refused = |more: Route, part: &str| {
         let mut routes = routes();
         routes.push(more.about("Something else"));
         let problems = problems(&routes);
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
     let get = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::Boat>(read));
-    told(get, "two types are called Boat");
+    assert_refused(get, "two types are called Boat");
     let post = Route::post("/b", MEMBER, "b.show", op::write::<(), elsewhere::Crew, Empty>(write));
-    told(post, "two types are called Crew");
+    assert_refused(post, "two types are called Crew");
     let page = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::PageOfBoat>(read));
-    told(page, "as is a page of a list");
+    assert_refused(page, "as is a page of a list");
 }
 
 #[test]

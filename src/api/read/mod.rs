@@ -6,7 +6,7 @@
 //! programs could interpret differently, such as duplicate keys, are refused; unknown fields are
 //! ignored.
 //!
-//! In an input type all that may be absent is an `Option`, or a [`base::Field`](crate::base::Field)
+//! In an input type all that may be absent is an `Option`, or a [`base::Nullable`](crate::base::Field)
 //! where `null` clears. A bare `#[serde(default)]` on another type would refuse `null`, which must
 //! mean the same as absent. A type that checks its value does so with
 //! [`base::checked`](crate::base::checked): a value refused in another way is reported too, but

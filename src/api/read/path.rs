@@ -14,7 +14,7 @@ pub enum Path<'a> {
     /// The whole request; formatted as an empty text.
     Root,
     /// A field of a type.
-    Field(&'a Path<'a>, &'a str),
+    Nullable(&'a Path<'a>, &'a str),
     /// A key chosen by the client.
     Entry(&'a Path<'a>, &'a str),
     /// An item of a list.
@@ -26,7 +26,9 @@ impl<'a> Path<'a> {
     pub fn parent(self) -> Option<&'a Path<'a>> {
         match self {
             Path::Root => None,
-            Path::Field(parent, _) | Path::Entry(parent, _) | Path::Item(parent, _) => Some(parent),
+            Path::Nullable(parent, _) | Path::Entry(parent, _) | Path::Item(parent, _) => {
+                Some(parent)
+            }
         }
     }
 }
@@ -36,7 +38,7 @@ impl fmt::Display for Path<'_> {
         let (parent, key) = match self {
             Path::Root => return Ok(()),
             Path::Item(parent, index) => return write!(f, "{parent}[{index}]"),
-            Path::Field(parent, key) | Path::Entry(parent, key) => (parent, key),
+            Path::Nullable(parent, key) | Path::Entry(parent, key) => (parent, key),
         };
         if !matches!(parent, Path::Root) {
             write!(f, "{parent}.")?;
@@ -54,9 +56,9 @@ mod tests {
 
     #[test]
     fn paths_are_dotted_with_indexes_from_0_and_long_keys_are_cut() {
-        let list = Path::Field(&Path::Root, "grants");
+        let list = Path::Nullable(&Path::Root, "grants");
         let item = Path::Item(&list, 1);
-        assert_eq!(Path::Field(&item, "userId").to_string(), "grants[1].userId");
+        assert_eq!(Path::Nullable(&item, "userId").to_string(), "grants[1].userId");
         assert_eq!(Path::Root.to_string(), "");
         let long = "ä".repeat(129);
         let cut = format!("{}…", "ä".repeat(128));

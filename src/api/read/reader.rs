@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         let message = match (self.mode, self.value, self.path) {
             (SourceFormat::Query, Some(Value::Null), _) => "must be percent-encoded UTF-8",
             (SourceFormat::Query, Some(Value::Array(_)), _) => "must be given once, not as a list",
-            (SourceFormat::Body, Some(Value::Null), Path::Field(..)) => "is required",
+            (SourceFormat::Body, Some(Value::Null), Path::Nullable(..)) => "is required",
             _ => expected,
         };
         ReadError::Wrong(message.into())
@@ -400,7 +400,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
             // A missing required field that is already recorded gets a placeholder.
             let is_there = value.is_some()
                 || self.fields.is_none()
-                || self.object.is_settled(&Path::Field(self.object.path(), name));
+                || self.object.is_settled(&Path::Nullable(self.object.path(), name));
             if is_there {
                 self.current = Some((name, value));
                 let key: StrDeserializer<ReadError> = name.into_deserializer();
@@ -412,7 +412,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
         let (name, value) = self.current.take().expect("serde asks for the key first");
-        self.object.read_part(&Path::Field(self.object.path(), name), value, seed)
+        self.object.read_part(&Path::Nullable(self.object.path(), name), value, seed)
     }
 }
 

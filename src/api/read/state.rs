@@ -48,7 +48,7 @@ impl ReadState {
         match error {
             ReadError::Noted => {}
             ReadError::Missing(field) => {
-                let path = Path::Field(path, field);
+                let path = Path::Nullable(path, field);
                 self.settle(&path, vec![Issue::new(path.to_string(), "is required")]);
             }
             ReadError::Wrong(message) => {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::*;
 use crate::base::{
-    Field, Id, Int, Json, JsonMap, Kind, List, Name, StringMap, Time, Usd, VariableName,
+    BoundedList, Id, Int, Json, JsonMap, Kind, Name, Nullable, StringMap, Time, Usd, VariableName,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -45,7 +45,7 @@ struct Sample {
     flag: bool,
     small: Option<i8>,
     #[serde(default)]
-    cleared: Field<Usd>,
+    cleared: Nullable<Usd>,
     range: Option<Range>,
     texts: Option<StringMap>,
     by_name: Option<BTreeMap<VariableName, Grant>>,

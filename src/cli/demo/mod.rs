@@ -140,7 +140,7 @@ async fn create_organization(store: &Store, password: &str) -> Result<String, Fa
         password_hash: passwords::run(&hashing)?.made,
         api_key: Some(Name::parse("demo").expect("it is a name")),
     };
-    let founded = store.write(Id::NIL, move |tx| organizations::found(tx, &founding)).await?;
+    let founded = store.write(Id::NIL, move |tx| organizations::bootstrap(tx, &founding)).await?;
     founded.key.map(|(_, key)| key).ok_or_else(|| Failure::Failed("no API key was created".into()))
 }
 

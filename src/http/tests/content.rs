@@ -18,7 +18,7 @@ struct PictureRow {
 
 impl Record for PictureRow {
     const TABLE: &'static str = "pictures";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     type Key = (String, u32);
     fn key(&self) -> Self::Key {
         (self.name.clone(), self.at)
@@ -104,8 +104,8 @@ async fn an_upload_has_its_own_limit_and_a_download_is_in_pieces() {
     let address = serving(false).await;
     let bytes: Vec<u8> = (0..TAKEN.max_bytes).map(|n| (n / 7) as u8).collect();
     let came = send(address, "one?by=ada", "image/png", &bytes).await;
-    let told = format!(r#"{{"name":"one","by":"ada","size":{}}}"#, bytes.len());
-    assert!(came.starts_with("HTTP/1.1 200") && came.ends_with(&told), "{came}");
+    let body = format!(r#"{{"name":"one","by":"ada","size":{}}}"#, bytes.len());
+    assert!(came.starts_with("HTTP/1.1 200") && came.ends_with(&body), "{came}");
     let came = fetch(address, "one").await;
     let end = came.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
     let head = String::from_utf8_lossy(&came[..end]).to_lowercase();

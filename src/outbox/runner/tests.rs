@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::outbox::{About, Event, EventType, TABLES, enqueue, publish};
 use crate::outside::{self, mail};
-use crate::store::{Clock, Source};
+use crate::store::{Clock, ListSource};
 
 const NOON: Time = Time::from_millis(1_800_000_000_000);
 
@@ -42,7 +42,7 @@ fn runner() -> Runner {
         jobs: vec![&DONE, &BROKEN],
         workflows: vec![],
         sweeps: vec![],
-        settings: Settings { memory_retention_secs: 0, log_retention_secs: 0 },
+        settings: RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 },
         organizations: |_| Ok(vec![org(1), org(2)]),
     }
 }
@@ -63,11 +63,11 @@ async fn write_job_with_key(
 
 fn jobs(runner: &Runner) -> Vec<Job> {
     assert_eq!(runner.store.check(TABLES).unwrap().messages, Vec::<String>::new());
-    runner.store.read_now(Id::NIL, |view| view.all(Source::TABLE, &())).unwrap()
+    runner.store.read_now(Id::NIL, |view| view.all(ListSource::TABLE, &())).unwrap()
 }
 
 fn events(runner: &Runner, org: Id<Org>) -> usize {
-    runner.store.read_now(org, |view| view.count::<Event>(Source::TABLE, &(), 9)).unwrap()
+    runner.store.read_now(org, |view| view.count::<Event>(ListSource::TABLE, &(), 9)).unwrap()
 }
 
 #[tokio::test]

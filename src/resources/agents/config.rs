@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Error, Field, Id, JsonMap, List, Result, Text, VariableName, Version};
+use crate::base::{BoundedList, Error, Id, JsonMap, Nullable, Result, Text, VariableName, Version};
 use crate::resources::tools::{self, Tool};
 use crate::store::View;
 
@@ -58,16 +58,16 @@ pub struct AgentConfig {
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfigPatch {
     #[serde(default)]
-    registry_ref: Field<RegistryRef>,
+    registry_ref: Nullable<RegistryRef>,
     #[serde(default)]
-    prompt_name: Field<PromptName>,
+    prompt_name: Nullable<PromptName>,
     #[serde(default)]
-    prompt_version: Field<PromptVersion>,
+    prompt_version: Nullable<PromptVersion>,
     #[serde(default)]
-    model: Field<Model>,
+    model: Nullable<Model>,
     #[serde(default)]
-    provider: Field<Provider>,
-    tool_refs: Option<List<ToolRef, 0, MAX_TOOL_REFS>>,
+    provider: Nullable<Provider>,
+    tool_refs: Option<BoundedList<ToolRef, 0, MAX_TOOL_REFS>>,
     variables: Option<Variables>,
     provider_config: Option<JsonMap>,
 }
@@ -88,7 +88,7 @@ impl AgentConfigPatch {
         patch.prompt_version.apply(&mut config.prompt_version);
         patch.model.apply(&mut config.model);
         patch.provider.apply(&mut config.provider);
-        config.tool_refs = patch.tool_refs.map_or(config.tool_refs, List::into_vec);
+        config.tool_refs = patch.tool_refs.map_or(config.tool_refs, BoundedList::into_vec);
         config.variables = patch.variables.unwrap_or(config.variables);
         config.provider_config = patch.provider_config.unwrap_or(config.provider_config);
         Ok(config)

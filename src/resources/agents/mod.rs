@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
-use crate::base::{Description, Error, Field, Id, Name, Result, StableKey, Time};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey, Time};
+use crate::store::{AnyIndex, Index, ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 pub use config::AgentConfig;
 use config::AgentConfigPatch;
@@ -60,7 +60,8 @@ static BY_STABLE_KEY: Index<Agent, StableKey> = Index::unique(
     |agent| Some(agent.stable_key.clone()),
 );
 
-static BY_FLEET: Index<Agent, Id<Fleet>> = Index::many("agents.by_fleet", |agent| agent.fleet_id);
+static BY_FLEET: Index<Agent, Id<Fleet>> =
+    Index::non_unique("agents.by_fleet", |agent| agent.fleet_id);
 
 impl Record for Agent {
     const TABLE: &'static str = "agents";
@@ -96,9 +97,9 @@ impl Input for NewAgent {}
 pub struct AgentPatch {
     name: Option<Name>,
     #[serde(default)]
-    description: Field<Description>,
+    description: Nullable<Description>,
     #[serde(default)]
-    fleet_id: Field<Id<Fleet>>,
+    fleet_id: Nullable<Id<Fleet>>,
     draft: Option<AgentConfigPatch>,
 }
 
@@ -187,10 +188,10 @@ pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Agent>> {
 
 fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
     if req.input.status.is_some_and(|status| status != STATUS) {
-        return Ok(Page::whole(Vec::new()));
+        return Ok(Page::single(Vec::new()));
     }
     let page = match &req.input.fleet_id {
-        None => view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true),
+        None => view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true),
         Some(fleet) => view.page(&BY_FLEET, fleet, Order::Descending, &req.page, |_| true),
     };
     Ok(page?.map(info))

@@ -6,37 +6,37 @@ use super::super::tools::tests as tool;
 use super::versions::{AgentDiff, AgentVersion};
 use super::*;
 use crate::base::Kind;
-use crate::resources::testing::World;
+use crate::resources::testing::Fixture;
 
 /// Makes an agent as a member.
-pub fn make(world: &World, body: Value) -> Result<AgentInfo> {
-    world.write(create, (), World::input(body)?)
+pub fn make(fixture: &Fixture, body: Value) -> Result<AgentInfo> {
+    fixture.write(create, (), Fixture::input(body)?)
 }
 
-fn patch(world: &World, body: Value) -> Result<AgentInfo> {
-    world.write(update, "a".to_string(), World::input(body)?)
+fn patch(fixture: &Fixture, body: Value) -> Result<AgentInfo> {
+    fixture.write(update, "a".to_string(), Fixture::input(body)?)
 }
 
-fn snapshot(world: &World) -> AgentVersion {
-    world.write(versions::create, "a".to_string(), ()).unwrap()
+fn snapshot(fixture: &Fixture) -> AgentVersion {
+    fixture.write(versions::create, "a".to_string(), ()).unwrap()
 }
 
-fn diff(world: &World, from: &str, to: &str) -> Result<AgentDiff> {
-    let query = World::input(json!({"from": from, "to": to})).unwrap();
-    world.read(versions::diff, "a".to_string(), query)
+fn diff(fixture: &Fixture, from: &str, to: &str) -> Result<AgentDiff> {
+    let query = Fixture::input(json!({"from": from, "to": to})).unwrap();
+    fixture.read(versions::diff, "a".to_string(), query)
 }
 
-fn world_with_agent() -> World {
-    let world = World::new();
-    make(&world, json!({"stableKey": "a", "name": "A"})).unwrap();
-    world
+fn world_with_agent() -> Fixture {
+    let fixture = Fixture::new();
+    make(&fixture, json!({"stableKey": "a", "name": "A"})).unwrap();
+    fixture
 }
 
 #[test]
 fn an_agent_shows_every_field_with_its_default() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let draft = json!({"model": "m", "variables": null, "unknown": 1});
-    let made = make(&world, json!({"stableKey": "a", "name": "A", "draft": draft})).unwrap();
+    let made = make(&fixture, json!({"stableKey": "a", "name": "A", "draft": draft})).unwrap();
     let mut json = json!(made);
     assert_eq!(json["id"].take(), json!(made.id));
     assert_eq!(
@@ -55,36 +55,36 @@ fn an_agent_shows_every_field_with_its_default() {
 
 #[test]
 fn a_stable_key_is_unique_in_its_organization_alone() {
-    let world = world_with_agent();
-    let (other, eve) = world.other_org("other");
+    let fixture = world_with_agent();
+    let (other, eve) = fixture.other_org("other");
     let body = json!({"stableKey": "a", "name": "B"});
-    assert_eq!(make(&world, body.clone()).unwrap_err().code(), "stable_key_taken");
-    let theirs = world.write_as(&eve, create, (), World::input(body).unwrap()).unwrap();
-    let found = world.store.read_now(other, |view| by_stable_key(view, "a")).unwrap();
+    assert_eq!(make(&fixture, body.clone()).unwrap_err().code(), "stable_key_taken");
+    let theirs = fixture.write_as(&eve, create, (), Fixture::input(body).unwrap()).unwrap();
+    let found = fixture.store.read_now(other, |view| by_stable_key(view, "a")).unwrap();
     assert_eq!(found.map(|agent| agent.id), Some(theirs.id));
     for unknown in ["b", "", "no key", "deployments"] {
-        let error = world.read(get, unknown.to_string(), ()).unwrap_err();
+        let error = fixture.read(get, unknown.to_string(), ()).unwrap_err();
         assert_eq!(error.kind(), Kind::NotFound);
     }
 }
 
 #[test]
 fn the_revision_rises_when_the_draft_changes_and_only_then() {
-    let world = world_with_agent();
-    world.pass_secs(60);
+    let fixture = world_with_agent();
+    fixture.pass_secs(60);
     let draft = json!({"model": "m", "variables": {"A": "1"}, "providerConfig": {"x": null}});
-    let first = patch(&world, json!({"draft": draft})).unwrap();
+    let first = patch(&fixture, json!({"draft": draft})).unwrap();
     assert_eq!(first.draft_revision, 2);
-    world.pass_secs(60);
+    fixture.pass_secs(60);
     for same in [json!({}), json!({"draft": null}), json!({"draft": {}}), json!({"draft": draft})] {
-        assert_eq!(patch(&world, same).unwrap(), first);
+        assert_eq!(patch(&fixture, same).unwrap(), first);
     }
-    let named = patch(&world, json!({"name": "B", "stableKey": "b"})).unwrap();
+    let named = patch(&fixture, json!({"name": "B", "stableKey": "b"})).unwrap();
     assert_eq!((named.draft_revision, named.stable_key.as_str()), (2, "a"));
     assert!(named.updated_at > first.updated_at);
 
     let draft = json!({"model": null, "toolRefs": null, "variables": {"B": "2"}});
-    let second = patch(&world, json!({"draft": draft})).unwrap();
+    let second = patch(&fixture, json!({"draft": draft})).unwrap();
     assert_eq!(second.draft_revision, 3);
     let draft = json!(second.draft);
     assert_eq!((&draft["model"], &draft["variables"]), (&Value::Null, &json!({"B": "2"})));
@@ -93,10 +93,10 @@ fn the_revision_rises_when_the_draft_changes_and_only_then() {
 
 #[test]
 fn a_draft_names_tools_and_versions_that_are_there() {
-    let world = world_with_agent();
-    let known = tool::make(&world, json!({"name": "T", "type": "http"})).unwrap().id;
-    tool::patch(&world, known, json!({"bumpVersion": "major"})).unwrap();
-    let refs = |refs: Value| patch(&world, json!({"draft": {"toolRefs": refs}}));
+    let fixture = world_with_agent();
+    let known = tool::make(&fixture, json!({"name": "T", "type": "http"})).unwrap().id;
+    tool::patch(&fixture, known, json!({"bumpVersion": "major"})).unwrap();
+    let refs = |refs: Value| patch(&fixture, json!({"draft": {"toolRefs": refs}}));
 
     let good = json!([{"toolId": known}, {"toolId": known, "version": "1.0.0"}]);
     let draft = json!(refs(good).unwrap().draft);
@@ -112,7 +112,7 @@ fn a_draft_names_tools_and_versions_that_are_there() {
     }
     let error = refs(json!(vec![json!({"toolId": known}); 101])).unwrap_err();
     assert_eq!(error.issues()[0].path, "draft.toolRefs");
-    let error = patch(&world, json!({"draft": {"variables": {"1a": "x", "b": null}}}));
+    let error = patch(&fixture, json!({"draft": {"variables": {"1a": "x", "b": null}}}));
     let error = error.unwrap_err();
     let paths: Vec<_> = error.issues().iter().map(|issue| issue.path.as_str()).collect();
     assert_eq!(paths, ["draft.variables.1a", "draft.variables.b"]);
@@ -120,20 +120,20 @@ fn a_draft_names_tools_and_versions_that_are_there() {
 
 #[test]
 fn there_is_no_fleet_to_be_in() {
-    let world = world_with_agent();
+    let fixture = world_with_agent();
     let fleet = json!("01890a5d-ac96-774b-bcce-b302099a8057");
     let body = json!({"stableKey": "b", "name": "B", "fleetId": fleet});
-    assert_eq!(make(&world, body).unwrap_err().kind(), Kind::NotFound);
-    assert_eq!(patch(&world, json!({"fleetId": fleet})).unwrap_err().kind(), Kind::NotFound);
-    assert_eq!(patch(&world, json!({"fleetId": null})).unwrap().fleet_id, None);
+    assert_eq!(make(&fixture, body).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(patch(&fixture, json!({"fleetId": fleet})).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(patch(&fixture, json!({"fleetId": null})).unwrap().fleet_id, None);
 }
 
 #[test]
 fn filters_that_name_nothing_give_an_empty_list() {
-    let world = world_with_agent();
+    let fixture = world_with_agent();
     let listed = |filter: Value| {
-        let filter: AgentFilter = World::input(filter).unwrap();
-        world.read(list, (), filter).unwrap().items.len()
+        let filter: AgentFilter = Fixture::input(filter).unwrap();
+        fixture.read(list, (), filter).unwrap().items.len()
     };
     assert_eq!(listed(json!({})), 1);
     assert_eq!(listed(json!({"status": "undeployed"})), 1);
@@ -143,35 +143,35 @@ fn filters_that_name_nothing_give_an_empty_list() {
 
 #[test]
 fn a_version_keeps_the_draft_exactly_as_it_was() {
-    let world = world_with_agent();
+    let fixture = world_with_agent();
     let config = json!({"providerConfig": {"z": null, "a": {"n": 1.0, "l": [null]}}});
-    patch(&world, json!({"draft": config})).unwrap();
-    let first = snapshot(&world);
-    patch(&world, json!({"draft": {"providerConfig": {}, "model": "m"}})).unwrap();
-    let second = snapshot(&world);
+    patch(&fixture, json!({"draft": config})).unwrap();
+    let first = snapshot(&fixture);
+    patch(&fixture, json!({"draft": {"providerConfig": {}, "model": "m"}})).unwrap();
+    let second = snapshot(&fixture);
     assert_eq!((first.version, second.version), (1, 2));
-    assert_eq!(world.read(get, "a".into(), ()).unwrap().latest_version, Some(2));
+    assert_eq!(fixture.read(get, "a".into(), ()).unwrap().latest_version, Some(2));
 
-    let kept = world.read(versions::get, ("a".to_string(), 1), ()).unwrap();
+    let kept = fixture.read(versions::get, ("a".to_string(), 1), ()).unwrap();
     assert_eq!(kept, first);
     let text = serde_json::to_string(&kept.config.provider_config).unwrap();
     assert_eq!(text, r#"{"z":null,"a":{"n":1.0,"l":[null]}}"#);
-    let listed = world.read(versions::list, "a".to_string(), ()).unwrap().items;
+    let listed = fixture.read(versions::list, "a".to_string(), ()).unwrap().items;
     assert_eq!(listed, [second, first]);
     for unknown in [0, 3] {
-        let error = world.read(versions::get, ("a".to_string(), unknown), ()).unwrap_err();
+        let error = fixture.read(versions::get, ("a".to_string(), unknown), ()).unwrap_err();
         assert_eq!(error.kind(), Kind::NotFound);
     }
 }
 
 #[test]
 fn equal_configurations_have_equal_hashes_whatever_the_order_of_their_keys() {
-    let world = world_with_agent();
+    let fixture = world_with_agent();
     let hash_of = |config: &str| {
         let config: Value = serde_json::from_str(config).unwrap();
-        patch(&world, json!({"draft": {"providerConfig": {}}})).unwrap();
-        patch(&world, json!({"draft": {"providerConfig": config}})).unwrap();
-        snapshot(&world).hash
+        patch(&fixture, json!({"draft": {"providerConfig": {}}})).unwrap();
+        patch(&fixture, json!({"draft": {"providerConfig": config}})).unwrap();
+        snapshot(&fixture).hash
     };
     let hash = hash_of(r#"{"a": 1, "b": {"c": 2, "d": 3}}"#);
     assert_eq!(hash.len(), 64);
@@ -181,9 +181,9 @@ fn equal_configurations_have_equal_hashes_whatever_the_order_of_their_keys() {
 
 #[test]
 fn versions_made_at_once_get_distinct_numbers_without_gaps() {
-    let world = world_with_agent();
+    let fixture = world_with_agent();
     let mut numbers = std::thread::scope(|threads| {
-        let ten = || (0..10).map(|_| snapshot(&world).version).collect::<Vec<_>>();
+        let ten = || (0..10).map(|_| snapshot(&fixture).version).collect::<Vec<_>>();
         let threads: Vec<_> = (0..8).map(|_| threads.spawn(ten)).collect();
         threads.into_iter().flat_map(|t| t.join().unwrap()).collect::<Vec<_>>()
     });
@@ -193,15 +193,15 @@ fn versions_made_at_once_get_distinct_numbers_without_gaps() {
 
 #[test]
 fn a_difference_is_reported_at_its_path() {
-    let world = world_with_agent();
+    let fixture = world_with_agent();
     let draft = json!({"model": "m", "variables": {"A": "1", "B": "2"}, "providerConfig": {"x": {"y": 1, "z": 2}}});
-    patch(&world, json!({"draft": draft})).unwrap();
-    snapshot(&world);
+    patch(&fixture, json!({"draft": draft})).unwrap();
+    snapshot(&fixture);
     let draft = json!({"model": null, "variables": {"A": "1", "C": "3"}, "providerConfig": {"x": {"y": [1], "z": 2}}});
-    patch(&world, json!({"draft": draft})).unwrap();
-    snapshot(&world);
+    patch(&fixture, json!({"draft": draft})).unwrap();
+    snapshot(&fixture);
     assert_eq!(
-        json!(diff(&world, "1", "2").unwrap()),
+        json!(diff(&fixture, "1", "2").unwrap()),
         json!({"from": 1, "to": 2, "changes": [
             {"path": "model", "from": "m", "to": null},
             {"path": "variables.B", "from": "2", "to": null},
@@ -209,55 +209,55 @@ fn a_difference_is_reported_at_its_path() {
             {"path": "providerConfig.x.y", "from": 1, "to": [1]},
         ]})
     );
-    assert_eq!(json!(diff(&world, "2", "2").unwrap())["changes"], json!([]));
+    assert_eq!(json!(diff(&fixture, "2", "2").unwrap())["changes"], json!([]));
     for (from, to) in [("1", "3"), ("0", "1"), ("one", "1"), ("1", ""), ("01", "1")] {
-        assert_eq!(diff(&world, from, to).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(diff(&fixture, from, to).unwrap_err().kind(), Kind::NotFound);
     }
 }
 
 #[test]
 fn restoring_puts_a_version_into_the_draft() {
-    let world = world_with_agent();
-    patch(&world, json!({"draft": {"model": "m"}})).unwrap();
-    let version = snapshot(&world);
-    let restore = || world.write(versions::restore, ("a".to_string(), 1), ()).unwrap();
+    let fixture = world_with_agent();
+    patch(&fixture, json!({"draft": {"model": "m"}})).unwrap();
+    let version = snapshot(&fixture);
+    let restore = || fixture.write(versions::restore, ("a".to_string(), 1), ()).unwrap();
     assert_eq!(restore().draft_revision, 2);
-    patch(&world, json!({"draft": {"model": "n", "variables": {"A": "1"}}})).unwrap();
+    patch(&fixture, json!({"draft": {"model": "n", "variables": {"A": "1"}}})).unwrap();
     let restored = restore();
     assert_eq!((restored.draft, restored.draft_revision), (version.config, 4));
     assert_eq!(restored.latest_version, Some(1));
-    let unknown = world.write(versions::restore, ("a".to_string(), 2), ()).unwrap_err();
+    let unknown = fixture.write(versions::restore, ("a".to_string(), 2), ()).unwrap_err();
     assert_eq!(unknown.kind(), Kind::NotFound);
 }
 
 #[test]
 fn an_agent_goes_with_its_versions() {
-    let world = world_with_agent();
-    snapshot(&world);
-    let id = world.read(get, "a".to_string(), ()).unwrap().id;
-    let delete = || world.write(delete, "a".to_string(), ());
+    let fixture = world_with_agent();
+    snapshot(&fixture);
+    let id = fixture.read(get, "a".to_string(), ()).unwrap().id;
+    let delete = || fixture.write(delete, "a".to_string(), ());
     assert_eq!(delete().unwrap().id, id.to_string());
     assert_eq!(delete().unwrap_err().kind(), Kind::NotFound);
-    let findings = world.store.check(&RESOURCE.tables()).unwrap();
+    let findings = fixture.store.check(&RESOURCE.tables()).unwrap();
     assert_eq!((findings.records, findings.entries, findings.wrong), (0, 0, 0));
 }
 
 #[test]
 fn an_agent_made_anew_has_none_of_the_versions_that_are_still_to_be_removed() {
-    let world = world_with_agent();
+    let fixture = world_with_agent();
     let many = crate::store::MAX_DEFERRED_CHANGES as u32 + 10;
-    (0..many).for_each(|_| drop(snapshot(&world)));
-    world.write(delete, "a".to_string(), ()).unwrap();
-    make(&world, json!({"stableKey": "a", "name": "A"})).unwrap();
-    let left = |view: &View| view.count(Source::<AgentVersion>::TABLE, &(), usize::MAX);
-    let left = || world.store.read_now(world.org, left).unwrap();
+    (0..many).for_each(|_| drop(snapshot(&fixture)));
+    fixture.write(delete, "a".to_string(), ()).unwrap();
+    make(&fixture, json!({"stableKey": "a", "name": "A"})).unwrap();
+    let left = |view: &View| view.count(ListSource::<AgentVersion>::TABLE, &(), usize::MAX);
+    let left = || fixture.store.read_now(fixture.org, left).unwrap();
     assert_eq!(left(), 10, "an attempt removes no more");
-    assert_eq!(world.read(versions::list, "a".to_string(), ()).unwrap().items, []);
-    let unknown = world.read(versions::get, ("a".to_string(), 2001), ()).unwrap_err();
+    assert_eq!(fixture.read(versions::list, "a".to_string(), ()).unwrap().items, []);
+    let unknown = fixture.read(versions::get, ("a".to_string(), 2001), ()).unwrap_err();
     assert_eq!(unknown.kind(), Kind::NotFound);
-    world.assert_sound();
-    assert_eq!(snapshot(&world).version, 1);
-    assert_eq!(world.complete_removals(), 1);
+    fixture.assert_sound();
+    assert_eq!(snapshot(&fixture).version, 1);
+    assert_eq!(fixture.complete_removals(), 1);
     assert_eq!(left(), 1, "that of the new agent stays");
-    world.assert_sound();
+    fixture.assert_sound();
 }

@@ -14,7 +14,7 @@ use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op
 use crate::auth::{MEMBER, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
 use crate::store::{
-    AnyReference, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+    AnyReference, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -114,7 +114,7 @@ pub struct AgentChange {
 
 pub(super) fn list(view: &View, req: &Req<String>) -> Result<Page<AgentVersion>> {
     let agent = fetch(view, &req.params)?;
-    view.page(Source::TABLE, &agent.id, Order::Descending, &req.page, |_| true)
+    view.page(ListSource::TABLE, &agent.id, Order::Descending, &req.page, |_| true)
 }
 
 pub(super) fn get(view: &View, req: &Req<(String, u32)>) -> Result<AgentVersion> {

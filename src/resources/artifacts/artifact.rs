@@ -40,10 +40,12 @@ pub struct Artifact {
 pub enum ArtifactChange {}
 
 static BY_CHANGE: Index<Artifact, (Id<Registry>, Id<ArtifactChange>)> =
-    Index::many("artifacts.by_change", |artifact| Some((artifact.id.registry, artifact.change_id)));
+    Index::non_unique("artifacts.by_change", |artifact| {
+        Some((artifact.id.registry, artifact.change_id))
+    });
 
 static BY_TYPE: Index<Artifact, (Id<Registry>, ArtifactType, Id<ArtifactChange>)> =
-    Index::many("artifacts.by_type", |artifact| {
+    Index::non_unique("artifacts.by_type", |artifact| {
         Some((artifact.id.registry, artifact.id.kind, artifact.change_id))
     });
 

@@ -14,7 +14,7 @@ use crate::auth::Restricted;
 use crate::base::{Id, Result};
 use crate::resources::registries::{ArtifactType, Registry};
 use crate::store::check::Findings;
-use crate::store::{Order, Record, Source, View};
+use crate::store::{ListSource, Order, Record, View};
 
 /// Reports what is inconsistent in the view's organization. Records of a deleted registry are
 /// ignored: they are about to be removed, or the check of their table reports them.
@@ -22,7 +22,7 @@ use crate::store::{Order, Record, Source, View};
 /// # Errors
 /// If a record cannot be decoded, which the check of its table reports, or if the store fails.
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
-    let registries = view.all::<Restricted<Registry>>(Source::TABLE, &())?;
+    let registries = view.all::<Restricted<Registry>>(ListSource::TABLE, &())?;
     let registries: BTreeSet<_> = registries.iter().map(Record::key).collect();
     for_each(
         view,
@@ -53,7 +53,7 @@ fn for_each<R: Record>(
     registry: impl Fn(&R) -> Id<Registry>,
     mut check: impl FnMut(&R) -> Result<()>,
 ) -> Result<()> {
-    view.each(Source::TABLE, &(), Order::Ascending, |record: R| {
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |record: R| {
         if registries.contains(&registry(&record)) {
             check(&record)?;
         }
@@ -116,5 +116,5 @@ fn report(findings: &mut Findings, of: &ArtifactId, message: &str) {
         ArtifactType::Prompt => "prompt",
         ArtifactType::Promptlet => "promptlet",
     };
-    findings.note(format!("{kind} {} of registry {}: {message}", of.name, of.registry));
+    findings.report(format!("{kind} {} of registry {}: {message}", of.name, of.registry));
 }

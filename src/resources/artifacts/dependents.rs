@@ -11,7 +11,7 @@ use crate::api::{Input, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, Error, Range, Result, Selector, Version};
 use crate::resources::registries::{self, ArtifactType};
-use crate::store::{Order, Page, Source, View};
+use crate::store::{ListSource, Order, Page, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -61,9 +61,13 @@ pub(super) fn list(view: &View, req: &Req<(), DependentFilter>) -> Result<Page<D
     let artifact: Artifact = view.fetch(&id)?;
     let page = match versions::selector(query.version.as_deref()) {
         Selector::Nothing => return Err(Error::not_found()),
-        Selector::Newest => {
-            view.page(Source::<ImportReference>::TABLE, &id, Order::Descending, &req.page, |_| true)
-        }
+        Selector::Newest => view.page(
+            ListSource::<ImportReference>::TABLE,
+            &id,
+            Order::Descending,
+            &req.page,
+            |_| true,
+        ),
         Selector::Label(label) => {
             let version = artifact.labels.get(&label).ok_or_else(Error::not_found)?;
             versions_at(view, req, &id, version)
@@ -104,7 +108,7 @@ fn versions_in(
     range: Range,
 ) -> Result<Page<ImportReference>> {
     let is_in = |reference: &ImportReference| range.contains(reference.resolved.numbers());
-    view.page(Source::TABLE, id, Order::Descending, &req.page, is_in)
+    view.page(ListSource::TABLE, id, Order::Descending, &req.page, is_in)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -62,7 +62,7 @@ pub enum DraftEnd {
 crate::store::stored_enum!(DraftEnd { Published(at: Time) = 0, Deleted(at: Time) = 1 });
 
 static OUTSTANDING: Index<Draft, ArtifactId> =
-    Index::many("drafts.outstanding", |draft| draft.end.is_none().then(|| draft.of.clone()));
+    Index::non_unique("drafts.outstanding", |draft| draft.end.is_none().then(|| draft.of.clone()));
 
 static BY_VERSION: Index<Draft, (ArtifactId, Numbers)> = Index::unique(
     "drafts.by_version",
@@ -194,7 +194,7 @@ pub(super) fn list(view: &View, req: &Req<String, DraftFilter>) -> Result<Page<D
     let registry = registries::require_usable(view, req.caller(), &req.input.registry_ref)?;
     // The artifact need not exist yet. A name that none can have is no error, but has no drafts.
     let Ok(name) = ArtifactName::parse(req.params.as_str()) else {
-        return Ok(Page::whole(Vec::new()));
+        return Ok(Page::single(Vec::new()));
     };
     let id = ArtifactId { registry: registry.id, kind: req.input.artifact_type, name };
     let page = view.page(&OUTSTANDING, &id, Order::Descending, &req.page, |_| true)?;

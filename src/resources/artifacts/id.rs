@@ -19,7 +19,7 @@ pub const GENERIC: &str = "generic";
 
 /// Returns [`GENERIC`] as a model.
 pub fn generic() -> Model {
-    Model::stored(GENERIC.into())
+    Model::from_trusted(GENERIC.into())
 }
 
 /// The identity of an artifact: its registry, type and name. Every record of it has them in its key.

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use super::artifact::Artifact;
 use crate::base::{Result, VariableName};
-use crate::store::{Order, Source, View};
+use crate::store::{ListSource, Order, View};
 
 pub use super::version::VariableReference;
 
@@ -22,7 +22,7 @@ pub fn scan_versions_using(
     variable: &VariableName,
     each: impl FnMut(VariableReference) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
-    view.each(Source::<VariableReference>::TABLE, variable, Order::Descending, each)
+    view.for_each(ListSource::<VariableReference>::TABLE, variable, Order::Descending, each)
 }
 
 /// Returns whether a version is the latest of its artifact.

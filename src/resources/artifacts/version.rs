@@ -15,7 +15,7 @@ use crate::auth::{Restricted, User};
 use crate::base::{ArtifactName, Id, JsonMap, Prompt, Result, Time, VariableName, Version};
 use crate::resources::registries::{ArtifactType, Registry};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Record, Reference, Source, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -163,7 +163,7 @@ impl Record for VersionText {
 /// # Errors
 /// If the store fails.
 pub fn versions_at(view: &View, id: &ArtifactId, version: &Version) -> Result<Vec<VersionRecord>> {
-    view.all(Source::TABLE, &(id.clone(), numbers(version)))
+    view.all(ListSource::TABLE, &(id.clone(), numbers(version)))
 }
 
 /// Returns the highest version of an artifact, for any model.
@@ -171,7 +171,7 @@ pub fn versions_at(view: &View, id: &ArtifactId, version: &Version) -> Result<Ve
 /// # Errors
 /// If the store fails.
 pub fn highest(view: &View, id: &ArtifactId) -> Result<Option<Version>> {
-    let first = view.first(Source::<VersionRecord>::TABLE, id, Order::Descending)?;
+    let first = view.first(ListSource::<VersionRecord>::TABLE, id, Order::Descending)?;
     Ok(first.map(|row| row.version))
 }
 
@@ -198,7 +198,7 @@ pub struct ImportReference {
 
 /// Import references by the imported version.
 pub static BY_RESOLVED: Index<ImportReference, (ArtifactId, Numbers)> =
-    Index::many("artifact_imports.by_version", |reference| {
+    Index::non_unique("artifact_imports.by_version", |reference| {
         Some((reference.promptlet.clone(), numbers(&reference.resolved)))
     });
 
@@ -319,7 +319,7 @@ impl Record for VariableReference {
 pub fn variables_of(row: &VersionRecord) -> impl Iterator<Item = VariableReference> {
     row.variables.iter().map(|variable| VariableReference {
         // Compiling accepts only valid names of variables.
-        variable: VariableName::stored(variable.clone()),
+        variable: VariableName::from_trusted(variable.clone()),
         of: row.of.clone(),
         version: row.version.clone(),
     })

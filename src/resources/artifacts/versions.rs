@@ -16,7 +16,7 @@ use crate::base::{
     ArtifactName, Error, Id, JsonMap, Range, Result, Selector, StringMap, Time, Version,
 };
 use crate::resources::registries::{self, ArtifactType};
-use crate::store::{Order, Page, Record, Source, View};
+use crate::store::{ListSource, Order, Page, Record, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -221,7 +221,7 @@ pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<Art
     let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     view.fetch::<Artifact>(&id)?;
     let reference = registry.reference.clone();
-    let page = view.page(Source::TABLE, &id, Order::Descending, &req.page, |_| true)?;
+    let page = view.page(ListSource::TABLE, &id, Order::Descending, &req.page, |_| true)?;
     Ok(page.map(|row| ArtifactVersionRow::new(reference.clone(), row)))
 }
 

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::base::Kind;
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
 
     fn user(who: &Principal) -> Id<User> {
         match who {
@@ -105,7 +105,7 @@ mod tests {
 
     fn issues(approvals: serde_json::Value) -> Vec<String> {
         let body = json!({"slug": "production", "name": "Production", "approvals": approvals});
-        let error = World::input::<NewEnvironment>(body).err().expect("a problem");
+        let error = Fixture::input::<NewEnvironment>(body).err().expect("a problem");
         error.issues().iter().map(|issue| issue.path.clone()).collect()
     }
 
@@ -124,16 +124,16 @@ mod tests {
 
     #[test]
     fn only_members_approve_and_defaults_are_filled_in() {
-        let world = World::new();
-        let (_, outsider) = world.other_org("other");
-        let (ada, ben) = (user(&world.owner), user(&world.member));
+        let fixture = Fixture::new();
+        let (_, outsider) = fixture.other_org("other");
+        let (ada, ben) = (user(&fixture.owner), user(&fixture.member));
         for unknown in [json!(user(&outsider)), json!("no id")] {
             let approvals = json!({"approverIds": [ada, unknown]});
             let body = json!({"slug": "a", "name": "A", "approvals": approvals});
-            assert_eq!(make(&world, body).unwrap_err().kind(), Kind::NotFound);
+            assert_eq!(make(&fixture, body).unwrap_err().kind(), Kind::NotFound);
         }
         let body = json!({"slug": "a", "name": "A", "approvals": {"approverIds": [ben, ada]}});
-        let approvals = make(&world, body).unwrap().approvals.unwrap();
+        let approvals = make(&fixture, body).unwrap().approvals.unwrap();
         let all = ApprovalPolicy {
             approver_ids: vec![ben, ada],
             min_approvals: 2,
@@ -144,19 +144,19 @@ mod tests {
 
     #[test]
     fn a_removed_member_is_no_approver_but_the_last_approver_stays() {
-        let world = World::new();
-        let (ada, ben) = (user(&world.owner), user(&world.member));
+        let fixture = Fixture::new();
+        let (ada, ben) = (user(&fixture.owner), user(&fixture.member));
         let both = json!({"slug": "a", "name": "A", "approvals": {"approverIds": [ada, ben]}});
-        let both = make(&world, both).unwrap();
+        let both = make(&fixture, both).unwrap();
         let leave = |who| {
-            world.store.write_now(world.org, move |tx| {
+            fixture.store.write_blocking(fixture.org, move |tx| {
                 let membership: Membership = tx.fetch(&(who, tx.org()))?;
                 tx.remove(&membership)
             })
         };
-        world.pass_secs(60);
+        fixture.pass_secs(60);
         leave(ben).unwrap();
-        let left = shown(&world, both.id);
+        let left = shown(&fixture, both.id);
         let approvals = left.approvals.unwrap();
         assert_eq!((approvals.approver_ids, approvals.min_approvals), (vec![ada], 1));
         assert!(left.updated_at > both.updated_at);
@@ -165,9 +165,9 @@ mod tests {
         assert_eq!(refused.code(), "last_approver");
         assert!(refused.message().contains("\"A\""));
 
-        let none = World::input::<EnvironmentPatch>(json!({"approvals": null})).unwrap();
-        world.write_as(&world.owner, update, both.id, none).unwrap();
+        let none = Fixture::input::<EnvironmentPatch>(json!({"approvals": null})).unwrap();
+        fixture.write_as(&fixture.owner, update, both.id, none).unwrap();
         leave(ada).unwrap();
-        assert_eq!(shown(&world, both.id).approvals, None);
+        assert_eq!(shown(&fixture, both.id).approvals, None);
     }
 }

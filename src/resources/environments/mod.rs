@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, Access, MEMBER, Restricted, visible_page};
-use crate::base::{Description, Error, Field, Id, Int, Issue, Name, Result, Slug, StringMap, Time};
-use crate::store::{Page, Source, TableInfo, Tx, View};
+use crate::base::{
+    Description, Error, Id, Int, Issue, Name, Nullable, Result, Slug, StringMap, Time,
+};
+use crate::store::{ListSource, Page, TableInfo, Tx, View};
 
 use approvals::{ApprovalPolicy, NewApprovalPolicy};
 use environment::fetch;
@@ -73,10 +75,10 @@ impl Input for NewEnvironment {
 pub struct EnvironmentPatch {
     name: Option<Name>,
     #[serde(default)]
-    description: Field<Description>,
+    description: Nullable<Description>,
     access: Option<Access>,
     #[serde(default)]
-    approvals: Field<NewApprovalPolicy>,
+    approvals: Nullable<NewApprovalPolicy>,
     approval_timeout_hours: Option<ApprovalTimeoutHours>,
 }
 
@@ -156,7 +158,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo>
         Some(approvals) => Some(approvals.resolve(&tx.view())?),
         None => None,
     };
-    if tx.count(Source::<Restricted<Environment>>::TABLE, &(), MAX_ENVIRONMENTS)?
+    if tx.count(ListSource::<Restricted<Environment>>::TABLE, &(), MAX_ENVIRONMENTS)?
         == MAX_ENVIRONMENTS
     {
         return Err(Error::conflict(
@@ -192,9 +194,9 @@ fn update(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
     patch.description.clone().apply(&mut new.description);
     new.access = patch.access.unwrap_or(new.access);
     match &patch.approvals {
-        Field::Absent => {}
-        Field::Clear => new.approvals = None,
-        Field::Set(approvals) => new.approvals = Some(approvals.resolve(&tx.view())?),
+        Nullable::Absent => {}
+        Nullable::Clear => new.approvals = None,
+        Nullable::Set(approvals) => new.approvals = Some(approvals.resolve(&tx.view())?),
     }
     new.approval_timeout_hours =
         hours(patch.approval_timeout_hours).unwrap_or(new.approval_timeout_hours);

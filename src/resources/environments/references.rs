@@ -8,7 +8,7 @@ use bincode::{Decode, Encode};
 use super::environment::{Environment, mark_updated};
 use crate::auth::Restricted;
 use crate::base::{Error, Id, Result, StringMap, Version};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Source, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Tx, View};
 
 /// An environment refers to at most 1,000 tools: its representation contains all references.
 const MAX_REFERENCES: usize = 1000;
@@ -27,7 +27,7 @@ pub struct ToolReference {
 
 /// References by tool.
 pub static BY_TOOL: Index<ToolReference, Id<ToolId>> =
-    Index::many("environment_tools.by_tool", |reference| Some(reference.tool));
+    Index::non_unique("environment_tools.by_tool", |reference| Some(reference.tool));
 
 static ENVIRONMENT: Reference<ToolReference, Restricted<Environment>> = Reference::cascade(
     &["environment"],
@@ -54,7 +54,7 @@ impl Record for ToolReference {
 
 /// Returns the versions of the tools used in an environment, by tool id.
 pub(super) fn tool_versions(view: &View, environment: Id<Environment>) -> Result<StringMap> {
-    let references = view.all(Source::<ToolReference>::TABLE, &environment)?;
+    let references = view.all(ListSource::<ToolReference>::TABLE, &environment)?;
     let pair =
         |reference: ToolReference| (reference.tool.to_string(), reference.version.into_string());
     Ok(references.into_iter().map(pair).collect())
@@ -80,7 +80,7 @@ pub fn add_tool_reference(
 }
 
 fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
-    let all = view.count(Source::<ToolReference>::TABLE, &environment, MAX_REFERENCES)?;
+    let all = view.count(ListSource::<ToolReference>::TABLE, &environment, MAX_REFERENCES)?;
     if all < MAX_REFERENCES {
         return Ok(());
     }

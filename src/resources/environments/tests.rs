@@ -6,20 +6,20 @@ use super::*;
 use crate::api::Principal;
 use crate::auth::{Grant, ResourceType};
 use crate::base::Kind;
-use crate::resources::testing::World;
+use crate::resources::testing::Fixture;
 
 /// Creates an environment as an admin.
-pub fn make(world: &World, body: Value) -> Result<EnvironmentInfo> {
-    world.write_as(&world.owner, create, (), World::input(body)?)
+pub fn make(fixture: &Fixture, body: Value) -> Result<EnvironmentInfo> {
+    fixture.write_as(&fixture.owner, create, (), Fixture::input(body)?)
 }
 
 /// Returns the representation of an environment.
-pub fn shown(world: &World, id: Id<Environment>) -> EnvironmentInfo {
-    world.read_as(&world.owner, get, id, ()).unwrap()
+pub fn shown(fixture: &Fixture, id: Id<Environment>) -> EnvironmentInfo {
+    fixture.read_as(&fixture.owner, get, id, ()).unwrap()
 }
 
 /// Grants a member access to an environment.
-pub fn grant(world: &World, who: &Principal, id: Id<Environment>) {
+pub fn grant(fixture: &Fixture, who: &Principal, id: Id<Environment>) {
     let Principal::Caller(caller) = who else { panic!("no caller of an organization") };
     let user = caller.user();
     let grant = move |tx: &mut Tx| {
@@ -32,18 +32,18 @@ pub fn grant(world: &World, who: &Principal, id: Id<Environment>) {
             created_at: tx.now(),
         })
     };
-    world.store.write_now(world.org, grant).unwrap();
+    fixture.store.write_blocking(fixture.org, grant).unwrap();
 }
 
-fn slugs(world: &World) -> Vec<String> {
-    let page = world.read(list, (), ()).unwrap();
+fn slugs(fixture: &Fixture) -> Vec<String> {
+    let page = fixture.read(list, (), ()).unwrap();
     page.items.into_iter().map(|environment| environment.slug.into_string()).collect()
 }
 
 #[test]
 fn an_environment_has_every_field_with_its_default() {
-    let world = World::new();
-    let made = make(&world, json!({"slug": "a", "name": "A", "description": null})).unwrap();
+    let fixture = Fixture::new();
+    let made = make(&fixture, json!({"slug": "a", "name": "A", "description": null})).unwrap();
     let mut json = json!(made);
     assert_eq!(json["id"].take(), json!(made.id));
     assert_eq!(
@@ -59,62 +59,62 @@ fn an_environment_has_every_field_with_its_default() {
 
 #[test]
 fn a_slug_is_unique_in_its_organization_and_finds_its_environment() {
-    let world = World::new();
-    let (org, eve) = world.other_org("other");
+    let fixture = Fixture::new();
+    let (org, eve) = fixture.other_org("other");
     let body = json!({"slug": "a", "name": "A"});
-    let made = make(&world, body.clone()).unwrap();
-    assert_eq!(make(&world, body.clone()).unwrap_err().code(), "environment_slug_taken");
-    world.write_as(&eve, create, (), World::input(body).unwrap()).unwrap();
+    let made = make(&fixture, body.clone()).unwrap();
+    assert_eq!(make(&fixture, body.clone()).unwrap_err().code(), "environment_slug_taken");
+    fixture.write_as(&eve, create, (), Fixture::input(body).unwrap()).unwrap();
 
     let found = |org, reference: &str| {
-        let found = world.store.read_now(org, |view| find(view, reference)).unwrap();
+        let found = fixture.store.read_now(org, |view| find(view, reference)).unwrap();
         found.map(|environment| environment.id())
     };
-    assert_eq!(found(world.org, "a"), Some(made.id));
-    assert_eq!(found(world.org, &made.id.to_string()), Some(made.id));
+    assert_eq!(found(fixture.org, "a"), Some(made.id));
+    assert_eq!(found(fixture.org, &made.id.to_string()), Some(made.id));
     assert_eq!(found(org, &made.id.to_string()), None);
     for unknown in ["b", "", "A", "no slug", &Id::<()>::NIL.to_string()] {
-        assert_eq!(found(world.org, unknown), None);
+        assert_eq!(found(fixture.org, unknown), None);
     }
-    assert!(world.store.read_now(world.org, |view| exists(view, made.id)).unwrap());
-    assert!(!world.store.read_now(org, |view| exists(view, made.id)).unwrap());
+    assert!(fixture.store.read_now(fixture.org, |view| exists(view, made.id)).unwrap());
+    assert!(!fixture.store.read_now(org, |view| exists(view, made.id)).unwrap());
 }
 
 #[test]
 fn a_restricted_environment_is_for_admins_and_grantees() {
-    let world = World::new();
-    make(&world, json!({"slug": "open", "name": "O"})).unwrap();
+    let fixture = Fixture::new();
+    make(&fixture, json!({"slug": "open", "name": "O"})).unwrap();
     let body = json!({"slug": "closed", "name": "C", "access": "restricted"});
-    let closed = make(&world, body).unwrap().id;
-    let ben = &world.member;
-    assert_eq!(slugs(&world), ["open"]);
-    let refused = world.read(get, closed, ()).unwrap_err();
+    let closed = make(&fixture, body).unwrap().id;
+    let ben = &fixture.member;
+    assert_eq!(slugs(&fixture), ["open"]);
+    let refused = fixture.read(get, closed, ()).unwrap_err();
     assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "grant_required"));
-    assert_eq!(world.read_as(&world.owner, list, (), ()).unwrap().items.len(), 2);
-    shown(&world, closed);
+    assert_eq!(fixture.read_as(&fixture.owner, list, (), ()).unwrap().items.len(), 2);
+    shown(&fixture, closed);
 
-    grant(&world, ben, closed);
-    assert_eq!(slugs(&world), ["closed", "open"]);
-    world.read(get, closed, ()).unwrap();
+    grant(&fixture, ben, closed);
+    assert_eq!(slugs(&fixture), ["closed", "open"]);
+    fixture.read(get, closed, ()).unwrap();
 
-    world.write_as(&world.owner, delete, closed, ()).unwrap();
-    assert_eq!(slugs(&world), ["open"]);
-    assert_eq!(world.read(get, closed, ()).unwrap_err().kind(), Kind::NotFound);
-    let granted = |view: &View| view.all(Source::<Grant>::TABLE, &());
-    assert!(world.store.read_now(world.org, granted).unwrap().is_empty());
-    world.assert_sound();
+    fixture.write_as(&fixture.owner, delete, closed, ()).unwrap();
+    assert_eq!(slugs(&fixture), ["open"]);
+    assert_eq!(fixture.read(get, closed, ()).unwrap_err().kind(), Kind::NotFound);
+    let granted = |view: &View| view.all(ListSource::<Grant>::TABLE, &());
+    assert!(fixture.store.read_now(fixture.org, granted).unwrap().is_empty());
+    fixture.assert_sound();
 }
 
 #[test]
 fn an_update_changes_the_sent_fields_only() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let body = json!({"slug": "a", "name": "A", "description": "d", "approvalTimeoutHours": 1});
-    let made = make(&world, body).unwrap();
+    let made = make(&fixture, body).unwrap();
     let patch = |body: Value| {
-        let patch = World::input::<EnvironmentPatch>(body).unwrap();
-        world.write_as(&world.owner, update, made.id, patch).unwrap()
+        let patch = Fixture::input::<EnvironmentPatch>(body).unwrap();
+        fixture.write_as(&fixture.owner, update, made.id, patch).unwrap()
     };
-    world.pass_secs(60);
+    fixture.pass_secs(60);
     assert_eq!(patch(json!({"slug": "b", "name": null, "access": null})), made);
     let changed = patch(json!({"name": "B", "description": null, "approvalTimeoutHours": 8760}));
     assert_eq!((changed.name.as_str(), changed.description.clone()), ("B", None));
@@ -125,16 +125,16 @@ fn an_update_changes_the_sent_fields_only() {
 
 #[test]
 fn deleting_an_environment_deletes_its_variables_and_references() {
-    let world = World::new();
-    let id = make(&world, json!({"slug": "a", "name": "A"})).unwrap().id;
+    let fixture = Fixture::new();
+    let id = make(&fixture, json!({"slug": "a", "name": "A"})).unwrap().id;
     let fill = move |tx: &mut Tx| {
-        add_tool_reference(tx, id, tx.new_id(), &crate::base::Version::stored("1.0.0".into()))
+        add_tool_reference(tx, id, tx.new_id(), &crate::base::Version::from_trusted("1.0.0".into()))
     };
-    world.store.write_now(world.org, fill).unwrap();
-    variables::tests::put(&world, id, "A", "1").unwrap();
-    world.write_as(&world.owner, delete, id, ()).unwrap();
-    let findings = world.store.check(&RESOURCE.tables()).unwrap();
+    fixture.store.write_blocking(fixture.org, fill).unwrap();
+    variables::tests::put(&fixture, id, "A", "1").unwrap();
+    fixture.write_as(&fixture.owner, delete, id, ()).unwrap();
+    let findings = fixture.store.check(&RESOURCE.tables()).unwrap();
     assert_eq!((findings.records, findings.entries, findings.wrong), (0, 0, 0));
-    let again = world.write_as(&world.owner, delete, id, ()).unwrap_err();
+    let again = fixture.write_as(&fixture.owner, delete, id, ()).unwrap_err();
     assert_eq!(again.kind(), Kind::NotFound);
 }

@@ -14,7 +14,8 @@ use crate::api::{Deleted, Input, Output, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
+    View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -87,7 +88,7 @@ impl Input for VariableValueInput {}
 /// Returns the values of an environment's variables, by name.
 pub fn variables(view: &View, environment: Id<Environment>) -> Result<StringMap> {
     let mut variables = StringMap::new();
-    view.each(Source::TABLE, &environment, Order::Ascending, |variable: Variable| {
+    view.for_each(ListSource::TABLE, &environment, Order::Ascending, |variable: Variable| {
         variables.insert(variable.name.into_string(), variable.value.into_string());
         Ok(ControlFlow::Continue(()))
     })?;
@@ -98,7 +99,7 @@ pub fn variables(view: &View, environment: Id<Environment>) -> Result<StringMap>
 
 fn list(view: &View, req: &Req<Id<Environment>>) -> Result<Page<Variable>> {
     let environment = fetch(view, req.caller(), req.params)?;
-    view.page(Source::TABLE, &environment.id, Order::Descending, &req.page, |_| true)
+    view.page(ListSource::TABLE, &environment.id, Order::Descending, &req.page, |_| true)
 }
 
 fn set(
@@ -122,7 +123,7 @@ fn set(
 }
 
 fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
-    let all = view.all(Source::<Variable>::TABLE, &environment)?;
+    let all = view.all(ListSource::<Variable>::TABLE, &environment)?;
     let bytes: usize = all.iter().map(|variable| variable.value.len()).sum();
     if all.len() > MAX_VARIABLES {
         return Err(Error::conflict(
@@ -173,27 +174,32 @@ pub mod tests {
     use super::*;
     use crate::api::{Method, OrgSlugMode, RawArgs};
     use crate::base::Kind;
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
 
-    pub fn put(world: &World, at: Id<Environment>, name: &str, value: &str) -> Result<Variable> {
-        let value = World::input(json!({"value": value})).unwrap();
-        world.write_as(&world.owner, set, (at, VariableName::parse(name).unwrap()), value)
+    pub fn put(
+        fixture: &Fixture,
+        at: Id<Environment>,
+        name: &str,
+        value: &str,
+    ) -> Result<Variable> {
+        let value = Fixture::input(json!({"value": value})).unwrap();
+        fixture.write_as(&fixture.owner, set, (at, VariableName::parse(name).unwrap()), value)
     }
 
     #[test]
     fn a_variable_is_set_replaced_and_deleted_by_name() {
-        let world = World::new();
-        let environment = make(&world, json!({"slug": "a", "name": "A"})).unwrap();
+        let fixture = Fixture::new();
+        let environment = make(&fixture, json!({"slug": "a", "name": "A"})).unwrap();
         let at = environment.id;
-        put(&world, at, "_b", "").unwrap();
-        put(&world, at, "A1", "1").unwrap();
-        world.pass_secs(60);
-        put(&world, at, "_b", "2").unwrap();
+        put(&fixture, at, "_b", "").unwrap();
+        put(&fixture, at, "A1", "1").unwrap();
+        fixture.pass_secs(60);
+        put(&fixture, at, "_b", "2").unwrap();
 
-        let after = shown(&world, at);
+        let after = shown(&fixture, at);
         assert_eq!(json!(after.variables), json!({"A1": "1", "_b": "2"}));
         assert!(after.updated_at > environment.updated_at);
-        let listed = world.read(list, at, ()).unwrap().items;
+        let listed = fixture.read(list, at, ()).unwrap().items;
         let listed: Vec<_> = listed.iter().map(|variable| json!(variable)).collect();
         assert_eq!(
             listed,
@@ -203,14 +209,15 @@ pub mod tests {
             ]
         );
 
-        let removed = world.write_as(&world.owner, delete, (at, "A1".into()), ()).unwrap();
+        let removed = fixture.write_as(&fixture.owner, delete, (at, "A1".into()), ()).unwrap();
         assert_eq!(removed.id, "A1");
         for name in ["A1", "1a"] {
-            let error = world.write_as(&world.owner, delete, (at, name.into()), ()).unwrap_err();
+            let error =
+                fixture.write_as(&fixture.owner, delete, (at, name.into()), ()).unwrap_err();
             assert_eq!(error.kind(), Kind::NotFound);
         }
-        assert_eq!(json!(shown(&world, at).variables), json!({"_b": "2"}));
-        world.assert_sound();
+        assert_eq!(json!(shown(&fixture, at).variables), json!({"_b": "2"}));
+        fixture.assert_sound();
     }
 
     /// The pipeline checks organization, role and environment only after this.
@@ -234,33 +241,33 @@ pub mod tests {
 
     #[test]
     fn an_environment_has_at_most_500_variables_and_1_mib_of_values() {
-        let world = World::new();
-        let at = make(&world, json!({"slug": "a", "name": "A"})).unwrap().id;
+        let fixture = Fixture::new();
+        let at = make(&fixture, json!({"slug": "a", "name": "A"})).unwrap().id;
         let fill = |number: usize, value: String| {
             let variable = move |tx: &Tx, n| Variable {
                 environment: at,
                 id: tx.new_id(),
-                name: VariableName::stored(format!("v{n}")),
-                value: VariableValue::stored(value.clone()),
+                name: VariableName::from_trusted(format!("v{n}")),
+                value: VariableValue::from_trusted(value.clone()),
                 updated_at: tx.now(),
             };
             let write = move |tx: &mut Tx| {
-                for old in tx.all(Source::<Variable>::TABLE, &at)? {
+                for old in tx.all(ListSource::<Variable>::TABLE, &at)? {
                     tx.remove(&old)?;
                 }
                 (0..number).try_for_each(|n| tx.insert(&variable(tx, n)))
             };
-            world.store.write_now(world.org, write).unwrap();
+            fixture.store.write_blocking(fixture.org, write).unwrap();
         };
         fill(MAX_VARIABLES - 1, String::new());
-        put(&world, at, "last", "").unwrap();
-        assert_eq!(put(&world, at, "more", "").unwrap_err().code(), "variables_full");
-        put(&world, at, "last", "replaced").unwrap();
+        put(&fixture, at, "last", "").unwrap();
+        assert_eq!(put(&fixture, at, "more", "").unwrap_err().code(), "variables_full");
+        put(&fixture, at, "last", "replaced").unwrap();
 
         fill(16, "x".repeat(MAX_VALUES_BYTES / 16));
-        assert_eq!(put(&world, at, "more", "x").unwrap_err().code(), "variables_full");
-        put(&world, at, "more", "").unwrap();
-        put(&world, at, "v0", "").unwrap();
-        put(&world, at, "more", "x").unwrap();
+        assert_eq!(put(&fixture, at, "more", "x").unwrap_err().code(), "variables_full");
+        put(&fixture, at, "more", "").unwrap();
+        put(&fixture, at, "v0", "").unwrap();
+        put(&fixture, at, "more", "x").unwrap();
     }
 }

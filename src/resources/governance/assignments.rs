@@ -10,7 +10,8 @@ use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
+    View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -138,7 +139,7 @@ pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<PolicyAssi
     // resources"), nor deleted ones whose rows remain. There are at most 1,000 in all.
     let visible = visible_ids(view, req.caller())?;
     let is_visible = |assignment: &PolicyAssignment| visible.contains(&assignment.registry_id);
-    view.page(Source::TABLE, &policy.id, Order::Descending, &req.page, is_visible)
+    view.page(ListSource::TABLE, &policy.id, Order::Descending, &req.page, is_visible)
 }
 
 pub(super) fn create(

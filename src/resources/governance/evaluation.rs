@@ -15,7 +15,7 @@ use super::policy::{Policy, PolicySeverity};
 use super::rules::{self, PolicyInput, PolicyRuleType};
 use crate::api::{Calls, Input, Output, Req, Resource, Route, op};
 use crate::auth::MEMBER;
-use crate::base::{ArtifactName, Id, Issue, JsonMap, List, Range, Result, Text, Version};
+use crate::base::{ArtifactName, BoundedList, Id, Issue, JsonMap, Range, Result, Text, Version};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{Tx, View};
 use crate::templates;
@@ -233,7 +233,7 @@ pub struct GovernanceCheck {
     /// The compiled text, with its imports inserted and its variables as `{{NAME}}`.
     text: Text<0, MAX_CHARS>,
     /// The policies to evaluate.
-    policy_ids: Option<List<Id<Policy>, 1, 20>>,
+    policy_ids: Option<BoundedList<Id<Policy>, 1, 20>>,
     /// A registry whose policies are evaluated, too: `<orgSlug>/<registrySlug>`, its id or its slug.
     registry_ref: Option<String>,
     /// The model that the text is for; `generic` if absent.

@@ -69,10 +69,10 @@ impl PolicyFlag {
 }
 
 static BY_STATE: Index<PolicyFlag, bool> =
-    Index::many("flags.by_state", |flag| Some(flag.is_cleared()));
+    Index::non_unique("flags.by_state", |flag| Some(flag.is_cleared()));
 
 static BY_REGISTRY: Index<PolicyFlag, (Id<Registry>, bool)> =
-    Index::many("flags.by_registry", |flag| Some((flag.registry, flag.is_cleared())));
+    Index::non_unique("flags.by_registry", |flag| Some((flag.registry, flag.is_cleared())));
 
 static REGISTRY: Reference<PolicyFlag, Restricted<Registry>> = Reference::cascade(
     &["registry"],
@@ -122,7 +122,7 @@ pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Policy
         return view.page(&BY_STATE, &cleared, Order::Descending, &req.page, is_visible);
     };
     match registries::find(view, reference)? {
-        None => Ok(Page::whole(Vec::new())),
+        None => Ok(Page::single(Vec::new())),
         Some(registry) => {
             let prefix = (registry.id(), cleared);
             view.page(&BY_REGISTRY, &prefix, Order::Descending, &req.page, is_visible)

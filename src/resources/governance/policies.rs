@@ -9,8 +9,8 @@ use super::provider_references;
 use super::rules::{self, NewPolicyRules, PolicyRuleType};
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER};
-use crate::base::{Description, Error, Field, Id, Issue, Name, Result};
-use crate::store::{Order, Page, Source, TableInfo, Tx, View};
+use crate::base::{Description, Error, Id, Issue, Name, Nullable, Result};
+use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<Policy>()], ..Resource::EMPTY };
@@ -42,7 +42,7 @@ pub struct PolicyPatch {
     severity: Option<PolicySeverity>,
     rules: Option<NewPolicyRules>,
     #[serde(default)]
-    description: Field<Description>,
+    description: Nullable<Description>,
 }
 
 impl Input for PolicyPatch {
@@ -56,7 +56,7 @@ impl Input for PolicyPatch {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req) -> Result<Page<Policy>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
+    view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
 pub(super) fn get(view: &View, req: &Req<Id<Policy>>) -> Result<Policy> {

@@ -18,7 +18,7 @@ pub struct ProviderReference {
 }
 
 static BY_POLICY: Index<ProviderReference, Id<Policy>> =
-    Index::many("llm_provider_uses.by_policy", |reference| Some(reference.policy));
+    Index::non_unique("llm_provider_uses.by_policy", |reference| Some(reference.policy));
 
 static PROVIDER: Reference<ProviderReference, LlmProvider> = Reference::restrict(
     &["provider"],
@@ -84,23 +84,23 @@ mod tests {
     use super::*;
     use crate::base::Kind;
     use crate::resources::llm_providers::tests::{delete, make};
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
 
     #[test]
     fn a_used_provider_is_not_deleted() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let a = json!({"name": "a", "provider": "openai"});
-        let a = make(&world, a).unwrap().id;
+        let a = make(&fixture, a).unwrap().id;
         let default = json!({"name": "b", "provider": "openai", "isDefault": true});
-        let b = make(&world, default).unwrap().id;
+        let b = make(&fixture, default).unwrap().id;
         let rules = json!([{"type": "maxLength", "value": 1}]);
         let policy = json!({"name": "p", "severity": "error", "rules": rules});
-        let policy = World::input(policy).unwrap();
-        let policy = world.write_as(&world.owner, policies::create, (), policy).unwrap().id;
+        let policy = Fixture::input(policy).unwrap();
+        let policy = fixture.write_as(&fixture.owner, policies::create, (), policy).unwrap().id;
         let set_references = |providers: Vec<Option<Id<LlmProvider>>>| {
-            world.store.write_now(world.org, move |tx| set(tx, policy, &providers))
+            fixture.store.write_blocking(fixture.org, move |tx| set(tx, policy, &providers))
         };
-        let delete = |id| delete(&world, id);
+        let delete = |id| delete(&fixture, id);
         set_references(vec![Some(a), Some(a), None]).unwrap();
         assert_eq!(delete(a).unwrap_err().code(), "llm_provider_in_use");
         assert_eq!(delete(b).unwrap_err().code(), "llm_provider_in_use");
@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(delete(a).unwrap_err().kind(), Kind::NotFound);
         set_references(vec![]).unwrap();
         delete(b).unwrap();
-        world.assert_sound();
+        fixture.assert_sound();
     }
 }

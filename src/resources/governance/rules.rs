@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::super::llm_providers::LlmProvider;
 use crate::api::{Calls, Search};
-use crate::base::{Error, Id, Issue, Json, JsonMap, List, Result, Text, VariableName};
+use crate::base::{BoundedList, Error, Id, Issue, Json, JsonMap, Result, Text, VariableName};
 
 /// The size limit of a compiled pattern, in bytes: enough for `BEGIN.{0,500}END`.
 const MAX_PATTERN_BYTES: usize = 512 * 1024;
@@ -122,7 +122,7 @@ impl PolicyRule {
 // ── What callers send ────────────────────────────────────────────────────────
 
 /// The rules of a policy.
-pub type NewPolicyRules = List<NewPolicyRule, 1, 50>;
+pub type NewPolicyRules = BoundedList<NewPolicyRule, 1, 50>;
 
 /// A rule of a policy to create or update.
 #[derive(Deserialize, JsonSchema)]

@@ -15,42 +15,42 @@ use crate::api::{Calls, Principal, Req};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Kind, Result, Version};
 use crate::outbox::{Event, EventType};
 use crate::outside::{Answer, Call, CallResult, Failure};
-use crate::resources::testing::{World, args};
-use crate::store::{Order, Source, View};
+use crate::resources::testing::{Fixture, args};
+use crate::store::{ListSource, Order, View};
 
 // ── Fixtures ─────────────────────────────────────────────────────────────────
 
-fn registry(world: &World, slug: &str) -> Registry {
-    registries::tests::make(world, slug, json!({})).unwrap();
-    let found = world.store.read_now(world.org, |view| registries::find(view, slug));
+fn registry(fixture: &Fixture, slug: &str) -> Registry {
+    registries::tests::make(fixture, slug, json!({})).unwrap();
+    let found = fixture.store.read_now(fixture.org, |view| registries::find(view, slug));
     found.unwrap().unwrap().without_caller().clone()
 }
 
-fn policy(world: &World, severity: &str, rules: Value) -> Result<Policy> {
+fn policy(fixture: &Fixture, severity: &str, rules: Value) -> Result<Policy> {
     let body = json!({"name": "House rules", "severity": severity, "rules": rules});
-    world.write_as(&world.owner, policies::create, (), World::input(body)?)
+    fixture.write_as(&fixture.owner, policies::create, (), Fixture::input(body)?)
 }
 
-fn assign(world: &World, policy: Id<Policy>, body: Value) -> Result<PolicyAssignment> {
-    world.write_as(&world.owner, assignments::create, policy, World::input(body)?)
+fn assign(fixture: &Fixture, policy: Id<Policy>, body: Value) -> Result<PolicyAssignment> {
+    fixture.write_as(&fixture.owner, assignments::create, policy, Fixture::input(body)?)
 }
 
-fn assigned(world: &World, severity: &str, rules: Value, registry: &Registry) -> Policy {
-    let policy = policy(world, severity, rules).unwrap();
-    assign(world, policy.id, json!({"registryId": registry.id})).unwrap();
+fn assigned(fixture: &Fixture, severity: &str, rules: Value, registry: &Registry) -> Policy {
+    let policy = policy(fixture, severity, rules).unwrap();
+    assign(fixture, policy.id, json!({"registryId": registry.id})).unwrap();
     policy
 }
 
 /// Evaluates a text and records the result as publishing does, alone or with a text that is refused.
 /// Returns the refusals.
 fn publish_with(
-    world: &World,
+    fixture: &Fixture,
     registry: &Registry,
     text: &'static str,
     with_refused: bool,
 ) -> Vec<String> {
     let registry = registry.clone();
-    let done = world.store.write_now(world.org, move |tx| {
+    let done = fixture.store.write_blocking(fixture.org, move |tx| {
         let (name, version) = (ArtifactName::parse("greeting"), Version::parse("1.0.0"));
         let submission = Submission {
             kind: ArtifactType::Promptlet,
@@ -77,25 +77,26 @@ fn publish_with(
     done.unwrap()
 }
 
-fn publish(world: &World, registry: &Registry, text: &'static str) -> Vec<String> {
-    publish_with(world, registry, text, false)
+fn publish(fixture: &Fixture, registry: &Registry, text: &'static str) -> Vec<String> {
+    publish_with(fixture, registry, text, false)
 }
 
-fn events(world: &World) -> Vec<(EventType, Value)> {
-    let all = |view: &View| view.all(Source::<Event>::TABLE, &());
-    let all = world.store.read_now(world.org, all).unwrap();
+fn events(fixture: &Fixture) -> Vec<(EventType, Value)> {
+    let all = |view: &View| view.all(ListSource::<Event>::TABLE, &());
+    let all = fixture.store.read_now(fixture.org, all).unwrap();
     all.into_iter().map(|entry| (entry.event_type, entry.payload.0)).collect()
 }
 
-fn listed(world: &World, who: &Principal, filter: Value) -> Vec<PolicyFlag> {
-    world.read_as(who, flags::list, (), World::input(filter).unwrap()).unwrap().items
+fn listed(fixture: &Fixture, who: &Principal, filter: Value) -> Vec<PolicyFlag> {
+    fixture.read_as(who, flags::list, (), Fixture::input(filter).unwrap()).unwrap().items
 }
 
-fn check(world: &World, calls: &mut Calls, body: Value) -> Result<PolicyVerdict> {
-    let parts = args((), World::input::<GovernanceCheck>(body)?);
+fn check(fixture: &Fixture, calls: &mut Calls, body: Value) -> Result<PolicyVerdict> {
+    let parts = args((), Fixture::input::<GovernanceCheck>(body)?);
     let mut run = || {
-        let check = |view: &View| evaluation::check(view, &Req::new(&parts, &world.member), calls);
-        let verdict = world.store.read_now(world.org, check);
+        let check =
+            |view: &View| evaluation::check(view, &Req::new(&parts, &fixture.member), calls);
+        let verdict = fixture.store.read_now(fixture.org, check);
         (verdict, calls.search())
     };
     match run() {
@@ -104,8 +105,8 @@ fn check(world: &World, calls: &mut Calls, body: Value) -> Result<PolicyVerdict>
     }
 }
 
-fn checked(world: &World, body: Value) -> Value {
-    json!(check(world, &mut Calls::default(), body).unwrap())
+fn checked(fixture: &Fixture, body: Value) -> Value {
+    json!(check(fixture, &mut Calls::default(), body).unwrap())
 }
 
 fn answered(status: u16, content: &str) -> CallResult {
@@ -114,36 +115,40 @@ fn answered(status: u16, content: &str) -> CallResult {
 }
 
 /// Runs a check whose calls all get this answer. Returns the verdict and those calls.
-fn judged(world: &World, body: Value, answer: CallResult) -> (Result<PolicyVerdict>, Vec<Call>) {
+fn judged(
+    fixture: &Fixture,
+    body: Value,
+    answer: CallResult,
+) -> (Result<PolicyVerdict>, Vec<Call>) {
     let mut calls = Calls::default();
-    let first = check(world, &mut calls, body.clone());
+    let first = check(fixture, &mut calls, body.clone());
     let asked: Vec<Call> = calls.asked().into_iter().cloned().collect();
     if asked.is_empty() {
         return (first, asked);
     }
     let mut calls = Calls::default();
     asked.iter().for_each(|call| calls.hear(call, answer.clone()));
-    let verdict = check(world, &mut calls, body);
+    let verdict = check(fixture, &mut calls, body);
     assert!(calls.asked().is_empty());
     (verdict, asked)
 }
 
-fn judge_at(world: &World, base_url: &str) -> Id<LlmProvider> {
+fn judge_at(fixture: &Fixture, base_url: &str) -> Id<LlmProvider> {
     let body = json!({"name": "Ours", "provider": "custom", "baseUrl": base_url});
-    llm_provider::make(world, body).unwrap().id
+    llm_provider::make(fixture, body).unwrap().id
 }
 
 // ── Policies ─────────────────────────────────────────────────────────────────
 
 #[test]
 fn a_policy_shows_every_field_of_every_rule() {
-    let world = World::new();
-    let provider = judge_at(&world, "http://a.test");
+    let fixture = Fixture::new();
+    let provider = judge_at(&fixture, "http://a.test");
     let rules = json!([
         {"type": "maxLength", "value": 100},
         {"type": "judge", "value": "Is it kind?", "llmProviderId": provider},
     ]);
-    let made = policy(&world, "warning", rules).unwrap();
+    let made = policy(&fixture, "warning", rules).unwrap();
     let expected = json!({
         "id": made.id, "name": "House rules", "description": null, "severity": "warning",
         "rules": [
@@ -152,77 +157,77 @@ fn a_policy_shows_every_field_of_every_rule() {
         ],
         "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:00.000Z",
     });
-    assert_eq!(json!(world.read(policies::get, made.id, ()).unwrap()), expected);
-    world.pass_secs(60);
+    assert_eq!(json!(fixture.read(policies::get, made.id, ()).unwrap()), expected);
+    fixture.pass_secs(60);
     let patch = |body: Value| {
-        let patch = World::input(body).unwrap();
-        world.write_as(&world.owner, policies::update, made.id, patch)
+        let patch = Fixture::input(body).unwrap();
+        fixture.write_as(&fixture.owner, policies::update, made.id, patch)
     };
     assert_eq!(patch(json!({})).unwrap(), made);
     let changed = patch(json!({"rules": [{"type": "maxLength", "value": 1}]})).unwrap();
     assert_eq!((changed.rules.len(), changed.updated_at > made.updated_at), (1, true));
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_judge_needs_an_existing_provider_which_then_is_not_deleted() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let judge = |provider: Value| {
         let value = "Is it kind?";
         json!([{"type": "judge", "value": value, "llmProviderId": provider}])
     };
-    let error = policy(&world, "error", judge(json!(null))).unwrap_err();
+    let error = policy(&fixture, "error", judge(json!(null))).unwrap_err();
     assert_eq!(error.issues()[0].path, "rules[0].llmProviderId");
-    let error = policy(&world, "error", judge(json!(Id::<()>::NIL))).unwrap_err();
+    let error = policy(&fixture, "error", judge(json!(Id::<()>::NIL))).unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
 
-    let provider = judge_at(&world, "http://a.test");
-    let made = policy(&world, "error", judge(json!(provider))).unwrap();
-    let remove = || llm_provider::delete(&world, provider);
+    let provider = judge_at(&fixture, "http://a.test");
+    let made = policy(&fixture, "error", judge(json!(provider))).unwrap();
+    let remove = || llm_provider::delete(&fixture, provider);
     assert_eq!(remove().unwrap_err().code(), "llm_provider_in_use");
     let change = |rules: Value| {
-        let patch = World::input(json!({"rules": rules})).unwrap();
-        world.write_as(&world.owner, policies::update, made.id, patch)
+        let patch = Fixture::input(json!({"rules": rules})).unwrap();
+        fixture.write_as(&fixture.owner, policies::update, made.id, patch)
     };
     change(json!([{"type": "maxLength", "value": 1}])).unwrap();
     remove().unwrap();
     assert_eq!(change(judge(json!(provider))).unwrap_err().kind(), Kind::NotFound);
 
-    let provider = judge_at(&world, "http://a.test");
+    let provider = judge_at(&fixture, "http://a.test");
     change(judge(json!(provider))).unwrap();
-    let remove = || llm_provider::delete(&world, provider);
+    let remove = || llm_provider::delete(&fixture, provider);
     assert_eq!(remove().unwrap_err().code(), "llm_provider_in_use");
-    world.write_as(&world.owner, policies::delete, made.id, ()).unwrap();
+    fixture.write_as(&fixture.owner, policies::delete, made.id, ()).unwrap();
     remove().unwrap();
 }
 
 #[test]
 fn deleting_a_policy_deletes_its_assignments_and_keeps_its_flags() {
-    let world = World::new();
-    let main = registry(&world, "main");
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
     let rules = json!([{"type": "forbidPattern", "value": "x"}]);
-    let policy = assigned(&world, "warning", rules, &main);
-    publish(&world, &main, "x");
-    world.write_as(&world.owner, policies::delete, policy.id, ()).unwrap();
-    publish(&world, &main, "x");
-    assert_eq!(events(&world).len(), 1);
-    assert_eq!(listed(&world, &world.member, json!({})).len(), 1);
-    world.assert_sound();
+    let policy = assigned(&fixture, "warning", rules, &main);
+    publish(&fixture, &main, "x");
+    fixture.write_as(&fixture.owner, policies::delete, policy.id, ()).unwrap();
+    publish(&fixture, &main, "x");
+    assert_eq!(events(&fixture).len(), 1);
+    assert_eq!(listed(&fixture, &fixture.member, json!({})).len(), 1);
+    fixture.assert_sound();
 }
 
 // ── Assignments ──────────────────────────────────────────────────────────────
 
 #[test]
 fn a_policy_is_assigned_to_a_registry_once_by_any_reference() {
-    let world = World::new();
-    let (main, other) = (registry(&world, "main"), registry(&world, "other"));
-    let policy = policy(&world, "error", json!([{"type": "maxLength", "value": 1}])).unwrap().id;
-    let made = assign(&world, policy, json!({"registryRef": "acme/main"})).unwrap();
+    let fixture = Fixture::new();
+    let (main, other) = (registry(&fixture, "main"), registry(&fixture, "other"));
+    let policy = policy(&fixture, "error", json!([{"type": "maxLength", "value": 1}])).unwrap().id;
+    let made = assign(&fixture, policy, json!({"registryRef": "acme/main"})).unwrap();
     assert_eq!((made.registry_id, made.registry_ref.as_str()), (main.id, "acme/main"));
     let both = json!({"registryRef": "other", "registryId": other.id});
-    assign(&world, policy, both).unwrap();
+    assign(&fixture, policy, both).unwrap();
     for again in [json!({"registryRef": "main"}), json!({"registryId": main.id})] {
-        assert_eq!(assign(&world, policy, again).unwrap_err().code(), "policy_assigned");
+        assert_eq!(assign(&fixture, policy, again).unwrap_err().code(), "policy_assigned");
     }
     for nothing in [
         json!({"registryRef": "never"}),
@@ -231,78 +236,78 @@ fn a_policy_is_assigned_to_a_registry_once_by_any_reference() {
         json!({"registryRef": "main", "registryId": other.id}),
         json!({"registryRef": "never", "registryId": "x"}),
     ] {
-        let error = assign(&world, policy, nothing.clone()).unwrap_err();
+        let error = assign(&fixture, policy, nothing.clone()).unwrap_err();
         assert_eq!(error.kind(), Kind::NotFound, "{nothing}");
     }
-    let error = assign(&world, policy, json!({})).unwrap_err();
+    let error = assign(&fixture, policy, json!({})).unwrap_err();
     assert_eq!(error.issues()[0].path, "registryRef");
-    let all = world.read(assignments::list, policy, ()).unwrap().items;
+    let all = fixture.read(assignments::list, policy, ()).unwrap().items;
     assert_eq!(all.len(), 2);
-    world.write_as(&world.owner, assignments::delete, (policy, made.id), ()).unwrap();
-    assign(&world, policy, json!({"registryRef": "main"})).unwrap();
-    world.assert_sound();
+    fixture.write_as(&fixture.owner, assignments::delete, (policy, made.id), ()).unwrap();
+    assign(&fixture, policy, json!({"registryRef": "main"})).unwrap();
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_registry_has_at_most_20_policies() {
-    let world = World::new();
-    let main = registry(&world, "main");
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
     let rules = || json!([{"type": "maxLength", "value": 1}]);
     for _ in 0..20 {
-        assigned(&world, "error", rules(), &main);
+        assigned(&fixture, "error", rules(), &main);
     }
-    let more = policy(&world, "error", rules()).unwrap().id;
-    let error = assign(&world, more, json!({"registryRef": "main"})).unwrap_err();
+    let more = policy(&fixture, "error", rules()).unwrap().id;
+    let error = assign(&fixture, more, json!({"registryRef": "main"})).unwrap_err();
     assert_eq!(error.code(), "policies_full");
-    assert_eq!(world.read(assignments::list, more, ()).unwrap().items, []);
+    assert_eq!(fixture.read(assignments::list, more, ()).unwrap().items, []);
 }
 
 // ── Publishing ───────────────────────────────────────────────────────────────
 
 #[test]
 fn without_policies_there_is_no_event() {
-    let world = World::new();
-    let main = registry(&world, "main");
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
     let rules = json!([{"type": "maxLength", "value": 1}]);
-    assigned(&world, "error", rules, &registry(&world, "other"));
-    assert_eq!(publish(&world, &main, "anything"), Vec::<String>::new());
-    assert_eq!(events(&world), []);
+    assigned(&fixture, "error", rules, &registry(&fixture, "other"));
+    assert_eq!(publish(&fixture, &main, "anything"), Vec::<String>::new());
+    assert_eq!(events(&fixture), []);
 }
 
 #[test]
 fn a_text_without_violations_passes() {
-    let world = World::new();
-    let main = registry(&world, "main");
-    let policy = assigned(&world, "error", json!([{"type": "maxLength", "value": 5}]), &main);
-    assert_eq!(publish(&world, &main, "12345"), Vec::<String>::new());
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
+    let policy = assigned(&fixture, "error", json!([{"type": "maxLength", "value": 5}]), &main);
+    assert_eq!(publish(&fixture, &main, "12345"), Vec::<String>::new());
     let payload = json!({
         "registryId": main.id, "registryRef": "acme/main", "artifactType": "promptlet",
         "name": "greeting", "version": "1.0.0", "model": "generic", "policyIds": [policy.id],
         "published": true,
     });
-    assert_eq!(events(&world), [(EventType::GovernancePassed, payload)]);
-    assert_eq!(listed(&world, &world.member, json!({})), []);
+    assert_eq!(events(&fixture), [(EventType::GovernancePassed, payload)]);
+    assert_eq!(listed(&fixture, &fixture.member, json!({})), []);
 }
 
 #[test]
 fn a_warning_publishes_and_raises_a_flag_for_each_violation() {
-    let world = World::new();
-    let main = registry(&world, "main");
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
     let rules = json!([
         {"type": "forbidPattern", "value": "x"},
         {"type": "maxLength", "value": 100},
         {"type": "requireVariable", "value": "NAME"},
     ]);
-    let policy = assigned(&world, "warning", rules, &main);
-    assert_eq!(publish(&world, &main, "x"), Vec::<String>::new());
-    let published = events(&world);
+    let policy = assigned(&fixture, "warning", rules, &main);
+    assert_eq!(publish(&fixture, &main, "x"), Vec::<String>::new());
+    let published = events(&fixture);
     assert_eq!(published.len(), 1);
     assert_eq!(published[0].0, EventType::GovernanceViolation);
     assert_eq!(
         (&published[0].1["published"], &published[0].1["policyIds"]),
         (&json!(true), &json!([policy.id]))
     );
-    let flags = listed(&world, &world.member, json!({}));
+    let flags = listed(&fixture, &fixture.member, json!({}));
     let messages: Vec<_> = flags.iter().map(|flag| flag.message.as_str()).collect();
     let expected = [
         "must use the variable NAME (policy \"House rules\")",
@@ -316,63 +321,63 @@ fn a_warning_publishes_and_raises_a_flag_for_each_violation() {
         "clearedAt": null, "clearedBy": null,
     });
     assert_eq!(json!(flags[1]), expected);
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn an_error_refuses_and_is_an_event_without_a_flag() {
-    let world = World::new();
-    let main = registry(&world, "main");
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
     let two = json!([{"type": "maxLength", "value": 1}, {"type": "forbidPattern", "value": "x"}]);
-    let strict = assigned(&world, "error", two, &main);
-    let mild = assigned(&world, "warning", json!([{"type": "maxLength", "value": 2}]), &main);
-    let refusals = publish(&world, &main, "xxx");
+    let strict = assigned(&fixture, "error", two, &main);
+    let mild = assigned(&fixture, "warning", json!([{"type": "maxLength", "value": 2}]), &main);
+    let refusals = publish(&fixture, &main, "xxx");
     assert_eq!(refusals.len(), 2, "{refusals:?}");
     assert!(refusals[0].starts_with("must have at most 1 characters; it has 3"), "{refusals:?}");
-    let (event, payload) = events(&world).remove(0);
+    let (event, payload) = events(&fixture).remove(0);
     assert_eq!((event, &payload["published"]), (EventType::GovernanceViolation, &json!(false)));
     assert_eq!(payload["policyIds"], json!([strict.id, mild.id]));
-    assert_eq!(listed(&world, &world.member, json!({})), []);
+    assert_eq!(listed(&fixture, &fixture.member, json!({})), []);
 }
 
 #[test]
 fn a_refused_batch_reports_each_violation_and_creates_no_flag() {
-    let world = World::new();
-    let main = registry(&world, "main");
-    assigned(&world, "warning", json!([{"type": "forbidPattern", "value": "x"}]), &main);
-    publish_with(&world, &main, "good", true);
-    assert_eq!(events(&world), []);
-    publish_with(&world, &main, "x", true);
-    let (event, payload) = events(&world).remove(0);
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
+    assigned(&fixture, "warning", json!([{"type": "forbidPattern", "value": "x"}]), &main);
+    publish_with(&fixture, &main, "good", true);
+    assert_eq!(events(&fixture), []);
+    publish_with(&fixture, &main, "x", true);
+    let (event, payload) = events(&fixture).remove(0);
     assert_eq!((event, &payload["published"]), (EventType::GovernanceViolation, &json!(false)));
-    assert_eq!(listed(&world, &world.member, json!({})), []);
+    assert_eq!(listed(&fixture, &fixture.member, json!({})), []);
 }
 
 // ── Flags ────────────────────────────────────────────────────────────────────
 
 #[test]
 fn a_flag_is_cleared_once_and_listed_by_registry_and_state() {
-    let world = World::new();
-    let (main, other) = (registry(&world, "main"), registry(&world, "other"));
+    let fixture = Fixture::new();
+    let (main, other) = (registry(&fixture, "main"), registry(&fixture, "other"));
     for registry in [&main, &other] {
-        assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), registry);
-        publish(&world, registry, "x");
+        assigned(&fixture, "warning", json!([{"type": "maxLength", "value": 0}]), registry);
+        publish(&fixture, registry, "x");
     }
-    let flag = listed(&world, &world.member, json!({"registryRef": "main"})).remove(0);
-    world.pass_secs(60);
-    let clear = || world.write_as(&world.owner, flags::clear, flag.id, ());
+    let flag = listed(&fixture, &fixture.member, json!({"registryRef": "main"})).remove(0);
+    fixture.pass_secs(60);
+    let clear = || fixture.write_as(&fixture.owner, flags::clear, flag.id, ());
     let cleared = clear().unwrap();
-    let owner = match &world.owner {
+    let owner = match &fixture.owner {
         Principal::Caller(caller) => caller.user(),
         _ => unreachable!(),
     };
     assert!(cleared.cleared_at > Some(flag.created_at));
     assert_eq!(cleared.cleared_by, Some(owner));
     assert_eq!(clear().unwrap_err().code(), "flag_cleared");
-    let (event, payload) = events(&world).pop().unwrap();
+    let (event, payload) = events(&fixture).pop().unwrap();
     assert_eq!((event, &payload["flagId"]), (EventType::GovernanceFlagCleared, &json!(flag.id)));
 
-    let count = |filter: Value| listed(&world, &world.member, filter).len();
+    let count = |filter: Value| listed(&fixture, &fixture.member, filter).len();
     assert_eq!(count(json!({})), 1);
     assert_eq!(count(json!({"cleared": true})), 1);
     assert_eq!(count(json!({"registryRef": "acme/main"})), 0);
@@ -380,89 +385,91 @@ fn a_flag_is_cleared_once_and_listed_by_registry_and_state() {
     assert_eq!(count(json!({"registryRef": main.id, "cleared": false})), 0);
     assert_eq!(count(json!({"registryRef": "other"})), 1);
     assert_eq!(count(json!({"registryRef": "never"})), 0);
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn flags_and_assignments_of_a_restricted_registry_need_access() {
-    let world = World::new();
-    registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
-    let main = world.store.read_now(world.org, |view| registries::find(view, "main"));
+    let fixture = Fixture::new();
+    registries::tests::make(&fixture, "main", json!({"access": "restricted"})).unwrap();
+    let main = fixture.store.read_now(fixture.org, |view| registries::find(view, "main"));
     let main = main.unwrap().unwrap().without_caller().clone();
     let rules = json!([{"type": "maxLength", "value": 0}]);
-    let policy = assigned(&world, "warning", rules, &main);
-    publish(&world, &main, "x");
+    let policy = assigned(&fixture, "warning", rules, &main);
+    publish(&fixture, &main, "x");
     for filter in [json!({}), json!({"registryRef": "main"})] {
-        assert_eq!(listed(&world, &world.member, filter.clone()), []);
-        assert_eq!(listed(&world, &world.owner, filter).len(), 1);
+        assert_eq!(listed(&fixture, &fixture.member, filter.clone()), []);
+        assert_eq!(listed(&fixture, &fixture.owner, filter).len(), 1);
     }
-    assert_eq!(world.read(assignments::list, policy.id, ()).unwrap().items, []);
-    let all = world.read_as(&world.owner, assignments::list, policy.id, ()).unwrap();
+    assert_eq!(fixture.read(assignments::list, policy.id, ()).unwrap().items, []);
+    let all = fixture.read_as(&fixture.owner, assignments::list, policy.id, ()).unwrap();
     assert_eq!(all.items.len(), 1);
-    let asked = check(&world, &mut Calls::default(), json!({"text": "", "registryRef": "main"}));
+    let asked = check(&fixture, &mut Calls::default(), json!({"text": "", "registryRef": "main"}));
     assert_eq!(asked.unwrap_err().kind(), Kind::Forbidden);
 }
 
-fn remove(world: &World, registry: &Registry) {
-    world.write_as(&world.owner, registries::delete, registry.slug.to_string(), ()).unwrap();
+fn remove(fixture: &Fixture, registry: &Registry) {
+    fixture.write_as(&fixture.owner, registries::delete, registry.slug.to_string(), ()).unwrap();
 }
 
 #[test]
 fn deleting_a_registry_deletes_its_assignments_and_flags() {
-    let world = World::new();
-    let (main, other) = (registry(&world, "main"), registry(&world, "other"));
+    let fixture = Fixture::new();
+    let (main, other) = (registry(&fixture, "main"), registry(&fixture, "other"));
     for registry in [&main, &other] {
-        assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), registry);
-        (0..5).for_each(|_| drop(publish(&world, registry, "x")));
+        assigned(&fixture, "warning", json!([{"type": "maxLength", "value": 0}]), registry);
+        (0..5).for_each(|_| drop(publish(&fixture, registry, "x")));
     }
-    remove(&world, &main);
-    assert_eq!(listed(&world, &world.owner, json!({})).len(), 5);
-    publish(&world, &main, "x");
-    assert_eq!(events(&world).len(), 10 + 1, "no flag after the registry was deleted");
-    world.assert_sound();
+    remove(&fixture, &main);
+    assert_eq!(listed(&fixture, &fixture.owner, json!({})).len(), 5);
+    publish(&fixture, &main, "x");
+    assert_eq!(events(&fixture).len(), 10 + 1, "no flag after the registry was deleted");
+    fixture.assert_sound();
 }
 
 #[test]
 fn flags_of_a_deleted_registry_are_hidden() {
-    let world = World::new();
-    registries::tests::make(&world, "main", json!({"access": "restricted"})).unwrap();
-    let main = world.store.read_now(world.org, |view| registries::find(view, "main"));
+    let fixture = Fixture::new();
+    registries::tests::make(&fixture, "main", json!({"access": "restricted"})).unwrap();
+    let main = fixture.store.read_now(fixture.org, |view| registries::find(view, "main"));
     let main = main.unwrap().unwrap().without_caller().clone();
-    assigned(&world, "warning", json!([{"type": "maxLength", "value": 0}]), &main);
-    publish(&world, &main, "x");
-    assert_eq!(listed(&world, &world.owner, json!({})).len(), 1);
-    let many = world.store.write_now(world.org, |tx| {
-        let flag = tx.view().first(Source::<PolicyFlag>::TABLE, &(), Order::Ascending)?.unwrap();
+    assigned(&fixture, "warning", json!([{"type": "maxLength", "value": 0}]), &main);
+    publish(&fixture, &main, "x");
+    assert_eq!(listed(&fixture, &fixture.owner, json!({})).len(), 1);
+    let many = fixture.store.write_blocking(fixture.org, |tx| {
+        let flag =
+            tx.view().first(ListSource::<PolicyFlag>::TABLE, &(), Order::Ascending)?.unwrap();
         (0..crate::store::MAX_DEFERRED_CHANGES)
             .try_for_each(|_| tx.insert(&PolicyFlag { id: tx.new_id(), ..flag.clone() }))
     });
     many.unwrap();
-    remove(&world, &main);
-    let left =
-        world.store.read_now(world.org, |view| view.count(Source::<PolicyFlag>::TABLE, &(), 1));
+    remove(&fixture, &main);
+    let left = fixture
+        .store
+        .read_now(fixture.org, |view| view.count(ListSource::<PolicyFlag>::TABLE, &(), 1));
     assert_eq!(left.unwrap(), 1);
-    assert_eq!(listed(&world, &world.owner, json!({})), []);
-    assert_eq!(listed(&world, &world.member, json!({})), []);
+    assert_eq!(listed(&fixture, &fixture.owner, json!({})), []);
+    assert_eq!(listed(&fixture, &fixture.member, json!({})), []);
 }
 
 // ── Asking ───────────────────────────────────────────────────────────────────
 
 #[test]
 fn a_check_evaluates_its_input_and_has_no_effect() {
-    let world = World::new();
-    let main = registry(&world, "main");
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
     let rules = json!([
         {"type": "requireVariable", "value": "NAME"},
         {"type": "forbidVariable", "value": "escaped"},
         {"type": "requireMetadata", "value": "owner"},
         {"type": "forbidModel", "value": "gpt-5"},
     ]);
-    let strict = assigned(&world, "error", rules, &main);
+    let strict = assigned(&fixture, "error", rules, &main);
     let good = json!({"text": r"Hi {{ NAME }} \{{escaped}} {{", "registryRef": "main",
         "model": "gpt-6", "metadata": {"owner": "ada"}});
-    assert_eq!(checked(&world, good), json!({"passed": true, "issues": []}));
+    assert_eq!(checked(&fixture, good), json!({"passed": true, "issues": []}));
     let bad = json!({"text": "{{escaped}}", "policyIds": [strict.id], "model": "gpt-5"});
-    let verdict = checked(&world, bad);
+    let verdict = checked(&fixture, bad);
     let kinds: Vec<_> = verdict["issues"].as_array().unwrap().iter().map(|i| &i["rule"]).collect();
     let expected = ["requireVariable", "forbidVariable", "requireMetadata", "forbidModel"];
     assert_eq!(kinds, expected);
@@ -470,22 +477,22 @@ fn a_check_evaluates_its_input_and_has_no_effect() {
     let issue = json!({"policyId": strict.id, "rule": "forbidModel", "severity": "error",
         "message": "must not be for the model \"gpt-5\" (policy \"House rules\")"});
     assert_eq!(verdict["issues"][3], issue);
-    assert_eq!(events(&world), []);
+    assert_eq!(events(&fixture), []);
 }
 
 #[test]
 fn a_check_evaluates_given_and_assigned_policies_once_each() {
-    let world = World::new();
-    let main = registry(&world, "main");
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
     let rules = || json!([{"type": "maxLength", "value": 0}]);
-    let one = assigned(&world, "warning", rules(), &main);
-    let other = policy(&world, "warning", rules()).unwrap();
-    let count = |body: Value| checked(&world, body)["issues"].as_array().unwrap().len();
+    let one = assigned(&fixture, "warning", rules(), &main);
+    let other = policy(&fixture, "warning", rules()).unwrap();
+    let count = |body: Value| checked(&fixture, body)["issues"].as_array().unwrap().len();
     assert_eq!(count(json!({"text": "x", "registryRef": "main"})), 1);
     assert_eq!(count(json!({"text": "x", "policyIds": [other.id, other.id]})), 1);
     let both = json!({"text": "x", "policyIds": [one.id, other.id], "registryRef": "main"});
     assert_eq!(count(both), 2);
-    let refused = |body: Value| check(&world, &mut Calls::default(), body).unwrap_err();
+    let refused = |body: Value| check(&fixture, &mut Calls::default(), body).unwrap_err();
     assert_eq!(refused(json!({"text": "x"})).issues()[0].path, "policyIds");
     assert_eq!(refused(json!({"text": "x", "policyIds": []})).issues()[0].path, "policyIds");
     for nothing in [json!({"policyIds": [one.id, "x"]}), json!({"registryRef": "never"})] {
@@ -497,26 +504,27 @@ fn a_check_evaluates_given_and_assigned_policies_once_each() {
 
 // ── Judges ───────────────────────────────────────────────────────────────────
 
-fn with_judge(world: &World, severity: &str) -> Value {
-    let provider = judge_at(world, "http://a.test");
+fn with_judge(fixture: &Fixture, severity: &str) -> Value {
+    let provider = judge_at(fixture, "http://a.test");
     let rules = json!([
         {"type": "forbidPattern", "value": "SECRET"},
         {"type": "judge", "value": "Is it kind?", "llmProviderId": provider},
     ]);
-    json!([policy(world, severity, rules).unwrap().id])
+    json!([policy(fixture, severity, rules).unwrap().id])
 }
 
 #[test]
 fn a_judge_passes_or_gives_its_reason() {
-    let world = World::new();
-    let body = json!({"text": "Hello", "policyIds": with_judge(&world, "error")});
+    let fixture = Fixture::new();
+    let body = json!({"text": "Hello", "policyIds": with_judge(&fixture, "error")});
     let (verdict, asked) =
-        judged(&world, body.clone(), answered(200, r#"{"pass": true, "reason": "It is."}"#));
+        judged(&fixture, body.clone(), answered(200, r#"{"pass": true, "reason": "It is."}"#));
     assert_eq!(json!(verdict.unwrap()), json!({"passed": true, "issues": []}));
     assert_eq!(asked.len(), 1);
     let sent = String::from_utf8(asked[0].body.clone()).unwrap();
     assert!(sent.contains("Is it kind?") && sent.contains("Hello"), "{sent}");
-    let (verdict, _) = judged(&world, body, answered(200, r#"{"pass": false, "reason": "Rude."}"#));
+    let (verdict, _) =
+        judged(&fixture, body, answered(200, r#"{"pass": false, "reason": "Rude."}"#));
     let verdict = json!(verdict.unwrap());
     let message = "must satisfy \"Is it kind?\"; the judge says: Rude. (policy \"House rules\")";
     assert_eq!(verdict["issues"][0]["message"], message);
@@ -525,23 +533,23 @@ fn a_judge_passes_or_gives_its_reason() {
 
 #[test]
 fn a_key_that_is_a_common_word_does_not_break_verdicts() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let body = json!({"name": "Ours", "provider": "custom", "baseUrl": "http://a.test",
         "apiKey": "pass"});
-    let provider = llm_provider::make(&world, body).unwrap().id;
+    let provider = llm_provider::make(&fixture, body).unwrap().id;
     let rules = json!([{"type": "judge", "value": "Is it kind?", "llmProviderId": provider}]);
-    let policy = policy(&world, "error", rules).unwrap().id;
+    let policy = policy(&fixture, "error", rules).unwrap().id;
     let body = json!({"text": "Hello", "policyIds": [policy]});
     let said = answered(200, r#"{"pass": false, "reason": "It may not pass."}"#);
-    let verdict = json!(judged(&world, body, said).0.unwrap());
+    let verdict = json!(judged(&fixture, body, said).0.unwrap());
     let message = verdict["issues"][0]["message"].as_str().unwrap();
     assert!(message.contains("the judge says: It may not …."), "{message}");
 }
 
 #[test]
 fn an_unavailable_judge_is_reported_with_its_provider() {
-    let world = World::new();
-    let body = json!({"text": "Hello", "policyIds": with_judge(&world, "warning")});
+    let fixture = Fixture::new();
+    let body = json!({"text": "Hello", "policyIds": with_judge(&fixture, "warning")});
     let refused = Failure::Connect { host: "a.test".into(), reason: "refused".into() };
     for (answer, word) in [
         (
@@ -554,7 +562,7 @@ fn an_unavailable_judge_is_reported_with_its_provider() {
         (answered(200, "I would rather not say"), "no verdict"),
         (answered(200, ""), "no verdict"),
     ] {
-        let error: Error = judged(&world, body.clone(), answer).0.unwrap_err();
+        let error: Error = judged(&fixture, body.clone(), answer).0.unwrap_err();
         assert_eq!((error.kind(), error.code()), (Kind::Upstream, "llm_provider_failed"));
         let message = error.message();
         let begin =
@@ -565,30 +573,30 @@ fn an_unavailable_judge_is_reported_with_its_provider() {
 
 #[test]
 fn a_text_refused_by_another_rule_is_sent_to_no_provider() {
-    let world = World::new();
-    let (strict, mild) = (with_judge(&world, "error"), with_judge(&world, "warning"));
+    let fixture = Fixture::new();
+    let (strict, mild) = (with_judge(&fixture, "error"), with_judge(&fixture, "warning"));
     let asked = |policies: &Value| {
         let body = json!({"text": "SECRET", "policyIds": policies});
-        judged(&world, body, answered(200, "yes")).1.len()
+        judged(&fixture, body, answered(200, "yes")).1.len()
     };
     assert_eq!((asked(&strict), asked(&mild)), (0, 1));
 }
 
 #[test]
 fn a_judge_without_a_provider_uses_the_default_one() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let body = json!({"name": "D", "provider": "custom", "baseUrl": "http://d.test",
         "isDefault": true});
-    let provider = llm_provider::make(&world, body).unwrap().id;
+    let provider = llm_provider::make(&fixture, body).unwrap().id;
     let rules = json!([{"type": "judge", "value": "Is it kind?"}]);
-    let policy = policy(&world, "error", rules).unwrap();
+    let policy = policy(&fixture, "error", rules).unwrap();
     let body = json!({"text": "Hello", "policyIds": [policy.id]});
-    let (verdict, asked) = judged(&world, body.clone(), answered(200, "yes"));
+    let (verdict, asked) = judged(&fixture, body.clone(), answered(200, "yes"));
     assert!(verdict.is_ok());
     assert_eq!(asked[0].url, "http://d.test/chat/completions");
-    assert_eq!(llm_provider::delete(&world, provider).unwrap_err().code(), "llm_provider_in_use");
-    llm_provider::patch(&world, provider, json!({"isDefault": false})).unwrap();
-    let error = judged(&world, body, answered(200, "yes")).0.unwrap_err();
+    assert_eq!(llm_provider::delete(&fixture, provider).unwrap_err().code(), "llm_provider_in_use");
+    llm_provider::patch(&fixture, provider, json!({"isDefault": false})).unwrap();
+    let error = judged(&fixture, body, answered(200, "yes")).0.unwrap_err();
     assert_eq!(error.kind(), Kind::Upstream);
     assert!(error.message().contains("no default LLM provider"), "{}", error.message());
 }

@@ -14,8 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Calls, Deleted, Input, Output, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER};
-use crate::base::{Checked, Error, Field, HttpUrl, Id, Issue, JsonMap, Name, Result, TextRule};
-use crate::store::{Order, Page, Source, TableInfo, Tx, View};
+use crate::base::{
+    Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, Result, TextRule, Validated,
+};
+use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub use chat::{ChatRequest, complete};
 use provider::KEY_FIELD;
@@ -28,7 +30,7 @@ pub const RESOURCE: Resource =
 // ── What callers send and see ────────────────────────────────────────────────
 
 /// The key of a provider. It is sent in a header, which allows visible ASCII only.
-type ProviderKey = Checked<ProviderKeyRule>;
+type ProviderKey = Validated<ProviderKeyRule>;
 
 /// 1 to 4,096 visible ASCII characters: longer than the keys of any vendor, shorter than the limit of
 /// headers.
@@ -96,9 +98,9 @@ pub struct LlmProviderPatch {
     name: Option<Name>,
     /// The key; null removes it. A new `baseUrl` without a key removes it, too.
     #[serde(default)]
-    api_key: Field<ProviderKey>,
+    api_key: Nullable<ProviderKey>,
     #[serde(default)]
-    base_url: Field<HttpUrl>,
+    base_url: Nullable<HttpUrl>,
     config: Option<JsonMap>,
     is_default: Option<bool>,
 }
@@ -126,7 +128,7 @@ impl Output for LlmTestResult {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<LlmProvider>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
+    view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
 fn get(view: &View, req: &Req<Id<LlmProvider>>) -> Result<LlmProvider> {
@@ -175,12 +177,12 @@ fn update(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<L
     new.config = patch.config.clone().unwrap_or(new.config);
     new.is_default = patch.is_default.unwrap_or(new.is_default);
     match &patch.api_key {
-        Field::Set(key) => new.key = Some(tx.seal::<LlmProvider>(&new.id, KEY_FIELD, key)),
-        Field::Clear => new.key = None,
+        Nullable::Set(key) => new.key = Some(tx.seal::<LlmProvider>(&new.id, KEY_FIELD, key)),
+        Nullable::Clear => new.key = None,
         // The key was given for the old URL: a caller who can change the URL but does not know the
         // key must not have it sent to a server of their choice.
-        Field::Absent if new.base_url != old.base_url => new.key = None,
-        Field::Absent => {}
+        Nullable::Absent if new.base_url != old.base_url => new.key = None,
+        Nullable::Absent => {}
     }
     if new == old {
         return Ok(old);

@@ -8,27 +8,27 @@ use super::*;
 use crate::api::Principal;
 use crate::base::Kind;
 use crate::outside::{Answer, Call, CallResult, Failure};
-use crate::resources::testing::{World, args};
+use crate::resources::testing::{Fixture, args};
 use crate::store::Store;
 
 /// Creates a provider as an admin.
-pub fn make(world: &World, body: Value) -> Result<LlmProvider> {
-    world.write_as(&world.owner, create, (), World::input(body)?)
+pub fn make(fixture: &Fixture, body: Value) -> Result<LlmProvider> {
+    fixture.write_as(&fixture.owner, create, (), Fixture::input(body)?)
 }
 
 /// Updates a provider as an admin.
-pub fn patch(world: &World, id: Id<LlmProvider>, body: Value) -> Result<LlmProvider> {
-    world.write_as(&world.owner, update, id, World::input(body)?)
+pub fn patch(fixture: &Fixture, id: Id<LlmProvider>, body: Value) -> Result<LlmProvider> {
+    fixture.write_as(&fixture.owner, update, id, Fixture::input(body)?)
 }
 
 /// Deletes a provider as an admin.
-pub fn delete(world: &World, id: Id<LlmProvider>) -> Result<Deleted> {
-    world.write_as(&world.owner, super::delete, id, ())
+pub fn delete(fixture: &Fixture, id: Id<LlmProvider>) -> Result<Deleted> {
+    fixture.write_as(&fixture.owner, super::delete, id, ())
 }
 
-fn key_of(world: &World, id: Id<LlmProvider>) -> Option<String> {
+fn key_of(fixture: &Fixture, id: Id<LlmProvider>) -> Option<String> {
     let key = |view: &View| view.fetch::<LlmProvider>(&id)?.unsealed_key(view);
-    world.store.read_now(world.org, key).unwrap()
+    fixture.store.read_now(fixture.org, key).unwrap()
 }
 
 fn custom(name: &str) -> Value {
@@ -37,13 +37,16 @@ fn custom(name: &str) -> Value {
 
 /// Runs the test of a provider with this answer. Returns the call and the result.
 fn tested(
-    world: &World,
+    fixture: &Fixture,
     id: Id<LlmProvider>,
     answer: Result<Answer, Failure>,
 ) -> (Call, LlmTestResult) {
-    let (parts, who) = (args(id, ()), world.owner.clone());
+    let (parts, who) = (args(id, ()), fixture.owner.clone());
     let run = |calls: &mut Calls| {
-        world.store.read_now(world.org, |view| test(view, &Req::new(&parts, &who), calls)).unwrap()
+        fixture
+            .store
+            .read_now(fixture.org, |view| test(view, &Req::new(&parts, &who), calls))
+            .unwrap()
     };
     let mut calls = Calls::default();
     run(&mut calls);
@@ -61,24 +64,24 @@ fn answer(status: u16, body: Value) -> Result<Answer, Failure> {
 
 #[test]
 fn a_provider_shows_every_field_except_its_key() {
-    let world = World::new();
-    let made = make(&world, custom("Ours")).unwrap();
+    let fixture = Fixture::new();
+    let made = make(&fixture, custom("Ours")).unwrap();
     let expected = json!({
         "id": made.id, "name": "Ours", "provider": "custom", "baseUrl": "http://a.test/v1",
         "config": {}, "isDefault": false, "createdAt": "2026-01-15T12:00:00.000Z",
         "updatedAt": "2026-01-15T12:00:00.000Z",
     });
-    assert_eq!(json!(world.read(get, made.id, ()).unwrap()), expected);
-    assert_eq!(key_of(&world, made.id).as_deref(), Some("sk-1"));
+    assert_eq!(json!(fixture.read(get, made.id, ()).unwrap()), expected);
+    assert_eq!(key_of(&fixture, made.id).as_deref(), Some("sk-1"));
     assert!(!format!("{made:?}").contains("sk-1"));
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn problems_of_a_provider_are_reported_at_their_paths() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let paths = |body: Value| {
-        let error = make(&world, body).unwrap_err();
+        let error = make(&fixture, body).unwrap_err();
         error.issues().iter().map(|issue| issue.path.clone()).collect::<Vec<_>>()
     };
     assert_eq!(paths(json!({"name": "a", "provider": "custom"})), ["baseUrl"]);
@@ -91,18 +94,18 @@ fn problems_of_a_provider_are_reported_at_their_paths() {
         let body = json!({"name": "a", "provider": "openai", "config": {"model": model}});
         assert_eq!(paths(body), ["config.model"]);
     }
-    let made = make(&world, custom("a")).unwrap();
-    let error = patch(&world, made.id, json!({"baseUrl": null})).unwrap_err();
+    let made = make(&fixture, custom("a")).unwrap();
+    let error = patch(&fixture, made.id, json!({"baseUrl": null})).unwrap_err();
     assert_eq!(error.issues()[0].path, "baseUrl");
 }
 
 #[test]
 fn a_new_url_without_a_key_removes_the_old_key() {
-    let world = World::new();
-    let id = make(&world, custom("a")).unwrap().id;
+    let fixture = Fixture::new();
+    let id = make(&fixture, custom("a")).unwrap().id;
     let key = |body: Value| {
-        patch(&world, id, body).unwrap();
-        key_of(&world, id)
+        patch(&fixture, id, body).unwrap();
+        key_of(&fixture, id)
     };
     assert_eq!(key(json!({"name": "b"})).as_deref(), Some("sk-1"));
     assert_eq!(key(json!({"baseUrl": "http://a.test/v1"})).as_deref(), Some("sk-1"));
@@ -112,53 +115,54 @@ fn a_new_url_without_a_key_removes_the_old_key() {
     assert_eq!(key(both).as_deref(), Some("sk-3"));
     assert_eq!(key(json!({"provider": "openai"})).as_deref(), Some("sk-3"));
     assert_eq!(key(json!({"apiKey": null})), None);
-    let shown = world.read(get, id, ()).unwrap();
+    let shown = fixture.read(get, id, ()).unwrap();
     assert_eq!(shown.provider, Provider::Custom);
 }
 
 #[test]
 fn an_empty_patch_changes_nothing() {
-    let world = World::new();
-    let made = make(&world, custom("a")).unwrap();
-    world.pass_secs(60);
-    assert_eq!(patch(&world, made.id, json!({})).unwrap(), made);
-    let changed = patch(&world, made.id, json!({"config": {"model": "m"}})).unwrap();
+    let fixture = Fixture::new();
+    let made = make(&fixture, custom("a")).unwrap();
+    fixture.pass_secs(60);
+    assert_eq!(patch(&fixture, made.id, json!({})).unwrap(), made);
+    let changed = patch(&fixture, made.id, json!({"config": {"model": "m"}})).unwrap();
     assert!(changed.updated_at > made.updated_at);
 }
 
-fn defaults(store: &Store, world: &World) -> Vec<String> {
-    let all =
-        store.read_now(world.org, |view| view.all(Source::<LlmProvider>::TABLE, &())).unwrap();
+fn defaults(store: &Store, fixture: &Fixture) -> Vec<String> {
+    let all = store
+        .read_now(fixture.org, |view| view.all(ListSource::<LlmProvider>::TABLE, &()))
+        .unwrap();
     all.into_iter().filter(|one| one.is_default).map(|one| one.name.into_string()).collect()
 }
 
 #[test]
 fn there_is_at_most_one_default() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let with = |name: &str, is_default: bool| {
         let body = json!({"name": name, "provider": "openai", "isDefault": is_default});
-        make(&world, body).unwrap().id
+        make(&fixture, body).unwrap().id
     };
-    let defaults = || defaults(&world.store, &world);
+    let defaults = || defaults(&fixture.store, &fixture);
     let a = with("a", true);
     let b = with("b", true);
     assert_eq!(defaults(), ["b"]);
-    patch(&world, a, json!({"isDefault": true})).unwrap();
+    patch(&fixture, a, json!({"isDefault": true})).unwrap();
     assert_eq!(defaults(), ["a"]);
-    patch(&world, a, json!({"isDefault": true, "name": "a2"})).unwrap();
+    patch(&fixture, a, json!({"isDefault": true, "name": "a2"})).unwrap();
     assert_eq!(defaults(), ["a2"]);
-    patch(&world, a, json!({"isDefault": false})).unwrap();
+    patch(&fixture, a, json!({"isDefault": false})).unwrap();
     assert_eq!(defaults(), Vec::<String>::new());
     with("c", false);
-    patch(&world, b, json!({"isDefault": true})).unwrap();
-    world.write_as(&world.owner, super::delete, b, ()).unwrap();
+    patch(&fixture, b, json!({"isDefault": true})).unwrap();
+    fixture.write_as(&fixture.owner, super::delete, b, ()).unwrap();
     assert_eq!(defaults(), Vec::<String>::new());
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn each_provider_is_called_in_its_own_form() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let heard = || Err(Failure::Busy);
     let google = "https://generativelanguage.googleapis.com/v1beta/models/";
     let google = format!("{google}gemini-3.5-flash-lite:generateContent");
@@ -169,8 +173,8 @@ fn each_provider_is_called_in_its_own_form() {
         ("google", &*google, "x-goog-api-key", false),
     ] {
         let body = json!({"name": "a", "provider": provider, "apiKey": "sk-1"});
-        let id = make(&world, body).unwrap().id;
-        let (call, _) = tested(&world, id, heard());
+        let id = make(&fixture, body).unwrap().id;
+        let (call, _) = tested(&fixture, id, heard());
         assert_eq!(call.url, url);
         let value = if key == "authorization" { "Bearer sk-1" } else { "sk-1" };
         assert!(call.headers.contains(&(key.into(), value.into())), "{provider}");
@@ -181,12 +185,12 @@ fn each_provider_is_called_in_its_own_form() {
     // Its own URL and model; and the call of a server without a key and with one model.
     let mut body = custom("a");
     body["config"] = json!({"model": "llama"});
-    let (call, _) = tested(&world, make(&world, body).unwrap().id, heard());
+    let (call, _) = tested(&fixture, make(&fixture, body).unwrap().id, heard());
     assert_eq!(call.url, "http://a.test/v1/chat/completions");
     let sent: Value = serde_json::from_slice(&call.body).unwrap();
     assert_eq!(sent["model"], "llama");
     let body = json!({"name": "a", "provider": "custom", "baseUrl": "http://b.test/"});
-    let (call, _) = tested(&world, make(&world, body).unwrap().id, heard());
+    let (call, _) = tested(&fixture, make(&fixture, body).unwrap().id, heard());
     assert_eq!(call.url, "http://b.test/chat/completions");
     assert_eq!(call.headers, [("content-type".to_string(), "application/json".to_string())]);
     let sent: Value = serde_json::from_slice(&call.body).unwrap();
@@ -195,9 +199,9 @@ fn each_provider_is_called_in_its_own_form() {
 
 #[test]
 fn a_test_returns_its_result_and_never_the_key() {
-    let world = World::new();
-    let id = make(&world, custom("a")).unwrap().id;
-    let test = |heard| json!(tested(&world, id, heard).1);
+    let fixture = Fixture::new();
+    let id = make(&fixture, custom("a")).unwrap().id;
+    let test = |heard| json!(tested(&fixture, id, heard).1);
     let ok = json!({"choices": [{"message": {"content": "ok sk-1"}}]});
     let expected =
         json!({"ok": true, "latencyMs": 7, "message": "the server's own model answered"});
@@ -219,11 +223,14 @@ fn a_test_returns_its_result_and_never_the_key() {
 
 #[test]
 fn a_key_echoed_by_a_server_is_not_shown() {
-    let world = World::new();
-    let provider = make(&world, custom("a")).unwrap();
+    let fixture = Fixture::new();
+    let provider = make(&fixture, custom("a")).unwrap();
     let request = ChatRequest { system: "s".into(), user: "u".into(), total_secs: 1 };
     let run = |calls: &mut Calls| {
-        world.store.read_now(world.org, |view| complete(view, &provider, &request, calls)).unwrap()
+        fixture
+            .store
+            .read_now(fixture.org, |view| complete(view, &provider, &request, calls))
+            .unwrap()
     };
     let mut calls = Calls::default();
     assert!(run(&mut calls).is_none());
@@ -236,9 +243,9 @@ fn a_key_echoed_by_a_server_is_not_shown() {
 
 #[test]
 fn a_provider_of_another_organization_is_not_found() {
-    let world = World::new();
-    let (_, eve) = world.other_org("other");
-    let id = make(&world, custom("a")).unwrap().id;
-    let as_eve = |who: &Principal| world.read_as(who, get, id, ()).unwrap_err().kind();
+    let fixture = Fixture::new();
+    let (_, eve) = fixture.other_org("other");
+    let id = make(&fixture, custom("a")).unwrap().id;
+    let as_eve = |who: &Principal| fixture.read_as(who, get, id, ()).unwrap_err().kind();
     assert_eq!(as_eve(&eve), Kind::NotFound);
 }

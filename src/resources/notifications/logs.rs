@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use crate::api::{Input, Output, Req};
 use crate::base::{Id, Int, Issue, Result, Time};
 use crate::outbox::{
-    Channel, DeliveryStatus, EventType, LogEntry, LogQuery, Settings, Sweep, SweepProgress,
-    read_log, remove_old_entries, walk_log,
+    Channel, DeliveryStatus, EventType, LogEntry, LogQuery, RetentionSettings, Sweep,
+    SweepProgress, read_log, remove_old_entries, walk_log,
 };
 use crate::store::{Tx, View};
 
@@ -147,7 +147,7 @@ pub const DELETE_EXPIRED: Sweep = Sweep {
     installation: false,
 };
 
-fn delete_expired(tx: &mut Tx, settings: &Settings) -> Result<SweepProgress> {
+fn delete_expired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
     let end = tx.now().minus_secs(settings.log_retention_secs);
     remove_old_entries(tx, end)
 }
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use crate::api::read::{SourceFormat, parse_query, read_input};
     use crate::outbox::{self, About, Delivery, Event, SWEEP_ROWS, in_app};
-    use crate::resources::testing::{NOON, World};
-    use crate::store::{Order, Org, Source};
+    use crate::resources::testing::{Fixture, NOON};
+    use crate::store::{ListSource, Order, Org};
 
     const TYPES: [EventType; 3] =
         [EventType::AgentStale, EventType::TeamRunFailed, EventType::TeamTimelineSummary];
@@ -173,8 +173,8 @@ mod tests {
         read_input(&parse_query(query), SourceFormat::Query)
     }
 
-    fn log(world: &World, query: &str) -> LogPage {
-        world.read(list, (), filter(query).unwrap()).unwrap()
+    fn log(fixture: &Fixture, query: &str) -> LogPage {
+        fixture.read(list, (), filter(query).unwrap()).unwrap()
     }
 
     fn channels(org: Id<Org>) -> [Id<Channel>; 2] {
@@ -183,11 +183,11 @@ mod tests {
 
     /// Inserts an event for every type and status, with its delivery through the other channel, in
     /// `times` rounds a second apart.
-    fn fill(world: &World, times: usize) {
+    fn fill(fixture: &Fixture, times: usize) {
         for _ in 0..times {
-            world
+            fixture
                 .store
-                .write_now(world.org, |tx| {
+                .write_blocking(fixture.org, |tx| {
                     for event_type in TYPES {
                         for status in STATUSES {
                             insert(tx, event_type, status)?;
@@ -196,13 +196,13 @@ mod tests {
                     Ok(())
                 })
                 .unwrap();
-            world.pass_secs(1);
+            fixture.pass_secs(1);
         }
     }
 
     fn insert(tx: &mut Tx, event_type: EventType, status: DeliveryStatus) -> Result<()> {
         publish(tx, event_type)?;
-        let newest = tx.view().first(Source::<Event>::TABLE, &(), Order::Descending)?;
+        let newest = tx.view().first(ListSource::<Event>::TABLE, &(), Order::Descending)?;
         tx.insert(&Delivery {
             id: tx.new_id(),
             channel: channels(tx.org())[1],
@@ -224,15 +224,15 @@ mod tests {
 
     #[test]
     fn every_combination_of_filters_equals_a_full_scan() {
-        let world = World::new();
-        fill(&world, 4);
-        let all = log(&world, "pagination[limit]=200").items;
+        let fixture = Fixture::new();
+        fill(&fixture, 4);
+        let all = log(&fixture, "pagination[limit]=200").items;
         assert_eq!(all.len(), 4 * 18);
         assert!(all.is_sorted_by_key(|entry| Reverse((entry.created_at, entry.id))));
         let (start, end) = (NOON.plus_secs(1), NOON.plus_secs(3));
         let mut combinations = 0;
         for event_type in TYPES.map(Some).into_iter().chain([None]) {
-            for channel_id in channels(world.org).map(Some).into_iter().chain([None]) {
+            for channel_id in channels(fixture.org).map(Some).into_iter().chain([None]) {
                 for status in STATUSES.map(Some).into_iter().chain([None]) {
                     for range in [None, Some(DateRange { start: Some(start), end: Some(end) })] {
                         let wanted = |entry: &&LogEntry| {
@@ -248,7 +248,7 @@ mod tests {
                         let pagination = filter("pagination.limit=200").unwrap().pagination;
                         let filter =
                             LogFilter { event_type, channel_id, status, date_range, pagination };
-                        let page = world.read(list, (), filter).unwrap();
+                        let page = fixture.read(list, (), filter).unwrap();
                         let found: Vec<_> = page.items.iter().map(|entry| entry.id).collect();
                         assert_eq!(found, expected);
                         assert_eq!(page.pagination.total, expected.len());
@@ -258,26 +258,26 @@ mod tests {
             }
         }
         assert_eq!(combinations, 4 * 3 * 4 * 2);
-        world.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn a_range_has_three_encodings_and_an_exclusive_end() {
-        let world = World::new();
-        fill(&world, 3);
+        let fixture = Fixture::new();
+        fill(&fixture, 3);
         for query in [
             "dateRange[start]=2026-01-15T12:00:01Z&dateRange[end]=2026-01-15T12:00:02Z",
             "dateRange.start=2026-01-15T12:00:01Z&dateRange.end=2026-01-15T12:00:02Z",
             "dateRange={\"start\":\"2026-01-15T12:00:01Z\",\"end\":\"2026-01-15T13:00:02%2B01:00\"}",
         ] {
-            let page = log(&world, query);
+            let page = log(&fixture, query);
             assert_eq!(page.pagination.total, 18, "{query}");
             assert!(page.items.iter().all(|entry| entry.created_at == NOON.plus_secs(1)));
         }
-        assert_eq!(log(&world, "dateRange.start=2026-01-15T12:00:01Z").pagination.total, 36);
-        assert_eq!(log(&world, "dateRange.end=2026-01-15T12:00:01Z").pagination.total, 18);
+        assert_eq!(log(&fixture, "dateRange.start=2026-01-15T12:00:01Z").pagination.total, 36);
+        assert_eq!(log(&fixture, "dateRange.end=2026-01-15T12:00:01Z").pagination.total, 18);
         let none = "dateRange.start=2026-01-15T12:00:01Z&dateRange.end=2026-01-15T12:00:01Z";
-        assert_eq!(log(&world, none).pagination.total, 0);
+        assert_eq!(log(&fixture, none).pagination.total, 0);
     }
 
     #[test]
@@ -302,33 +302,34 @@ mod tests {
 
     #[test]
     fn pages_are_contiguous_and_end() {
-        let world = World::new();
-        fill(&world, 4);
-        let all: Vec<_> = log(&world, "pagination.limit=200").items.iter().map(|e| e.id).collect();
+        let fixture = Fixture::new();
+        fill(&fixture, 4);
+        let all: Vec<_> =
+            log(&fixture, "pagination.limit=200").items.iter().map(|e| e.id).collect();
         let mut paged = Vec::new();
         for offset in [0, 30, 60, 90] {
-            let page = log(&world, &format!("pagination.limit=30&pagination.offset={offset}"));
+            let page = log(&fixture, &format!("pagination.limit=30&pagination.offset={offset}"));
             assert_eq!((page.pagination.total, page.pagination.total_exact), (72, true));
             paged.extend(page.items.iter().map(|entry| entry.id));
         }
         assert_eq!(paged, all);
-        assert_eq!(log(&world, "").items.len(), 50);
-        assert!(log(&world, "pagination.offset=1000000").items.is_empty());
+        assert_eq!(log(&fixture, "").items.len(), 50);
+        assert!(log(&fixture, "pagination.offset=1000000").items.is_empty());
         let unknown = "channelId=01890a5d-ac96-774b-bcce-b302099a0000";
-        assert_eq!(log(&world, unknown).pagination.total, 0);
-        assert_eq!(log(&world, "channelId=nonsense").pagination.total, 0);
+        assert_eq!(log(&fixture, unknown).pagination.total, 0);
+        assert_eq!(log(&fixture, "channelId=nonsense").pagination.total, 0);
     }
 
     #[test]
     fn the_count_stops_at_ten_thousand() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let add = |count: usize| {
             let write = move |tx: &mut Tx| (0..count).try_for_each(|_| publish(tx, TYPES[0]));
-            world.store.write_now(world.org, write).unwrap();
+            fixture.store.write_blocking(fixture.org, write).unwrap();
         };
         (0..4).for_each(|_| add(2_500));
         let counts = |query| {
-            let LogPage { items, pagination } = log(&world, query);
+            let LogPage { items, pagination } = log(&fixture, query);
             (items.len(), pagination.total, pagination.total_exact)
         };
         assert_eq!(counts(""), (50, 10_000, true));
@@ -340,30 +341,33 @@ mod tests {
 
     #[test]
     fn expired_entries_are_deleted_in_steps() {
-        let world = World::new();
-        fill(&world, 30);
-        world.pass_secs(70);
+        let fixture = Fixture::new();
+        fill(&fixture, 30);
+        fixture.pass_secs(70);
         // The last round is 71 seconds old, the first 100.
-        let settings = Settings { memory_retention_secs: 0, log_retention_secs: 72 };
+        let settings = RetentionSettings { memory_retention_secs: 0, log_retention_secs: 72 };
         let sweep = || {
             let settings = settings.clone();
-            world.store.write_now(world.org, move |tx| delete_expired(tx, &settings)).unwrap()
+            fixture
+                .store
+                .write_blocking(fixture.org, move |tx| delete_expired(tx, &settings))
+                .unwrap()
         };
         assert_eq!(sweep(), SweepProgress::More);
-        assert_eq!(log(&world, "").pagination.total, 30 * 18 - SWEEP_ROWS);
+        assert_eq!(log(&fixture, "").pagination.total, 30 * 18 - SWEEP_ROWS);
         assert_eq!(sweep(), SweepProgress::Clean);
-        assert_eq!(log(&world, "").pagination.total, 18);
+        assert_eq!(log(&fixture, "").pagination.total, 18);
         assert_eq!(sweep(), SweepProgress::Clean);
-        world.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn the_log_of_another_organization_is_empty() {
-        let world = World::new();
-        fill(&world, 1);
-        let (_, eve) = world.other_org("other");
+        let fixture = Fixture::new();
+        fill(&fixture, 1);
+        let (_, eve) = fixture.other_org("other");
         for query in ["", "eventType=agent.stale", "status=dead"] {
-            let page = world.read_as(&eve, list, (), filter(query).unwrap()).unwrap();
+            let page = fixture.read_as(&eve, list, (), filter(query).unwrap()).unwrap();
             assert_eq!(page.pagination.total, 0, "{query}");
         }
     }

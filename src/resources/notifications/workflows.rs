@@ -157,13 +157,13 @@ fn workflow(key: WorkflowKey) -> ActionWorkflow {
 mod tests {
     use super::*;
     use crate::api::Req;
-    use crate::resources::testing::{World, args};
+    use crate::resources::testing::{Fixture, args};
     use crate::store::PageRequest;
 
     #[test]
     fn each_of_the_six_workflows_has_its_key() {
-        let world = World::new();
-        let page = world.read(list, (), ()).unwrap();
+        let fixture = Fixture::new();
+        let page = fixture.read(list, (), ()).unwrap();
         let listed = serde_json::to_value(&page.items).unwrap();
         for (workflow, name) in listed.as_array().unwrap().iter().zip([
             "in_app",
@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn the_pages_make_up_the_list() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let mut seen = Vec::new();
         let mut after = None;
         loop {
             let mut parts = args((), ());
             parts.page = PageRequest { limit: 4, after };
-            let read = |view: &View| list(view, &Req::new(&parts, &world.member));
-            let page = world.store.read_now(world.org, read).unwrap();
+            let read = |view: &View| list(view, &Req::new(&parts, &fixture.member));
+            let page = fixture.store.read_now(fixture.org, read).unwrap();
             seen.extend(page.items.iter().map(|workflow| workflow.key));
             after = page.next;
             if after.is_none() {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{self, Id, Result, Time};
-use crate::store::{AnyIndex, Index, Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::store::{AnyIndex, Index, ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<Domain>()], ..Resource::EMPTY };
@@ -78,7 +78,7 @@ impl Input for NewDomain {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<Domain>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
+    view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewDomain>) -> Result<Domain> {
@@ -125,30 +125,30 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::base::Kind;
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
     use serde_json::json;
 
     fn new(domain: &str) -> NewDomain {
-        World::input(json!({ "domain": domain })).unwrap()
+        Fixture::input(json!({ "domain": domain })).unwrap()
     }
 
     #[test]
     fn an_organization_claims_a_domain_once_in_any_spelling() {
-        let world = World::new();
-        let made = world.write(create, (), new("Bücher.Example")).unwrap();
+        let fixture = Fixture::new();
+        let made = fixture.write(create, (), new("Bücher.Example")).unwrap();
         assert_eq!(made.domain.as_str(), "xn--bcher-kva.example");
         assert_eq!((made.state, made.verified_at), (DomainState::Unverified, None));
-        let taken = world.write(create, (), new("XN--bcher-kva.example")).err().unwrap();
+        let taken = fixture.write(create, (), new("XN--bcher-kva.example")).err().unwrap();
         assert_eq!((taken.kind(), taken.code()), (Kind::Conflict, "domain_taken"));
 
-        let (_, eve) = world.other_org("globex");
-        assert!(world.write_as(&eve, create, (), new("bücher.example")).is_ok());
-        let foreign = world.read_as(&eve, get, made.id, ()).err().unwrap();
+        let (_, eve) = fixture.other_org("globex");
+        assert!(fixture.write_as(&eve, create, (), new("bücher.example")).is_ok());
+        let foreign = fixture.read_as(&eve, get, made.id, ()).err().unwrap();
         assert_eq!(foreign.kind(), Kind::NotFound);
 
-        world.write(delete, made.id, ()).unwrap();
-        assert_eq!(world.write(delete, made.id, ()).err().unwrap().kind(), Kind::NotFound);
-        assert!(world.write(create, (), new("bücher.example")).is_ok());
-        world.assert_sound();
+        fixture.write(delete, made.id, ()).unwrap();
+        assert_eq!(fixture.write(delete, made.id, ()).err().unwrap().kind(), Kind::NotFound);
+        assert!(fixture.write(create, (), new("bücher.example")).is_ok());
+        fixture.assert_sound();
     }
 }

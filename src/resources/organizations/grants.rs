@@ -11,9 +11,9 @@ use crate::auth::{
     ADMIN, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, MEMBER, Membership,
     ResourceType, User,
 };
-use crate::base::{Error, Id, Kind, List, Result};
+use crate::base::{BoundedList, Error, Id, Kind, Result};
 use crate::resources::{environments, registries};
-use crate::store::{Order, Page, Source, Tx, View};
+use crate::store::{ListSource, Order, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -45,7 +45,7 @@ impl Input for NewGrant {}
 /// Grants to create in one request.
 #[derive(Deserialize, JsonSchema)]
 struct NewGrants {
-    grants: List<NewGrant, 1, MAX_BULK>,
+    grants: BoundedList<NewGrant, 1, MAX_BULK>,
 }
 
 impl Input for NewGrants {}
@@ -85,7 +85,7 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
             view.page(&GRANTS_BY_RESOURCE, &(kind, id), newest, part, wanted)
         }
         (_, _, Some(user)) => view.page(&GRANTS_BY_USER, &user, newest, part, wanted),
-        _ => view.page(Source::TABLE, &(), newest, part, wanted),
+        _ => view.page(ListSource::TABLE, &(), newest, part, wanted),
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::resources::environments::tests::make;
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
     use crate::store::Record;
     use serde_json::{Value, json};
 
@@ -201,108 +201,108 @@ mod tests {
     }
 
     /// Creates a grant as if its resource existed.
-    fn give(world: &World, grant: NewGrant) -> Option<Grant> {
-        let by = user(&world.owner);
-        world.store.write_now(world.org, move |tx| insert_new(tx, &grant, by)).unwrap()
+    fn give(fixture: &Fixture, grant: NewGrant) -> Option<Grant> {
+        let by = user(&fixture.owner);
+        fixture.store.write_blocking(fixture.org, move |tx| insert_new(tx, &grant, by)).unwrap()
     }
 
-    fn listed(world: &World, filter: Value) -> Vec<Id<Grant>> {
-        let filter = World::input::<GrantFilter>(filter).unwrap();
-        world.read(list, (), filter).unwrap().items.iter().map(Record::key).collect()
+    fn listed(fixture: &Fixture, filter: Value) -> Vec<Id<Grant>> {
+        let filter = Fixture::input::<GrantFilter>(filter).unwrap();
+        fixture.read(list, (), filter).unwrap().items.iter().map(Record::key).collect()
     }
 
     #[test]
     fn every_filter_lists_its_grants_newest_first() {
         use ResourceType::{Environment, Registry};
-        let world = World::new();
-        let registry = |slug| registries::tests::make(&world, slug, json!({})).unwrap().id;
+        let fixture = Fixture::new();
+        let registry = |slug| registries::tests::make(&fixture, slug, json!({})).unwrap().id;
         let (a, c) = (registry("a").to_string(), registry("c").to_string());
-        let b = environments::tests::make(&world, json!({"slug": "b", "name": "B"})).unwrap();
+        let b = environments::tests::make(&fixture, json!({"slug": "b", "name": "B"})).unwrap();
         let (a, b, c) = (a.as_str(), &*b.id.to_string(), c.as_str());
-        let (ada, ben) = (&world.owner, &world.member);
+        let (ada, ben) = (&fixture.owner, &fixture.member);
         let of_a = a;
         let given =
             [(ben, Registry, a), (ada, Registry, a), (ben, Environment, b), (ben, Registry, c)];
         let [a, b, c, d] =
-            given.map(|(who, kind, thing)| give(&world, new(who, kind, thing)).unwrap().id);
+            given.map(|(who, kind, thing)| give(&fixture, new(who, kind, thing)).unwrap().id);
         let ben = user(ben);
-        assert_eq!(listed(&world, json!({})), [d, c, b, a]);
-        assert_eq!(listed(&world, json!({"userId": ben})), [d, c, a]);
-        assert_eq!(listed(&world, json!({"resourceType": "registry"})), [d, b, a]);
-        assert_eq!(listed(&world, json!({"resourceId": of_a})), [b, a]);
+        assert_eq!(listed(&fixture, json!({})), [d, c, b, a]);
+        assert_eq!(listed(&fixture, json!({"userId": ben})), [d, c, a]);
+        assert_eq!(listed(&fixture, json!({"resourceType": "registry"})), [d, b, a]);
+        assert_eq!(listed(&fixture, json!({"resourceId": of_a})), [b, a]);
         let filter = json!({"resourceType": "registry", "resourceId": of_a});
-        assert_eq!(listed(&world, filter), [b, a]);
+        assert_eq!(listed(&fixture, filter), [b, a]);
         let filter = json!({"resourceType": "registry", "resourceId": of_a, "userId": ben});
-        assert_eq!(listed(&world, filter), [a]);
-        assert_eq!(listed(&world, json!({"resourceType": "environment", "userId": ben})), [c]);
-        assert_eq!(listed(&world, json!({"userId": "nobody"})), []);
-        world.assert_sound();
+        assert_eq!(listed(&fixture, filter), [a]);
+        assert_eq!(listed(&fixture, json!({"resourceType": "environment", "userId": ben})), [c]);
+        assert_eq!(listed(&fixture, json!({"userId": "nobody"})), []);
+        fixture.assert_sound();
     }
 
     #[test]
     fn a_grant_is_created_once_until_it_is_revoked() {
-        let world = World::new();
-        let grant = || new(&world.member, ResourceType::Fleet, A);
-        let made = give(&world, grant()).unwrap();
-        assert!(give(&world, grant()).is_none());
-        let (again, by) = (grant(), user(&world.owner));
-        let twice = world.store.write_now(world.org, move |tx| insert(tx, &again, by));
+        let fixture = Fixture::new();
+        let grant = || new(&fixture.member, ResourceType::Fleet, A);
+        let made = give(&fixture, grant()).unwrap();
+        assert!(give(&fixture, grant()).is_none());
+        let (again, by) = (grant(), user(&fixture.owner));
+        let twice = fixture.store.write_blocking(fixture.org, move |tx| insert(tx, &again, by));
         let twice = twice.err().unwrap();
         assert_eq!((twice.kind(), twice.code()), (Kind::Conflict, "grant_exists"));
-        world.write_as(&world.owner, delete, made.id, ()).unwrap();
-        let gone = world.write_as(&world.owner, delete, made.id, ()).err().unwrap();
+        fixture.write_as(&fixture.owner, delete, made.id, ()).unwrap();
+        let gone = fixture.write_as(&fixture.owner, delete, made.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
-        assert!(give(&world, grant()).is_some());
+        assert!(give(&fixture, grant()).is_some());
     }
 
     #[test]
     fn a_bulk_skips_existing_and_repeated_grants() {
-        let world = World::new();
-        let make = |slug| make(&world, json!({"slug": slug, "name": slug})).unwrap();
+        let fixture = Fixture::new();
+        let make = |slug| make(&fixture, json!({"slug": slug, "name": slug})).unwrap();
         let [a, b] = [make("a"), make("b")].map(|environment| environment.id.to_string());
         let grant = |who, thing: &str| new(who, ResourceType::Environment, thing);
-        let one = grant(&world.member, &a);
-        let one = world.write_as(&world.owner, create, (), one).unwrap();
+        let one = grant(&fixture.member, &a);
+        let one = fixture.write_as(&fixture.owner, create, (), one).unwrap();
 
-        let (ben, ada) = (&world.member, &world.owner);
+        let (ben, ada) = (&fixture.member, &fixture.owner);
         let grants = vec![grant(ben, &a), grant(ben, &b), grant(ada, &a), grant(ben, &b)];
-        let grants = List::new(grants).unwrap();
-        let made = world.write_as(ada, create_many, (), NewGrants { grants }).unwrap();
+        let grants = BoundedList::new(grants).unwrap();
+        let made = fixture.write_as(ada, create_many, (), NewGrants { grants }).unwrap();
         let created: Vec<_> = made.created.iter().map(Record::key).collect();
         assert_eq!((created.len(), made.skipped), (2, 2));
-        assert_eq!(listed(&world, json!({})), [created[1], created[0], one.id]);
+        assert_eq!(listed(&fixture, json!({})), [created[1], created[0], one.id]);
 
-        let grants = List::new(vec![grant(ada, &b), grant(ben, A)]).unwrap();
-        let refused = world.write_as(ada, create_many, (), NewGrants { grants }).err().unwrap();
+        let grants = BoundedList::new(vec![grant(ada, &b), grant(ben, A)]).unwrap();
+        let refused = fixture.write_as(ada, create_many, (), NewGrants { grants }).err().unwrap();
         assert!(refused.message().starts_with("grants[1].resourceId"), "{}", refused.message());
-        assert_eq!(listed(&world, json!({})).len(), 3);
+        assert_eq!(listed(&fixture, json!({})).len(), 3);
     }
 
     #[test]
     fn a_bulk_with_an_unknown_user_or_resource_reports_it_and_creates_nothing() {
-        let world = World::new();
-        let (_, eve) = world.other_org("globex");
-        let registry = registries::tests::make(&world, "a", json!({})).unwrap().id;
-        give(&world, new(&world.member, ResourceType::Registry, &registry.to_string()));
-        for (who, field) in [(&eve, "userId"), (&world.member, "resourceId")] {
-            let grants = List::new(vec![new(who, ResourceType::Fleet, B)]).unwrap();
-            let refused = world.write_as(&world.owner, create_many, (), NewGrants { grants });
+        let fixture = Fixture::new();
+        let (_, eve) = fixture.other_org("globex");
+        let registry = registries::tests::make(&fixture, "a", json!({})).unwrap().id;
+        give(&fixture, new(&fixture.member, ResourceType::Registry, &registry.to_string()));
+        for (who, field) in [(&eve, "userId"), (&fixture.member, "resourceId")] {
+            let grants = BoundedList::new(vec![new(who, ResourceType::Fleet, B)]).unwrap();
+            let refused = fixture.write_as(&fixture.owner, create_many, (), NewGrants { grants });
             let refused = refused.err().unwrap();
             assert_eq!(refused.kind(), Kind::NotFound);
             let beginning = format!("grants[0].{field} is not ");
             assert!(refused.message().starts_with(&beginning), "{}", refused.message());
             let one = new(who, ResourceType::Fleet, B);
-            let refused = world.write_as(&world.owner, create, (), one).err().unwrap();
+            let refused = fixture.write_as(&fixture.owner, create, (), one).err().unwrap();
             assert_eq!(refused.message(), Error::not_found().message());
         }
-        assert_eq!(listed(&world, json!({})).len(), 1);
+        assert_eq!(listed(&fixture, json!({})).len(), 1);
     }
 
     #[test]
     fn a_bulk_has_one_to_a_thousand_grants() {
         let one = json!({"userId": A, "resourceType": "fleet", "resourceId": A});
         for (count, good) in [(0, false), (1, true), (1000, true), (1001, false)] {
-            let read = World::input::<NewGrants>(json!({"grants": vec![one.clone(); count]}));
+            let read = Fixture::input::<NewGrants>(json!({"grants": vec![one.clone(); count]}));
             assert_eq!(read.is_ok(), good, "{count}");
         }
     }

@@ -19,8 +19,8 @@ use crate::auth::{
 };
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Org, Page, Record, Reference, Source, TableInfo, Tx,
-    View,
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Page, Record, Reference, TableInfo,
+    Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -58,7 +58,7 @@ static BY_ADDRESS: Index<Invitation, (Id<Org>, Email)> = Index::unique(
 
 /// Invitations by expiry.
 pub(super) static BY_END: Index<Invitation, Time> =
-    Index::many("invitations.by_end", |invitation| Some(invitation.expires_at));
+    Index::non_unique("invitations.by_end", |invitation| Some(invitation.expires_at));
 
 static ORGANIZATION: Reference<Invitation, Organization> = Reference::cascade(
     &["org"],
@@ -70,7 +70,7 @@ impl Record for Invitation {
     const TABLE: &'static str = "invitations";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION];
     // The accepting caller is in no organization.
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOKEN, &BY_ADDRESS, &BY_END];
     type Key = (Id<Org>, Id<Invitation>);
     fn key(&self) -> Self::Key {
@@ -162,7 +162,7 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
 
 fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
     let open = |invitation: &Invitation| invitation.expires_at > view.now();
-    let page = view.page(Source::TABLE, &view.org(), Order::Descending, &req.page, open)?;
+    let page = view.page(ListSource::TABLE, &view.org(), Order::Descending, &req.page, open)?;
     Ok(page.map(|Invitation { id, email, role, expires_at, .. }| InvitationInfo {
         id,
         email,
@@ -297,134 +297,140 @@ mod tests {
     use crate::api::Principal;
     use crate::auth::Caller;
     use crate::base::Kind;
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
     use serde_json::json;
 
     fn invite_as(
-        world: &World,
+        fixture: &Fixture,
         who: &Principal,
         email: &str,
         role: Role,
     ) -> Result<InvitationCreated> {
-        world.write_as(who, invite, (), NewMember { email: Email::parse(email).unwrap(), role })
+        fixture.write_as(who, invite, (), NewMember { email: Email::parse(email).unwrap(), role })
     }
 
-    fn invited(world: &World, email: &str) -> InvitationCreated {
-        invite_as(world, &world.owner, email, Role::Member).unwrap()
+    fn invited(fixture: &Fixture, email: &str) -> InvitationCreated {
+        invite_as(fixture, &fixture.owner, email, Role::Member).unwrap()
     }
 
-    fn accept_as(world: &World, who: &Principal, token: &str) -> Result<SessionInfo> {
+    fn accept_as(fixture: &Fixture, who: &Principal, token: &str) -> Result<SessionInfo> {
         let body = json!({"token": token, "name": "Cy", "password": "battery staple"});
-        hashing(&world.store, who, prepare, accept, World::input(body).unwrap())
+        hashing(&fixture.store, who, prepare, accept, Fixture::input(body).unwrap())
     }
 
-    fn membership(world: &World, user: Id<User>, org: Id<Org>) -> Option<Membership> {
-        world.store.read_now(Id::NIL, |view| view.get(&(user, org))).unwrap()
+    fn membership(fixture: &Fixture, user: Id<User>, org: Id<Org>) -> Option<Membership> {
+        fixture.store.read_now(Id::NIL, |view| view.get(&(user, org))).unwrap()
     }
 
     #[test]
     fn a_new_user_joins_once_with_a_name_and_a_password() {
-        let world = World::new();
-        let made = invited(&world, "cy@acme.test");
+        let fixture = Fixture::new();
+        let made = invited(&fixture, "cy@acme.test");
         let url = format!("http://127.0.0.1:7420/invitations#{}", made.token);
         assert_eq!(made.invitation_url, url);
 
-        let bare = World::input(json!({ "token": made.token })).unwrap();
+        let bare = Fixture::input(json!({ "token": made.token })).unwrap();
         let refused =
-            hashing(&world.store, &Principal::Anonymous, prepare, accept, bare).err().unwrap();
+            hashing(&fixture.store, &Principal::Anonymous, prepare, accept, bare).err().unwrap();
         let paths: Vec<_> = refused.issues().iter().map(|issue| issue.path.as_str()).collect();
         assert_eq!(paths, ["name", "password"]);
 
-        let session = accept_as(&world, &Principal::Anonymous, &made.token).unwrap();
-        let user = identity_of(&world.store, &session.token).unwrap().user;
-        let membership = membership(&world, user, world.org).unwrap();
+        let session = accept_as(&fixture, &Principal::Anonymous, &made.token).unwrap();
+        let user = identity_of(&fixture.store, &session.token).unwrap().user;
+        let membership = membership(&fixture, user, fixture.org).unwrap();
         assert_eq!((membership.role, membership.email_verified), (Role::Member, false));
-        let again = accept_as(&world, &Principal::Anonymous, &made.token).err().unwrap();
+        let again = accept_as(&fixture, &Principal::Anonymous, &made.token).err().unwrap();
         assert_eq!(again.kind(), Kind::NotFound);
-        world.assert_sound();
-        world.assert_sound();
+        fixture.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn an_existing_user_joins_only_in_their_own_session() {
-        let world = World::new();
-        let (other, eve) = world.other_org("globex");
-        let ben = with_password(&world, &world.member);
-        let made = invite_as(&world, &eve, &ben.email, Role::Admin).unwrap();
-        let ada = session(&world.store, &with_password(&world, &world.owner));
-        for outsider in [Principal::Anonymous, signed_in(&world.store, &ada)] {
-            let refused = accept_as(&world, &outsider, &made.token).err().unwrap();
+        let fixture = Fixture::new();
+        let (other, eve) = fixture.other_org("globex");
+        let ben = with_password(&fixture, &fixture.member);
+        let made = invite_as(&fixture, &eve, &ben.email, Role::Admin).unwrap();
+        let ada = session(&fixture.store, &with_password(&fixture, &fixture.owner));
+        for outsider in [Principal::Anonymous, signed_in(&fixture.store, &ada)] {
+            let refused = accept_as(&fixture, &outsider, &made.token).err().unwrap();
             assert_eq!(refused.kind(), Kind::Unauthenticated);
         }
-        let token = session(&world.store, &ben);
-        let who = signed_in(&world.store, &token);
-        let joined = accept_as(&world, &who, &made.token).unwrap();
+        let token = session(&fixture.store, &ben);
+        let who = signed_in(&fixture.store, &token);
+        let joined = accept_as(&fixture, &who, &made.token).unwrap();
         assert_eq!((joined.user.id, joined.token), (ben.id, token));
-        assert_eq!(membership(&world, ben.id, other).unwrap().role, Role::Admin);
+        assert_eq!(membership(&fixture, ben.id, other).unwrap().role, Role::Admin);
     }
 
     #[test]
     fn an_api_key_of_the_invited_user_is_no_session() {
-        let world = World::new();
-        let (_, eve) = world.other_org("globex");
-        let made = invite_as(&world, &eve, "ben@acme.test", Role::Member).unwrap();
-        let Principal::Caller(ben) = &world.member else { panic!("no caller of an organization") };
+        let fixture = Fixture::new();
+        let (_, eve) = fixture.other_org("globex");
+        let made = invite_as(&fixture, &eve, "ben@acme.test", Role::Member).unwrap();
+        let Principal::Caller(ben) = &fixture.member else {
+            panic!("no caller of an organization")
+        };
         let credential =
-            Credential::Key { id: Id::NIL, name: "k".into(), org: world.org, approve_as: false };
+            Credential::Key { id: Id::NIL, name: "k".into(), org: fixture.org, approve_as: false };
         let key = Principal::Identity(Identity { credential, ..ben.identity.clone() }.into());
-        let refused = accept_as(&world, &key, &made.token).err().unwrap();
+        let refused = accept_as(&fixture, &key, &made.token).err().unwrap();
         assert_eq!(refused.kind(), Kind::Unauthenticated);
     }
 
     #[test]
     fn only_the_newest_invitation_of_an_address_is_valid() {
-        let world = World::new();
-        let old = invited(&world, "cy@acme.test");
-        let new = invited(&world, "CY@acme.test");
-        let open = world.read_as(&world.owner, list, (), ()).unwrap().items;
+        let fixture = Fixture::new();
+        let old = invited(&fixture, "cy@acme.test");
+        let new = invited(&fixture, "CY@acme.test");
+        let open = fixture.read_as(&fixture.owner, list, (), ()).unwrap().items;
         assert_eq!(open.iter().map(|i| i.id).collect::<Vec<_>>(), [new.id]);
-        let refused = accept_as(&world, &Principal::Anonymous, &old.token).err().unwrap();
+        let refused = accept_as(&fixture, &Principal::Anonymous, &old.token).err().unwrap();
         assert_eq!(refused.kind(), Kind::NotFound);
-        assert!(accept_as(&world, &Principal::Anonymous, &new.token).is_ok());
-        let member = invite_as(&world, &world.owner, "cy@acme.test", Role::Member).err().unwrap();
+        assert!(accept_as(&fixture, &Principal::Anonymous, &new.token).is_ok());
+        let member =
+            invite_as(&fixture, &fixture.owner, "cy@acme.test", Role::Member).err().unwrap();
         assert_eq!((member.kind(), member.code()), (Kind::Conflict, "already_member"));
-        world.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn an_invitation_expires_after_seven_days_and_can_be_revoked_before() {
-        let world = World::new();
-        let first = invited(&world, "cy@acme.test");
-        world.pass_secs(VALID_SECS);
-        let second = invited(&world, "di@acme.test");
-        let open = world.read_as(&world.owner, list, (), ()).unwrap().items;
+        let fixture = Fixture::new();
+        let first = invited(&fixture, "cy@acme.test");
+        fixture.pass_secs(VALID_SECS);
+        let second = invited(&fixture, "di@acme.test");
+        let open = fixture.read_as(&fixture.owner, list, (), ()).unwrap().items;
         assert_eq!(open.iter().map(|i| i.id).collect::<Vec<_>>(), [second.id]);
 
-        let late = accept_as(&world, &Principal::Anonymous, &first.token).err().unwrap();
+        let late = accept_as(&fixture, &Principal::Anonymous, &first.token).err().unwrap();
         assert_eq!(late.kind(), Kind::NotFound);
-        let gone = world.write_as(&world.owner, revoke, first.id, ()).err().unwrap();
+        let gone = fixture.write_as(&fixture.owner, revoke, first.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
-        let settings = crate::outbox::Settings { memory_retention_secs: 0, log_retention_secs: 0 };
+        let settings =
+            crate::outbox::RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 };
         let sweep = move |tx: &mut Tx| delete_expired(tx, &settings);
-        world.store.write_now(Id::NIL, sweep).unwrap();
-        let left = |view: &View| view.count::<Invitation>(Source::TABLE, &(), 9);
-        assert_eq!(world.store.read_now(Id::NIL, left).unwrap(), 1);
+        fixture.store.write_blocking(Id::NIL, sweep).unwrap();
+        let left = |view: &View| view.count::<Invitation>(ListSource::TABLE, &(), 9);
+        assert_eq!(fixture.store.read_now(Id::NIL, left).unwrap(), 1);
 
-        let (_, eve) = world.other_org("globex");
-        let foreign = world.write_as(&eve, revoke, second.id, ()).err().unwrap();
+        let (_, eve) = fixture.other_org("globex");
+        let foreign = fixture.write_as(&eve, revoke, second.id, ()).err().unwrap();
         assert_eq!(foreign.kind(), Kind::NotFound);
-        world.write_as(&world.owner, revoke, second.id, ()).unwrap();
-        assert!(accept_as(&world, &Principal::Anonymous, &second.token).is_err());
+        fixture.write_as(&fixture.owner, revoke, second.id, ()).unwrap();
+        assert!(accept_as(&fixture, &Principal::Anonymous, &second.token).is_err());
     }
 
     #[test]
     fn only_an_owner_invites_an_owner() {
-        let world = World::new();
-        let Principal::Caller(ben) = &world.member else { panic!("no caller of an organization") };
+        let fixture = Fixture::new();
+        let Principal::Caller(ben) = &fixture.member else {
+            panic!("no caller of an organization")
+        };
         let admin = Principal::Caller(Caller { role: Role::Admin, ..(**ben).clone() }.into());
-        let refused = invite_as(&world, &admin, "cy@acme.test", Role::Owner).err().unwrap();
+        let refused = invite_as(&fixture, &admin, "cy@acme.test", Role::Owner).err().unwrap();
         assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "owner_required"));
-        assert!(invite_as(&world, &admin, "cy@acme.test", Role::Admin).is_ok());
-        assert!(invite_as(&world, &world.owner, "cy@acme.test", Role::Owner).is_ok());
+        assert!(invite_as(&fixture, &admin, "cy@acme.test", Role::Admin).is_ok());
+        assert!(invite_as(&fixture, &fixture.owner, "cy@acme.test", Role::Owner).is_ok());
     }
 }

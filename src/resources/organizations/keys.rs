@@ -14,7 +14,7 @@ use crate::auth::{
     key_hash, key_text,
 };
 use crate::base::{Error, Id, Int, Name, Result, Time};
-use crate::outbox::{About, EventType, Settings, Sweep, SweepProgress, due, publish};
+use crate::outbox::{About, EventType, RetentionSettings, Sweep, SweepProgress, due, publish};
 use crate::store::{Order, Org, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -137,7 +137,7 @@ pub(super) fn create_key(
 }
 
 /// Stores when keys were last used. Deleted keys are skipped.
-pub fn note_uses(tx: &mut Tx, uses: &[(Id<ApiKey>, Time)]) -> Result<()> {
+pub fn record_key_usage(tx: &mut Tx, uses: &[(Id<ApiKey>, Time)]) -> Result<()> {
     for &(key, at) in uses {
         let Some(old) = tx.get::<KeyUse>(&key)? else { continue };
         if old.at < Some(at) {
@@ -202,13 +202,13 @@ pub(super) const PUBLISH_EXPIRIES: Sweep = Sweep {
     installation: true,
 };
 
-fn publish_expiries(tx: &mut Tx, _: &Settings) -> Result<SweepProgress> {
+fn publish_expiries(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let now = tx.now();
     let keys = due(&tx.view(), &KEYS_BY_EXPIRY_NOTICE, |key: &ApiKey| {
         key.next_notice_at.is_some_and(|notice| notice <= now)
     })?;
     for key in &keys {
-        tx.enter(key.org);
+        tx.set_org(key.org);
         publish_expiry(tx, key)?;
     }
     Ok(SweepProgress::after(keys.len()))
@@ -250,89 +250,89 @@ mod tests {
     use crate::auth::{Authenticator, RawCredential, Tokens};
     use crate::base::Kind;
     use crate::outbox::Event;
-    use crate::resources::testing::World;
-    use crate::store::{ACCESS, Source};
+    use crate::resources::testing::Fixture;
+    use crate::store::{ACCESS_CHANGED, ListSource};
     use serde_json::Value;
 
-    fn make(world: &World, who: &Principal, body: Value) -> Result<ApiKeyCreated> {
-        world.write_as(who, create, (), World::input(body).unwrap())
+    fn make(fixture: &Fixture, who: &Principal, body: Value) -> Result<ApiKeyCreated> {
+        fixture.write_as(who, create, (), Fixture::input(body).unwrap())
     }
 
-    fn works(world: &World, key: &ApiKeyCreated) -> bool {
-        let authenticator = Authenticator::new(Tokens::new(world.store.keys()));
+    fn works(fixture: &Fixture, key: &ApiKeyCreated) -> bool {
+        let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
         let presented =
             RawCredential::from_headers([key.key.as_bytes()].into_iter(), [].into_iter());
-        world.store.read_now(Id::NIL, |view| authenticator.identify(view, &presented)).is_ok()
+        fixture.store.read_now(Id::NIL, |view| authenticator.identify(view, &presented)).is_ok()
     }
 
-    fn names(world: &World, who: &Principal) -> Vec<String> {
-        let keys = world.read_as(who, list, (), ()).unwrap().items;
+    fn names(fixture: &Fixture, who: &Principal) -> Vec<String> {
+        let keys = fixture.read_as(who, list, (), ()).unwrap().items;
         keys.into_iter().map(|key| key.name.into_string()).collect()
     }
 
-    fn sweep(world: &World) -> Vec<EventType> {
-        let settings = Settings { memory_retention_secs: 0, log_retention_secs: 0 };
-        world.store.write_now(Id::NIL, move |tx| publish_expiries(tx, &settings)).unwrap();
-        let log = |view: &View| view.all::<Event>(Source::TABLE, &());
-        let entries = world.store.read_now(world.org, log).unwrap();
+    fn sweep(fixture: &Fixture) -> Vec<EventType> {
+        let settings = RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 };
+        fixture.store.write_blocking(Id::NIL, move |tx| publish_expiries(tx, &settings)).unwrap();
+        let log = |view: &View| view.all::<Event>(ListSource::TABLE, &());
+        let entries = fixture.store.read_now(fixture.org, log).unwrap();
         entries.into_iter().map(|entry| entry.event_type).collect()
     }
 
     #[test]
     fn a_key_is_shown_once_and_works_until_it_is_revoked() {
-        let world = World::new();
-        let made = make(&world, &world.member, json!({"name": "ci"})).unwrap();
+        let fixture = Fixture::new();
+        let made = make(&fixture, &fixture.member, json!({"name": "ci"})).unwrap();
         let shown = serde_json::to_value(&made).unwrap();
         assert_eq!(shown["start"], made.key[..8]);
         assert_eq!(shown["permissions"], json!([]));
-        assert!(works(&world, &made));
+        assert!(works(&fixture, &made));
 
-        let listed = world.read(list, (), ()).unwrap().items;
+        let listed = fixture.read(list, (), ()).unwrap().items;
         let listed = serde_json::to_string(&listed).unwrap();
         assert!(!listed.contains(&made.key) && listed.contains(&made.about.start));
-        world.write(revoke, made.about.id, ()).unwrap();
-        assert!(!works(&world, &made));
-        let again = world.write(revoke, made.about.id, ()).err().unwrap();
+        fixture.write(revoke, made.about.id, ()).unwrap();
+        assert!(!works(&fixture, &made));
+        let again = fixture.write(revoke, made.about.id, ()).err().unwrap();
         assert_eq!(again.kind(), Kind::NotFound);
-        world.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn a_waiting_request_ends_when_its_key_is_revoked() {
-        let world = World::new();
-        let made = make(&world, &world.member, json!({"name": "ci"})).unwrap();
-        let mut waiting = world.store.signals().listen(ACCESS);
-        world.write(revoke, made.about.id, ()).unwrap();
+        let fixture = Fixture::new();
+        let made = make(&fixture, &fixture.member, json!({"name": "ci"})).unwrap();
+        let mut waiting = fixture.store.signals().subscribe(ACCESS_CHANGED);
+        fixture.write(revoke, made.about.id, ()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let heard = async {
-            tokio::time::timeout(std::time::Duration::from_secs(5), waiting.heard()).await
+            tokio::time::timeout(std::time::Duration::from_secs(5), waiting.notified()).await
         };
         assert!(runtime.block_on(heard).is_ok());
     }
 
     #[test]
     fn members_see_and_revoke_their_own_keys_and_admins_all() {
-        let world = World::new();
-        let ben = make(&world, &world.member, json!({"name": "ben's"})).unwrap();
-        let ada = make(&world, &world.owner, json!({"name": "ada's"})).unwrap();
-        let (_, eve) = world.other_org("globex");
-        assert_eq!(names(&world, &world.member), ["ben's"]);
-        assert_eq!(names(&world, &world.owner), ["ada's", "ben's"]);
-        assert_eq!(names(&world, &eve), Vec::<String>::new());
-        for (who, key) in [(&world.member, &ada), (&eve, &ada), (&eve, &ben)] {
-            let refused = world.write_as(who, revoke, key.about.id, ()).err().unwrap();
+        let fixture = Fixture::new();
+        let ben = make(&fixture, &fixture.member, json!({"name": "ben's"})).unwrap();
+        let ada = make(&fixture, &fixture.owner, json!({"name": "ada's"})).unwrap();
+        let (_, eve) = fixture.other_org("globex");
+        assert_eq!(names(&fixture, &fixture.member), ["ben's"]);
+        assert_eq!(names(&fixture, &fixture.owner), ["ada's", "ben's"]);
+        assert_eq!(names(&fixture, &eve), Vec::<String>::new());
+        for (who, key) in [(&fixture.member, &ada), (&eve, &ada), (&eve, &ben)] {
+            let refused = fixture.write_as(who, revoke, key.about.id, ()).err().unwrap();
             assert_eq!(refused.kind(), Kind::NotFound);
         }
-        assert!(world.write_as(&world.owner, revoke, ben.about.id, ()).is_ok());
+        assert!(fixture.write_as(&fixture.owner, revoke, ben.about.id, ()).is_ok());
     }
 
     #[test]
     fn only_admins_let_a_key_approve_as_others() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let body = json!({"name": "bot", "allowApproveAs": true});
-        let refused = make(&world, &world.member, body.clone()).err().unwrap();
+        let refused = make(&fixture, &fixture.member, body.clone()).err().unwrap();
         assert_eq!(refused.kind(), Kind::Forbidden);
-        let made = make(&world, &world.owner, body).unwrap();
+        let made = make(&fixture, &fixture.owner, body).unwrap();
         assert_eq!(made.about.permissions, ["deployment:approve-as"]);
     }
 
@@ -340,33 +340,34 @@ mod tests {
     fn the_expiry_of_a_key_is_published_a_week_before_and_when_it_comes() {
         use EventType::{ApiKeyExpired, ApiKeyExpiring};
         const DAY: i64 = 24 * 3600;
-        let world = World::new();
-        let made = make(&world, &world.member, json!({"name": "ci", "expiresInDays": 30})).unwrap();
-        make(&world, &world.member, json!({"name": "permanent"})).unwrap();
-        world.pass_secs(23 * DAY - 1);
-        assert_eq!(sweep(&world), []);
-        world.pass_secs(1);
-        assert_eq!(sweep(&world), [ApiKeyExpiring]);
-        assert_eq!(sweep(&world), [ApiKeyExpiring]);
-        assert!(works(&world, &made));
-        world.pass_secs(7 * DAY);
-        assert!(!works(&world, &made));
-        assert_eq!(names(&world, &world.member), ["permanent"]);
-        let gone = world.write(revoke, made.about.id, ()).err().unwrap();
+        let fixture = Fixture::new();
+        let made =
+            make(&fixture, &fixture.member, json!({"name": "ci", "expiresInDays": 30})).unwrap();
+        make(&fixture, &fixture.member, json!({"name": "permanent"})).unwrap();
+        fixture.pass_secs(23 * DAY - 1);
+        assert_eq!(sweep(&fixture), []);
+        fixture.pass_secs(1);
+        assert_eq!(sweep(&fixture), [ApiKeyExpiring]);
+        assert_eq!(sweep(&fixture), [ApiKeyExpiring]);
+        assert!(works(&fixture, &made));
+        fixture.pass_secs(7 * DAY);
+        assert!(!works(&fixture, &made));
+        assert_eq!(names(&fixture, &fixture.member), ["permanent"]);
+        let gone = fixture.write(revoke, made.about.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
-        assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
-        assert_eq!(sweep(&world), [ApiKeyExpiring, ApiKeyExpired]);
-        world.assert_sound();
+        assert_eq!(sweep(&fixture), [ApiKeyExpiring, ApiKeyExpired]);
+        assert_eq!(sweep(&fixture), [ApiKeyExpiring, ApiKeyExpired]);
+        fixture.assert_sound();
     }
 
     #[test]
     fn a_user_has_at_most_a_thousand_keys() {
-        let world = World::new();
-        let made = make(&world, &world.member, json!({"name": "first"})).unwrap();
+        let fixture = Fixture::new();
+        let made = make(&fixture, &fixture.member, json!({"name": "first"})).unwrap();
         let user = made.about.created_by;
-        world
+        fixture
             .store
-            .write_now(world.org, move |tx| {
+            .write_blocking(fixture.org, move |tx| {
                 let name = Name::parse("more").unwrap();
                 for _ in 1..MAX_KEYS {
                     create_key(tx, tx.org(), user, &name, false, None)?;
@@ -374,35 +375,35 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        let refused = make(&world, &world.member, json!({"name": "ci"})).err().unwrap();
+        let refused = make(&fixture, &fixture.member, json!({"name": "ci"})).err().unwrap();
         assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "too_many_api_keys"));
-        assert!(make(&world, &world.owner, json!({"name": "ci"})).is_ok());
-        world.write_as(&world.member, revoke, made.about.id, ()).unwrap();
-        assert!(make(&world, &world.member, json!({"name": "ci"})).is_ok());
-        world.assert_sound();
+        assert!(make(&fixture, &fixture.owner, json!({"name": "ci"})).is_ok());
+        fixture.write_as(&fixture.member, revoke, made.about.id, ()).unwrap();
+        assert!(make(&fixture, &fixture.member, json!({"name": "ci"})).is_ok());
+        fixture.assert_sound();
     }
 
     #[test]
     fn the_expiry_of_a_key_for_less_than_a_week_is_published_at_once() {
-        let world = World::new();
-        make(&world, &world.member, json!({"name": "ci", "expiresInDays": 7})).unwrap();
-        assert_eq!(sweep(&world), [EventType::ApiKeyExpiring]);
+        let fixture = Fixture::new();
+        make(&fixture, &fixture.member, json!({"name": "ci", "expiresInDays": 7})).unwrap();
+        assert_eq!(sweep(&fixture), [EventType::ApiKeyExpiring]);
     }
 
     #[test]
     fn the_last_use_only_advances_and_deleted_keys_are_skipped() {
-        let world = World::new();
-        let made = make(&world, &world.member, json!({"name": "ci"})).unwrap();
-        let (id, now) = (made.about.id, world.store.clock().now());
+        let fixture = Fixture::new();
+        let made = make(&fixture, &fixture.member, json!({"name": "ci"})).unwrap();
+        let (id, now) = (made.about.id, fixture.store.clock().now());
         let note = |at: Time| {
             let used = vec![(id, at), (Id::NIL, at)];
-            world.store.write_now(Id::NIL, move |tx| note_uses(tx, &used)).unwrap();
-            world.read(list, (), ()).unwrap().items[0].last_used_at
+            fixture.store.write_blocking(Id::NIL, move |tx| record_key_usage(tx, &used)).unwrap();
+            fixture.read(list, (), ()).unwrap().items[0].last_used_at
         };
         assert_eq!(made.about.last_used_at, None);
         assert_eq!(note(now.plus_secs(60)), Some(now.plus_secs(60)));
         assert_eq!(note(now), Some(now.plus_secs(60)));
-        let rows = |view: &View| view.count::<KeyUse>(Source::TABLE, &(), 9);
-        assert_eq!(world.store.read_now(Id::NIL, rows).unwrap(), 1);
+        let rows = |view: &View| view.count::<KeyUse>(ListSource::TABLE, &(), 9);
+        assert_eq!(fixture.store.read_now(Id::NIL, rows).unwrap(), 1);
     }
 }

@@ -73,7 +73,7 @@ fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
         return Ok(());
     }
     let mut another = false;
-    view.each(&BY_ORG, &leaving.org, Order::Ascending, |membership: Membership| {
+    view.for_each(&BY_ORG, &leaving.org, Order::Ascending, |membership: Membership| {
         another = membership.role == Role::Owner && membership.user != leaving.user;
         Ok(if another { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
@@ -157,8 +157,8 @@ mod tests {
     use crate::auth::{ApiKey, Grant, KEYS_BY_ORG, ResourceType};
     use crate::base::Kind;
     use crate::resources::environments;
-    use crate::resources::testing::World;
-    use crate::store::{Org, Source};
+    use crate::resources::testing::Fixture;
+    use crate::store::{ListSource, Org};
     use serde_json::json;
 
     fn user(who: &Principal) -> Id<User> {
@@ -169,17 +169,17 @@ mod tests {
     }
 
     /// Returns `who` with their current role, as the pipeline resolves it.
-    fn now(world: &World, who: &Principal) -> Principal {
+    fn now(fixture: &Fixture, who: &Principal) -> Principal {
         let Principal::Caller(caller) = who else { panic!("no caller of an organization") };
         let key = (caller.user(), caller.org);
         let role =
-            world.store.read_now(caller.org, |view| view.fetch::<Membership>(&key)).unwrap().role;
+            fixture.store.read_now(caller.org, |view| view.fetch::<Membership>(&key)).unwrap().role;
         Principal::Caller(Caller { role, ..(**caller).clone() }.into())
     }
 
-    fn make(world: &World, by: &Principal, whom: &Principal, role: Role) -> Result<Role> {
+    fn make(fixture: &Fixture, by: &Principal, whom: &Principal, role: Role) -> Result<Role> {
         let patch = MemberPatch { role: Some(role), email_verified: None };
-        world.write_as(by, update, user(whom), patch).map(|member| member.role)
+        fixture.write_as(by, update, user(whom), patch).map(|member| member.role)
     }
 
     fn refusal<T>(done: Result<T>) -> (Kind, &'static str) {
@@ -192,73 +192,73 @@ mod tests {
 
     #[test]
     fn the_last_owner_stays() {
-        let world = World::new();
-        let (ada, ben) = (&world.owner, &world.member);
-        assert_eq!(refusal(make(&world, ada, ada, Role::Admin)), LAST);
-        assert_eq!(refusal(world.write_as(ada, delete, user(ada), ())), LAST);
-        assert_eq!(make(&world, ada, ada, Role::Owner).unwrap(), Role::Owner);
+        let fixture = Fixture::new();
+        let (ada, ben) = (&fixture.owner, &fixture.member);
+        assert_eq!(refusal(make(&fixture, ada, ada, Role::Admin)), LAST);
+        assert_eq!(refusal(fixture.write_as(ada, delete, user(ada), ())), LAST);
+        assert_eq!(make(&fixture, ada, ada, Role::Owner).unwrap(), Role::Owner);
 
-        assert_eq!(make(&world, ada, ben, Role::Owner).unwrap(), Role::Owner);
-        assert_eq!(make(&world, ada, ada, Role::Member).unwrap(), Role::Member);
-        let ben = &now(&world, ben);
-        assert_eq!(refusal(make(&world, ben, ben, Role::Member)), LAST);
-        world.assert_sound();
+        assert_eq!(make(&fixture, ada, ben, Role::Owner).unwrap(), Role::Owner);
+        assert_eq!(make(&fixture, ada, ada, Role::Member).unwrap(), Role::Member);
+        let ben = &now(&fixture, ben);
+        assert_eq!(refusal(make(&fixture, ben, ben, Role::Member)), LAST);
+        fixture.assert_sound();
     }
 
     #[test]
     fn only_an_owner_appoints_demotes_or_removes_an_owner() {
-        let world = World::new();
-        let (ada, ben) = (&world.owner, &world.member);
-        make(&world, ada, ben, Role::Admin).unwrap();
-        let ben = &now(&world, ben);
-        assert_eq!(refusal(make(&world, ben, ben, Role::Owner)), NO_OWNER);
-        assert_eq!(refusal(make(&world, ben, ada, Role::Member)), NO_OWNER);
-        assert_eq!(refusal(world.write_as(ben, delete, user(ada), ())), NO_OWNER);
+        let fixture = Fixture::new();
+        let (ada, ben) = (&fixture.owner, &fixture.member);
+        make(&fixture, ada, ben, Role::Admin).unwrap();
+        let ben = &now(&fixture, ben);
+        assert_eq!(refusal(make(&fixture, ben, ben, Role::Owner)), NO_OWNER);
+        assert_eq!(refusal(make(&fixture, ben, ada, Role::Member)), NO_OWNER);
+        assert_eq!(refusal(fixture.write_as(ben, delete, user(ada), ())), NO_OWNER);
         // The verification of the address is not a role.
         let patch = MemberPatch { role: None, email_verified: Some(false) };
-        assert!(!world.write_as(ben, update, user(ada), patch).unwrap().email_verified);
+        assert!(!fixture.write_as(ben, update, user(ada), patch).unwrap().email_verified);
     }
 
     #[test]
     fn a_member_may_leave_but_not_remove_others() {
-        let world = World::new();
-        let (ada, ben) = (&world.owner, &world.member);
+        let fixture = Fixture::new();
+        let (ada, ben) = (&fixture.owner, &fixture.member);
         for other in [user(ada), Id::NIL] {
-            let refused = refusal(world.write_as(ben, delete, other, ()));
+            let refused = refusal(fixture.write_as(ben, delete, other, ()));
             assert_eq!(refused, (Kind::Forbidden, "admin_required"));
         }
-        assert_eq!(world.write_as(ben, delete, user(ben), ()).unwrap().id, user(ben).to_string());
-        let again = refusal(world.write_as(ada, delete, user(ben), ()));
+        assert_eq!(fixture.write_as(ben, delete, user(ben), ()).unwrap().id, user(ben).to_string());
+        let again = refusal(fixture.write_as(ada, delete, user(ben), ()));
         assert_eq!(again.0, Kind::NotFound);
     }
 
     #[test]
     fn a_member_of_another_organization_is_not_found() {
-        let world = World::new();
-        let (_, eve) = world.other_org("globex");
-        assert_eq!(refusal(make(&world, &world.owner, &eve, Role::Admin)).0, Kind::NotFound);
-        let removed = world.write_as(&world.owner, delete, user(&eve), ());
+        let fixture = Fixture::new();
+        let (_, eve) = fixture.other_org("globex");
+        assert_eq!(refusal(make(&fixture, &fixture.owner, &eve, Role::Admin)).0, Kind::NotFound);
+        let removed = fixture.write_as(&fixture.owner, delete, user(&eve), ());
         assert_eq!(refusal(removed).0, Kind::NotFound);
     }
 
-    fn make_member(world: &World, org: Id<Org>, user: Id<User>) {
+    fn make_member(fixture: &Fixture, org: Id<Org>, user: Id<User>) {
         let join = move |tx: &mut Tx| {
             let (role, joined_at) = (Role::Member, tx.now());
             tx.insert(&Membership { user, org, role, email_verified: true, joined_at })
         };
-        world.store.write_now(Id::NIL, join).unwrap();
+        fixture.store.write_blocking(Id::NIL, join).unwrap();
     }
 
     #[test]
     fn removing_a_member_deletes_their_keys_and_grants_only() {
-        let world = World::new();
-        let (other, eve) = world.other_org("globex");
-        let (ada, ben) = (user(&world.owner), user(&world.member));
+        let fixture = Fixture::new();
+        let (other, eve) = fixture.other_org("globex");
+        let (ada, ben) = (user(&fixture.owner), user(&fixture.member));
         let body = json!({"slug": "live", "name": "Live"});
-        let here = environments::tests::make(&world, body.clone()).unwrap().id;
-        let there = World { owner: eve, org: other, ..world.clone() };
+        let here = environments::tests::make(&fixture, body.clone()).unwrap().id;
+        let there = Fixture { owner: eve, org: other, ..fixture.clone() };
         let there = environments::tests::make(&there, body).unwrap().id;
-        make_member(&world, other, ben);
+        make_member(&fixture, other, ben);
         let give = move |tx: &mut Tx, who: Id<User>| {
             let environment = if tx.org() == other { there } else { here };
             let name = Name::parse("key").unwrap();
@@ -273,48 +273,49 @@ mod tests {
             })
         };
         let both = move |tx: &mut Tx| give(tx, ada).and_then(|()| give(tx, ben));
-        world.store.write_now(world.org, both).unwrap();
-        world.store.write_now(other, move |tx| give(tx, ben)).unwrap();
+        fixture.store.write_blocking(fixture.org, both).unwrap();
+        fixture.store.write_blocking(other, move |tx| give(tx, ben)).unwrap();
 
-        world.write_as(&world.owner, delete, ben, ()).unwrap();
+        fixture.write_as(&fixture.owner, delete, ben, ()).unwrap();
         let left = |org| {
-            world
+            fixture
                 .store
                 .read_now(org, |view| {
                     let keys: Vec<ApiKey> = view.all(&KEYS_BY_ORG, &org)?;
-                    let grants: Vec<Grant> = view.all(Source::TABLE, &())?;
+                    let grants: Vec<Grant> = view.all(ListSource::TABLE, &())?;
                     assert_eq!(keys.len(), grants.len());
                     Ok(keys.into_iter().map(|key| key.user).collect::<Vec<_>>())
                 })
                 .unwrap()
         };
-        assert_eq!(left(world.org), [ada]);
+        assert_eq!(left(fixture.org), [ada]);
         assert_eq!(left(other), [ben]);
-        world.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn the_only_approver_of_an_environment_is_not_removed() {
-        let world = World::new();
-        let ben = user(&world.member);
+        let fixture = Fixture::new();
+        let ben = user(&fixture.member);
         let approvals = json!({"approverIds": [ben]});
         let body = json!({"slug": "live", "name": "Live", "approvals": approvals});
-        let environment = environments::tests::make(&world, body).unwrap();
-        environments::tests::grant(&world, &world.member, environment.id);
-        let refused = world.write_as(&world.owner, delete, ben, ()).err().unwrap();
+        let environment = environments::tests::make(&fixture, body).unwrap();
+        environments::tests::grant(&fixture, &fixture.member, environment.id);
+        let refused = fixture.write_as(&fixture.owner, delete, ben, ()).err().unwrap();
         assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "last_approver"));
         assert!(refused.message().contains("Live"), "{}", refused.message());
-        assert_eq!(world.read(list, (), ()).unwrap().items.len(), 2);
-        let grants =
-            world.store.read_now(world.org, |view| view.count::<Grant>(Source::TABLE, &(), 9));
+        assert_eq!(fixture.read(list, (), ()).unwrap().items.len(), 2);
+        let grants = fixture
+            .store
+            .read_now(fixture.org, |view| view.count::<Grant>(ListSource::TABLE, &(), 9));
         assert_eq!(grants.unwrap(), 1);
     }
 
     #[test]
     fn members_are_listed_newest_first() {
-        let world = World::new();
-        world.pass_secs(1);
-        let org = world.org;
+        let fixture = Fixture::new();
+        fixture.pass_secs(1);
+        let org = fixture.org;
         let join = move |tx: &mut Tx| {
             let user = User {
                 id: tx.new_id(),
@@ -328,9 +329,9 @@ mod tests {
             let (role, joined_at) = (Role::Member, tx.now());
             tx.insert(&Membership { user: user.id, org, role, email_verified: false, joined_at })
         };
-        world.store.write_now(org, join).unwrap();
-        world.other_org("globex");
-        let members = world.read(list, (), ()).unwrap().items;
+        fixture.store.write_blocking(org, join).unwrap();
+        fixture.other_org("globex");
+        let members = fixture.read(list, (), ()).unwrap().items;
         let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
         assert_eq!(names, ["cy", "ben", "ada"]);
     }

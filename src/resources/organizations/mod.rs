@@ -15,16 +15,16 @@ mod tokens;
 mod users;
 
 pub use domains::{BY_DOMAIN, Domain, DomainState};
-pub use keys::note_uses;
+pub use keys::record_key_usage;
 pub use organization::all;
-pub use setup::{Bootstrapped, NewFoundation, found, has_any_user, issue_setup_token};
+pub use setup::{Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token};
 
 use crate::api::Resource;
 use crate::auth::{
     KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME, KnownSignInAddress, SESSIONS_BY_EXPIRY, Session,
 };
 use crate::base::Result;
-use crate::outbox::{Settings, Sweep, SweepProgress, delete_due};
+use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::Tx;
 
 use invitations::Invitation;
@@ -56,7 +56,7 @@ const DELETE_EXPIRED: Sweep = Sweep {
     installation: true,
 };
 
-fn delete_expired(tx: &mut Tx, _: &Settings) -> Result<SweepProgress> {
+fn delete_expired(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let now = tx.now();
     let unknown = now.minus_secs(KNOWN_ADDRESS_SECS);
     let swept = [
@@ -83,14 +83,14 @@ mod tests {
     use crate::auth::passwords::{self, HashRequest, HashResult};
     use crate::auth::{Authenticator, Identity, RawCredential, Tokens, User};
     use crate::base::{Id, Result};
-    use crate::resources::testing::{World, args};
+    use crate::resources::testing::{Fixture, args};
     use crate::store::{Store, Tx, View};
 
     /// The password that [`with_password`] gives.
     pub const PASSWORD: &str = "correct horse";
 
     /// Sets the password of a user.
-    pub fn with_password(world: &World, who: &Principal) -> User {
+    pub fn with_password(fixture: &Fixture, who: &Principal) -> User {
         let Principal::Caller(caller) = who else { panic!("no caller of an organization") };
         let hashing = HashRequest { verify: None, make: Some(PASSWORD.into()) };
         let (id, made) = (caller.user(), passwords::run(&hashing).unwrap().made);
@@ -100,7 +100,7 @@ mod tests {
             tx.replace(&old, &user)?;
             Ok(user)
         };
-        world.store.write_now(Id::NIL, give).unwrap()
+        fixture.store.write_blocking(Id::NIL, give).unwrap()
     }
 
     type Settle<I, O> = fn(&mut Tx, &Req<(), I>, &HashResult) -> Result<(O, Id<User>)>;
@@ -116,7 +116,7 @@ mod tests {
         let (parts, who) = (args((), input), who.clone());
         let work = store.read_now(Id::NIL, |view| prepare(view, &Req::new(&parts, &who)))?;
         let hashed = passwords::run(&work.hashing)?;
-        store.write_now(Id::NIL, move |tx| {
+        store.write_blocking(Id::NIL, move |tx| {
             settle(tx, &Req::new(&parts, &who), &hashed).map(|(out, _)| out)
         })
     }
@@ -125,7 +125,7 @@ mod tests {
     pub fn session(store: &Store, user: &User) -> String {
         let (user, address) = (user.clone(), IpAddr::V4(Ipv4Addr::LOCALHOST));
         let create = move |tx: &mut Tx| sessions::create_session(tx, &user, address);
-        store.write_now(Id::NIL, create).unwrap().token
+        store.write_blocking(Id::NIL, create).unwrap().token
     }
 
     /// Authenticates a token as the pipeline does.

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Membership, Organization, Role, SESSION, SESSION_ADMIN, User};
 use crate::base::{Error, Id, Name, Result, Slug, Time};
-use crate::store::{Order, Org, Page, Source, Tx, View};
+use crate::store::{ListSource, Order, Org, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -92,13 +92,13 @@ pub(super) fn create_owned(
 
 /// Returns the ids of all organizations.
 pub fn all(view: &View) -> Result<Vec<Id<Org>>> {
-    let organizations = view.all::<Organization>(Source::TABLE, &())?;
+    let organizations = view.all::<Organization>(ListSource::TABLE, &())?;
     Ok(organizations.into_iter().map(|organization| organization.id).collect())
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {
     let user = req.identity().user;
-    let page = view.page(Source::TABLE, &user, Order::Descending, &req.page, |_| true)?;
+    let page = view.page(ListSource::TABLE, &user, Order::Descending, &req.page, |_| true)?;
     page.try_map(|membership: Membership| {
         Ok(OwnOrganization::of(view.fetch(&membership.org)?, membership.role))
     })
@@ -114,7 +114,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewOrganization>) -> Result<OwnOrganization
 
 fn check_count_limit(view: &View, user: Id<User>) -> Result<()> {
     let mut owned = 0;
-    view.each(Source::TABLE, &user, Order::Ascending, |membership: Membership| {
+    view.for_each(ListSource::TABLE, &user, Order::Ascending, |membership: Membership| {
         owned += usize::from(membership.role == Role::Owner);
         Ok(if owned == MAX_OWNED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
@@ -155,49 +155,49 @@ mod tests {
     use crate::api::Principal;
     use crate::auth::BY_ORG;
     use crate::base::Kind;
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
     use serde_json::json;
 
     #[test]
     fn the_creator_owns_the_organization_and_its_slug_is_taken() {
-        let world = World::new();
-        let body = || World::input(json!({"slug": "globex", "name": "Globex"})).unwrap();
-        let made = world.write(create, (), body()).unwrap();
-        let taken = world.write_as(&world.owner, create, (), body()).err().unwrap();
+        let fixture = Fixture::new();
+        let body = || Fixture::input(json!({"slug": "globex", "name": "Globex"})).unwrap();
+        let made = fixture.write(create, (), body()).unwrap();
+        let taken = fixture.write_as(&fixture.owner, create, (), body()).err().unwrap();
         assert_eq!((taken.kind(), taken.code()), (Kind::Conflict, "organization_slug_taken"));
 
-        let mine = world.read(list, (), ()).unwrap().items;
+        let mine = fixture.read(list, (), ()).unwrap().items;
         let mine: Vec<_> = mine.iter().map(|o| (o.slug.as_str(), o.role)).collect();
         assert_eq!(mine, [("globex", Role::Owner), ("acme", Role::Member)]);
         let members: Vec<Membership> =
-            world.store.read_now(Id::NIL, |view| view.all(&BY_ORG, &made.id)).unwrap();
+            fixture.store.read_now(Id::NIL, |view| view.all(&BY_ORG, &made.id)).unwrap();
         assert!(members.len() == 1 && members[0].email_verified);
-        world.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn a_user_owns_at_most_a_hundred_organizations() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let make = |who: &Principal, slug: String| {
-            let body = World::input(json!({"slug": slug, "name": "Globex"})).unwrap();
-            world.write_as(who, create, (), body)
+            let body = Fixture::input(json!({"slug": slug, "name": "Globex"})).unwrap();
+            fixture.write_as(who, create, (), body)
         };
         // Organizations of which the user is only a member do not count.
         for n in 0..MAX_OWNED {
-            make(&world.member, format!("globex-{n}")).unwrap();
+            make(&fixture.member, format!("globex-{n}")).unwrap();
         }
-        let refused = make(&world.member, "one-more".into()).err().unwrap();
+        let refused = make(&fixture.member, "one-more".into()).err().unwrap();
         assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "too_many_organizations"));
-        assert!(make(&world.owner, "one-more".into()).is_ok());
+        assert!(make(&fixture.owner, "one-more".into()).is_ok());
     }
 
     #[test]
     fn an_update_keeps_the_slug_and_an_empty_one_changes_nothing() {
-        let world = World::new();
-        world.pass_secs(5);
+        let fixture = Fixture::new();
+        fixture.pass_secs(5);
         let patch = |body| {
-            let input = World::input::<OrganizationPatch>(body).unwrap();
-            world.write_as(&world.owner, update, (), input).unwrap()
+            let input = Fixture::input::<OrganizationPatch>(body).unwrap();
+            fixture.write_as(&fixture.owner, update, (), input).unwrap()
         };
         let same = patch(json!({}));
         assert_eq!((same.name.as_str(), same.updated_at), ("acme", same.created_at));

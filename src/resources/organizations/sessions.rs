@@ -15,7 +15,7 @@ use crate::auth::{
     Organization, Role, SESSION, SESSION_SECS, Session, Tokens, User,
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
-use crate::store::{Source, Tx, View};
+use crate::store::{ListSource, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -178,7 +178,7 @@ fn sign_out(tx: &mut Tx, req: &Req) -> Result<Empty> {
 fn get(view: &View, req: &Req) -> Result<CurrentSession> {
     let session: Session = view.fetch(&require_session(req.identity()))?;
     let user: User = view.fetch(&session.user)?;
-    let memberships = view.all(Source::TABLE, &user.id)?.into_iter().map(|m: Membership| {
+    let memberships = view.all(ListSource::TABLE, &user.id)?.into_iter().map(|m: Membership| {
         let organization: Organization = view.fetch(&m.org)?;
         let (org_slug, org_name) = (organization.slug, organization.name);
         Ok(MembershipInfo { org_slug, org_name, role: m.role })
@@ -210,56 +210,56 @@ mod tests {
     use crate::api::Principal;
     use crate::auth::{BY_ORG, SESSIONS_BY_USER, passwords};
     use crate::base::Kind;
-    use crate::resources::testing::{World, args};
+    use crate::resources::testing::{Fixture, args};
 
-    fn try_password(world: &World, email: &str, password: &str) -> Result<SessionInfo> {
+    fn try_password(fixture: &Fixture, email: &str, password: &str) -> Result<SessionInfo> {
         let input = SignIn { email: Email::parse(email).unwrap(), password: password.into() };
-        hashing(&world.store, &Principal::Anonymous, prepare, sign_in, input)
+        hashing(&fixture.store, &Principal::Anonymous, prepare, sign_in, input)
     }
 
     #[test]
     fn a_wrong_password_and_an_unknown_address_get_the_same_error() {
-        let world = World::new();
-        let ada = with_password(&world, &world.owner);
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
         let refusals = [
-            try_password(&world, &ada.email, "wrong"),
-            try_password(&world, "nobody@acme.test", PASSWORD),
-            try_password(&world, "ben@acme.test", ""), // has no password at all
+            try_password(&fixture, &ada.email, "wrong"),
+            try_password(&fixture, "nobody@acme.test", PASSWORD),
+            try_password(&fixture, "ben@acme.test", ""), // has no password at all
         ];
         for refused in refusals {
             let error = refused.err().unwrap();
             assert_eq!(error.kind(), Kind::Unauthenticated);
             assert_eq!(error.message(), "the e-mail address or the password is wrong");
         }
-        let session = try_password(&world, &ada.email, PASSWORD).unwrap();
+        let session = try_password(&fixture, &ada.email, PASSWORD).unwrap();
         assert_eq!(session.user.id, ada.id);
-        assert_eq!(identity_of(&world.store, &session.token).unwrap().user, ada.id);
+        assert_eq!(identity_of(&fixture.store, &session.token).unwrap().user, ada.id);
     }
 
     #[test]
     fn an_address_is_known_for_thirty_days_after_signing_in() {
-        let world = World::new();
-        let ada = with_password(&world, &world.owner);
-        let known = |world: &World| {
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let known = |fixture: &Fixture| {
             let input = SignIn { email: ada.email.clone(), password: String::new() };
             let parts = args((), input);
             let prepare = |view: &View| prepare(view, &Req::new(&parts, &Principal::Anonymous));
-            world.store.read_now(Id::NIL, prepare).unwrap().attempt.unwrap()
+            fixture.store.read_now(Id::NIL, prepare).unwrap().attempt.unwrap()
         };
-        assert_eq!(known(&world), (ada.email.clone(), false));
-        try_password(&world, &ada.email, PASSWORD).unwrap();
-        assert!(known(&world).1);
-        world.pass_secs(KNOWN_ADDRESS_SECS);
-        assert!(!known(&world).1);
+        assert_eq!(known(&fixture), (ada.email.clone(), false));
+        try_password(&fixture, &ada.email, PASSWORD).unwrap();
+        assert!(known(&fixture).1);
+        fixture.pass_secs(KNOWN_ADDRESS_SECS);
+        assert!(!known(&fixture).1);
     }
 
     #[test]
     fn a_password_changed_during_verification_is_refused() {
-        let world = World::new();
-        let ada = with_password(&world, &world.owner);
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
         let input = SignIn { email: ada.email.clone(), password: PASSWORD.into() };
         let parts = args((), input);
-        let settled = world.store.write_now(Id::NIL, move |tx| {
+        let settled = fixture.store.write_blocking(Id::NIL, move |tx| {
             let req = Req::new(&parts, &Principal::Anonymous);
             let hashed = passwords::run(&prepare(&tx.view(), &req)?.hashing)?;
             assert!(hashed.fits.is_some());
@@ -271,72 +271,74 @@ mod tests {
 
     #[test]
     fn signing_out_ends_only_the_current_session() {
-        let world = World::new();
-        let ada = with_password(&world, &world.owner);
-        let first = try_password(&world, &ada.email, PASSWORD).unwrap();
-        let second = try_password(&world, &ada.email, PASSWORD).unwrap();
-        let who = signed_in(&world.store, &first.token);
-        world.write_as(&who, sign_out, (), ()).unwrap();
-        assert!(identity_of(&world.store, &first.token).is_err());
-        assert!(identity_of(&world.store, &second.token).is_ok());
-        world.pass_secs(SESSION_SECS);
-        assert!(identity_of(&world.store, &second.token).is_err());
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let first = try_password(&fixture, &ada.email, PASSWORD).unwrap();
+        let second = try_password(&fixture, &ada.email, PASSWORD).unwrap();
+        let who = signed_in(&fixture.store, &first.token);
+        fixture.write_as(&who, sign_out, (), ()).unwrap();
+        assert!(identity_of(&fixture.store, &first.token).is_err());
+        assert!(identity_of(&fixture.store, &second.token).is_ok());
+        fixture.pass_secs(SESSION_SECS);
+        assert!(identity_of(&fixture.store, &second.token).is_err());
     }
 
     #[test]
     fn a_session_has_its_user_and_memberships() {
-        let world = World::new();
-        let ada = with_password(&world, &world.owner);
-        let session = try_password(&world, &ada.email, PASSWORD).unwrap();
-        let (other, _) = world.other_org("globex");
-        let (user, now) = (ada.id, world.store.clock().now());
-        world
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let session = try_password(&fixture, &ada.email, PASSWORD).unwrap();
+        let (other, _) = fixture.other_org("globex");
+        let (user, now) = (ada.id, fixture.store.clock().now());
+        fixture
             .store
-            .write_now(Id::NIL, move |tx| {
+            .write_blocking(Id::NIL, move |tx| {
                 let role = Role::Member;
                 let membership =
                     Membership { user, org: other, role, email_verified: false, joined_at: now };
                 tx.insert(&membership)
             })
             .unwrap();
-        let who = signed_in(&world.store, &session.token);
-        let shown = world.read_as(&who, get, (), ()).unwrap();
+        let who = signed_in(&fixture.store, &session.token);
+        let shown = fixture.read_as(&who, get, (), ()).unwrap();
         assert_eq!((shown.user.id, shown.expires_at), (ada.id, session.expires_at));
         let memberships = shown.memberships.iter().map(|m| (m.org_slug.as_str(), m.role));
         let expected = [("acme", Role::Owner), ("globex", Role::Member)];
         assert_eq!(memberships.collect::<Vec<_>>(), expected);
         assert_eq!(
-            world.store.read_now(world.org, |view| view.count(&BY_ORG, &other, 9)).unwrap(),
+            fixture.store.read_now(fixture.org, |view| view.count(&BY_ORG, &other, 9)).unwrap(),
             2
         );
     }
 
     #[test]
     fn only_expired_sessions_are_deleted() {
-        let world = World::new();
-        let ada = with_password(&world, &world.owner);
-        let old = try_password(&world, &ada.email, PASSWORD).unwrap();
-        world.pass_secs(SESSION_SECS - 1);
-        let new = try_password(&world, &ada.email, PASSWORD).unwrap();
-        world.pass_secs(1);
-        let sweep = |world: &World| {
-            let settings =
-                crate::outbox::Settings { memory_retention_secs: 0, log_retention_secs: 0 };
-            world
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let old = try_password(&fixture, &ada.email, PASSWORD).unwrap();
+        fixture.pass_secs(SESSION_SECS - 1);
+        let new = try_password(&fixture, &ada.email, PASSWORD).unwrap();
+        fixture.pass_secs(1);
+        let sweep = |fixture: &Fixture| {
+            let settings = crate::outbox::RetentionSettings {
+                memory_retention_secs: 0,
+                log_retention_secs: 0,
+            };
+            fixture
                 .store
-                .write_now(Id::NIL, move |tx| super::super::delete_expired(tx, &settings))
+                .write_blocking(Id::NIL, move |tx| super::super::delete_expired(tx, &settings))
                 .unwrap();
             let count = |view: &View| {
                 let sessions = view.all(&SESSIONS_BY_USER, &ada.id)?;
-                Ok((sessions.len(), view.count::<KnownSignInAddress>(Source::TABLE, &(), 9)?))
+                Ok((sessions.len(), view.count::<KnownSignInAddress>(ListSource::TABLE, &(), 9)?))
             };
-            world.store.read_now(Id::NIL, count).unwrap()
+            fixture.store.read_now(Id::NIL, count).unwrap()
         };
-        assert_eq!(sweep(&world), (1, 1));
-        assert!(identity_of(&world.store, &old.token).is_err());
-        assert!(identity_of(&world.store, &new.token).is_ok());
-        world.pass_secs(KNOWN_ADDRESS_SECS);
-        assert_eq!(sweep(&world), (0, 0));
-        world.assert_sound();
+        assert_eq!(sweep(&fixture), (1, 1));
+        assert!(identity_of(&fixture.store, &old.token).is_err());
+        assert!(identity_of(&fixture.store, &new.token).is_ok());
+        fixture.pass_secs(KNOWN_ADDRESS_SECS);
+        assert_eq!(sweep(&fixture), (0, 0));
+        fixture.assert_sound();
     }
 }

@@ -16,7 +16,7 @@ use crate::api::{HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, ApiKey, Organization, User};
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
-use crate::store::{Record, Source, TableInfo, Tx, View};
+use crate::store::{ListSource, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<SetupToken>()], ..Resource::EMPTY };
@@ -35,7 +35,7 @@ pub(super) struct SetupToken {
 
 impl Record for SetupToken {
     const TABLE: &'static str = "setup";
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     type Key = ();
     fn key(&self) {}
 }
@@ -54,7 +54,7 @@ pub fn issue_setup_token(tx: &mut Tx) -> Result<Option<String>> {
 
 /// Whether the installation has a user, which means it is set up.
 pub fn has_any_user(view: &View) -> Result<bool> {
-    Ok(view.count::<User>(Source::TABLE, &(), 1)? > 0)
+    Ok(view.count::<User>(ListSource::TABLE, &(), 1)? > 0)
 }
 
 // ── Creating ─────────────────────────────────────────────────────────────────
@@ -90,7 +90,7 @@ pub struct Bootstrapped {
 ///
 /// # Errors
 /// 409 if the slug or the e-mail address is taken.
-pub fn found(tx: &mut Tx, new: &NewFoundation) -> Result<Bootstrapped> {
+pub fn bootstrap(tx: &mut Tx, new: &NewFoundation) -> Result<Bootstrapped> {
     let user = User {
         id: tx.new_id(),
         email: new.email.clone(),
@@ -152,7 +152,7 @@ fn set_up(
         password_hash: hashed.made.clone(),
         api_key: None,
     };
-    let user = found(tx, &new)?.user;
+    let user = bootstrap(tx, &new)?.user;
     Ok((sessions::create_session(tx, &user, req.address)?, user.id))
 }
 
@@ -188,7 +188,7 @@ mod tests {
     use crate::api::Principal;
     use crate::auth::{BY_EMAIL, Membership, Role};
     use crate::base::Kind;
-    use crate::resources::testing::{NOON, World};
+    use crate::resources::testing::{Fixture, NOON};
     use crate::store::{Clock, Store};
     use serde_json::json;
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn link(store: &Store) -> Option<String> {
-        store.write_now(Id::NIL, issue_setup_token).unwrap()
+        store.write_blocking(Id::NIL, issue_setup_token).unwrap()
     }
 
     fn body(token: &str) -> SetupRequest {
@@ -206,7 +206,7 @@ mod tests {
             "organization": {"slug": "acme", "name": "Acme"},
             "user": {"name": "Ada", "email": "Ada@Acme.test", "password": "correct horse"},
         });
-        World::input(body).unwrap()
+        Fixture::input(body).unwrap()
     }
 
     fn send(store: &Store, token: &str) -> Result<SessionInfo> {
@@ -228,7 +228,7 @@ mod tests {
                 let user = view.find(&BY_EMAIL, &Email::parse("ada@acme.test").unwrap())?.unwrap();
                 assert_eq!(identity.user, user.id);
                 let [membership]: [Membership; 1] =
-                    view.all(Source::TABLE, &user.id)?.try_into().unwrap();
+                    view.all(ListSource::TABLE, &user.id)?.try_into().unwrap();
                 assert_eq!((membership.role, membership.email_verified), (Role::Owner, true));
                 assert!(view.get::<SetupToken>(&())?.is_none());
                 Ok(())
@@ -258,7 +258,7 @@ mod tests {
             store.read_now(Id::NIL, |view| prepare(view, &Req::new(&parts, &Principal::Anonymous)));
         assert!(work.is_ok());
         link(&store);
-        let settled = store.write_now(Id::NIL, move |tx| {
+        let settled = store.write_blocking(Id::NIL, move |tx| {
             set_up(tx, &Req::new(&parts, &Principal::Anonymous), &HashResult::default()).map(|_| ())
         });
         assert_eq!(settled.err().unwrap().kind(), Kind::Unauthenticated);
@@ -269,7 +269,7 @@ mod tests {
     fn setup_by_the_command_line_creates_a_key_that_may_approve_as_others() {
         let store = empty();
         link(&store);
-        let founded = store.write_now(Id::NIL, |tx| {
+        let founded = store.write_blocking(Id::NIL, |tx| {
             let new = NewFoundation {
                 slug: Slug::parse("acme").unwrap(),
                 name: Name::parse("Acme").unwrap(),
@@ -278,7 +278,7 @@ mod tests {
                 password_hash: None,
                 api_key: Some(Name::parse("first").unwrap()),
             };
-            found(tx, &new)
+            bootstrap(tx, &new)
         });
         let founded = founded.unwrap();
         let (key, text) = founded.key.unwrap();

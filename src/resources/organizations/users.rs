@@ -8,7 +8,7 @@ use super::sessions::{UserInfo, attempt, is_unchanged, require_session};
 use crate::api::{Empty, HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};
-use crate::base::{Error, Field, HttpUrl, Id, Issue, Name, Result};
+use crate::base::{Error, HttpUrl, Id, Issue, Name, Nullable, Result};
 use crate::store::{Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -21,7 +21,7 @@ struct UserPatch {
     name: Option<Name>,
     /// The https URL of a picture; `null` removes it.
     #[serde(default)]
-    image: Field<HttpUrl>,
+    image: Nullable<HttpUrl>,
 }
 
 impl Input for UserPatch {
@@ -52,9 +52,9 @@ fn update(tx: &mut Tx, req: &Req<(), UserPatch>) -> Result<UserInfo> {
         user.name = name.clone();
     }
     match &req.input.image {
-        Field::Absent => {}
-        Field::Clear => user.image = None,
-        Field::Set(url) => user.image = Some(url.to_string()),
+        Nullable::Absent => {}
+        Nullable::Clear => user.image = None,
+        Nullable::Set(url) => user.image = Some(url.to_string()),
     }
     tx.replace(&old, &user)?;
     Ok(UserInfo::of(&user))
@@ -110,39 +110,39 @@ mod tests {
     use super::super::tests::{PASSWORD, hashing, identity_of, session, signed_in, with_password};
     use super::*;
     use crate::base::Kind;
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
     use serde_json::{Value, json};
 
     fn passwords(current: &str, new: &str) -> NewPassword {
         let body = json!({"currentPassword": current, "newPassword": new});
-        World::input(body).unwrap()
+        Fixture::input(body).unwrap()
     }
 
     #[test]
     fn changing_the_password_ends_all_other_sessions() {
-        let world = World::new();
-        let ada = with_password(&world, &world.owner);
-        let (current, other) = (session(&world.store, &ada), session(&world.store, &ada));
-        let who = signed_in(&world.store, &current);
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let (current, other) = (session(&fixture.store, &ada), session(&fixture.store, &ada));
+        let who = signed_in(&fixture.store, &current);
 
         let wrong = passwords("wrong horse", "battery staple");
-        let refused = hashing(&world.store, &who, prepare, change_password, wrong).err().unwrap();
+        let refused = hashing(&fixture.store, &who, prepare, change_password, wrong).err().unwrap();
         assert_eq!(refused.kind(), Kind::Forbidden);
-        assert!(identity_of(&world.store, &other).is_ok());
+        assert!(identity_of(&fixture.store, &other).is_ok());
 
         let right = || passwords(PASSWORD, "battery staple");
-        hashing(&world.store, &who, prepare, change_password, right()).unwrap();
-        assert!(identity_of(&world.store, &current).is_ok());
-        assert!(identity_of(&world.store, &other).is_err());
-        let again = hashing(&world.store, &who, prepare, change_password, right());
+        hashing(&fixture.store, &who, prepare, change_password, right()).unwrap();
+        assert!(identity_of(&fixture.store, &current).is_ok());
+        assert!(identity_of(&fixture.store, &other).is_err());
+        let again = hashing(&fixture.store, &who, prepare, change_password, right());
         assert_eq!(again.err().unwrap().kind(), Kind::Forbidden);
     }
 
     #[test]
     fn a_picture_is_an_https_url_or_none() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let change = |body: Value| {
-            world.write_as(&world.owner, update, (), World::input::<UserPatch>(body)?)
+            fixture.write_as(&fixture.owner, update, (), Fixture::input::<UserPatch>(body)?)
         };
         let shown = change(json!({"image": "https://a.test/ada.png"})).unwrap();
         assert_eq!(shown.image.as_deref(), Some("https://a.test/ada.png"));

@@ -10,10 +10,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 use super::provider::PromptProviderKind;
-use crate::base::{Checked, Error, Issue, Result, TextRule};
+use crate::base::{Error, Issue, Result, TextRule, Validated};
 
 /// A key: 1 to 1,000 printable ASCII characters, since it becomes part of a header.
-type Key = Checked<KeyRule>;
+type Key = Validated<KeyRule>;
 
 /// The rule of [`Key`].
 struct KeyRule;

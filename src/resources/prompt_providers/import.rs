@@ -15,7 +15,7 @@ use super::provider::PromptProvider;
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{
-    ArtifactName, Error, Id, JsonMap, Kind, List, Prompt, Result, Selector, Text, Version,
+    ArtifactName, BoundedList, Error, Id, JsonMap, Kind, Prompt, Result, Selector, Text, Version,
 };
 use crate::outbox::{self, About, EventType};
 use crate::resources::artifacts::{self, ArtifactId, Publication};
@@ -45,7 +45,7 @@ const MAX_PROMPTS: usize = 100;
 pub struct ImportRequest {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
-    prompts: List<ImportTarget, 1, MAX_PROMPTS>,
+    prompts: BoundedList<ImportTarget, 1, MAX_PROMPTS>,
 }
 
 impl Input for ImportRequest {}
@@ -203,7 +203,7 @@ fn publication(
 fn local_version(version: &str) -> Version {
     Version::parse(version)
         .or_else(|_| Version::parse(format!("{version}.0.0")))
-        .unwrap_or_else(|_| Version::stored("1.0.0".into()))
+        .unwrap_or_else(|_| Version::from_trusted("1.0.0".into()))
 }
 
 /// Returns the metadata of an imported version: its origin.

@@ -27,8 +27,8 @@ use serde::Deserialize;
 
 use crate::api::{Calls, Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER};
-use crate::base::{Field, HttpUrl, Id, Issue, Name, Result, Sealed};
-use crate::store::{Order, Page, Source, TableInfo, Tx, View};
+use crate::base::{HttpUrl, Id, Issue, Name, Nullable, Result, Sealed};
+use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 use client::TOTAL_SECS;
 use credentials::Credentials;
@@ -75,7 +75,7 @@ pub struct PromptProviderPatch {
     name: Option<Name>,
     base_url: Option<HttpUrl>,
     #[serde(default)]
-    credentials: Field<Credentials>,
+    credentials: Nullable<Credentials>,
 }
 
 impl Input for PromptProviderPatch {}
@@ -83,7 +83,7 @@ impl Input for PromptProviderPatch {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<PromptProvider>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)
+    view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true)
 }
 
 fn get(view: &View, req: &Req<Id<PromptProvider>>) -> Result<PromptProvider> {
@@ -129,9 +129,9 @@ fn update(
         new.authorization = None;
     }
     match &patch.credentials {
-        Field::Absent => {}
-        Field::Clear => new.authorization = None,
-        Field::Set(credentials) => new.authorization = Some(seal(tx, &new, credentials)?),
+        Nullable::Absent => {}
+        Nullable::Clear => new.authorization = None,
+        Nullable::Set(credentials) => new.authorization = Some(seal(tx, &new, credentials)?),
     }
     if new != old {
         new.updated_at = tx.now();
@@ -154,7 +154,7 @@ fn list_prompts(
     let provider: PromptProvider = view.fetch(&req.params)?;
     let mut client = fetch::client(&provider, view, req.caller(), calls)?;
     let found = fetch::list(&mut client, req.page.limit)?;
-    Ok(Page::whole(found.into_iter().map(ExternalPrompt::from).collect()))
+    Ok(Page::single(found.into_iter().map(ExternalPrompt::from).collect()))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

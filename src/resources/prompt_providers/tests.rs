@@ -12,35 +12,35 @@ use super::client::ProviderClient;
 use super::*;
 use crate::base::Kind;
 use crate::outside::{Answer, Call, CallResult, Failure};
-use crate::resources::testing::World;
+use crate::resources::testing::Fixture;
 
 const LANGFUSE: &str = "https://langfuse.test/";
 
 fn new(kind: &str, base_url: &str, credentials: Value) -> Result<NewPromptProvider> {
     let (name, base_url) = ("There", base_url);
-    World::input(json!({
+    Fixture::input(json!({
         "name": name, "kind": kind, "baseUrl": base_url, "credentials": credentials,
     }))
 }
 
-fn make(world: &World, kind: &str, credentials: Value) -> PromptProvider {
+fn make(fixture: &Fixture, kind: &str, credentials: Value) -> PromptProvider {
     let new = new(kind, LANGFUSE, credentials).unwrap();
-    world.write_as(&world.owner, create, (), new).unwrap()
+    fixture.write_as(&fixture.owner, create, (), new).unwrap()
 }
 
-fn patch(world: &World, provider: &PromptProvider, patch: Value) -> Result<PromptProvider> {
-    let patch = World::input(patch)?;
-    world.write_as(&world.owner, update, provider.id, patch)
+fn patch(fixture: &Fixture, provider: &PromptProvider, patch: Value) -> Result<PromptProvider> {
+    let patch = Fixture::input(patch)?;
+    fixture.write_as(&fixture.owner, update, provider.id, patch)
 }
 
 /// Returns the value of `Authorization`.
-fn authorization(world: &World, provider: &PromptProvider) -> Option<String> {
+fn authorization(fixture: &Fixture, provider: &PromptProvider) -> Option<String> {
     let read = |view: &View, req: &Req<Id<PromptProvider>>| {
         let provider: PromptProvider = view.fetch(&req.params)?;
         let sealed = provider.authorization.as_ref();
         sealed.map(|s| view.unseal::<PromptProvider>(&req.params, AUTHORIZATION, s)).transpose()
     };
-    world.read(read, provider.id, ()).unwrap()
+    fixture.read(read, provider.id, ()).unwrap()
 }
 
 /// Runs an operation until all of its calls have an answer: that of `answer` for the path with its
@@ -87,20 +87,20 @@ fn from<'a>(table: &'a [(&str, Value)]) -> impl Fn(&str) -> Result<Answer, Failu
 
 #[test]
 fn credentials_are_stored_sealed_and_never_returned() {
-    let world = World::new();
-    let langfuse = make(&world, "langfuse", json!({"publicKey": "pk", "secretKey": "sesame"}));
+    let fixture = Fixture::new();
+    let langfuse = make(&fixture, "langfuse", json!({"publicKey": "pk", "secretKey": "sesame"}));
     let basic = "Basic cGs6c2VzYW1l";
-    assert_eq!(authorization(&world, &langfuse).as_deref(), Some(basic));
-    let mlflow = make(&world, "mlflow", json!({"apiKey": "sesame"}));
-    assert_eq!(authorization(&world, &mlflow).as_deref(), Some("Bearer sesame"));
-    let shown = world.read(get, langfuse.id, ()).unwrap();
+    assert_eq!(authorization(&fixture, &langfuse).as_deref(), Some(basic));
+    let mlflow = make(&fixture, "mlflow", json!({"apiKey": "sesame"}));
+    assert_eq!(authorization(&fixture, &mlflow).as_deref(), Some("Bearer sesame"));
+    let shown = fixture.read(get, langfuse.id, ()).unwrap();
     for text in [serde_json::to_string(&shown).unwrap(), format!("{shown:?}")] {
         assert!(!text.contains("sesame") && !text.contains("c2VzYW1l"), "{text}");
         assert!(!text.contains("redentials"), "{text}");
     }
-    let none = make(&world, "http", Value::Null);
-    assert_eq!(authorization(&world, &none), None);
-    world.assert_sound();
+    let none = make(&fixture, "http", Value::Null);
+    assert_eq!(authorization(&fixture, &none), None);
+    fixture.assert_sound();
 }
 
 #[test]
@@ -125,52 +125,52 @@ fn credentials_have_the_form_of_their_kind() {
     }
     assert_eq!(paths("http", json!("sesame")), ["credentials"]);
 
-    let world = World::new();
-    let provider = make(&world, "langfuse", Value::Null);
-    let refused = patch(&world, &provider, json!({"credentials": {"apiKey": "k"}})).unwrap_err();
+    let fixture = Fixture::new();
+    let provider = make(&fixture, "langfuse", Value::Null);
+    let refused = patch(&fixture, &provider, json!({"credentials": {"apiKey": "k"}})).unwrap_err();
     assert_eq!(refused.issues()[0].path, "credentials.publicKey");
 }
 
 #[test]
 fn credentials_are_not_sent_to_another_url() {
-    let world = World::new();
-    let provider = make(&world, "http", json!({"apiKey": "sesame"}));
-    let has = || authorization(&world, &provider).is_some();
-    patch(&world, &provider, json!({"name": "n", "baseUrl": LANGFUSE})).unwrap();
+    let fixture = Fixture::new();
+    let provider = make(&fixture, "http", json!({"apiKey": "sesame"}));
+    let has = || authorization(&fixture, &provider).is_some();
+    patch(&fixture, &provider, json!({"name": "n", "baseUrl": LANGFUSE})).unwrap();
     assert!(has(), "the address stayed what it was");
     let moved = json!({"baseUrl": "https://evil.test/"});
-    patch(&world, &provider, moved).unwrap();
+    patch(&fixture, &provider, moved).unwrap();
     assert!(!has());
     let both = json!({"baseUrl": LANGFUSE, "credentials": {"apiKey": "other"}});
-    patch(&world, &provider, both).unwrap();
-    assert_eq!(authorization(&world, &provider).as_deref(), Some("Bearer other"));
-    patch(&world, &provider, json!({"credentials": null})).unwrap();
+    patch(&fixture, &provider, both).unwrap();
+    assert_eq!(authorization(&fixture, &provider).as_deref(), Some("Bearer other"));
+    patch(&fixture, &provider, json!({"credentials": null})).unwrap();
     assert!(!has());
 }
 
 #[test]
 fn the_kind_never_changes() {
-    let world = World::new();
-    let provider = make(&world, "mlflow", Value::Null);
-    world.pass_secs(1);
-    let same = patch(&world, &provider, json!({"kind": "http"})).unwrap();
+    let fixture = Fixture::new();
+    let provider = make(&fixture, "mlflow", Value::Null);
+    fixture.pass_secs(1);
+    let same = patch(&fixture, &provider, json!({"kind": "http"})).unwrap();
     assert_eq!(same, provider);
-    let other = patch(&world, &provider, json!({"name": "Other"})).unwrap();
+    let other = patch(&fixture, &provider, json!({"name": "Other"})).unwrap();
     assert_eq!((other.kind, other.name.as_str()), (PromptProviderKind::Mlflow, "Other"));
     assert!(other.updated_at > other.created_at);
 }
 
 #[test]
 fn a_provider_of_another_organization_is_not_found() {
-    let world = World::new();
-    let provider = make(&world, "http", Value::Null);
-    let (_, eve) = world.other_org("evil");
-    assert_eq!(world.read_as(&eve, get, provider.id, ()).unwrap_err().kind(), Kind::NotFound);
-    assert_eq!(world.read_as(&eve, list, (), ()).unwrap().items, []);
-    let gone = world.write_as(&eve, delete, provider.id, ()).unwrap_err();
+    let fixture = Fixture::new();
+    let provider = make(&fixture, "http", Value::Null);
+    let (_, eve) = fixture.other_org("evil");
+    assert_eq!(fixture.read_as(&eve, get, provider.id, ()).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(fixture.read_as(&eve, list, (), ()).unwrap().items, []);
+    let gone = fixture.write_as(&eve, delete, provider.id, ()).unwrap_err();
     assert_eq!(gone.kind(), Kind::NotFound);
-    world.write_as(&world.owner, delete, provider.id, ()).unwrap();
-    let twice = world.write_as(&world.owner, delete, provider.id, ()).unwrap_err();
+    fixture.write_as(&fixture.owner, delete, provider.id, ()).unwrap();
+    let twice = fixture.write_as(&fixture.owner, delete, provider.id, ()).unwrap_err();
     assert_eq!(twice.kind(), Kind::NotFound);
 }
 
@@ -185,7 +185,7 @@ const KINDS: [PromptProviderKind; 5] = [
 ];
 
 /// Returns the message of the failure if every call gets this answer.
-fn told(kind: PromptProviderKind, answer: Result<Answer, Failure>) -> String {
+fn message_of(kind: PromptProviderKind, answer: Result<Answer, Failure>) -> String {
     let error =
         ask(kind, LANGFUSE, |_| answer.clone(), |client| fetch::list(client, 50)).unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Upstream, "prompt_provider_failed"));
@@ -221,10 +221,10 @@ fn each_failure_has_its_own_message() {
         ),
     ] {
         for kind in KINDS {
-            let told = told(kind, answer.clone());
-            assert!(told.contains(word), "{kind:?}: {told}");
-            assert!(!told.contains("sesame"), "{told}");
-            all.insert(told);
+            let message_of = message_of(kind, answer.clone());
+            assert!(message_of.contains(word), "{kind:?}: {message_of}");
+            assert!(!message_of.contains("sesame"), "{message_of}");
+            all.insert(message_of);
         }
     }
     assert!(all.len() > 12, "{all:?}");

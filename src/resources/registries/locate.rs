@@ -27,7 +27,7 @@ static REGISTRY: Reference<RegistryLocation, Restricted<Registry>> = Reference::
 impl Record for RegistryLocation {
     const TABLE: &'static str = "registries.places";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
-    const OWNED: bool = false;
+    const ORG_SCOPED: bool = false;
     type Key = Id<Registry>;
     fn key(&self) -> Self::Key {
         self.id

@@ -19,9 +19,9 @@ use crate::api::{
     Deleted, Input, OrgRequired, Output, Req, Resource, ResourceRef, Route, Scope, op,
 };
 use crate::auth::{Access, MEMBER, MEMBER_OR_PUBLIC, Restricted, SESSION_ADMIN, visible_page};
-use crate::base::{Description, Error, Field, Id, Issue, Name, Result, Slug, Time};
+use crate::base::{Description, Error, Id, Issue, Name, Nullable, Result, Slug, Time};
 use crate::outbox::{About, EventType, publish};
-use crate::store::{ACCESS, Page, Source, TableInfo, Tx, View};
+use crate::store::{ACCESS_CHANGED, ListSource, Page, TableInfo, Tx, View};
 
 pub use kind::ArtifactType;
 use locate::RegistryLocation;
@@ -74,7 +74,7 @@ impl Input for NewRegistry {
 pub struct RegistryPatch {
     name: Option<Name>,
     #[serde(default)]
-    description: Field<Description>,
+    description: Nullable<Description>,
     visibility: Option<RegistryVisibility>,
     access: Option<Access>,
 }
@@ -144,7 +144,7 @@ fn get(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
 
 fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
     let new = &req.input;
-    if tx.count(Source::<Restricted<Registry>>::TABLE, &(), MAX_REGISTRIES)? == MAX_REGISTRIES {
+    if tx.count(ListSource::<Restricted<Registry>>::TABLE, &(), MAX_REGISTRIES)? == MAX_REGISTRIES {
         return Err(Error::conflict(
             "registries_full",
             "an organization has at most 1,000 registries; delete one that is not needed",
@@ -178,7 +178,7 @@ fn update(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo>
         new.updated_at = tx.now();
         tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
         // Requests that wait for something in it may no longer be allowed to read it.
-        tx.signal(ACCESS);
+        tx.signal(ACCESS_CHANGED);
     }
     Ok(info(new))
 }

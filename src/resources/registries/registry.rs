@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth::{Access, Caller, Grant, ResourceType, Restrictable, Restricted, grants_for};
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
-use crate::store::{ACCESS, AnyIndex, AnyReference, Index, Record, Reference, Tx, View};
+use crate::store::{ACCESS_CHANGED, AnyIndex, AnyReference, Index, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -63,7 +63,7 @@ impl Record for Restricted<Registry> {
         self.id()
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
-        tx.signal(ACCESS); // Requests that wait for something in it find out that it is gone.
+        tx.signal(ACCESS_CHANGED); // Requests that wait for something in it find out that it is gone.
         Ok(())
     }
 }

@@ -5,25 +5,29 @@ use serde_json::json;
 use super::*;
 use crate::api::OrgHint;
 use crate::base::Kind;
-use crate::resources::testing::World;
+use crate::resources::testing::Fixture;
 use crate::store::Org;
 
 /// Creates a registry as an admin.
-pub fn make(world: &World, slug: &str, more: serde_json::Value) -> Result<RegistryInfo> {
+pub fn make(fixture: &Fixture, slug: &str, more: serde_json::Value) -> Result<RegistryInfo> {
     let mut new = json!({"slug": slug, "name": slug});
     for (name, value) in more.as_object().unwrap() {
         new[name] = value.clone();
     }
-    world.write_as(&world.owner, create, (), World::input(new)?)
+    fixture.write_as(&fixture.owner, create, (), Fixture::input(new)?)
 }
 
 /// Locates a reference: the organization, and whether the registry is public.
-fn locate_in(world: &World, org_slug: Option<&str>, reference: &str) -> Result<(Id<Org>, bool)> {
-    locate_with(world, org_slug, reference, None)
+fn locate_in(
+    fixture: &Fixture,
+    org_slug: Option<&str>,
+    reference: &str,
+) -> Result<(Id<Org>, bool)> {
+    locate_with(fixture, org_slug, reference, None)
 }
 
 fn locate_with(
-    world: &World,
+    fixture: &Fixture,
     org_slug: Option<&str>,
     reference: &str,
     key: Option<Id<Org>>,
@@ -33,15 +37,16 @@ fn locate_with(
         reference: Some(reference.into()),
         params: vec![],
     };
-    let org = world.store.read_now(Id::NIL, |view| (BY_REFERENCE.resolve)(view, &named, key))?.org;
-    Ok((org, world.store.read_now(org, |view| (BY_REFERENCE.is_public)(view, &named))?))
+    let org =
+        fixture.store.read_now(Id::NIL, |view| (BY_REFERENCE.resolve)(view, &named, key))?.org;
+    Ok((org, fixture.store.read_now(org, |view| (BY_REFERENCE.is_public)(view, &named))?))
 }
 
 #[test]
 fn a_registry_is_found_by_id_by_full_reference_and_with_a_key_by_slug() {
-    let world = World::new();
-    let made = make(&world, "main", json!({})).unwrap();
-    let key = Some(world.org);
+    let fixture = Fixture::new();
+    let made = make(&fixture, "main", json!({})).unwrap();
+    let key = Some(fixture.org);
     for (org_slug, reference, key) in [
         (None, made.id.to_string(), None),
         (None, "acme/main".to_string(), None),
@@ -50,38 +55,38 @@ fn a_registry_is_found_by_id_by_full_reference_and_with_a_key_by_slug() {
         (Some("acme"), "acme/main".to_string(), None),
         (Some("acme"), made.id.to_string(), None),
     ] {
-        let located = locate_with(&world, org_slug, &reference, key).unwrap();
-        assert_eq!(located, (world.org, false), "{org_slug:?} {reference}");
+        let located = locate_with(&fixture, org_slug, &reference, key).unwrap();
+        assert_eq!(located, (fixture.org, false), "{org_slug:?} {reference}");
     }
-    let alone = locate_in(&world, None, "main").err().unwrap();
+    let alone = locate_in(&fixture, None, "main").err().unwrap();
     assert_eq!((alone.kind(), alone.issues()[0].path.as_str()), (Kind::Invalid, "registryRef"));
 }
 
 #[test]
 fn a_reference_and_an_organization_that_differ_are_not_found() {
-    let world = World::new();
-    let made = make(&world, "main", json!({"visibility": "public"})).unwrap();
-    let (other, _) = world.other_org("other");
-    let foreign = locate_in(&world, Some("other"), "acme/main").err().unwrap();
+    let fixture = Fixture::new();
+    let made = make(&fixture, "main", json!({"visibility": "public"})).unwrap();
+    let (other, _) = fixture.other_org("other");
+    let foreign = locate_in(&fixture, Some("other"), "acme/main").err().unwrap();
     assert_eq!(foreign.kind(), Kind::NotFound);
     // The named organization has no such registry.
-    let elsewhere = locate_in(&world, Some("other"), &made.id.to_string()).unwrap();
+    let elsewhere = locate_in(&fixture, Some("other"), &made.id.to_string()).unwrap();
     assert_eq!(elsewhere, (other, false));
     for reference in ["nowhere/main", "01890a5d-ac96-774b-bcce-b302099a8057", "a/b/c"] {
-        assert_eq!(locate_in(&world, None, reference).err().unwrap().kind(), Kind::NotFound);
+        assert_eq!(locate_in(&fixture, None, reference).err().unwrap().kind(), Kind::NotFound);
     }
 }
 
 #[test]
 fn only_public_registries_are_readable_by_anyone() {
-    let world = World::new();
-    make(&world, "open", json!({"visibility": "public", "access": "restricted"})).unwrap();
-    make(&world, "closed", json!({})).unwrap();
-    assert!(locate_in(&world, None, "acme/open").unwrap().1);
-    assert!(!locate_in(&world, None, "acme/closed").unwrap().1);
-    assert!(!locate_in(&world, None, "acme/never").unwrap().1);
+    let fixture = Fixture::new();
+    make(&fixture, "open", json!({"visibility": "public", "access": "restricted"})).unwrap();
+    make(&fixture, "closed", json!({})).unwrap();
+    assert!(locate_in(&fixture, None, "acme/open").unwrap().1);
+    assert!(!locate_in(&fixture, None, "acme/closed").unwrap().1);
+    assert!(!locate_in(&fixture, None, "acme/never").unwrap().1);
     let read = |reference: &str| {
-        world.store.read_now(world.org, |view| {
+        fixture.store.read_now(fixture.org, |view| {
             require_readable(view, None, reference).map(|found| found.slug)
         })
     };
@@ -91,41 +96,41 @@ fn only_public_registries_are_readable_by_anyone() {
 
 #[test]
 fn a_restricted_registry_is_not_listed_and_refused_by_name() {
-    let world = World::new();
-    make(&world, "main", json!({})).unwrap();
-    make(&world, "secret", json!({"access": "restricted"})).unwrap();
+    let fixture = Fixture::new();
+    make(&fixture, "main", json!({})).unwrap();
+    make(&fixture, "secret", json!({"access": "restricted"})).unwrap();
     let slugs = |who| {
-        let page = world.read_as(who, list, (), World::input(json!({})).unwrap()).unwrap();
+        let page = fixture.read_as(who, list, (), Fixture::input(json!({})).unwrap()).unwrap();
         page.items.into_iter().map(|item| item.slug.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(slugs(&world.owner), ["secret", "main"]);
-    assert_eq!(slugs(&world.member), ["main"]);
-    let query = || World::input(json!({"orgSlug": "acme"})).unwrap();
-    let refused = world.read(get, "secret".into(), query()).unwrap_err();
+    assert_eq!(slugs(&fixture.owner), ["secret", "main"]);
+    assert_eq!(slugs(&fixture.member), ["main"]);
+    let query = || Fixture::input(json!({"orgSlug": "acme"})).unwrap();
+    let refused = fixture.read(get, "secret".into(), query()).unwrap_err();
     assert_eq!(refused.kind(), Kind::Forbidden);
-    assert!(world.read_as(&world.owner, get, "secret".into(), query()).is_ok());
-    assert_eq!(world.read(get, "never".into(), query()).unwrap_err().kind(), Kind::NotFound);
+    assert!(fixture.read_as(&fixture.owner, get, "secret".into(), query()).is_ok());
+    assert_eq!(fixture.read(get, "never".into(), query()).unwrap_err().kind(), Kind::NotFound);
 }
 
 #[test]
 fn slugs_are_unique_and_two_of_them_are_reserved() {
-    let world = World::new();
-    make(&world, "main", json!({})).unwrap();
-    assert_eq!(make(&world, "main", json!({})).unwrap_err().code(), "registry_slug_taken");
+    let fixture = Fixture::new();
+    make(&fixture, "main", json!({})).unwrap();
+    assert_eq!(make(&fixture, "main", json!({})).unwrap_err().code(), "registry_slug_taken");
     for slug in RESERVED {
-        assert_eq!(make(&world, slug, json!({})).unwrap_err().issues()[0].path, "slug");
+        assert_eq!(make(&fixture, slug, json!({})).unwrap_err().issues()[0].path, "slug");
     }
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_patch_keeps_absent_fields() {
-    let world = World::new();
-    let made = make(&world, "main", json!({"description": "Ours"})).unwrap();
-    world.pass_secs(60);
+    let fixture = Fixture::new();
+    let made = make(&fixture, "main", json!({"description": "Ours"})).unwrap();
+    fixture.pass_secs(60);
     let patch = |json| {
-        let input = World::input(json).unwrap();
-        world.write_as(&world.owner, update, "main".into(), input).unwrap()
+        let input = Fixture::input(json).unwrap();
+        fixture.write_as(&fixture.owner, update, "main".into(), input).unwrap()
     };
     assert_eq!(patch(json!({})), made);
     let changed = patch(json!({"visibility": "public", "slug": "other"}));

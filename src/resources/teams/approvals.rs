@@ -14,7 +14,8 @@ use crate::auth::{MEMBER, SESSION_MEMBER, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
+    View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -73,7 +74,7 @@ impl Output for TeamApproval {
 
 /// Approvals by state, then by team.
 static BY_DECISION: Index<TeamApproval, TeamApprovalState> =
-    Index::many("team_approvals.by_decision", |approval| Some(approval.decision));
+    Index::non_unique("team_approvals.by_decision", |approval| Some(approval.decision));
 
 static TEAM: Reference<TeamApproval, Team> = Reference::cascade(
     &["team_id"],
@@ -152,7 +153,7 @@ fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<Tea
     let team = require_team(view, req.params)?;
     let (order, part) = (Order::Descending, &req.page);
     match req.input.decision {
-        None => view.page(Source::TABLE, &team, order, part, |_| true),
+        None => view.page(ListSource::TABLE, &team, order, part, |_| true),
         Some(state) => view.page(&BY_DECISION, &(state, team), order, part, |_| true),
     }
 }
@@ -245,68 +246,68 @@ fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
     use crate::base::Kind;
-    use crate::resources::teams::testing::{add_agent, task, team, told};
-    use crate::resources::testing::World;
+    use crate::resources::teams::testing::{add_agent, published, task, team};
+    use crate::resources::testing::Fixture;
 
-    fn ask(world: &World, team: Id<Team>, input: Value) -> Result<TeamApproval> {
-        world.write(create, team, World::input(input)?)
+    fn ask(fixture: &Fixture, team: Id<Team>, input: Value) -> Result<TeamApproval> {
+        fixture.write(create, team, Fixture::input(input)?)
     }
 
     fn answer(
-        world: &World,
+        fixture: &Fixture,
         at: (Id<Team>, Id<TeamApproval>),
         answer: &str,
     ) -> Result<TeamApproval> {
         let decision = json!({"decision": answer, "comment": "as agreed"});
-        world.write(decide, at, World::input(decision)?)
+        fixture.write(decide, at, Fixture::input(decision)?)
     }
 
     #[test]
     fn only_the_first_decision_counts() {
-        let world = World::new();
-        let team = team(&world, "crew", None);
-        let ann = add_agent(&world, team, "ann");
-        let task = task(&world, team, json!({"title": "Buy"})).id;
+        let fixture = Fixture::new();
+        let team = team(&fixture, "crew", None);
+        let ann = add_agent(&fixture, team, "ann");
+        let task = task(&fixture, team, json!({"title": "Buy"})).id;
         let input = json!({"agentId": ann, "title": "Buy it?", "taskId": task});
-        let asked = ask(&world, team, input).unwrap();
+        let asked = ask(&fixture, team, input).unwrap();
         let at = (team, asked.id);
-        let decided = answer(&world, at, "approved").unwrap();
+        let decided = answer(&fixture, at, "approved").unwrap();
         assert_eq!(decided.decision, TeamApprovalState::Approved);
         for again in ["approved", "denied"] {
-            assert_eq!(answer(&world, at, again).unwrap_err().kind(), Kind::Conflict);
+            assert_eq!(answer(&fixture, at, again).unwrap_err().kind(), Kind::Conflict);
         }
         let expected = json!({
             "id": asked.id, "teamId": team, "agentId": ann, "title": "Buy it?", "body": null,
             "taskId": task, "decision": "approved", "comment": "as agreed",
-            "decidedBy": decided.decided_by.unwrap(), "decidedAt": world.store.clock().now(),
+            "decidedBy": decided.decided_by.unwrap(), "decidedAt": fixture.store.clock().now(),
             "createdAt": asked.created_at,
         });
-        let page = world.read(list, team, TeamApprovalFilter::default()).unwrap();
+        let page = fixture.read(list, team, TeamApprovalFilter::default()).unwrap();
         assert_eq!(serde_json::to_value(&page.items).unwrap(), json!([expected]));
         let asked_and_decided = [EventType::TeamApprovalRequested, EventType::TeamApprovalDecided];
-        assert_eq!(told(&world)[1..], asked_and_decided);
-        world.assert_sound();
+        assert_eq!(published(&fixture)[1..], asked_and_decided);
+        fixture.assert_sound();
     }
 
     #[test]
     fn a_list_by_decision_has_the_teams_own_approvals_only() {
-        let world = World::new();
-        let crew = team(&world, "crew", None);
-        let other = team(&world, "other", None);
+        let fixture = Fixture::new();
+        let crew = team(&fixture, "crew", None);
+        let other = team(&fixture, "other", None);
         let mut ids = Vec::new();
         for (team, agent) in [(crew, "ann"), (other, "bob")] {
-            let agent = add_agent(&world, team, agent);
+            let agent = add_agent(&fixture, team, agent);
             for decision in ["pending", "approved", "denied"] {
-                let asked = ask(&world, team, json!({"agentId": agent, "title": "?"})).unwrap();
+                let asked = ask(&fixture, team, json!({"agentId": agent, "title": "?"})).unwrap();
                 if decision != "pending" {
-                    answer(&world, (team, asked.id), decision).unwrap();
+                    answer(&fixture, (team, asked.id), decision).unwrap();
                 }
                 ids.push(asked.id);
             }
         }
         let listed = |team, decision: Value| {
-            let filter = World::input(json!({"decision": decision})).unwrap();
-            let items = world.read(list, team, filter).unwrap().items;
+            let filter = Fixture::input(json!({"decision": decision})).unwrap();
+            let items = fixture.read(list, team, filter).unwrap().items;
             items.into_iter().map(|approval| approval.id).collect::<Vec<_>>()
         };
         assert_eq!(listed(crew, json!("pending")), [ids[0]]);
@@ -317,24 +318,27 @@ mod tests {
 
     #[test]
     fn agents_tasks_and_approvals_of_other_teams_are_not_found() {
-        let world = World::new();
-        let crew = team(&world, "crew", None);
-        let other = team(&world, "other", None);
-        let ann = add_agent(&world, crew, "ann");
+        let fixture = Fixture::new();
+        let crew = team(&fixture, "crew", None);
+        let other = team(&fixture, "other", None);
+        let ann = add_agent(&fixture, crew, "ann");
         let nothing = "01890a5d-ac96-774b-bcce-b302099a8057";
-        let theirs = task(&world, other, json!({"title": "Not ours"})).id;
+        let theirs = task(&fixture, other, json!({"title": "Not ours"})).id;
         for (team, input) in [
             (other, json!({"agentId": ann, "title": "?"})),
             (crew, json!({"agentId": nothing, "title": "?"})),
             (crew, json!({"agentId": ann, "title": "?", "taskId": theirs})),
             (Id::NIL, json!({"agentId": ann, "title": "?"})),
         ] {
-            assert_eq!(ask(&world, team, input).unwrap_err().kind(), Kind::NotFound);
+            assert_eq!(ask(&fixture, team, input).unwrap_err().kind(), Kind::NotFound);
         }
-        assert_eq!(told(&world), [EventType::TeamAgentHired]);
-        let asked = ask(&world, crew, json!({"agentId": ann, "title": "?"})).unwrap();
-        let refused = answer(&world, (other, asked.id), "denied").unwrap_err();
+        assert_eq!(published(&fixture), [EventType::TeamAgentHired]);
+        let asked = ask(&fixture, crew, json!({"agentId": ann, "title": "?"})).unwrap();
+        let refused = answer(&fixture, (other, asked.id), "denied").unwrap_err();
         assert_eq!(refused.kind(), Kind::NotFound);
-        assert_eq!(answer(&world, (crew, asked.id), "pending").unwrap_err().kind(), Kind::Invalid);
+        assert_eq!(
+            answer(&fixture, (crew, asked.id), "pending").unwrap_err().kind(),
+            Kind::Invalid
+        );
     }
 }

@@ -52,7 +52,7 @@ mod tests {
     use bincode::{Decode, Encode};
 
     use super::*;
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
     use crate::store::{AnyIndex, TableInfo, Tx};
 
     #[derive(Clone, Debug, Encode, Decode)]
@@ -62,7 +62,8 @@ mod tests {
         kind: u8,
     }
 
-    static BY_KIND: Index<MergedItem, u8> = Index::many("things.by_kind", |thing| Some(thing.kind));
+    static BY_KIND: Index<MergedItem, u8> =
+        Index::non_unique("things.by_kind", |thing| Some(thing.kind));
 
     impl Record for MergedItem {
         const TABLE: &'static str = "things";
@@ -73,18 +74,23 @@ mod tests {
         }
     }
 
-    fn page(world: &World, team: Id<Team>, kinds: &[u8], part: &PageRequest) -> Page<MergedItem> {
+    fn page(
+        fixture: &Fixture,
+        team: Id<Team>,
+        kinds: &[u8],
+        part: &PageRequest,
+    ) -> Page<MergedItem> {
         let keep = |thing: &MergedItem| !thing.id.bytes()[15].is_multiple_of(8);
-        world
+        fixture
             .store
-            .read_now(world.org, |view| merged(view, &BY_KIND, kinds, team, part, keep))
+            .read_now(fixture.org, |view| merged(view, &BY_KIND, kinds, team, part, keep))
             .unwrap()
     }
 
     #[test]
     fn a_page_ends_where_the_least_scanned_key_ends() {
-        let world = World::new();
-        let team = Id::new(world.store.clock().new_id());
+        let fixture = Fixture::new();
+        let team = Id::new(fixture.store.clock().new_id());
         let add = |kinds: Vec<u8>| -> Vec<Id<MergedItem>> {
             let add = move |tx: &mut Tx| {
                 let add = |kind| {
@@ -93,7 +99,7 @@ mod tests {
                 };
                 kinds.iter().copied().map(add).collect::<Result<_>>()
             };
-            world.store.write_now(world.org, add).unwrap()
+            fixture.store.write_blocking(fixture.org, add).unwrap()
         };
         let mut wanted = add(vec![1, 0, 1]);
         // More than one page scans is between the wanted items of this kind.
@@ -106,7 +112,7 @@ mod tests {
             loop {
                 let keep = |thing: &MergedItem| wanted.contains(&thing.id);
                 let page = |view: &View| merged(view, &BY_KIND, &[0, 1], team, &part, keep);
-                let Page { items, next } = world.store.read_now(world.org, page).unwrap();
+                let Page { items, next } = fixture.store.read_now(fixture.org, page).unwrap();
                 found.extend(items.iter().map(|thing| thing.id));
                 match next {
                     Some(next) => part.after = Some(next),
@@ -119,22 +125,22 @@ mod tests {
 
     #[test]
     fn pages_of_any_size_make_the_full_list_newest_first() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let mut all: Vec<MergedItem> = Vec::new();
-        let team = world.store.clock().new_id();
+        let team = fixture.store.clock().new_id();
         let team = Id::new(team);
         for n in 0..40 {
             // Runs of one kind and changes between kinds, interleaved with another team's items.
             let kind = (n * n / 7 % 3) as u8;
             let team = if n % 9 == 0 { Id::NIL } else { team };
-            let made = world.store.write_now(world.org, move |tx| {
+            let made = fixture.store.write_blocking(fixture.org, move |tx| {
                 let thing = MergedItem { team, id: tx.new_id(), kind };
                 tx.insert(&thing)?;
                 Ok(thing)
             });
             all.push(made.unwrap());
         }
-        let findings = world.store.check(&[TableInfo::of::<MergedItem>()]).unwrap();
+        let findings = fixture.store.check(&[TableInfo::of::<MergedItem>()]).unwrap();
         assert_eq!(findings.messages, Vec::<String>::new());
         for kinds in [vec![], vec![1], vec![0, 2], vec![2, 1, 0]] {
             let named = |thing: &&MergedItem| {
@@ -147,7 +153,7 @@ mod tests {
                 let mut part = PageRequest { limit, after: None };
                 let mut found = Vec::new();
                 loop {
-                    let Page { items, next } = page(&world, team, &kinds, &part);
+                    let Page { items, next } = page(&fixture, team, &kinds, &part);
                     assert!(items.len() == limit || next.is_none());
                     found.extend(items.iter().map(|thing| thing.id));
                     if next.is_none() {

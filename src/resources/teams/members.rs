@@ -9,11 +9,13 @@ use super::team::{Team, fetch_team, require_team};
 use super::wakes;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
-use crate::base::{Error, Field, HttpUrl, Id, List, Name, Result, Skill, StableKey, Time};
+use crate::base::{
+    BoundedList, Error, HttpUrl, Id, Name, Nullable, Result, Skill, StableKey, Time,
+};
 use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
 use crate::resources::agents;
-use crate::store::{Order, Page, Record, Source, TableInfo, Tx, View};
+use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -38,7 +40,7 @@ pub struct NewTeamAgent {
     /// The stable key of an agent of the organization.
     stable_key: String,
     role: MemberRole,
-    skills: Option<List<Skill, 0, MAX_SKILLS>>,
+    skills: Option<BoundedList<Skill, 0, MAX_SKILLS>>,
     /// The URL its wakes are posted to.
     wake_url: Option<HttpUrl>,
 }
@@ -49,9 +51,9 @@ impl Input for NewTeamAgent {}
 #[serde(rename_all = "camelCase")]
 pub struct TeamAgentPatch {
     role: Option<MemberRole>,
-    skills: Option<List<Skill, 0, MAX_SKILLS>>,
+    skills: Option<BoundedList<Skill, 0, MAX_SKILLS>>,
     #[serde(default)]
-    wake_url: Field<HttpUrl>,
+    wake_url: Nullable<HttpUrl>,
 }
 impl Input for TeamAgentPatch {}
 
@@ -115,7 +117,7 @@ fn info(view: &View, member: Member) -> Result<TeamAgent> {
 
 fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
     require_team(view, req.params)?;
-    view.page(Source::TABLE, &req.params, Order::Descending, &req.page, |_| true)?
+    view.page(ListSource::TABLE, &req.params, Order::Descending, &req.page, |_| true)?
         .try_map(|member| info(view, member))
 }
 

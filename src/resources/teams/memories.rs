@@ -12,8 +12,8 @@ use super::member::{Member, fetch_member};
 use super::team::{Team, require_team};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
-use crate::base::{Body, Error, Id, List, Result, Skill, Time};
-use crate::outbox::{Settings, Sweep, SweepProgress, delete_due};
+use crate::base::{Body, BoundedList, Error, Id, Result, Skill, Time};
+use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
@@ -58,13 +58,15 @@ impl Output for Memory {
 }
 
 /// Live memories, in the order of their keys, so that recall reads no others.
-static LIVE: Index<Memory, ()> = Index::many("memories.live", |memory| match memory.retired_at {
-    None => Some(()),
-    Some(_) => None,
-});
+static LIVE: Index<Memory, ()> =
+    Index::non_unique("memories.live", |memory| match memory.retired_at {
+        None => Some(()),
+        Some(_) => None,
+    });
 
 /// Deleted and superseded memories, by time.
-static RETIRED: Index<Memory, Time> = Index::many("memories.retired", |memory| memory.retired_at);
+static RETIRED: Index<Memory, Time> =
+    Index::non_unique("memories.retired", |memory| memory.retired_at);
 
 /// Deleted with the agent, and so with the team.
 static AGENT: Reference<Memory, Member> = Reference::cascade(
@@ -95,7 +97,7 @@ pub struct NewMemory {
     /// The text.
     content: Body,
     /// Tags to find it by; at most 50.
-    tags: Option<List<Skill, 0, MAX_TAGS>>,
+    tags: Option<BoundedList<Skill, 0, MAX_TAGS>>,
     /// A live memory of the same agent that this one replaces.
     supersedes: Option<Id<Memory>>,
 }
@@ -187,7 +189,7 @@ const DELETE_RETIRED: Sweep = Sweep {
     installation: false,
 };
 
-fn delete_retired(tx: &mut Tx, settings: &Settings) -> Result<SweepProgress> {
+fn delete_retired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
     let end = tx.now().minus_secs(settings.memory_retention_secs);
     delete_due(tx, &RETIRED, |memory: &Memory| memory.retired_at.is_some_and(|at| at <= end))
 }
@@ -212,22 +214,22 @@ mod tests {
     use super::*;
     use crate::base::Kind;
     use crate::resources::teams::testing::{add_agent, team};
-    use crate::resources::testing::World;
-    use crate::store::Source;
+    use crate::resources::testing::Fixture;
+    use crate::store::ListSource;
 
     type Agent = (Id<Team>, Id<Member>);
 
-    fn agent(world: &World) -> Agent {
-        let team = team(world, "crew", None);
-        (team, add_agent(world, team, "ann"))
+    fn agent(fixture: &Fixture) -> Agent {
+        let team = team(fixture, "crew", None);
+        (team, add_agent(fixture, team, "ann"))
     }
 
-    fn remember(world: &World, agent: Agent, input: Value) -> Result<Memory> {
-        world.write(create, agent, World::input(input)?)
+    fn remember(fixture: &Fixture, agent: Agent, input: Value) -> Result<Memory> {
+        fixture.write(create, agent, Fixture::input(input)?)
     }
 
-    fn recall(world: &World, agent: Agent, query: Value) -> Vec<String> {
-        let page = world.read(list, agent, World::input(query).unwrap()).unwrap();
+    fn recall(fixture: &Fixture, agent: Agent, query: Value) -> Vec<String> {
+        let page = fixture.read(list, agent, Fixture::input(query).unwrap()).unwrap();
         page.items.iter().map(|memory| memory.content.to_string()).collect()
     }
 
@@ -237,61 +239,61 @@ mod tests {
 
     #[test]
     fn deleted_and_superseded_memories_are_never_recalled() {
-        let world = World::new();
-        let ann = agent(&world);
-        let one = remember(&world, ann, json!({"content": "one"})).unwrap();
-        let two = remember(&world, ann, json!({"content": "two"})).unwrap();
+        let fixture = Fixture::new();
+        let ann = agent(&fixture);
+        let one = remember(&fixture, ann, json!({"content": "one"})).unwrap();
+        let two = remember(&fixture, ann, json!({"content": "two"})).unwrap();
         let three =
-            remember(&world, ann, json!({"content": "three", "supersedes": one.id})).unwrap();
+            remember(&fixture, ann, json!({"content": "three", "supersedes": one.id})).unwrap();
         assert_eq!(three.supersedes, Some(one.id));
-        assert_eq!(recall(&world, ann, json!({})), ["three", "two"]);
+        assert_eq!(recall(&fixture, ann, json!({})), ["three", "two"]);
 
-        let gone = world.write(delete, (ann.0, ann.1, two.id), ()).unwrap();
+        let gone = fixture.write(delete, (ann.0, ann.1, two.id), ()).unwrap();
         assert_eq!(gone.id, two.id.to_string());
-        assert_eq!(recall(&world, ann, json!({})), ["three"]);
+        assert_eq!(recall(&fixture, ann, json!({})), ["three"]);
         for retired in [one.id, two.id] {
-            assert!(is_404(world.write(delete, (ann.0, ann.1, retired), ())));
+            assert!(is_404(fixture.write(delete, (ann.0, ann.1, retired), ())));
             let again = json!({"content": "again", "supersedes": retired});
-            assert!(is_404(remember(&world, ann, again)));
+            assert!(is_404(remember(&fixture, ann, again)));
         }
-        assert_eq!(recall(&world, ann, json!({})), ["three"]);
-        world.assert_sound();
+        assert_eq!(recall(&fixture, ann, json!({})), ["three"]);
+        fixture.assert_sound();
     }
 
     #[test]
     fn a_memory_is_found_in_its_own_organization_team_and_agent_only() {
-        let world = World::new();
-        let ann = agent(&world);
-        let bob = (ann.0, add_agent(&world, ann.0, "bob"));
-        let other_team = team(&world, "other", None);
-        let id = remember(&world, ann, json!({"content": "mine"})).unwrap().id;
+        let fixture = Fixture::new();
+        let ann = agent(&fixture);
+        let bob = (ann.0, add_agent(&fixture, ann.0, "bob"));
+        let other_team = team(&fixture, "other", None);
+        let id = remember(&fixture, ann, json!({"content": "mine"})).unwrap().id;
         let nobody = (ann.0, Id::NIL);
         for wrong in [nobody, (other_team, ann.1), (Id::NIL, ann.1)] {
-            assert!(is_404(remember(&world, wrong, json!({"content": "nobody's"}))));
+            assert!(is_404(remember(&fixture, wrong, json!({"content": "nobody's"}))));
         }
         for wrong in [bob, (other_team, ann.1), nobody] {
-            assert!(is_404(world.write(delete, (wrong.0, wrong.1, id), ())));
+            assert!(is_404(fixture.write(delete, (wrong.0, wrong.1, id), ())));
             let theft = json!({"content": "yours", "supersedes": id});
-            assert!(is_404(remember(&world, wrong, theft)));
+            assert!(is_404(remember(&fixture, wrong, theft)));
         }
-        let (_, eve) = world.other_org("other");
-        assert!(is_404(world.write_as(&eve, delete, (ann.0, ann.1, id), ())));
-        assert!(is_404(world.read_as(&eve, list, ann, Recall::default())));
-        assert!(is_404(world.read(list, nobody, Recall::default())));
-        assert!(recall(&world, bob, json!({})).is_empty());
-        assert_eq!(recall(&world, ann, json!({})), ["mine"]);
+        let (_, eve) = fixture.other_org("other");
+        assert!(is_404(fixture.write_as(&eve, delete, (ann.0, ann.1, id), ())));
+        assert!(is_404(fixture.read_as(&eve, list, ann, Recall::default())));
+        assert!(is_404(fixture.read(list, nobody, Recall::default())));
+        assert!(recall(&fixture, bob, json!({})).is_empty());
+        assert_eq!(recall(&fixture, ann, json!({})), ["mine"]);
     }
 
     #[test]
     fn recall_matches_all_words_in_any_case_and_the_tag_exactly() {
-        let world = World::new();
-        let ann = agent(&world);
+        let fixture = Fixture::new();
+        let ann = agent(&fixture);
         for (content, tags) in [
             ("The Staging database is in Zürich", json!(["ops", "db"])),
             ("Staging is down on Sundays", json!(["ops"])),
             ("Ada likes short reports", Value::Null),
         ] {
-            remember(&world, ann, json!({"content": content, "tags": tags})).unwrap();
+            remember(&fixture, ann, json!({"content": content, "tags": tags})).unwrap();
         }
         for (query, found) in [
             (json!({}), 3),
@@ -304,70 +306,70 @@ mod tests {
             (json!({"tag": "Ops"}), 0),
             (json!({"tag": "ops", "q": "sundays"}), 1),
         ] {
-            assert_eq!(recall(&world, ann, query.clone()).len(), found, "{query}");
+            assert_eq!(recall(&fixture, ann, query.clone()).len(), found, "{query}");
         }
     }
 
     #[test]
     fn retired_memories_are_deleted_after_the_retention_and_live_ones_never() {
-        let world = World::new();
-        let ann = agent(&world);
+        let fixture = Fixture::new();
+        let ann = agent(&fixture);
         let make = |content: &str, older: Option<Id<Memory>>| {
-            remember(&world, ann, json!({"content": content, "supersedes": older})).unwrap().id
+            remember(&fixture, ann, json!({"content": content, "supersedes": older})).unwrap().id
         };
         let old = make("old", None);
         let new = make("new", Some(old));
-        world.pass_secs(50);
+        fixture.pass_secs(50);
         let newest = make("newest", Some(new));
-        world.pass_secs(50);
-        let settings = Settings { memory_retention_secs: 100, log_retention_secs: 0 };
-        world.store.write_now(world.org, move |tx| delete_retired(tx, &settings)).unwrap();
+        fixture.pass_secs(50);
+        let settings = RetentionSettings { memory_retention_secs: 100, log_retention_secs: 0 };
+        fixture.store.write_blocking(fixture.org, move |tx| delete_retired(tx, &settings)).unwrap();
         let there = |id| {
             let get = |view: &View| view.get::<Memory>(&(ann.0, ann.1, id));
-            world.store.read_now(world.org, get).unwrap().is_some()
+            fixture.store.read_now(fixture.org, get).unwrap().is_some()
         };
         assert_eq!([old, new, newest].map(there), [false, true, true]);
-        world.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn deleting_a_member_deletes_its_memories_and_deleting_a_team_all() {
-        let world = World::new();
-        let ann = agent(&world);
-        let bob = (ann.0, add_agent(&world, ann.0, "bob"));
+        let fixture = Fixture::new();
+        let ann = agent(&fixture);
+        let bob = (ann.0, add_agent(&fixture, ann.0, "bob"));
         for _ in 0..3 {
-            remember(&world, ann, json!({"content": "a"})).unwrap();
-            remember(&world, bob, json!({"content": "b"})).unwrap();
+            remember(&fixture, ann, json!({"content": "a"})).unwrap();
+            remember(&fixture, bob, json!({"content": "b"})).unwrap();
         }
         let all = || {
-            let all = |view: &View| view.all(Source::<Memory>::TABLE, &());
-            world.store.read_now(world.org, all).unwrap().len()
+            let all = |view: &View| view.all(ListSource::<Memory>::TABLE, &());
+            fixture.store.read_now(fixture.org, all).unwrap().len()
         };
-        world.write(super::super::members::delete, ann, ()).unwrap();
-        assert_eq!((all(), recall(&world, bob, json!({})).len()), (3, 3));
-        world.write(super::super::team::delete, ann.0, ()).unwrap();
+        fixture.write(super::super::members::delete, ann, ()).unwrap();
+        assert_eq!((all(), recall(&fixture, bob, json!({})).len()), (3, 3));
+        fixture.write(super::super::team::delete, ann.0, ()).unwrap();
         assert_eq!(all(), 0);
-        world.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn a_memory_has_exactly_these_fields() {
-        let world = World::new();
-        let ann = agent(&world);
-        let memory = remember(&world, ann, json!({"content": "x", "tags": ["t"]})).unwrap();
-        let told = serde_json::to_value(&memory).unwrap();
+        let fixture = Fixture::new();
+        let ann = agent(&fixture);
+        let memory = remember(&fixture, ann, json!({"content": "x", "tags": ["t"]})).unwrap();
+        let body = serde_json::to_value(&memory).unwrap();
         let expected = json!({
             "id": memory.id, "teamId": ann.0, "agentId": ann.1, "content": "x", "tags": ["t"],
             "supersedes": null, "createdAt": memory.created_at,
         });
-        assert_eq!(told, expected);
+        assert_eq!(body, expected);
     }
 
     #[test]
     fn a_memory_has_content_and_no_more_than_fifty_tags() {
         let path = |content: &str, tag: &str, tags: usize| {
             let input = json!({"content": content, "tags": vec![tag; tags]});
-            World::input::<NewMemory>(input).map_err(|error| error.issues()[0].path.clone())
+            Fixture::input::<NewMemory>(input).map_err(|error| error.issues()[0].path.clone())
         };
         assert_eq!(path("", "t", 50).unwrap_err(), "content");
         assert_eq!(path("x", "t", 51).unwrap_err(), "tags");

@@ -85,14 +85,14 @@ impl Output for Message {
 /// Messages by inbox: an agent's, or the humans' (`None`), read and unread apart, so that unread ones
 /// are found among any number of read ones. Notes on tasks are in no inbox.
 pub static BY_INBOX: Index<Message, (Option<Id<Member>>, bool)> =
-    Index::many("messages.by_box", |message| match (message.audience, message.to_agent_id) {
+    Index::non_unique("messages.by_box", |message| match (message.audience, message.to_agent_id) {
         (Audience::Human, _) => Some((None, message.read_at.is_some())),
         (Audience::Agent, Some(agent)) => Some((Some(agent), message.read_at.is_some())),
         (Audience::Agent, None) => None,
     });
 
 /// Messages by the task they refer to.
-pub static BY_TASK: Index<Message, Id<Task>> = Index::many("messages.by_task", |m| m.task_id);
+pub static BY_TASK: Index<Message, Id<Task>> = Index::non_unique("messages.by_task", |m| m.task_id);
 
 static TEAM: Reference<Message, Team> = Reference::cascade(
     &["team_id"],
@@ -125,7 +125,7 @@ pub fn is_unread(view: &View, team: Id<Team>, id: Id<Message>) -> Result<bool> {
 /// Whether there is an unread note on a task, from `since` or later and not written by `reader`.
 pub fn has_unread_note(view: &View, task: &Task, reader: Id<Member>, since: Time) -> Result<bool> {
     let mut found = false;
-    view.each(&BY_TASK, &(task.id, task.team_id), Order::Descending, |message: Message| {
+    view.for_each(&BY_TASK, &(task.id, task.team_id), Order::Descending, |message: Message| {
         let is_note = message.audience == Audience::Agent && message.to_agent_id.is_none();
         found = message.created_at >= since
             && is_note

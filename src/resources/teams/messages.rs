@@ -16,7 +16,7 @@ use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, Error, Id, Issue, Result, Title};
 use crate::outbox::{About, EventType, publish};
-use crate::store::{Order, Page, Source, TableInfo, Tx, View};
+use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -79,7 +79,7 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
             && unread.is_none_or(|unread| message.read_at.is_none() == unread)
     };
     let inbox = match (agent_id, audience) {
-        (Some(_), Some(Audience::Human)) => return Ok(Page::whole(vec![])),
+        (Some(_), Some(Audience::Human)) => return Ok(Page::single(vec![])),
         (Some(agent), _) => Some(Some(*agent)),
         (None, Some(Audience::Human)) => Some(None),
         (None, _) => None,
@@ -91,7 +91,7 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
     }
     match task_id {
         Some(task) => merged(view, &BY_TASK, &[*task], team, &req.page, keep),
-        None => view.page(Source::TABLE, &team, Order::Descending, &req.page, keep),
+        None => view.page(ListSource::TABLE, &team, Order::Descending, &req.page, keep),
     }
 }
 

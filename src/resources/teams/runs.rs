@@ -14,7 +14,7 @@ use crate::auth::MEMBER;
 use crate::base::{Description, Id, Result, Time, Usd};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
-    AnyReference, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+    AnyReference, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -112,7 +112,7 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
     let (team, agent) = req.params;
     require_team(view, team)?;
     fetch_member(view, team, agent)?;
-    view.page(Source::TABLE, &req.params, Order::Descending, &req.page, |_| true)
+    view.page(ListSource::TABLE, &req.params, Order::Descending, &req.page, |_| true)
 }
 
 /// Records a run and adds its cost to the team's spending of this month.
@@ -150,7 +150,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run>
 }
 
 /// Adds to what a team has spent this calendar month (UTC). The first time in the month that this
-/// is over its budget, it is told.
+/// is over its budget, it is published.
 fn spend(tx: &mut Tx, team: &Team, cost_usd: f64) -> Result<()> {
     let month_start = tx.now().month_start();
     let none =
@@ -196,98 +196,98 @@ mod tests {
     use crate::base::Kind;
     use crate::outbox::Event;
     use crate::resources::teams::testing::{self, add_agent, events, task, team};
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
 
     type Agent = (Id<Team>, Id<Member>);
 
-    fn agent(world: &World, monthly_usd: Option<f64>) -> Agent {
-        let team = team(world, "crew", monthly_usd);
-        (team, add_agent(world, team, "ann"))
+    fn agent(fixture: &Fixture, monthly_usd: Option<f64>) -> Agent {
+        let team = team(fixture, "crew", monthly_usd);
+        (team, add_agent(fixture, team, "ann"))
     }
 
-    fn run(world: &World, agent: Agent, input: Value) -> Result<Run> {
-        world.write(create, agent, World::input(input)?)
+    fn run(fixture: &Fixture, agent: Agent, input: Value) -> Result<Run> {
+        fixture.write(create, agent, Fixture::input(input)?)
     }
 
-    fn told(world: &World, event_type: EventType) -> Vec<Event> {
-        events(world).into_iter().filter(|entry| entry.event_type == event_type).collect()
+    fn published(fixture: &Fixture, event_type: EventType) -> Vec<Event> {
+        events(fixture).into_iter().filter(|entry| entry.event_type == event_type).collect()
     }
 
     #[test]
     fn exceeding_the_budget_is_one_event_per_month() {
-        let world = World::new();
-        let ann = agent(&world, Some(0.3));
-        let exhausted = || told(&world, EventType::TeamBudgetExhausted).len();
+        let fixture = Fixture::new();
+        let ann = agent(&fixture, Some(0.3));
+        let exhausted = || published(&fixture, EventType::TeamBudgetExhausted).len();
         // As binary fractions 0.1 and 0.2 make more than 0.3.
         for cost in [0.1, 0.2] {
-            run(&world, ann, json!({"status": "succeeded", "costUsd": cost})).unwrap();
+            run(&fixture, ann, json!({"status": "succeeded", "costUsd": cost})).unwrap();
         }
-        run(&world, ann, json!({"status": "cancelled"})).unwrap();
+        run(&fixture, ann, json!({"status": "cancelled"})).unwrap();
         assert_eq!(exhausted(), 0);
         for _ in 0..2 {
-            run(&world, ann, json!({"status": "succeeded", "costUsd": 0.000_000_1})).unwrap();
+            run(&fixture, ann, json!({"status": "succeeded", "costUsd": 0.000_000_1})).unwrap();
             assert_eq!(exhausted(), 1);
         }
-        let MonthlySpending { spent_usd, .. } = world
+        let MonthlySpending { spent_usd, .. } = fixture
             .store
-            .read_now(world.org, |view| view.fetch(&(ann.0, view.now().month_start())))
+            .read_now(fixture.org, |view| view.fetch(&(ann.0, view.now().month_start())))
             .unwrap();
         assert_eq!(spent_usd, 0.300_000_2);
 
         // The clock starts on the 15th of January.
-        world.pass_secs(17 * 24 * 3600);
-        run(&world, ann, json!({"status": "succeeded", "costUsd": 0.3})).unwrap();
+        fixture.pass_secs(17 * 24 * 3600);
+        run(&fixture, ann, json!({"status": "succeeded", "costUsd": 0.3})).unwrap();
         assert_eq!(exhausted(), 1);
-        run(&world, ann, json!({"status": "succeeded", "costUsd": 0.1})).unwrap();
+        run(&fixture, ann, json!({"status": "succeeded", "costUsd": 0.1})).unwrap();
         assert_eq!(exhausted(), 2);
     }
 
     #[test]
     fn without_a_budget_spending_publishes_no_event() {
-        let world = World::new();
-        let ann = agent(&world, None);
-        run(&world, ann, json!({"status": "failed", "costUsd": 1e9})).unwrap();
-        assert!(told(&world, EventType::TeamBudgetExhausted).is_empty());
+        let fixture = Fixture::new();
+        let ann = agent(&fixture, None);
+        run(&fixture, ann, json!({"status": "failed", "costUsd": 1e9})).unwrap();
+        assert!(published(&fixture, EventType::TeamBudgetExhausted).is_empty());
     }
 
     #[test]
     fn only_a_failed_run_is_an_event() {
-        let world = World::new();
-        let ann = agent(&world, None);
+        let fixture = Fixture::new();
+        let ann = agent(&fixture, None);
         for status in ["succeeded", "cancelled", "failed"] {
-            run(&world, ann, json!({"status": status, "error": "no network"})).unwrap();
+            run(&fixture, ann, json!({"status": status, "error": "no network"})).unwrap();
         }
-        let told = told(&world, EventType::TeamRunFailed);
-        let newest = &world.read(list, ann, ()).unwrap().items[0];
-        assert_eq!(told.len(), 1);
-        assert_eq!(told[0].payload.0["runId"], newest.id.to_string());
+        let published = published(&fixture, EventType::TeamRunFailed);
+        let newest = &fixture.read(list, ann, ()).unwrap().items[0];
+        assert_eq!(published.len(), 1);
+        assert_eq!(published[0].payload.0["runId"], newest.id.to_string());
     }
 
     #[test]
     fn a_run_of_an_unknown_agent_or_task_is_404_without_cost() {
-        let world = World::new();
-        let ann = agent(&world, Some(1.0));
-        let other_team = team(&world, "other", None);
+        let fixture = Fixture::new();
+        let ann = agent(&fixture, Some(1.0));
+        let other_team = team(&fixture, "other", None);
         let dear = json!({"status": "failed", "costUsd": 5});
         let mut astray = dear.clone();
-        astray["taskId"] = json!(task(&world, other_team, json!({"title": "Not ours"})).id);
+        astray["taskId"] = json!(task(&fixture, other_team, json!({"title": "Not ours"})).id);
         for (agent, input) in
             [(ann, astray), ((other_team, ann.1), dear.clone()), ((ann.0, Id::NIL), dear)]
         {
-            let refused = run(&world, agent, input).unwrap_err();
+            let refused = run(&fixture, agent, input).unwrap_err();
             assert_eq!(refused.kind(), Kind::NotFound);
         }
-        assert_eq!(testing::told(&world), [EventType::TeamAgentHired]);
-        assert!(world.read(list, ann, ()).unwrap().items.is_empty());
+        assert_eq!(testing::published(&fixture), [EventType::TeamAgentHired]);
+        assert!(fixture.read(list, ann, ()).unwrap().items.is_empty());
     }
 
     #[test]
     fn a_run_has_exactly_these_fields() {
-        let world = World::new();
-        let ann = agent(&world, None);
-        let task = task(&world, ann.0, json!({"title": "Count"})).id;
+        let fixture = Fixture::new();
+        let ann = agent(&fixture, None);
+        let task = task(&fixture, ann.0, json!({"title": "Count"})).id;
         let input = json!({"status": "succeeded", "costUsd": 0.25, "taskId": task});
-        let run = run(&world, ann, input).unwrap();
+        let run = run(&fixture, ann, input).unwrap();
         let expected = json!({
             "id": run.id, "agentId": ann.1, "status": "succeeded", "costUsd": 0.25,
             "error": null, "taskId": task, "createdAt": run.created_at,

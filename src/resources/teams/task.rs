@@ -93,12 +93,12 @@ impl Task {
 
 /// Tasks by status, then by team.
 pub static BY_STATUS: Index<Task, TaskStatus> =
-    Index::many("tasks.by_status", |task| Some(task.status));
+    Index::non_unique("tasks.by_status", |task| Some(task.status));
 
 /// Tasks by assignee. The status is included so that open tasks are found among many closed
 /// ones.
 pub static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, TaskStatus)> =
-    Index::many("tasks.by_assignee", |task| Some(place(task.assignee_agent_id, task.status)));
+    Index::non_unique("tasks.by_assignee", |task| Some(place(task.assignee_agent_id, task.status)));
 
 /// Returns the key in [`BY_ASSIGNEE`] of an assignee's tasks with this status.
 pub fn place(

@@ -13,8 +13,8 @@ use super::team::{Team, require_team};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, User};
-use crate::base::{Error, Field, Id, Int, Result, Title};
-use crate::store::{Order, Page, Source, TableInfo, Tx, View};
+use crate::base::{Error, Id, Int, Nullable, Result, Title};
+use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -54,14 +54,14 @@ impl Input for NewTask {}
 pub struct TaskPatch {
     title: Option<Title>,
     #[serde(default)]
-    description: Field<TaskDescription>,
+    description: Nullable<TaskDescription>,
     status: Option<TaskStatus>,
     #[serde(default)]
-    assignee_agent_id: Field<Id<Member>>,
+    assignee_agent_id: Nullable<Id<Member>>,
     /// From 0 to 4; not interpreted.
     priority: Option<Priority>,
     #[serde(default)]
-    project_id: Field<ProjectId>,
+    project_id: Nullable<ProjectId>,
     /// The agent of the team that makes the change; it is not woken for its own action.
     from_agent_id: Option<Id<Member>>,
 }
@@ -92,7 +92,7 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
     let team = require_team(view, req.params)?;
     let TaskFilter { status, assignee_agent_id, unassigned } = &req.input;
     let assignee = match (assignee_agent_id, unassigned) {
-        (Some(_), Some(true)) => return Ok(Page::whole(vec![])),
+        (Some(_), Some(true)) => return Ok(Page::single(vec![])),
         (Some(id), _) => Some(Some(*id)),
         (None, Some(true)) => Some(None),
         (None, _) => None,
@@ -107,7 +107,7 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
             merged(view, &BY_ASSIGNEE, &keys, team, &req.page, keep)
         }
         (None, Some(status)) => merged(view, &BY_STATUS, &[*status], team, &req.page, keep),
-        (None, None) => view.page(Source::TABLE, &team, Order::Descending, &req.page, keep),
+        (None, None) => view.page(ListSource::TABLE, &team, Order::Descending, &req.page, keep),
     }
 }
 

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
-use crate::base::{Description, Error, Field, Id, Name, Result, Slug, Time, Usd};
+use crate::base::{Description, Error, Id, Name, Nullable, Result, Slug, Time, Usd};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
+    View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -113,9 +114,9 @@ impl Input for NewTeam {}
 struct TeamPatch {
     name: Option<Name>,
     #[serde(default)]
-    description: Field<Description>,
+    description: Nullable<Description>,
     #[serde(default)]
-    budget: Field<NewBudget>,
+    budget: Nullable<NewBudget>,
 }
 impl Input for TeamPatch {}
 
@@ -175,7 +176,7 @@ fn info(view: &View, team: Team) -> Result<TeamInfo> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<()>) -> Result<Page<TeamInfo>> {
-    view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true)?
+    view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true)?
         .try_map(|team| info(view, team))
 }
 
@@ -207,9 +208,9 @@ fn update(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
     }
     patch.description.clone().apply(&mut team.description);
     match &patch.budget {
-        Field::Absent => {}
-        Field::Clear => team.monthly_usd = None,
-        Field::Set(budget) => team.monthly_usd = Some(budget.monthly_usd.get()),
+        Nullable::Absent => {}
+        Nullable::Clear => team.monthly_usd = None,
+        Nullable::Set(budget) => team.monthly_usd = Some(budget.monthly_usd.get()),
     }
     if team != old {
         team.updated_at = tx.now();
@@ -246,38 +247,38 @@ mod tests {
 
     use super::*;
     use crate::resources::teams::testing::code;
-    use crate::resources::testing::World;
+    use crate::resources::testing::Fixture;
 
-    fn make(world: &World, body: Value) -> Result<TeamInfo> {
-        world.write(create, (), World::input(body)?)
+    fn make(fixture: &Fixture, body: Value) -> Result<TeamInfo> {
+        fixture.write(create, (), Fixture::input(body)?)
     }
 
-    fn budget(world: &World, team: Id<Team>) -> Option<Budget> {
-        world.read(get, team, ()).unwrap().budget
+    fn budget(fixture: &Fixture, team: Id<Team>) -> Option<Budget> {
+        fixture.read(get, team, ()).unwrap().budget
     }
 
     #[test]
     fn a_slug_is_unique_in_its_organization_until_the_team_is_deleted() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let body = json!({"slug": "crew", "name": "Crew"});
-        let made = make(&world, body.clone()).unwrap();
-        assert_eq!(code(make(&world, body.clone())), "team_slug_taken");
-        let (_, eve) = world.other_org("other");
-        world.write_as(&eve, create, (), World::input(body.clone()).unwrap()).unwrap();
-        world.write(delete, made.id, ()).unwrap();
-        make(&world, body).unwrap();
-        world.assert_sound();
+        let made = make(&fixture, body.clone()).unwrap();
+        assert_eq!(code(make(&fixture, body.clone())), "team_slug_taken");
+        let (_, eve) = fixture.other_org("other");
+        fixture.write_as(&eve, create, (), Fixture::input(body.clone()).unwrap()).unwrap();
+        fixture.write(delete, made.id, ()).unwrap();
+        make(&fixture, body).unwrap();
+        fixture.assert_sound();
     }
 
     #[test]
     fn a_patch_updates_the_given_fields_and_null_clears() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let body = json!({
             "slug": "crew", "name": "Crew", "description": "sails", "budget": {"monthlyUsd": 10},
         });
-        let made = make(&world, body).unwrap();
-        world.pass_secs(1);
-        let patch = |body| world.write(update, made.id, World::input(body).unwrap()).unwrap();
+        let made = make(&fixture, body).unwrap();
+        fixture.pass_secs(1);
+        let patch = |body| fixture.write(update, made.id, Fixture::input(body).unwrap()).unwrap();
 
         let renamed = patch(json!({"name": "New", "slug": "other"}));
         let expected = json!({
@@ -292,16 +293,16 @@ mod tests {
         assert_eq!(patch(json!({"budget": {"monthlyUsd": 5}})).budget.unwrap().monthly_usd, 5.0);
 
         let changed_at = cleared.updated_at;
-        world.pass_secs(1);
+        fixture.pass_secs(1);
         assert_eq!(patch(json!({"name": "New", "orgSlug": "acme"})).updated_at, changed_at);
     }
 
     #[test]
     fn spending_counts_from_the_start_of_the_month() {
-        let world = World::new();
+        let fixture = Fixture::new();
         let body = json!({"slug": "crew", "name": "Crew", "budget": {"monthlyUsd": 10}});
-        let team = make(&world, body).unwrap().id;
-        let spent = world.store.write_now(world.org, move |tx| {
+        let team = make(&fixture, body).unwrap().id;
+        let spent = fixture.store.write_blocking(fixture.org, move |tx| {
             let month_start = tx.now().month_start();
             tx.insert(&MonthlySpending {
                 team,
@@ -311,21 +312,21 @@ mod tests {
             })
         });
         spent.unwrap();
-        assert_eq!(budget(&world, team), Some(Budget { monthly_usd: 10.0, spent_usd: 2.5 }));
-        world.pass_secs(17 * 24 * 3600);
-        assert_eq!(budget(&world, team), Some(Budget { monthly_usd: 10.0, spent_usd: 0.0 }));
+        assert_eq!(budget(&fixture, team), Some(Budget { monthly_usd: 10.0, spent_usd: 2.5 }));
+        fixture.pass_secs(17 * 24 * 3600);
+        assert_eq!(budget(&fixture, team), Some(Budget { monthly_usd: 10.0, spent_usd: 0.0 }));
     }
 
     #[test]
     fn teams_of_the_organization_only_are_listed_newest_first() {
-        let world = World::new();
-        let made = ["one", "two"].map(|slug| make(&world, json!({"slug": slug, "name": slug})));
+        let fixture = Fixture::new();
+        let made = ["one", "two"].map(|slug| make(&fixture, json!({"slug": slug, "name": slug})));
         let ids = made.map(|team| team.unwrap().id);
-        let listed = world.read(list, (), ()).unwrap().items;
+        let listed = fixture.read(list, (), ()).unwrap().items;
         assert_eq!(listed.iter().map(|team| team.id).collect::<Vec<_>>(), [ids[1], ids[0]]);
-        let (_, eve) = world.other_org("other");
-        assert!(world.read_as(&eve, list, (), ()).unwrap().items.is_empty());
-        assert_eq!(code(world.read_as(&eve, get, ids[0], ())), "not_found");
-        assert_eq!(code(world.write_as(&eve, delete, ids[0], ())), "not_found");
+        let (_, eve) = fixture.other_org("other");
+        assert!(fixture.read_as(&eve, list, (), ()).unwrap().items.is_empty());
+        assert_eq!(code(fixture.read_as(&eve, get, ids[0], ())), "not_found");
+        assert_eq!(code(fixture.write_as(&eve, delete, ids[0], ())), "not_found");
     }
 }

@@ -12,12 +12,12 @@ use crate::api::{Input, Req};
 use crate::base::{Id, Name, Result, Slug, StableKey};
 use crate::outbox::{Event, EventType};
 use crate::resources::agents::Agent;
-use crate::resources::testing::{World, args};
-use crate::store::{Source, Tx};
+use crate::resources::testing::{Fixture, args};
+use crate::store::{ListSource, Tx};
 
 /// A team that may spend `monthly_usd` a month.
-pub fn team(world: &World, slug: &'static str, monthly_usd: Option<f64>) -> Id<Team> {
-    let made = world.store.write_now(world.org, move |tx| {
+pub fn team(fixture: &Fixture, slug: &'static str, monthly_usd: Option<f64>) -> Id<Team> {
+    let made = fixture.store.write_blocking(fixture.org, move |tx| {
         let team = Team {
             id: tx.new_id(),
             slug: Slug::parse(slug).unwrap(),
@@ -34,8 +34,8 @@ pub fn team(world: &World, slug: &'static str, monthly_usd: Option<f64>) -> Id<T
 }
 
 /// An agent of the organization, in no team. Its name is its stable key.
-pub fn agent(world: &World, stable_key: &'static str) -> Id<Agent> {
-    let made = world.store.write_now(world.org, move |tx| {
+pub fn agent(fixture: &Fixture, stable_key: &'static str) -> Id<Agent> {
+    let made = fixture.store.write_blocking(fixture.org, move |tx| {
         let agent = Agent {
             id: tx.new_id(),
             stable_key: StableKey::parse(stable_key).unwrap(),
@@ -55,38 +55,38 @@ pub fn agent(world: &World, stable_key: &'static str) -> Id<Agent> {
 }
 
 /// A member of a team, its agent being made for it.
-pub fn add_agent(world: &World, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
-    agent(world, stable_key);
-    add_agent_with(world, team, json!({"stableKey": stable_key, "role": "member"}))
+pub fn add_agent(fixture: &Fixture, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
+    agent(fixture, stable_key);
+    add_agent_with(fixture, team, json!({"stableKey": stable_key, "role": "member"}))
 }
 
 /// The team's Scrum Master, its agent being made for it.
-pub fn add_scrum_master(world: &World, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
-    agent(world, stable_key);
-    add_agent_with(world, team, json!({"stableKey": stable_key, "role": "scrum_master"}))
+pub fn add_scrum_master(fixture: &Fixture, team: Id<Team>, stable_key: &'static str) -> Id<Member> {
+    agent(fixture, stable_key);
+    add_agent_with(fixture, team, json!({"stableKey": stable_key, "role": "scrum_master"}))
 }
 
 /// A member hired with this body.
-pub fn add_agent_with(world: &World, team: Id<Team>, body: Value) -> Id<Member> {
-    let made = world.write(members::add_agent, team, World::input(body).unwrap()).unwrap();
+pub fn add_agent_with(fixture: &Fixture, team: Id<Team>, body: Value) -> Id<Member> {
+    let made = fixture.write(members::add_agent, team, Fixture::input(body).unwrap()).unwrap();
     let made = serde_json::to_value(made).unwrap();
     Id::parse(made["id"].as_str().unwrap())
 }
 
 /// A task made with this body.
-pub fn task(world: &World, team: Id<Team>, body: Value) -> Task {
-    world.write(tasks::create, team, World::input(body).unwrap()).unwrap()
+pub fn task(fixture: &Fixture, team: Id<Team>, body: Value) -> Task {
+    fixture.write(tasks::create, team, Fixture::input(body).unwrap()).unwrap()
 }
 
 /// A message sent with this body.
-pub fn message(world: &World, team: Id<Team>, body: Value) -> Message {
-    world.write(messages::send, team, World::input(body).unwrap()).unwrap()
+pub fn message(fixture: &Fixture, team: Id<Team>, body: Value) -> Message {
+    fixture.write(messages::send, team, Fixture::input(body).unwrap()).unwrap()
 }
 
 /// Does an operation `times` times in one transaction: the store of tests copies all it has at each
 /// commit.
 pub fn repeat<P, I, O>(
-    world: &World,
+    fixture: &Fixture,
     operation: fn(&mut Tx, &Req<P, I>) -> Result<O>,
     at: P,
     body: Value,
@@ -96,26 +96,26 @@ pub fn repeat<P, I, O>(
     I: Input,
     O: 'static,
 {
-    let (parts, who) = (args(at, World::input(body).unwrap()), world.member.clone());
-    let done = world.store.write_now(world.org, move |tx| {
+    let (parts, who) = (args(at, Fixture::input(body).unwrap()), fixture.member.clone());
+    let done = fixture.store.write_blocking(fixture.org, move |tx| {
         (0..times).try_for_each(|_| operation(tx, &Req::new(&parts, &who)).map(|_| ()))
     });
     done.unwrap();
 }
 
 /// The wakes that an agent gets when it asks.
-pub fn take(world: &World, team: Id<Team>, agent: Id<Member>) -> Vec<Wake> {
-    world.write(wakes::take, (team, agent), World::input(json!({})).unwrap()).unwrap().items
+pub fn take(fixture: &Fixture, team: Id<Team>, agent: Id<Member>) -> Vec<Wake> {
+    fixture.write(wakes::take, (team, agent), Fixture::input(json!({})).unwrap()).unwrap().items
 }
 
 /// What happened, oldest first.
-pub fn events(world: &World) -> Vec<Event> {
-    world.store.read_now(world.org, |view| view.all(Source::TABLE, &())).unwrap()
+pub fn events(fixture: &Fixture) -> Vec<Event> {
+    fixture.store.read_now(fixture.org, |view| view.all(ListSource::TABLE, &())).unwrap()
 }
 
 /// The types of what happened, oldest first.
-pub fn told(world: &World) -> Vec<EventType> {
-    events(world).into_iter().map(|event| event.event_type).collect()
+pub fn published(fixture: &Fixture) -> Vec<EventType> {
+    events(fixture).into_iter().map(|event| event.event_type).collect()
 }
 
 /// The code of a refusal.

@@ -13,7 +13,8 @@ use crate::auth::{MEMBER, User};
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
+    View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -94,7 +95,7 @@ impl Output for TimelineEntry {
 
 /// Entries by kind, then by team.
 static BY_KIND: Index<TimelineEntry, TimelineKind> =
-    Index::many("timeline.by_kind", |entry| Some(entry.kind));
+    Index::non_unique("timeline.by_kind", |entry| Some(entry.kind));
 
 static TEAM: Reference<TimelineEntry, Team> = Reference::cascade(
     &["team_id"],
@@ -151,7 +152,7 @@ fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<Timelin
     let team = require_team(view, req.params)?;
     let (order, part) = (Order::Descending, &req.page);
     match req.input.kind {
-        None => view.page(Source::TABLE, &team, order, part, |_| true),
+        None => view.page(ListSource::TABLE, &team, order, part, |_| true),
         Some(kind) => view.page(&BY_KIND, &(kind, team), order, part, |_| true),
     }
 }
@@ -205,54 +206,55 @@ mod tests {
 
     use super::*;
     use crate::base::Kind;
-    use crate::resources::teams::testing::{add_agent, team, told};
-    use crate::resources::testing::World;
+    use crate::resources::teams::testing::{add_agent, published, team};
+    use crate::resources::testing::Fixture;
 
     const KINDS: [&str; 5] =
         ["milestone", "progress_update", "goal_update", "blocker_digest", "summary"];
 
-    fn tell(world: &World, team: Id<Team>, input: Value) -> Result<TimelineEntry> {
-        world.write(create, team, World::input(input)?)
+    fn tell(fixture: &Fixture, team: Id<Team>, input: Value) -> Result<TimelineEntry> {
+        fixture.write(create, team, Fixture::input(input)?)
     }
 
     #[test]
     fn each_kind_publishes_its_own_event() {
-        let world = World::new();
-        let crew = team(&world, "crew", None);
-        let other = team(&world, "other", None);
+        let fixture = Fixture::new();
+        let crew = team(&fixture, "crew", None);
+        let other = team(&fixture, "other", None);
         for team in [crew, other] {
             for kind in KINDS {
-                tell(&world, team, json!({"kind": kind, "title": kind})).unwrap();
+                tell(&fixture, team, json!({"kind": kind, "title": kind})).unwrap();
             }
         }
-        let events: Vec<_> = told(&world).into_iter().map(|event_type| json!(event_type)).collect();
+        let events: Vec<_> =
+            published(&fixture).into_iter().map(|event_type| json!(event_type)).collect();
         let expected: Vec<_> =
             KINDS.iter().map(|kind| json!(format!("team.timeline_{kind}"))).collect();
         assert_eq!(events, [expected.clone(), expected].concat());
         for kind in KINDS {
-            let filter = World::input(json!({"kind": kind})).unwrap();
-            let items = world.read(list, crew, filter).unwrap().items;
+            let filter = Fixture::input(json!({"kind": kind})).unwrap();
+            let items = fixture.read(list, crew, filter).unwrap().items;
             let found: Vec<_> = items.iter().map(|entry| (entry.team_id, &*entry.title)).collect();
             assert_eq!(found, [(crew, kind)]);
         }
-        let all = world.read(list, other, TimelineFilter::default()).unwrap().items;
+        let all = fixture.read(list, other, TimelineFilter::default()).unwrap().items;
         assert!(all.iter().map(|entry| &*entry.title).eq(KINDS.into_iter().rev()));
-        world.assert_sound();
+        fixture.assert_sound();
     }
 
     #[test]
     fn an_agent_of_another_team_is_refused() {
-        let world = World::new();
-        let crew = team(&world, "crew", None);
-        let other = team(&world, "other", None);
-        let ann = add_agent(&world, crew, "ann");
+        let fixture = Fixture::new();
+        let crew = team(&fixture, "crew", None);
+        let other = team(&fixture, "other", None);
+        let ann = add_agent(&fixture, crew, "ann");
         let input = json!({"kind": "summary", "title": "Done", "agentId": ann});
         for wrong in [other, Id::NIL] {
-            let refused = tell(&world, wrong, input.clone()).unwrap_err();
+            let refused = tell(&fixture, wrong, input.clone()).unwrap_err();
             assert_eq!(refused.kind(), Kind::NotFound);
         }
-        assert_eq!(told(&world), [EventType::TeamAgentHired]);
-        let entry = tell(&world, crew, input).unwrap();
+        assert_eq!(published(&fixture), [EventType::TeamAgentHired]);
+        let entry = tell(&fixture, crew, input).unwrap();
         let expected = json!({
             "id": entry.id, "teamId": crew, "kind": "summary", "title": "Done", "body": null,
             "agentId": ann, "createdBy": entry.created_by, "createdAt": entry.created_at,

@@ -18,10 +18,11 @@ use super::environments::{self, Environment, ToolReference};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{Caller, MEMBER, User};
 use crate::base::{
-    Description, Error, Field, Id, Issue, JsonMap, Name, Prompt, Result, Text, Time, Version,
+    Description, Error, Id, Issue, JsonMap, Name, Nullable, Prompt, Result, Text, Time, Version,
 };
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, Source, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
+    View,
 };
 
 pub use versions::{ToolVersion, version};
@@ -69,7 +70,7 @@ impl Output for Tool {
 }
 
 static BY_KIND: Index<Tool, ToolKind> =
-    Index::many("tools.by_type", |tool| Some(tool.kind.clone()));
+    Index::non_unique("tools.by_type", |tool| Some(tool.kind.clone()));
 
 /// Declared here because environments know only the tool's id. At most one row per environment.
 static IN_USE: Reference<ToolReference, Tool> = Reference::cascade(
@@ -136,9 +137,9 @@ fn check_config(config: Option<&JsonMap>, issues: &mut Vec<Issue>) {
 pub struct ToolPatch {
     name: Option<Name>,
     #[serde(default)]
-    description: Field<Description>,
+    description: Nullable<Description>,
     #[serde(default)]
-    prompt: Field<Prompt>,
+    prompt: Nullable<Prompt>,
     #[serde(rename = "type")]
     kind: Option<ToolKind>,
     provider_config: Option<JsonMap>,
@@ -192,7 +193,7 @@ impl Input for ToolFilter {}
 
 fn list(view: &View, req: &Req<(), ToolFilter>) -> Result<Page<Tool>> {
     match &req.input.kind {
-        None => view.page(Source::TABLE, &(), Order::Descending, &req.page, |_| true),
+        None => view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true),
         Some(kind) => view.page(&BY_KIND, kind, Order::Descending, &req.page, |_| true),
     }
 }
@@ -210,7 +211,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
         prompt: new.prompt.clone(),
         kind: new.kind.clone(),
         provider_config: new.provider_config.clone().unwrap_or_default(),
-        version: new.version.clone().unwrap_or_else(|| Version::stored(FIRST_VERSION.into())),
+        version: new.version.clone().unwrap_or_else(|| Version::from_trusted(FIRST_VERSION.into())),
         created_by: req.caller().user(),
         created_at: tx.now(),
         updated_at: tx.now(),
@@ -280,7 +281,7 @@ fn next_version(version: &Version, bump: VersionBump) -> Result<Version> {
         VersionBump::Minor => [major, up(minor)?, 0],
         VersionBump::Patch => [major, minor, up(patch)?],
     };
-    Ok(Version::stored(format!("{major}.{minor}.{patch}")))
+    Ok(Version::from_trusted(format!("{major}.{minor}.{patch}")))
 }
 
 /// Returns the environments with these ids or slugs, each once.

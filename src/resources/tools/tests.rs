@@ -6,31 +6,31 @@ use super::super::environments::tests as environment;
 use super::*;
 use crate::api::Principal;
 use crate::base::Kind;
-use crate::resources::testing::World;
+use crate::resources::testing::Fixture;
 
 /// Makes a tool as a member.
-pub fn make(world: &World, body: Value) -> Result<Tool> {
-    world.write(create, (), World::input(body)?)
+pub fn make(fixture: &Fixture, body: Value) -> Result<Tool> {
+    fixture.write(create, (), Fixture::input(body)?)
 }
 
 /// Changes a tool as a member.
-pub fn patch(world: &World, id: Id<Tool>, body: Value) -> Result<Tool> {
-    world.write(update, id, World::input(body)?)
+pub fn patch(fixture: &Fixture, id: Id<Tool>, body: Value) -> Result<Tool> {
+    fixture.write(update, id, Fixture::input(body)?)
 }
 
 /// Deletes a tool as a member.
-pub fn delete(world: &World, id: Id<Tool>) {
-    world.write(super::delete, id, ()).unwrap();
+pub fn delete(fixture: &Fixture, id: Id<Tool>) {
+    fixture.write(super::delete, id, ()).unwrap();
 }
 
-fn versions_of(world: &World, id: Id<Tool>) -> Vec<(String, String)> {
-    let page = world.read(versions::list, id, ()).unwrap();
+fn versions_of(fixture: &Fixture, id: Id<Tool>) -> Vec<(String, String)> {
+    let page = fixture.read(versions::list, id, ()).unwrap();
     let pair = |v: ToolVersion| (v.version.into_string(), v.name.into_string());
     page.items.into_iter().map(pair).collect()
 }
 
-fn used_in(world: &World, id: Id<Environment>) -> Value {
-    json!(environment::shown(world, id))["toolVersions"].clone()
+fn used_in(fixture: &Fixture, id: Id<Environment>) -> Value {
+    json!(environment::shown(fixture, id))["toolVersions"].clone()
 }
 
 fn pair(version: &str, name: &str) -> (String, String) {
@@ -39,15 +39,15 @@ fn pair(version: &str, name: &str) -> (String, String) {
 
 #[test]
 fn a_tool_shows_every_field_with_its_default_and_keeps_its_configuration_as_it_came() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let config = json!({"z": null, "a": {"b": [1.0, null, 0.1]}});
     let body = json!({"name": "T", "type": "any word", "providerConfig": config});
-    let made = make(&world, body).unwrap();
-    let shown = world.read(get, made.id, ()).unwrap();
+    let made = make(&fixture, body).unwrap();
+    let shown = fixture.read(get, made.id, ()).unwrap();
     assert_eq!(shown, made);
     let text = serde_json::to_string(&shown).unwrap();
     assert!(text.contains(r#""providerConfig":{"z":null,"a":{"b":[1.0,null,0.1]}}"#), "{text}");
-    let json = json!(make(&world, json!({"name": "T", "type": "http"})).unwrap());
+    let json = json!(make(&fixture, json!({"name": "T", "type": "http"})).unwrap());
     assert_eq!(json["version"], "1.0.0");
     assert_eq!(json["providerConfig"], json!({}));
     assert_eq!((&json["description"], &json["prompt"]), (&Value::Null, &Value::Null));
@@ -58,7 +58,7 @@ fn a_tool_shows_every_field_with_its_default_and_keeps_its_configuration_as_it_c
 fn a_prompt_is_measured_in_bytes() {
     let prompt = |prompt: String| {
         let body = json!({"name": "T", "type": "http", "prompt": prompt});
-        World::input::<NewTool>(body).is_ok()
+        Fixture::input::<NewTool>(body).is_ok()
     };
     assert!(prompt("ä".repeat(307_200 / 2)));
     assert!(!prompt("ä".repeat(307_200 / 2) + "a"));
@@ -66,143 +66,143 @@ fn a_prompt_is_measured_in_bytes() {
 
 #[test]
 fn an_empty_change_leaves_the_tool_as_it_is() {
-    let world = World::new();
-    let made = make(&world, json!({"name": "T", "type": "http", "prompt": "p"})).unwrap();
-    world.pass_secs(60);
+    let fixture = Fixture::new();
+    let made = make(&fixture, json!({"name": "T", "type": "http", "prompt": "p"})).unwrap();
+    fixture.pass_secs(60);
     let nothing = json!({"name": null, "version": null, "updateEnvironmentVersions": []});
     for body in [json!({}), nothing, json!({"version": "1.0.0", "name": "T"})] {
-        assert_eq!(patch(&world, made.id, body).unwrap(), made);
+        assert_eq!(patch(&fixture, made.id, body).unwrap(), made);
     }
-    assert_eq!(patch(&world, made.id, json!({"prompt": null})).unwrap().prompt, None);
+    assert_eq!(patch(&fixture, made.id, json!({"prompt": null})).unwrap().prompt, None);
 }
 
 #[test]
 fn a_version_and_a_bump_together_are_refused() {
     let body = json!({"version": "2.0.0", "bumpVersion": "major"});
-    let error = World::input::<ToolPatch>(body).err().unwrap();
+    let error = Fixture::input::<ToolPatch>(body).err().unwrap();
     assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "bumpVersion"));
-    assert!(World::input::<ToolPatch>(json!({"version": null, "bumpVersion": "major"})).is_ok());
+    assert!(Fixture::input::<ToolPatch>(json!({"version": null, "bumpVersion": "major"})).is_ok());
 }
 
 #[test]
 fn a_version_row_holds_what_the_tool_last_was_under_that_number() {
-    let world = World::new();
-    let id = make(&world, json!({"name": "a", "type": "http"})).unwrap().id;
-    patch(&world, id, json!({"name": "b"})).unwrap();
-    patch(&world, id, json!({"name": "c", "bumpVersion": "minor"})).unwrap();
-    patch(&world, id, json!({"name": "d"})).unwrap();
-    patch(&world, id, json!({"version": "1.10.0"})).unwrap();
-    patch(&world, id, json!({"name": "e", "version": "1.10.0"})).unwrap();
+    let fixture = Fixture::new();
+    let id = make(&fixture, json!({"name": "a", "type": "http"})).unwrap().id;
+    patch(&fixture, id, json!({"name": "b"})).unwrap();
+    patch(&fixture, id, json!({"name": "c", "bumpVersion": "minor"})).unwrap();
+    patch(&fixture, id, json!({"name": "d"})).unwrap();
+    patch(&fixture, id, json!({"version": "1.10.0"})).unwrap();
+    patch(&fixture, id, json!({"name": "e", "version": "1.10.0"})).unwrap();
     let expected = [pair("1.10.0", "e"), pair("1.1.0", "d"), pair("1.0.0", "b")];
-    assert_eq!(versions_of(&world, id), expected);
+    assert_eq!(versions_of(&fixture, id), expected);
 
     for earlier in ["1.9.99", "0.99.99"] {
-        let error = patch(&world, id, json!({"name": "f", "version": earlier})).unwrap_err();
+        let error = patch(&fixture, id, json!({"name": "f", "version": earlier})).unwrap_err();
         assert_eq!((error.kind(), error.code()), (Kind::Conflict, "tool_version_earlier"));
     }
-    assert_eq!(versions_of(&world, id), expected);
-    assert_eq!(world.read(get, id, ()).unwrap().name.as_str(), "e");
-    world.assert_sound();
+    assert_eq!(versions_of(&fixture, id), expected);
+    assert_eq!(fixture.read(get, id, ()).unwrap().name.as_str(), "e");
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_bump_raises_one_number_and_clears_those_after_it() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let body = json!({"name": "T", "type": "http", "version": "1.2.3"});
-    let id = make(&world, body).unwrap().id;
+    let id = make(&fixture, body).unwrap().id;
     for (bump, version) in [("patch", "1.2.4"), ("minor", "1.3.0"), ("major", "2.0.0")] {
-        let bumped = patch(&world, id, json!({"bumpVersion": bump})).unwrap();
+        let bumped = patch(&fixture, id, json!({"bumpVersion": bump})).unwrap();
         assert_eq!(bumped.version.as_str(), version);
     }
-    patch(&world, id, json!({"version": format!("2.0.{}", u64::MAX)})).unwrap();
-    let error = patch(&world, id, json!({"bumpVersion": "patch"})).unwrap_err();
+    patch(&fixture, id, json!({"version": format!("2.0.{}", u64::MAX)})).unwrap();
+    let error = patch(&fixture, id, json!({"bumpVersion": "patch"})).unwrap_err();
     assert_eq!(error.code(), "tool_version_full");
 }
 
 #[test]
 fn named_environments_use_the_resulting_version() {
-    let world = World::new();
-    let id = make(&world, json!({"name": "T", "type": "http"})).unwrap().id;
-    let one = environment::make(&world, json!({"slug": "one", "name": "1"})).unwrap().id;
-    let two = environment::make(&world, json!({"slug": "two", "name": "2"})).unwrap().id;
+    let fixture = Fixture::new();
+    let id = make(&fixture, json!({"name": "T", "type": "http"})).unwrap().id;
+    let one = environment::make(&fixture, json!({"slug": "one", "name": "1"})).unwrap().id;
+    let two = environment::make(&fixture, json!({"slug": "two", "name": "2"})).unwrap().id;
 
     let named = json!(["one", one, "two"]);
     let body = json!({"bumpVersion": "major", "updateEnvironmentVersions": named});
-    patch(&world, id, body).unwrap();
-    assert_eq!(used_in(&world, one), json!({id.to_string(): "2.0.0"}));
-    patch(&world, id, json!({"bumpVersion": "patch"})).unwrap();
-    let unchanged = world.read(get, id, ()).unwrap();
-    world.pass_secs(60);
-    let moved = patch(&world, id, json!({"updateEnvironmentVersions": [one]})).unwrap();
+    patch(&fixture, id, body).unwrap();
+    assert_eq!(used_in(&fixture, one), json!({id.to_string(): "2.0.0"}));
+    patch(&fixture, id, json!({"bumpVersion": "patch"})).unwrap();
+    let unchanged = fixture.read(get, id, ()).unwrap();
+    fixture.pass_secs(60);
+    let moved = patch(&fixture, id, json!({"updateEnvironmentVersions": [one]})).unwrap();
     assert_eq!(moved, unchanged);
     let [one_at, two_at] =
-        [one, two].map(|id| json!(environment::shown(&world, id))["updatedAt"].clone());
+        [one, two].map(|id| json!(environment::shown(&fixture, id))["updatedAt"].clone());
     assert_eq!((one_at, two_at), (json!(moved.updated_at.plus_secs(60)), json!(moved.updated_at)));
-    assert_eq!(used_in(&world, one), json!({id.to_string(): "2.0.1"}));
-    assert_eq!(used_in(&world, two), json!({id.to_string(): "2.0.0"}));
+    assert_eq!(used_in(&fixture, one), json!({id.to_string(): "2.0.1"}));
+    assert_eq!(used_in(&fixture, two), json!({id.to_string(): "2.0.0"}));
 
-    world.write(super::delete, id, ()).unwrap();
-    assert_eq!((used_in(&world, one), used_in(&world, two)), (json!({}), json!({})));
-    world.assert_sound();
+    fixture.write(super::delete, id, ()).unwrap();
+    assert_eq!((used_in(&fixture, one), used_in(&fixture, two)), (json!({}), json!({})));
+    fixture.assert_sound();
 }
 
 #[test]
 fn nothing_changes_when_one_of_the_environments_refuses() {
-    let world = World::new();
-    let made = make(&world, json!({"name": "T", "type": "http"})).unwrap();
+    let fixture = Fixture::new();
+    let made = make(&fixture, json!({"name": "T", "type": "http"})).unwrap();
     let id = made.id;
-    let open = environment::make(&world, json!({"slug": "open", "name": "O"})).unwrap().id;
+    let open = environment::make(&fixture, json!({"slug": "open", "name": "O"})).unwrap().id;
     let closed = json!({"slug": "closed", "name": "C", "access": "restricted"});
-    let closed = environment::make(&world, closed).unwrap().id;
-    let Principal::Caller(ada) = &world.owner else { panic!() };
+    let closed = environment::make(&fixture, closed).unwrap().id;
+    let Principal::Caller(ada) = &fixture.owner else { panic!() };
     let approved = json!({"approverIds": [ada.user()]});
     let approved = json!({"slug": "approved", "name": "A", "approvals": approved});
-    environment::make(&world, approved).unwrap();
+    environment::make(&fixture, approved).unwrap();
 
     let refused = |named: Value, version: &str| {
         let body = json!({"version": version, "updateEnvironmentVersions": named});
-        patch(&world, id, body).unwrap_err()
+        patch(&fixture, id, body).unwrap_err()
     };
     // Missing ones are reported first, then inaccessible ones, then conflicts of state.
     let all = json!(["open", "approved", "closed", "nowhere"]);
     assert_eq!(refused(all, "0.0.1").kind(), Kind::NotFound);
     let three = json!(["open", "approved", "closed"]);
     assert_eq!(refused(three.clone(), "0.0.1").kind(), Kind::Forbidden);
-    environment::grant(&world, &world.member, closed);
+    environment::grant(&fixture, &fixture.member, closed);
     assert_eq!(refused(three.clone(), "0.0.1").code(), "tool_version_earlier");
     assert_eq!(refused(three, "2.0.0").code(), "approval_required");
 
-    assert_eq!(world.read(get, id, ()).unwrap(), made);
-    assert_eq!(used_in(&world, open), json!({}));
-    assert_eq!(versions_of(&world, id), [pair("1.0.0", "T")]);
+    assert_eq!(fixture.read(get, id, ()).unwrap(), made);
+    assert_eq!(used_in(&fixture, open), json!({}));
+    assert_eq!(versions_of(&fixture, id), [pair("1.0.0", "T")]);
 
-    patch(&world, id, json!({"updateEnvironmentVersions": ["closed"]})).unwrap();
-    assert_eq!(used_in(&world, closed), json!({id.to_string(): "1.0.0"}));
+    patch(&fixture, id, json!({"updateEnvironmentVersions": ["closed"]})).unwrap();
+    assert_eq!(used_in(&fixture, closed), json!({id.to_string(): "1.0.0"}));
 }
 
 #[test]
 fn a_tool_is_found_in_its_own_organization_only() {
-    let world = World::new();
-    let (other, eve) = world.other_org("other");
-    let made = make(&world, json!({"name": "T", "type": "http"})).unwrap();
+    let fixture = Fixture::new();
+    let (other, eve) = fixture.other_org("other");
+    let made = make(&fixture, json!({"name": "T", "type": "http"})).unwrap();
     let here = |org, id: String| {
-        world.store.read_now(org, |view| is_in_organization(view, &[id])).unwrap()
+        fixture.store.read_now(org, |view| is_in_organization(view, &[id])).unwrap()
     };
-    assert!(here(world.org, made.id.to_string()));
+    assert!(here(fixture.org, made.id.to_string()));
     assert!(!here(other, made.id.to_string()));
-    assert!(!here(world.org, "no id".into()));
-    let error = world.read_as(&eve, get, made.id, ()).unwrap_err();
+    assert!(!here(fixture.org, "no id".into()));
+    let error = fixture.read_as(&eve, get, made.id, ()).unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
 }
 
 #[test]
 fn a_type_filters_exactly() {
-    let world = World::new();
+    let fixture = Fixture::new();
     for (name, kind) in [("a", "http"), ("b", "mcp"), ("c", "http"), ("d", "http2")] {
-        make(&world, json!({"name": name, "type": kind})).unwrap();
+        make(&fixture, json!({"name": name, "type": kind})).unwrap();
     }
     let names = |kind: Option<&str>| {
-        let page = world.read(list, (), ToolFilter { kind: kind.map(String::from) }).unwrap();
+        let page = fixture.read(list, (), ToolFilter { kind: kind.map(String::from) }).unwrap();
         page.items.into_iter().map(|tool| tool.name.into_string()).collect::<Vec<_>>()
     };
     assert_eq!(names(Some("http")), ["c", "a"]);
@@ -212,22 +212,22 @@ fn a_type_filters_exactly() {
 
 #[test]
 fn deleting_a_tool_deletes_its_versions_however_many() {
-    let world = World::new();
-    let id = make(&world, json!({"name": "T", "type": "http"})).unwrap().id;
-    let other = make(&world, json!({"name": "O", "type": "http"})).unwrap().id;
+    let fixture = Fixture::new();
+    let id = make(&fixture, json!({"name": "T", "type": "http"})).unwrap().id;
+    let other = make(&fixture, json!({"name": "O", "type": "http"})).unwrap().id;
     let many = move |tx: &mut Tx| {
         let tool: Tool = tx.fetch(&id)?;
         for n in 0..350 {
-            let version = Version::stored(format!("2.0.{n}"));
+            let version = Version::from_trusted(format!("2.0.{n}"));
             versions::store(tx, &Tool { version, ..tool.clone() }, tool.created_by)?;
         }
         Ok(())
     };
-    world.store.write_now(world.org, many).unwrap();
-    world.write(super::delete, id, ()).unwrap();
-    let left = |view: &View| view.all(Source::<ToolVersion>::TABLE, &());
-    assert_eq!(world.store.read_now(world.org, left).unwrap().len(), 1);
-    assert_eq!(versions_of(&world, other).len(), 1);
-    assert_eq!(world.write(super::delete, id, ()).unwrap_err().kind(), Kind::NotFound);
-    world.assert_sound();
+    fixture.store.write_blocking(fixture.org, many).unwrap();
+    fixture.write(super::delete, id, ()).unwrap();
+    let left = |view: &View| view.all(ListSource::<ToolVersion>::TABLE, &());
+    assert_eq!(fixture.store.read_now(fixture.org, left).unwrap().len(), 1);
+    assert_eq!(versions_of(&fixture, other).len(), 1);
+    assert_eq!(fixture.write(super::delete, id, ()).unwrap_err().kind(), Kind::NotFound);
+    fixture.assert_sound();
 }

@@ -33,5 +33,5 @@ const KNOWN: &[ToolType] = &[
 
 /// Lists the known types, in a single page.
 pub fn list(_: &View, _: &Req) -> Result<Page<ToolType>> {
-    Ok(Page::whole(KNOWN.to_vec()))
+    Ok(Page::single(KNOWN.to_vec()))
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Tool;
 use crate::base::{Id, JsonMap, Result, VariableName};
-use crate::store::{Order, Record, Source, Tx, View};
+use crate::store::{ListSource, Order, Record, Tx, View};
 use crate::templates::placeholders;
 
 /// A tool uses at most 1,000 variables: each is a row written in the same transaction.
@@ -67,7 +67,7 @@ pub(super) fn update(tx: &mut Tx, tool: Id<Tool>, old: &JsonMap, new: &JsonMap) 
 /// If the store fails.
 pub fn tools_using(view: &View, variable: &VariableName, at_most: usize) -> Result<Vec<Tool>> {
     let mut tools = Vec::new();
-    view.each(Source::TABLE, variable, Order::Descending, |row: ToolVariable| {
+    view.for_each(ListSource::TABLE, variable, Order::Descending, |row: ToolVariable| {
         if tools.len() == at_most {
             return Ok(ControlFlow::Break(()));
         }

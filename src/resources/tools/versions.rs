@@ -9,7 +9,7 @@ use super::{Prompt, Tool, ToolKind};
 use crate::api::Req;
 use crate::auth::User;
 use crate::base::{Description, Error, Id, JsonMap, Name, Result, Time, Version};
-use crate::store::{AnyReference, Key, Order, Page, Record, Reference, Source, Tx, View};
+use crate::store::{AnyReference, Key, ListSource, Order, Page, Record, Reference, Tx, View};
 
 /// A tool has at most 10,000 versions: more than one a day for 27 years.
 const MAX_VERSIONS: usize = 10_000;
@@ -95,7 +95,7 @@ pub fn store(tx: &mut Tx, tool: &Tool, by: Id<User>) -> Result<()> {
 }
 
 fn check_count_limit(view: &View, tool: Id<Tool>) -> Result<()> {
-    let all = view.count(Source::<ToolVersion>::TABLE, &tool, MAX_VERSIONS)?;
+    let all = view.count(ListSource::<ToolVersion>::TABLE, &tool, MAX_VERSIONS)?;
     if all < MAX_VERSIONS {
         return Ok(());
     }
@@ -105,5 +105,5 @@ fn check_count_limit(view: &View, tool: Id<Tool>) -> Result<()> {
 /// Lists a tool's versions, highest first.
 pub fn list(view: &View, req: &Req<Id<Tool>>) -> Result<Page<ToolVersion>> {
     let tool: Tool = view.fetch(&req.params)?;
-    view.page(Source::TABLE, &tool.id, Order::Descending, &req.page, |_| true)
+    view.page(ListSource::TABLE, &tool.id, Order::Descending, &req.page, |_| true)
 }

@@ -6,7 +6,7 @@ use super::fair_queue::Lane;
 use super::optimistic::Budget;
 use super::reader::Reader;
 use super::snapshot::Snapshot;
-use super::writes::Writes;
+use super::writes::WriteBatch;
 use crate::base::Result;
 
 /// A transaction that an engine runs. It may run several times; the last run counts.
@@ -15,7 +15,7 @@ pub trait Attempt: Send {
     ///
     /// # Errors
     /// If the transaction is refused; it writes nothing then.
-    fn run(&mut self, reader: &dyn Reader) -> Result<Writes>;
+    fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch>;
     /// Returns its lane in the queue; called after it has run.
     fn lane(&self) -> Lane {
         Lane::default()

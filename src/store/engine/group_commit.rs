@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use super::optimistic::{History, ReadSet, Reads, Recorder};
 use super::{
-    Attempt, Bounds, Budget, Commit, Engine, FairQueue, GivenBack, LocalStorage, Overlay, Reader,
-    Terms, Writes, too_large,
+    Attempt, Bounds, Budget, CommitOutcome, Engine, FairQueue, GivenBack, LocalStorage, Overlay,
+    Reader, Terms, WriteBatch, too_large,
 };
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
@@ -121,7 +121,7 @@ struct Prepared {
 
 /// The result of running an attempt over a snapshot.
 struct Ran {
-    writes: Writes,
+    writes: WriteBatch,
     reads: ReadSet,
     /// The number of the commit whose state it read.
     read_at: u64,
@@ -265,7 +265,7 @@ impl<S: LocalStorage> Writer<S> {
             return;
         }
         let base = self.current.get().reader;
-        let mut writes = Writes::default();
+        let mut writes = WriteBatch::default();
         let mut bytes = 0;
         let mut group = Vec::new();
         let mut next = Some(first);
@@ -296,7 +296,7 @@ impl<S: LocalStorage> Writer<S> {
         &mut self,
         prepared: Prepared,
         base: &dyn Reader,
-        writes: &mut Writes,
+        writes: &mut WriteBatch,
     ) -> Option<Member> {
         let Prepared { mut attempt, ran, terms } = prepared;
         let rehearses = self.storage.run_count() > 0;
@@ -327,7 +327,7 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     /// Returns whether what an attempt read is unchanged, by later commits and by its group.
-    fn is_current(&self, ran: &Ran, base: &dyn Reader, writes: &Writes) -> bool {
+    fn is_current(&self, ran: &Ran, base: &dyn Reader, writes: &WriteBatch) -> bool {
         let access = if writes.changes_access { None } else { base.access_version() };
         self.history.is_current(ran.read_at, &ran.reads)
             && ran.reads.access_is(access)
@@ -336,7 +336,7 @@ impl<S: LocalStorage> Writer<S> {
 
     /// Runs an attempt again and commits it without others.
     fn commit_alone(&mut self, mut member: Member) {
-        let mut writes = Writes::default();
+        let mut writes = WriteBatch::default();
         if let Err(error) = self.recover() {
             return complete(member.attempt, Err(error));
         }
@@ -348,7 +348,7 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     /// Completes the attempts of a group and notifies the topics of their writes.
-    fn complete_group(&mut self, group: Vec<Member>, writes: Writes, end: &Result<()>) {
+    fn complete_group(&mut self, group: Vec<Member>, writes: WriteBatch, end: &Result<()>) {
         if end.is_ok() {
             self.signals.notify(&writes.topics);
             if !writes.is_empty() {
@@ -361,7 +361,7 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     /// Commits what the group wrote. After a conflict its attempts run again on the current state.
-    fn commit_or_rerun(&mut self, group: &mut [Member], writes: &mut Writes) -> Result<()> {
+    fn commit_or_rerun(&mut self, group: &mut [Member], writes: &mut WriteBatch) -> Result<()> {
         for _ in 0..MAX_RETRIES {
             if writes.is_empty() {
                 return Ok(());
@@ -371,7 +371,7 @@ impl<S: LocalStorage> Writer<S> {
                 GroupOutcome::Conflict => {}
             }
             let base = self.current.get().reader;
-            *writes = Writes::default();
+            *writes = WriteBatch::default();
             for member in group.iter_mut() {
                 rerun(member, &*base, writes);
             }
@@ -379,17 +379,17 @@ impl<S: LocalStorage> Writer<S> {
         Err(Error::busy("overloaded", "others keep changing the same things; try again", 1))
     }
 
-    fn commit(&mut self, writes: &Writes) -> GroupOutcome {
+    fn commit(&mut self, writes: &WriteBatch) -> GroupOutcome {
         let end = catch_unwind(AssertUnwindSafe(|| self.storage.commit(writes)))
-            .unwrap_or_else(|_| Commit::Unknown(Error::internal("the commit panicked")));
+            .unwrap_or_else(|_| CommitOutcome::Unknown(Error::internal("the commit panicked")));
         match end {
-            Commit::Done(reader) => {
+            CommitOutcome::Done(reader) => {
                 self.current.set(reader);
                 GroupOutcome::Known(Ok(()))
             }
-            Commit::Refused(error) => GroupOutcome::Known(Err(error)),
-            Commit::Conflict => GroupOutcome::Conflict,
-            Commit::Unknown(error) => {
+            CommitOutcome::Refused(error) => GroupOutcome::Known(Err(error)),
+            CommitOutcome::Conflict => GroupOutcome::Conflict,
+            CommitOutcome::Unknown(error) => {
                 tracing::error!(%error, "a commit failed; its outcome is unknown");
                 self.outcome_known = false;
                 let _ = self.recover();
@@ -441,7 +441,11 @@ fn outcome_unknown() -> Error {
 }
 
 /// Runs an attempt within a budget. A panic is a 500 of this attempt alone.
-fn run(attempt: &mut dyn Attempt, reader: &dyn Reader, budget: Budget) -> (Result<Writes>, Reads) {
+fn run(
+    attempt: &mut dyn Attempt,
+    reader: &dyn Reader,
+    budget: Budget,
+) -> (Result<WriteBatch>, Reads) {
     let recorder = Recorder::new(reader, budget);
     let end = catch_unwind(AssertUnwindSafe(|| attempt.run(&recorder)))
         .unwrap_or_else(|_| Err(Error::internal("the operation panicked")));
@@ -449,7 +453,7 @@ fn run(attempt: &mut dyn Attempt, reader: &dyn Reader, budget: Budget) -> (Resul
 }
 
 /// Runs a group's attempt again, on top of the writes of those before it.
-fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut Writes) {
+fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut WriteBatch) {
     member.own = match run(&mut *member.attempt, &Overlay { base, writes }, member.terms.budget) {
         (_, Reads::OverBudget) => Err(too_large()),
         (end, _) => end.map(|own| writes.append(own)),

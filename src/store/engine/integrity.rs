@@ -149,13 +149,13 @@ impl StorageBackend for PatchedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::engine::{LocalStorage as _, Op, Writes};
+    use crate::store::engine::{LocalStorage as _, WriteBatch, WriteOp};
 
     fn file_with(rows: u32, path: &Path) {
         let mut redb = Redb::create(path, vec!["t"]).unwrap();
-        let mut writes = Writes::default();
+        let mut writes = WriteBatch::default();
         for row in 0..rows {
-            writes.add("t", row.to_be_bytes().to_vec(), Op::Insert(vec![7; 300]));
+            writes.add("t", row.to_be_bytes().to_vec(), WriteOp::Insert(vec![7; 300]));
         }
         redb.commit(&writes);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use super::{Commit, Each, KeyRange, LocalStorage, Order, Reader, Writes};
+use super::{CommitOutcome, KeyRange, LocalStorage, Order, Reader, ScanFn, WriteBatch};
 use crate::base::Result;
 
 /// Tables are shared with snapshots; a commit copies only those that it changes.
@@ -37,7 +37,7 @@ impl LocalStorage for Memory {
         Ok(Arc::new(self.now.clone()))
     }
 
-    fn commit(&mut self, writes: &Writes) -> Commit {
+    fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
         self.now.commits += 1;
         if writes.changes_access {
             self.now.access_version = self.now.commits;
@@ -51,7 +51,7 @@ impl LocalStorage for Memory {
                 };
             }
         }
-        Commit::Done(Arc::new(self.now.clone()))
+        CommitOutcome::Done(Arc::new(self.now.clone()))
     }
 
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
@@ -86,7 +86,7 @@ impl Reader for State {
         table: &'static str,
         range: KeyRange<'_>,
         order: Order,
-        each: &mut Each<'_>,
+        each: &mut ScanFn<'_>,
     ) -> Result<()> {
         let Some(table) = self.tables.get(table) else { return Ok(()) };
         if range.to.is_some_and(|to| to <= range.from) {

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::reader::{Each, KeyRange, Order, Reader};
-use super::writes::Writes;
+use super::reader::{KeyRange, Order, Reader, ScanFn};
+use super::writes::WriteBatch;
 use crate::base::{Error, Kind, Result};
 
 /// What one attempt may cost.
@@ -74,7 +74,7 @@ impl Changes for ChangedKeys {
     }
 }
 
-impl Changes for Writes {
+impl Changes for WriteBatch {
     fn has_key(&self, table: &'static str, key: &[u8]) -> bool {
         self.tables.get(table).is_some_and(|changes| changes.contains_key(key))
     }
@@ -232,7 +232,7 @@ impl Reader for Recorder<'_> {
         table: &'static str,
         range: KeyRange<'_>,
         order: Order,
-        each: &mut Each<'_>,
+        each: &mut ScanFn<'_>,
     ) -> Result<()> {
         let mut last = None;
         let mut refused = false;
@@ -291,7 +291,7 @@ const MAX_HISTORY_KEYS: usize = if cfg!(test) { 100 } else { 100_000 };
 impl History {
     /// Adds what the commit of this number changed, and evicts the oldest commits that no longer
     /// fit.
-    pub fn add(&mut self, number: u64, writes: Writes) {
+    pub fn add(&mut self, number: u64, writes: WriteBatch) {
         let keys: ChangedKeys = writes
             .tables
             .into_iter()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use super::{Each, KeyRange, Op, Order, Reader, Writes};
+use super::{KeyRange, Order, Reader, ScanFn, WriteBatch, WriteOp};
 use crate::base::Result;
 
 /// A reader that shows `base` with `writes` applied.
@@ -11,7 +11,7 @@ pub struct Overlay<'a> {
     /// The committed state.
     pub base: &'a dyn Reader,
     /// The uncommitted changes.
-    pub writes: &'a Writes,
+    pub writes: &'a WriteBatch,
 }
 
 impl Reader for Overlay<'_> {
@@ -32,7 +32,7 @@ impl Reader for Overlay<'_> {
         table: &'static str,
         range: KeyRange<'_>,
         order: Order,
-        each: &mut Each<'_>,
+        each: &mut ScanFn<'_>,
     ) -> Result<()> {
         match self.writes.tables.get(table) {
             Some(changes) => merge_scan(self.base, changes, table, range, order, each),
@@ -59,18 +59,18 @@ impl Reader for Overlay<'_> {
 /// Merges both in key order; a change replaces the committed entry of its key.
 fn merge_scan(
     base: &dyn Reader,
-    changes: &BTreeMap<Vec<u8>, Op>,
+    changes: &BTreeMap<Vec<u8>, WriteOp>,
     table: &'static str,
     range: KeyRange<'_>,
     order: Order,
-    each: &mut Each<'_>,
+    each: &mut ScanFn<'_>,
 ) -> Result<()> {
     if range.to.is_some_and(|to| to <= range.from) {
         return Ok(());
     }
     let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
     let changes = changes.range::<[u8], _>((Bound::Included(range.from), to));
-    let mut changes: Box<dyn Iterator<Item = (&Vec<u8>, &Op)>> = match order {
+    let mut changes: Box<dyn Iterator<Item = (&Vec<u8>, &WriteOp)>> = match order {
         Order::Ascending => Box::new(changes),
         Order::Descending => Box::new(changes.rev()),
     };
@@ -109,7 +109,7 @@ fn merge_scan(
     Ok(())
 }
 
-fn emit(key: &[u8], op: &Op, each: &mut Each<'_>) -> Result<ControlFlow<()>> {
+fn emit(key: &[u8], op: &WriteOp, each: &mut ScanFn<'_>) -> Result<ControlFlow<()>> {
     op.value().map_or(Ok(ControlFlow::Continue(())), |value| each(key, value))
 }
 
@@ -122,9 +122,9 @@ mod tests {
     type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
     fn memory(rows: &Rows) -> Memory {
-        let mut writes = Writes::default();
+        let mut writes = WriteBatch::default();
         for (key, value) in rows {
-            writes.add("t", key.clone(), Op::Insert(value.clone()));
+            writes.add("t", key.clone(), WriteOp::Insert(value.clone()));
         }
         let mut memory = Memory::default();
         memory.commit(&writes);
@@ -162,12 +162,12 @@ mod tests {
     }
 
     /// Changes `rows` and says so in a batch, as a transaction would.
-    fn apply(changes: Vec<(Vec<u8>, Option<u8>)>, rows: &mut Rows, writes: &mut Writes) {
+    fn apply(changes: Vec<(Vec<u8>, Option<u8>)>, rows: &mut Rows, writes: &mut WriteBatch) {
         for (key, value) in changes {
             let op = match (value, rows.contains_key(&key)) {
-                (Some(value), true) => Op::Put(vec![value]),
-                (Some(value), false) => Op::Insert(vec![value]),
-                (None, true) => Op::Delete,
+                (Some(value), true) => WriteOp::Put(vec![value]),
+                (Some(value), false) => WriteOp::Insert(vec![value]),
+                (None, true) => WriteOp::Delete,
                 (None, false) => continue,
             };
             match op.value() {
@@ -191,7 +191,7 @@ mod tests {
         ) {
             let mut memory = memory(&base);
             let below = memory.snapshot().unwrap();
-            let (mut rows, mut one, mut two) = (base.clone(), Writes::default(), Writes::default());
+            let (mut rows, mut one, mut two) = (base.clone(), WriteBatch::default(), WriteBatch::default());
             apply(first, &mut rows, &mut one);
             apply(second, &mut rows, &mut two);
             let lower = Overlay { base: &*below, writes: &one };
@@ -220,9 +220,9 @@ mod tests {
             prop_assert_eq!(scanned(&Overlay { base: &*below, writes: &one }, range, order, most), want);
             for (key, op) in one.tables.values().flatten() {
                 match op {
-                    Op::Insert(_) => prop_assert!(!base.contains_key(key)),
-                    Op::Delete => prop_assert!(base.contains_key(key)),
-                    Op::Put(_) => prop_assert!(base.contains_key(key)),
+                    WriteOp::Insert(_) => prop_assert!(!base.contains_key(key)),
+                    WriteOp::Delete => prop_assert!(base.contains_key(key)),
+                    WriteOp::Put(_) => prop_assert!(base.contains_key(key)),
                 }
             }
             memory.commit(&one);

@@ -23,7 +23,7 @@ pub struct KeyRange<'a> {
 }
 
 /// The function that a scan calls for each entry, with key and value.
-pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
+pub type ScanFn<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
 /// A snapshot: the tables as they were at one commit.
 pub trait Reader: Send + Sync {
@@ -41,11 +41,11 @@ pub trait Reader: Send + Sync {
         table: &'static str,
         range: KeyRange<'_>,
         order: Order,
-        each: &mut Each<'_>,
+        each: &mut ScanFn<'_>,
     ) -> Result<()>;
 
     /// Returns whether `key` may be inserted. An engine that finds out at its commit
-    /// ([`Op::Insert`](super::Op::Insert)) may always return true: reading the key first would add it
+    /// ([`WriteOp::Insert`](super::Op::Insert)) may always return true: reading the key first would add it
     /// to the read set and so cause conflicts.
     fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
         Ok(!self.get(table, key, &mut |_| Ok(()))?)

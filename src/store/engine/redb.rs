@@ -19,7 +19,7 @@ use redb::{
     TableDefinition, TableError, WriteTransaction,
 };
 
-use super::{Commit, Each, KeyRange, LocalStorage, Op, Order, Reader, Writes};
+use super::{CommitOutcome, KeyRange, LocalStorage, Order, Reader, ScanFn, WriteBatch, WriteOp};
 use crate::base::{Error, Kind, Result};
 use crate::store::codec;
 
@@ -168,32 +168,32 @@ impl Redb {
     }
 
     /// Applies a batch and makes it durable; the error is any other outcome of the commit.
-    fn write(&mut self, writes: &Writes) -> Result<Arc<dyn Reader>, Commit> {
-        let transaction = self.database().and_then(begin).map_err(Commit::Unknown)?;
+    fn write(&mut self, writes: &WriteBatch) -> Result<Arc<dyn Reader>, CommitOutcome> {
+        let transaction = self.database().and_then(begin).map_err(CommitOutcome::Unknown)?;
         for (name, changes) in &writes.tables {
             let mut table = transaction
                 .open_table(definition(name))
-                .map_err(|error| Commit::Unknown(failed(error)))?;
+                .map_err(|error| CommitOutcome::Unknown(failed(error)))?;
             for (key, op) in changes {
                 let there = match op.value() {
                     Some(value) => table.insert(key.as_slice(), value),
                     None => table.remove(key.as_slice()),
                 }
-                .map_err(|error| Commit::Unknown(failed(error)))?
+                .map_err(|error| CommitOutcome::Unknown(failed(error)))?
                 .is_some();
-                if there && matches!(op, Op::Insert(_)) {
+                if there && matches!(op, WriteOp::Insert(_)) {
                     let error =
                         format!("{name} {}: exists and would be overwritten", codec::hex(key));
-                    return Err(Commit::Refused(Error::internal(error)));
+                    return Err(CommitOutcome::Refused(Error::internal(error)));
                 }
             }
         }
-        transaction.commit().map_err(|error| Commit::Unknown(failed(error)))?;
+        transaction.commit().map_err(|error| CommitOutcome::Unknown(failed(error)))?;
         self.versions.commits += 1;
         if writes.changes_access {
             self.versions.access = self.versions.commits;
         }
-        self.reader().map_err(Commit::Unknown)
+        self.reader().map_err(CommitOutcome::Unknown)
     }
 }
 
@@ -233,21 +233,21 @@ impl LocalStorage for Redb {
         self.reader()
     }
 
-    fn commit(&mut self, writes: &Writes) -> Commit {
+    fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
         if self.suspect
             && let Some(path) = &self.path
             && let Err(error) = check_free_space(&path.with_extension("room"))
         {
             let busy = Error::busy("read_only", "writes are not possible now", 1);
-            return Commit::Refused(busy.detail(error));
+            return CommitOutcome::Refused(busy.detail(error));
         }
         match self.write(writes) {
             Ok(reader) => {
                 self.suspect = false;
-                Commit::Done(reader)
+                CommitOutcome::Done(reader)
             }
             Err(end) => {
-                self.suspect |= matches!(end, Commit::Unknown(_));
+                self.suspect |= matches!(end, CommitOutcome::Unknown(_));
                 end
             }
         }
@@ -338,7 +338,7 @@ impl Reader for Snapshot {
         table: &'static str,
         range: KeyRange<'_>,
         order: Order,
-        each: &mut Each<'_>,
+        each: &mut ScanFn<'_>,
     ) -> Result<()> {
         let Some(table) = self.table(table)? else { return Ok(()) };
         if range.to.is_some_and(|to| to <= range.from) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::reader::Reader;
-use super::writes::Writes;
+use super::writes::WriteBatch;
 use crate::base::{Error, Result};
 
 /// At most 512 attempts share a commit, so that the first does not wait until a thousand others
@@ -11,7 +11,7 @@ use crate::base::{Error, Result};
 pub(super) const MAX_GROUP: usize = 512;
 
 /// The outcome of a commit.
-pub enum Commit {
+pub enum CommitOutcome {
     /// Durable; this reader and all later ones see it.
     Done(Arc<dyn Reader>),
     /// Nothing of it was stored.
@@ -29,7 +29,7 @@ pub trait LocalStorage: Send + 'static {
     /// Returns the newest durable state.
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>>;
     /// Makes a batch durable.
-    fn commit(&mut self, writes: &Writes) -> Commit;
+    fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome;
     /// Returns whether it must be reopened because reads fail.
     fn failed(&self) -> bool {
         false

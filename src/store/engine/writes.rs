@@ -7,7 +7,7 @@ use crate::store::signals::Topic;
 
 /// One change of one key.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Op {
+pub enum WriteOp {
     /// Writes the key, existing or not.
     Put(Vec<u8>),
     /// Writes a new key; the commit must fail if it exists.
@@ -16,28 +16,28 @@ pub enum Op {
     Delete,
 }
 
-impl Op {
+impl WriteOp {
     /// Returns the value afterwards; `None` after a delete.
     pub fn value(&self) -> Option<&[u8]> {
         match self {
-            Op::Put(value) | Op::Insert(value) => Some(value),
-            Op::Delete => None,
+            WriteOp::Put(value) | WriteOp::Insert(value) => Some(value),
+            WriteOp::Delete => None,
         }
     }
 }
 
 /// A batch of changes with the topics to notify.
 #[derive(Clone, Debug, Default)]
-pub struct Writes {
+pub struct WriteBatch {
     /// By table, then by key: engines apply them in key order, which is much faster.
-    pub tables: BTreeMap<&'static str, BTreeMap<Vec<u8>, Op>>,
+    pub tables: BTreeMap<&'static str, BTreeMap<Vec<u8>, WriteOp>>,
     /// Topics to notify once this is durable.
     pub topics: Vec<Topic>,
     /// Whether a record that affects access is among them.
     pub changes_access: bool,
 }
 
-impl Writes {
+impl WriteBatch {
     /// Returns whether no key changes.
     pub fn is_empty(&self) -> bool {
         self.tables.values().all(BTreeMap::is_empty)
@@ -56,7 +56,7 @@ impl Writes {
 
     /// Adds a change after those already in the batch. Two changes of one key become one, which keeps
     /// what the first knew of the committed state: whether the key existed.
-    pub fn add(&mut self, table: &'static str, key: Vec<u8>, op: Op) {
+    pub fn add(&mut self, table: &'static str, key: Vec<u8>, op: WriteOp) {
         let mut place = match self.tables.entry(table).or_default().entry(key) {
             Entry::Occupied(place) => place,
             Entry::Vacant(place) => {
@@ -67,19 +67,19 @@ impl Writes {
         let op = match (place.get(), op) {
             // The key did not exist and does not. A delete would remove what another transaction
             // writes there in the meantime.
-            (Op::Insert(_), Op::Delete) => {
+            (WriteOp::Insert(_), WriteOp::Delete) => {
                 place.remove();
                 return;
             }
-            (Op::Insert(_), Op::Put(value)) => Op::Insert(value),
-            (Op::Delete, Op::Insert(value)) => Op::Put(value),
+            (WriteOp::Insert(_), WriteOp::Put(value)) => WriteOp::Insert(value),
+            (WriteOp::Delete, WriteOp::Insert(value)) => WriteOp::Put(value),
             (_, op) => op,
         };
         place.insert(op);
     }
 
     /// Adds the changes and topics of a later batch.
-    pub fn append(&mut self, later: Writes) {
+    pub fn append(&mut self, later: WriteBatch) {
         for (table, changes) in later.tables {
             for (key, op) in changes {
                 self.add(table, key, op);

@@ -8,7 +8,7 @@ use bincode::{Decode, Encode};
 use super::*;
 use crate::base::{Id, Keys, Time};
 use crate::store::engine::{Memory, Redb};
-use crate::store::{AnyIndex, Clock, Index, Source, Store, Tx, sample::org, table_names};
+use crate::store::{AnyIndex, Clock, Index, ListSource, Store, Tx, sample::org, table_names};
 
 /// What is stored: the same in every release, apart from the indexes.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -18,9 +18,9 @@ struct Row<const RELEASE: u8> {
     tag: Option<String>,
 }
 
-static OLD_BY_TAG: Index<Row<1>, String> = Index::many("rows.by_tag", |row| row.tag.clone());
+static OLD_BY_TAG: Index<Row<1>, String> = Index::non_unique("rows.by_tag", |row| row.tag.clone());
 static OLD_BY_END: Index<Row<1>, Option<u32>> =
-    Index::many("rows.by_end", |row| Some(row.name.chars().last().map(u32::from)));
+    Index::non_unique("rows.by_end", |row| Some(row.name.chars().last().map(u32::from)));
 
 impl Record for Row<1> {
     const TABLE: &'static str = "rows";
@@ -33,7 +33,8 @@ impl Record for Row<1> {
 
 /// Another key than before, so another version.
 static BY_TAG: Index<Row<2>, String> =
-    Index::many("rows.by_tag", |row: &Row<2>| row.tag.as_deref().map(str::to_lowercase)).version(2);
+    Index::non_unique("rows.by_tag", |row: &Row<2>| row.tag.as_deref().map(str::to_lowercase))
+        .version(2);
 /// New.
 static BY_NAME: Index<Row<2>, String> =
     Index::unique("rows.by_name", "name_taken", "the name is taken", |row| Some(row.name.clone()));
@@ -67,7 +68,7 @@ impl LocalStorage for Flaky {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.0.lock().unwrap().memory.snapshot()
     }
-    fn commit(&mut self, writes: &Writes) -> Commit {
+    fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
         let mut state = self.0.lock().unwrap();
         state.commits += 1;
         state.largest = state.largest.max(writes.len());
@@ -76,7 +77,7 @@ impl LocalStorage for Flaky {
                 if state.commits == at && is_kept {
                     state.memory.commit(writes);
                 }
-                Commit::Unknown(Error::internal("the power went"))
+                CommitOutcome::Unknown(Error::internal("the power went"))
             }
             _ => state.memory.commit(writes),
         }
@@ -127,7 +128,7 @@ fn filled(rows: u32) -> Flaky {
     let store = storage.start(OLD);
     for owner in [1, 2] {
         let write = move |tx: &mut Tx| (0..rows).try_for_each(|id| tx.insert(&row::<1>(id)));
-        store.write_now(org(owner), write).unwrap();
+        store.write_blocking(org(owner), write).unwrap();
     }
     drop(store);
     storage.set(None);
@@ -161,7 +162,7 @@ fn what_differs_is_built_in_bounded_steps_and_what_is_gone_is_removed() {
     let store = fresh.start(NEW);
     for owner in [1, 2] {
         let write = |tx: &mut Tx| (0..30).try_for_each(|id| tx.insert(&row::<2>(id)));
-        store.write_now(org(owner), write).unwrap();
+        store.write_blocking(org(owner), write).unwrap();
     }
     assert_eq!(storage.rows(), fresh.rows());
 
@@ -220,10 +221,10 @@ fn an_index_that_is_not_whole_is_not_read_and_nothing_is_written() {
     assert!(detail(tagged(&store).unwrap_err()).contains("rows.by_tag must be built"));
     let found = store.read_now(org(1), |view| view.find(&BY_NAME, &"name 1".to_string()));
     assert!(detail(found.unwrap_err()).contains("rows.by_name must be built"));
-    let written = store.write_now(org(1), |tx| tx.insert(&row::<2>(99)));
+    let written = store.write_blocking(org(1), |tx| tx.insert(&row::<2>(99)));
     assert!(detail(written.unwrap_err()).contains("must be built"));
     // The rest is there, and is checked.
-    let all = store.read_now(org(1), |view| view.all::<Row<2>>(Source::TABLE, &())).unwrap();
+    let all = store.read_now(org(1), |view| view.all::<Row<2>>(ListSource::TABLE, &())).unwrap();
     assert_eq!(all.len(), 20);
     let findings = store.check(NEW).unwrap();
     assert_eq!((findings.wrong, findings.records, findings.entries), (0, 40, 0));
@@ -235,7 +236,7 @@ fn old_rows_that_collide_in_a_unique_index_are_named() {
     let mut storage = filled(20);
     let store = storage.start(OLD);
     let twin = Row { name: "name 3".into(), ..row::<1>(1000) };
-    store.write_now(org(2), move |tx| tx.insert(&twin)).unwrap();
+    store.write_blocking(org(2), move |tx| tx.insert(&twin)).unwrap();
     drop(store);
     let key = |id: u32| codec::hex(&(org(2), id).to_bytes());
     for _ in 0..2 {
@@ -249,7 +250,7 @@ fn old_rows_that_collide_in_a_unique_index_are_named() {
     build(&mut storage, OLD, &|_| {}).unwrap();
     let store = storage.start(OLD);
     store
-        .write_now(org(2), |tx| {
+        .write_blocking(org(2), |tx| {
             let twin: Row<1> = tx.fetch(&1000)?;
             tx.replace(&twin, &Row { name: "another".into(), ..twin.clone() })
         })
@@ -263,8 +264,8 @@ fn old_rows_that_collide_in_a_unique_index_are_named() {
 #[test]
 fn a_record_that_does_not_read_is_told_with_its_place() {
     let mut storage = filled(3);
-    let mut writes = Writes::default();
-    writes.add("rows", (org(1), 1u32).to_bytes(), Op::Put(b"broken, as a whole".to_vec()));
+    let mut writes = WriteBatch::default();
+    writes.add("rows", (org(1), 1u32).to_bytes(), WriteOp::Put(b"broken, as a whole".to_vec()));
     storage.commit(&writes);
     let error = build(&mut storage, NEW, &|_| {}).unwrap_err();
     assert!(error.message().contains("rows.by_name of rows cannot be built"), "{error}");
@@ -280,7 +281,7 @@ fn on_a_file_the_indexes_of_the_next_release_are_built_when_it_is_opened() {
     build(&mut redb, OLD, &|_| {}).unwrap();
     let store = Store::start(redb, clock(), Keys::new([7; 32]), OLD).unwrap();
     let write = |tx: &mut Tx| (0..30).try_for_each(|id| tx.insert(&row::<1>(id)));
-    store.write_now(org(1), write).unwrap();
+    store.write_blocking(org(1), write).unwrap();
     drop(store);
 
     let mut redb = Redb::open(&path, table_names(NEW)).unwrap();
@@ -289,7 +290,7 @@ fn on_a_file_the_indexes_of_the_next_release_are_built_when_it_is_opened() {
     assert_eq!(tagged(&store).unwrap(), 20);
     let findings = store.check(NEW).unwrap();
     assert_eq!((findings.wrong, findings.records, findings.entries), (0, 30, 30 + 20));
-    let states = store.read_now(Id::NIL, |view| view.all::<IndexState>(Source::TABLE, &()));
+    let states = store.read_now(Id::NIL, |view| view.all::<IndexState>(ListSource::TABLE, &()));
     let states: Vec<_> = states.unwrap().into_iter().map(|state| state.name).collect();
     assert_eq!(states, ["rows.by_name", "rows.by_tag"]);
     drop(store);

@@ -70,7 +70,7 @@ struct Mark {
     also: Option<u32>,
 }
 
-static BY_ALSO: Index<Mark, u32> = Index::many("marks.by_also", |mark| mark.also);
+static BY_ALSO: Index<Mark, u32> = Index::non_unique("marks.by_also", |mark| mark.also);
 
 static MARK_BOOK: Reference<Mark, Book> = Reference::cascade(
     &["book"],
@@ -113,7 +113,7 @@ static LOAN_HOLDER: Reference<Loan, Shelf> = Reference::cascade(
 )
 .deferred();
 
-static BY_SHELF: Index<Loan, u32> = Index::many("loans.by_shelf", |loan| Some(loan.shelf));
+static BY_SHELF: Index<Loan, u32> = Index::non_unique("loans.by_shelf", |loan| Some(loan.shelf));
 
 static LOAN_SHELF: Reference<Loan, Shelf> = Reference::restrict(
     &["shelf"],
@@ -161,11 +161,11 @@ fn write<T: Send + 'static>(
     store: &Store,
     write: impl FnMut(&mut Tx) -> Result<T> + Send + 'static,
 ) -> T {
-    store.write_now(org(1), write).unwrap()
+    store.write_blocking(org(1), write).unwrap()
 }
 
 fn remove(store: &Store, shelf: u32) -> Result<()> {
-    store.write_now(org(1), move |tx| {
+    store.write_blocking(org(1), move |tx| {
         let shelf: Shelf = tx.fetch(&shelf)?;
         tx.remove(&shelf)
     })
@@ -185,7 +185,7 @@ fn books(store: &Store, shelf: u32, number: u32, bytes: usize) {
 }
 
 fn count<R: Record>(store: &Store) -> usize {
-    let count = |view: &View| view.count(Source::<R>::TABLE, &(), usize::MAX);
+    let count = |view: &View| view.count(ListSource::<R>::TABLE, &(), usize::MAX);
     store.read_now(org(1), count).unwrap()
 }
 
@@ -213,7 +213,7 @@ fn a_reference_is_cleared_where_it_says_so_and_may_refuse() {
     let store = store();
     books(&store, 0, 250, 1);
     remove(&store, 2).unwrap();
-    let marks = store.read_now(org(1), |view| view.all(Source::<Mark>::TABLE, &())).unwrap();
+    let marks = store.read_now(org(1), |view| view.all(ListSource::<Mark>::TABLE, &())).unwrap();
     assert!(marks.len() == 250 && marks.iter().all(|mark| mark.also.is_none()));
     assert_eq!(findings(&store), Vec::<String>::new());
     write(&store, |tx| {
@@ -322,7 +322,7 @@ fn another_organizations_records_are_left_alone() {
     let store = store();
     books(&store, 0, 2, 1);
     store
-        .write_now(org(2), |tx| {
+        .write_blocking(org(2), |tx| {
             tx.insert(&Shelf { id: 0, is_locked: false })?;
             tx.remove(&Shelf { id: 0, is_locked: false })
         })
@@ -346,7 +346,7 @@ fn only_an_organizations_records_are_left_to_its_sweep() {
     .deferred();
     impl Record for Visitor {
         const TABLE: &'static str = "visitors";
-        const OWNED: bool = false;
+        const ORG_SCOPED: bool = false;
         const REFERENCES: &'static [&'static dyn AnyReference] = &[&SHELF];
         type Key = u32;
         fn key(&self) -> u32 {

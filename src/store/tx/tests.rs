@@ -8,7 +8,7 @@ fn a_unique_key_moves_between_records_in_one_transaction() {
     let store = store();
     keep(&store, &[note(1, "x", ""), note(2, "y", "")]);
     store
-        .write_now(org(1), |tx| {
+        .write_blocking(org(1), |tx| {
             tx.replace(&note(1, "x", ""), &note(1, "", ""))?;
             tx.replace(&note(2, "y", ""), &note(2, "x", ""))?;
             assert_eq!(tx.find(&BY_NAME, &"x".into())?, Some(note(2, "x", "")));
@@ -26,7 +26,7 @@ fn a_removed_record_can_be_added_again_in_the_same_transaction() {
     let store = store();
     keep(&store, &[note(1, "x", "t")]);
     store
-        .write_now(org(1), |tx| {
+        .write_blocking(org(1), |tx| {
             tx.remove(&note(1, "x", "t"))?;
             assert_eq!(tx.get::<Note>(&1)?, None);
             tx.insert(&note(1, "x", "u"))?;
@@ -34,7 +34,7 @@ fn a_removed_record_can_be_added_again_in_the_same_transaction() {
             tx.remove(&note(2, "z", "u"))
         })
         .unwrap();
-    let all = store.read_now(org(1), |view| view.all::<Note>(Source::TABLE, &())).unwrap();
+    let all = store.read_now(org(1), |view| view.all::<Note>(ListSource::TABLE, &())).unwrap();
     assert_eq!(all, [note(1, "x", "u")]);
     assert_consistent(&store);
 }
@@ -44,7 +44,7 @@ fn a_refused_record_leaves_nothing_behind_in_a_transaction_that_goes_on() {
     let store = store();
     keep(&store, &[note(1, "x", "t")]);
     store
-        .write_now(org(1), |tx| {
+        .write_blocking(org(1), |tx| {
             let refused = tx.insert(&note(2, "x", "u")).unwrap_err();
             assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "name_taken"));
             let refused = tx.replace(&note(1, "x", "t"), &note(1, "x", &"u".repeat(1100)));
@@ -63,7 +63,7 @@ fn a_refused_record_leaves_nothing_behind_in_a_transaction_that_goes_on() {
 fn a_refused_transaction_leaves_nothing_behind() {
     let store = store();
     keep(&store, &[note(1, "x", "")]);
-    let refused = store.write_now(org(1), |tx| {
+    let refused = store.write_blocking(org(1), |tx| {
         tx.insert(&note(2, "y", ""))?;
         tx.insert(&note(3, "x", ""))
     });
@@ -77,7 +77,7 @@ fn a_copy_that_is_not_what_is_stored_replaces_and_removes_nothing() {
     let store = store();
     keep(&store, &[note(1, "x", "t")]);
     store
-        .write_now(org(1), |tx| {
+        .write_blocking(org(1), |tx| {
             tx.replace(&note(1, "x", "t"), &note(1, "x", "u"))?;
             let stale = note(1, "x", "t");
             assert!(tx.replace(&stale, &note(1, "y", "v")).is_err());
@@ -95,14 +95,14 @@ fn a_copy_that_is_not_what_is_stored_replaces_and_removes_nothing() {
 fn put_adds_or_replaces() {
     let store = store();
     store
-        .write_now(org(1), |tx| {
+        .write_blocking(org(1), |tx| {
             tx.put(&note(1, "x", "t"))?;
             tx.put(&note(1, "y", ""))?;
             tx.insert(&note(2, "x", ""))
         })
         .unwrap();
-    store.write_now(org(1), |tx| tx.put(&note(2, "z", ""))).unwrap();
-    let all = store.read_now(org(1), |view| view.all::<Note>(Source::TABLE, &())).unwrap();
+    store.write_blocking(org(1), |tx| tx.put(&note(2, "z", ""))).unwrap();
+    let all = store.read_now(org(1), |view| view.all::<Note>(ListSource::TABLE, &())).unwrap();
     assert_eq!(all, [note(1, "y", ""), note(2, "z", "")]);
     assert_consistent(&store);
 }
@@ -118,9 +118,9 @@ fn a_record_without_a_key_is_in_no_index() {
                 [note(3, "x", "")].map(|n| Note { tag: Some("t".into()), ..n })
             );
             assert_eq!(view.count(&BY_TAG, &(), 9)?, 1);
-            assert_eq!(view.count::<Note>(Source::TABLE, &(), 9)?, 3);
-            assert_eq!(view.count::<Note>(Source::TABLE, &(), 2)?, 2);
-            assert_eq!(view.count::<Note>(Source::TABLE, &(), 0)?, 0);
+            assert_eq!(view.count::<Note>(ListSource::TABLE, &(), 9)?, 3);
+            assert_eq!(view.count::<Note>(ListSource::TABLE, &(), 2)?, 2);
+            assert_eq!(view.count::<Note>(ListSource::TABLE, &(), 0)?, 0);
             Ok(())
         })
         .unwrap();
@@ -129,13 +129,13 @@ fn a_record_without_a_key_is_in_no_index() {
 #[test]
 fn invalid_writes_are_refused() {
     let store = store();
-    let refused = store.write_now(Id::NIL, |tx| tx.insert(&note(1, "", "")));
+    let refused = store.write_blocking(Id::NIL, |tx| tx.insert(&note(1, "", "")));
     assert_eq!(refused.unwrap_err().kind(), Kind::Internal, "an owned record without an owner");
-    let refused = store.write_now(org(1), |tx| {
+    let refused = store.write_blocking(org(1), |tx| {
         (0..=MAX_WRITES as u32).try_for_each(|id| tx.insert(&note(id, "", "")))
     });
     assert_eq!(refused.unwrap_err().code(), "transaction_too_large");
-    let refused = store.write_now(org(1), |tx| {
+    let refused = store.write_blocking(org(1), |tx| {
         tx.insert(&note(1, "", ""))?;
         tx.insert(&note(1, "", ""))
     });
@@ -146,10 +146,10 @@ fn invalid_writes_are_refused() {
 fn a_record_of_one_organization_is_not_seen_by_another() {
     let store = store();
     keep(&store, &[note(1, "x", "t"), note(2, "y", "t")]);
-    store.write_now(org(2), |tx| tx.insert(&note(1, "x", "t"))).unwrap();
+    store.write_blocking(org(2), |tx| tx.insert(&note(1, "x", "t"))).unwrap();
     store
         .read_now(org(2), |view| {
-            assert_eq!(view.all::<Note>(Source::TABLE, &())?, [note(1, "x", "t")]);
+            assert_eq!(view.all::<Note>(ListSource::TABLE, &())?, [note(1, "x", "t")]);
             assert_eq!(view.all(&BY_TAG, &())?, [note(1, "x", "t")]);
             assert_eq!(view.get::<Note>(&2)?, None);
             assert_eq!(view.find(&BY_NAME, &"y".into())?, None);
@@ -159,7 +159,7 @@ fn a_record_of_one_organization_is_not_seen_by_another() {
     for stranger in [org(0), org(3)] {
         store
             .read_now(stranger, |view| {
-                assert_eq!(view.all::<Note>(Source::TABLE, &())?, []);
+                assert_eq!(view.all::<Note>(ListSource::TABLE, &())?, []);
                 assert_eq!(view.all(&BY_TAG, &())?, []);
                 assert_eq!(view.find(&BY_NAME, &"x".into())?, None);
                 Ok(())
@@ -183,12 +183,12 @@ fn transactions_at_the_same_time_are_as_if_one_came_after_the_other() {
                     let mut named = 0;
                     for round in 0..ROUNDS {
                         let id = thread * 1000 + round;
-                        let first = store.write_now(org(1), move |tx| {
+                        let first = store.write_blocking(org(1), move |tx| {
                             tx.insert(&note(id, &format!("round-{round}"), ""))
                         });
                         named += u32::from(first.is_ok());
                         store
-                            .write_now(org(1), |tx| {
+                            .write_blocking(org(1), |tx| {
                                 let old: Note = tx.fetch(&0)?;
                                 let count: u32 =
                                     old.name.as_deref().unwrap_or("0").parse().unwrap();
@@ -212,7 +212,7 @@ fn transactions_at_the_same_time_are_as_if_one_came_after_the_other() {
 fn a_secret_opens_only_in_the_field_of_the_record_it_was_sealed_for() {
     let store = store();
     let seal = |tx: &mut Tx| Ok(tx.seal::<Note>(&1, "name", "sesame"));
-    let sealed = store.write_now(org(1), seal).unwrap();
+    let sealed = store.write_blocking(org(1), seal).unwrap();
     let unseal = |org, id, field| {
         store.read_now(org, |view| view.unseal::<Note>(&id, field, &sealed)).map_err(|e| e.kind())
     };
@@ -220,6 +220,6 @@ fn a_secret_opens_only_in_the_field_of_the_record_it_was_sealed_for() {
     assert_eq!(unseal(org(2), 1, "name"), Err(Kind::Internal));
     assert_eq!(unseal(org(1), 2, "name"), Err(Kind::Internal));
     assert_eq!(unseal(org(1), 1, "tag"), Err(Kind::Internal));
-    let again = store.write_now(org(1), seal).unwrap();
+    let again = store.write_blocking(org(1), seal).unwrap();
     assert_ne!(sealed, again, "equal secrets must not be recognizable");
 }

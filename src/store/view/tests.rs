@@ -13,7 +13,7 @@ fn ten() -> Vec<Note> {
 /// Reads a list part by part; every part but the last is full and names the next.
 fn read_in_parts(
     view: &View,
-    source: fn() -> Source<Note>,
+    source: fn() -> ListSource<Note>,
     prefix: &str,
     order: Order,
     limit: usize,
@@ -46,11 +46,11 @@ fn read_in_parts(
 }
 
 fn parts_are_exact(view: &View, there: &[u32]) -> Result<()> {
-    type Case = (fn() -> Source<Note>, &'static str, fn(u32) -> (u32, u32), fn(u32) -> bool);
+    type Case = (fn() -> ListSource<Note>, &'static str, fn(u32) -> (u32, u32), fn(u32) -> bool);
     let by_tag_then_id = |id| (id % 2, id);
     let by_id = |id| (0, id);
     let cases: [Case; 4] = [
-        (|| Source::TABLE, "", by_id, |_| true),
+        (|| ListSource::TABLE, "", by_id, |_| true),
         (|| (&BY_NAME).into(), "", by_id, |_| true),
         (|| (&BY_TAG).into(), "", by_tag_then_id, |_| true),
         (|| (&BY_TAG).into(), "odd", by_id, |id| id % 2 == 1),
@@ -85,7 +85,7 @@ fn parts_of_a_list_join_to_the_whole_and_name_a_next_exactly_when_something_foll
 /// The ids of a list's parts, one by one.
 fn in_parts<R: Record<Key = u32>>(
     store: &crate::store::Store,
-    source: fn() -> Source<R>,
+    source: fn() -> ListSource<R>,
     order: Order,
     limit: usize,
     keep: fn(&R) -> bool,
@@ -109,12 +109,12 @@ fn a_part_ends_at_so_many_records_looked_at_and_the_next_goes_on_after_the_last_
     let notes: Vec<_> = (0..MAX_SCANNED_ROWS as u32 + 5).map(|id| note(id, "", "tag")).collect();
     let (first, more) = notes.split_at(MAX_SCANNED_ROWS);
     first.chunks(5000).for_each(|some| keep(&store, some));
-    let none = in_parts(&store, || Source::<Note>::TABLE, Order::Ascending, 9, |_| false);
+    let none = in_parts(&store, || ListSource::<Note>::TABLE, Order::Ascending, 9, |_| false);
     assert_eq!(none, [[0; 0]], "nothing follows the last record");
 
     keep(&store, more);
     let wanted = |note: &Note| [0, 3, 4, 5, 19_999, 20_000, 20_004].contains(&note.id);
-    for source in [|| Source::TABLE, || (&BY_TAG).into()] {
+    for source in [|| ListSource::TABLE, || (&BY_TAG).into()] {
         let parts = |order, limit| in_parts(&store, source, order, limit, wanted);
         let (up, down) = (Order::Ascending, Order::Descending);
         assert_eq!(parts(up, 9), [vec![0, 3, 4, 5, 19_999], vec![20_000, 20_004]]);
@@ -131,7 +131,7 @@ struct Large {
     text: String,
 }
 
-static BY_ID: Index<Large, u32> = Index::many("large.by_id", |large| Some(large.id));
+static BY_ID: Index<Large, u32> = Index::non_unique("large.by_id", |large| Some(large.id));
 
 impl Record for Large {
     const TABLE: &'static str = "large";
@@ -149,11 +149,11 @@ fn a_part_ends_before_it_has_too_many_bytes_and_when_too_many_were_looked_at() {
     let count = (MAX_SCANNED_BYTES / BYTES) as u32 + 2;
     for id in 0..count {
         let large = Large { id, text: "x".repeat(BYTES) };
-        store.write_now(org(1), move |tx| tx.insert(&large)).unwrap();
+        store.write_blocking(org(1), move |tx| tx.insert(&large)).unwrap();
     }
     let all: Vec<_> = (0..count).collect();
     let fours: Vec<_> = all.chunks(MAX_PAGE_BYTES / BYTES).map(<[u32]>::to_vec).collect();
-    for source in [|| Source::TABLE, || (&BY_ID).into()] {
+    for source in [|| ListSource::TABLE, || (&BY_ID).into()] {
         assert_eq!(in_parts(&store, source, Order::Ascending, 200, |_| true), fours);
         // Those that are left out are read too.
         let last = in_parts(&store, source, Order::Ascending, 200, |large| large.id > 33);
@@ -166,7 +166,7 @@ fn a_transaction_lists_its_own_changes_among_what_was_there() {
     let store = store();
     keep(&store, &ten()[..6]);
     store
-        .write_now(org(1), |tx| {
+        .write_blocking(org(1), |tx| {
             for id in [0, 3, 5] {
                 tx.remove(&ten()[id])?;
             }
@@ -182,7 +182,7 @@ fn a_transaction_lists_its_own_changes_among_what_was_there() {
 fn a_position_that_no_record_of_the_list_can_have_is_400() {
     let store = store();
     keep(&store, &ten());
-    let bad = |source: Source<Note>, prefix: Option<&str>, after: &[u8]| {
+    let bad = |source: ListSource<Note>, prefix: Option<&str>, after: &[u8]| {
         let part = PageRequest { limit: 5, after: Some(after.to_vec()) };
         let page = store.read_now(org(1), |view| match prefix {
             None => view.page(source, &(), Order::Ascending, &part, |_| true),
@@ -196,7 +196,7 @@ fn a_position_that_no_record_of_the_list_can_have_is_400() {
     };
     let entry = |tag: &str, id: u32| (tag.to_string(), id).to_bytes();
     for after in [&b""[..], b"abc", b"12345", &[0; 1000]] {
-        bad(Source::TABLE, None, after);
+        bad(ListSource::TABLE, None, after);
         bad((&BY_NAME).into(), None, after);
         bad((&BY_TAG).into(), None, after);
     }
@@ -218,7 +218,7 @@ fn a_list_goes_on_where_the_record_it_stopped_at_was_removed() {
     };
     let first = page(None);
     assert_eq!(first.items.iter().map(|note| note.id).collect::<Vec<_>>(), [9, 7, 5]);
-    store.write_now(org(1), |tx| tx.remove(&ten()[5])).unwrap();
+    store.write_blocking(org(1), |tx| tx.remove(&ten()[5])).unwrap();
     let second = page(first.next);
     assert_eq!(second.items.iter().map(|note| note.id).collect::<Vec<_>>(), [3, 1, 8]);
 }
@@ -230,7 +230,7 @@ fn for_each_stops_on_break_and_first_follows_the_order() {
     store
         .read_now(org(1), |view| {
             let mut seen = Vec::new();
-            view.each(&BY_TAG, &"odd".to_string(), Order::Descending, |note: Note| {
+            view.for_each(&BY_TAG, &"odd".to_string(), Order::Descending, |note: Note| {
                 seen.push(note.id);
                 Ok(if seen.len() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
@@ -247,22 +247,22 @@ fn for_each_stops_on_break_and_first_follows_the_order() {
 
 #[test]
 fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
-    use crate::store::engine::{LocalStorage as _, Memory, Op};
+    use crate::store::engine::{LocalStorage as _, Memory, WriteOp};
     let mut disk = Memory::default();
     let keys = Keys::new([7; 32]);
     let clock = crate::store::Clock::at(Time::from_millis(0));
     let base = disk.snapshot().unwrap();
     let references = crate::store::References::default();
     let mut tx = crate::store::Tx::new(&*base, &clock, &keys, &references);
-    tx.enter(org(1));
+    tx.set_org(org(1));
     ten().iter().try_for_each(|note| tx.insert(note)).unwrap();
     let mut writes = tx.into_writes();
     let owned = |key: Vec<u8>| [org(1).bytes().as_slice(), &key].concat();
     // The name of the first now points to the second, and the second is listed as even too.
     let name = owned("name-0".to_string().to_bytes());
-    writes.add("notes.by_name", name, Op::Put(1u32.to_bytes()));
+    writes.add("notes.by_name", name, WriteOp::Put(1u32.to_bytes()));
     let tag = owned(("even".to_string(), 1u32).to_bytes());
-    writes.add("notes.by_tag", tag, Op::Put(Vec::new()));
+    writes.add("notes.by_tag", tag, WriteOp::Put(Vec::new()));
     disk.commit(&writes);
 
     let base = disk.snapshot().unwrap();
@@ -293,7 +293,7 @@ fn entries_of_an_index_are_scanned_between_two_keys() {
         seen.into_iter().map(|(tag, id)| (tag.len(), id)).collect::<Vec<_>>()
     };
     store
-        .write_now(org(1), move |tx| {
+        .write_blocking(org(1), move |tx| {
             tx.remove(&ten()[0])?;
             let view = tx.view();
             let even: Vec<_> = [2, 4, 6, 8].map(|id| (4, id)).into();

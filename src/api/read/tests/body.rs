@@ -93,11 +93,11 @@ fn each_type_says_what_it_must_be() {
 #[test]
 fn null_is_absent_save_where_it_clears() {
     let absent: Sample = read(&sample(json!({})), SourceFormat::Body).unwrap();
-    assert_eq!((absent.small, absent.cleared), (None, Field::Absent));
+    assert_eq!((absent.small, absent.cleared), (None, Nullable::Absent));
 
     let nulls = json!({"small": null, "cleared": null, "range": null, "texts": null});
     let nulls: Sample = read(&sample(nulls), SourceFormat::Body).unwrap();
-    assert_eq!(nulls.cleared, Field::Clear);
+    assert_eq!(nulls.cleared, Nullable::Clear);
     assert_eq!((nulls.small, nulls.range, nulls.texts), (None, None, None));
 
     let set: Sample =
@@ -218,9 +218,9 @@ fn a_bounded_list_reports_problems_of_items_at_their_paths() {
     #[derive(Debug, Deserialize)]
     struct Bounded {
         #[expect(dead_code, reason = "only what is wrong with it is looked at")]
-        grants: List<Grant, 1, 3>,
+        grants: BoundedList<Grant, 1, 3>,
         #[expect(dead_code, reason = "only what is wrong with it is looked at")]
-        tags: Option<List<Name, 0, 2>>,
+        tags: Option<BoundedList<Name, 0, 2>>,
     }
     let of = |value| problems::<Bounded>(&value, SourceFormat::Body);
     let good = json!({"userId": Id::<()>::NIL, "resourceType": "fleet", "count": 1});

@@ -141,7 +141,7 @@ async fn a_disabled_subscription_delivers_nothing() {
     let runner = in_memory();
     runner.channel(&ROW, json!({})).await;
     let switch_off = |tx: &mut Tx| {
-        let subscription: crate::outbox::Subscription = tx.all(Source::TABLE, &())?.remove(0);
+        let subscription: crate::outbox::Subscription = tx.all(ListSource::TABLE, &())?.remove(0);
         tx.replace(
             &subscription,
             &crate::outbox::Subscription { enabled: false, ..subscription.clone() },

@@ -40,7 +40,8 @@ async fn an_event_is_delivered_by_a_call_a_mail_and_a_row() {
         assert!(head.contains(&format!("{name}: {value}\r\n")), "{name} in {head}");
     }
     assert_eq!(mailbox.mails.lock().unwrap()[0].text, r#"{"name":"ann"}"#);
-    let rows = runner.store.read_now(org(1), |view| view.all::<Row>(Source::TABLE, &())).unwrap();
+    let rows =
+        runner.store.read_now(org(1), |view| view.all::<Row>(ListSource::TABLE, &())).unwrap();
     assert!(deliveries.iter().any(|delivery| delivery.id == rows[0].delivery));
     assert_eq!((receiver.count(), rows.len(), mailbox.mails.lock().unwrap().len()), (0, 1, 1));
 
@@ -166,7 +167,7 @@ async fn refused_rows_leave_nothing_and_are_retried() {
     let failed = runner.only_delivery();
     assert_eq!((failed.status, failed.attempts), (DeliveryStatus::Failed, 1));
     assert_eq!(failed.error.as_deref(), Some("the row was refused"));
-    let rows = |view: &View| view.count::<Row>(Source::TABLE, &(), 9);
+    let rows = |view: &View| view.count::<Row>(ListSource::TABLE, &(), 9);
     assert_eq!(runner.store.read_now(org(1), rows).unwrap(), 0);
     assert_eq!(jobs(&runner)[0].failures, 0, "the job itself is in order");
 }
@@ -250,7 +251,7 @@ async fn nothing_is_lost_in_a_restart_and_unsettled_attempts_are_repeated() {
     };
     assert_eq!(id(receiver.next().await), id(receiver.next().await), "the receiver can tell");
     assert_eq!(receiver.count(), 0);
-    let rows = |view: &View| view.count::<Row>(Source::TABLE, &(), 9);
+    let rows = |view: &View| view.count::<Row>(ListSource::TABLE, &(), 9);
     assert_eq!(runner.store.read_now(org(1), rows).unwrap(), 1);
     assert!(runner.deliveries().iter().all(|delivery| delivery.status == DeliveryStatus::Sent));
     assert!(jobs(&runner).is_empty());
@@ -273,7 +274,7 @@ async fn a_channel_that_does_not_respond_delays_no_other() {
     fast.next().await;
     assert_eq!(fast.count(), 0, "it was not subscribed when the others happened");
     let all: Vec<crate::outbox::Delivery> =
-        store.read_now(org(1), |view| view.all(Source::TABLE, &())).unwrap();
+        store.read_now(org(1), |view| view.all(ListSource::TABLE, &())).unwrap();
     let mut of_slow = all.iter().filter(|delivery| delivery.channel == slow);
     assert!(of_slow.all(|delivery| delivery.attempts == 0), "none of them has an answer");
     // Dropping it closes the waiting connections; a stop would wait for them.

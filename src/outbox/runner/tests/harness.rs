@@ -172,7 +172,7 @@ pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
         jobs: JOBS.iter().collect(),
         workflows: vec![&WEBHOOK, &EMAIL, &ROW, &UNABLE],
         sweeps: vec![],
-        settings: Settings { memory_retention_secs: 0, log_retention_secs: 0 },
+        settings: RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 },
         organizations: |_| Ok(vec![org(1)]),
     }
 }
@@ -261,7 +261,7 @@ impl Runner {
         let mut findings = self.store.check(TABLES).unwrap();
         let deliveries = self.store.read_now(org(1), |view| {
             crate::outbox::check_deliveries(view, &mut findings)?;
-            view.all(Source::TABLE, &())
+            view.all(ListSource::TABLE, &())
         });
         assert_eq!(findings.messages, Vec::<String>::new());
         deliveries.unwrap()

@@ -6,44 +6,44 @@ use super::*;
 use crate::store::check::Findings;
 use crate::store::{Order, Record};
 
-fn findings(world: &World) -> Vec<String> {
+fn findings(fixture: &Fixture) -> Vec<String> {
     let mut findings = Findings::default();
-    world.store.read_now(world.org, |view| check(view, &mut findings)).unwrap();
+    fixture.store.read_now(fixture.org, |view| check(view, &mut findings)).unwrap();
     findings.messages
 }
 
 /// An organization with an import, a variable and a label.
-fn filled() -> World {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "tone", "1.0.0", "{{mood}}");
-    prompt(&world, "p", "1.0.0", "{{ import \"tone\" }}");
-    prompt(&world, "p", "1.1.0", "x");
-    label(&world, "p", "live", "1.0.0").unwrap();
-    world
+fn filled() -> Fixture {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "{{mood}}");
+    prompt(&fixture, "p", "1.0.0", "{{ import \"tone\" }}");
+    prompt(&fixture, "p", "1.1.0", "x");
+    label(&fixture, "p", "live", "1.0.0").unwrap();
+    fixture
 }
 
 /// Removes the first record of this type, without what depends on it.
-fn lose<R: Record>(world: &World) {
+fn lose<R: Record>(fixture: &Fixture) {
     let lose = |tx: &mut Tx| {
-        let first: Option<R> = tx.view().first(Source::TABLE, &(), Order::Ascending)?;
+        let first: Option<R> = tx.view().first(ListSource::TABLE, &(), Order::Ascending)?;
         tx.lose(&first.unwrap())
     };
-    world.store.write_now(world.org, lose).unwrap();
+    fixture.store.write_blocking(fixture.org, lose).unwrap();
 }
 
 #[test]
 fn publishing_labelling_and_deleting_keep_the_records_consistent() {
-    let world = filled();
-    assert_eq!(findings(&world), [] as [&str; 0]);
-    delete(&world, "prompt", "p", "1.1.0").unwrap();
-    assert_eq!(findings(&world), [] as [&str; 0]);
+    let fixture = filled();
+    assert_eq!(findings(&fixture), [] as [&str; 0]);
+    delete(&fixture, "prompt", "p", "1.1.0").unwrap();
+    assert_eq!(findings(&fixture), [] as [&str; 0]);
 }
 
 #[test]
 fn missing_records_are_found() {
     for (lose, expected) in [
-        (lose::<VersionText> as fn(&World), vec!["prompt p", "1.0.0 for generic has no text"]),
+        (lose::<VersionText> as fn(&Fixture), vec!["prompt p", "1.0.0 for generic has no text"]),
         (lose::<Artifact>, vec!["prompt p", "1.0.0 has no artifact"]),
         (
             lose::<VariableReference>,
@@ -51,19 +51,19 @@ fn missing_records_are_found() {
         ),
         (lose::<VersionRecord>, vec!["the label live points to 1.0.0", "1.0.0 does not use mood"]),
     ] {
-        let world = filled();
-        lose(&world);
-        let found = findings(&world).join("\n");
+        let fixture = filled();
+        lose(&fixture);
+        let found = findings(&fixture).join("\n");
         assert!(expected.iter().all(|text| found.contains(text)), "{expected:?}: {found}");
     }
     // An imported promptlet.
-    let world = filled();
+    let fixture = filled();
     let lose = |tx: &mut Tx| {
-        let rows: Vec<VersionRecord> = tx.all(Source::TABLE, &())?;
+        let rows: Vec<VersionRecord> = tx.all(ListSource::TABLE, &())?;
         tx.lose(rows.iter().find(|row| row.of.name.as_str() == "tone").unwrap())
     };
-    world.store.write_now(world.org, lose).unwrap();
-    let found = findings(&world).join("\n");
+    fixture.store.write_blocking(fixture.org, lose).unwrap();
+    let found = findings(&fixture).join("\n");
     assert!(found.contains("imports tone 1.0.0, which does not exist"), "{found}");
     assert!(found.contains("promptlet tone") && found.contains("not its highest"), "{found}");
 }

@@ -4,102 +4,112 @@ use super::super::drafts::{DraftInfo, delete, get, list, publish_draft, save};
 use super::*;
 use crate::base::{ArtifactName, Id, Kind};
 
-fn draft(world: &World, name: &str, number: &str, body: &str, more: Value) -> Result<DraftInfo> {
+fn draft(
+    fixture: &Fixture,
+    name: &str,
+    number: &str,
+    body: &str,
+    more: Value,
+) -> Result<DraftInfo> {
     let mut new = json!({
         "registryRef": "acme/main", "artifactType": "prompt", "draftVersion": number, "body": body,
     });
     for (name, value) in more.as_object().unwrap() {
         new[name] = value.clone();
     }
-    world.write(save, ArtifactName::parse(name).unwrap(), World::input(new)?)
+    fixture.write(save, ArtifactName::parse(name).unwrap(), Fixture::input(new)?)
 }
 
-fn outstanding(world: &World, name: &str) -> Vec<String> {
+fn outstanding(fixture: &Fixture, name: &str) -> Vec<String> {
     let query = json!({"registryRef": "acme/main", "artifactType": "prompt"});
-    let page = world.read(list, name.to_string(), World::input(query).unwrap()).unwrap();
+    let page = fixture.read(list, name.to_string(), Fixture::input(query).unwrap()).unwrap();
     let text = |draft: DraftInfo| json!(draft)["draftVersion"].as_str().unwrap().to_string();
     page.items.into_iter().map(text).collect()
 }
 
-fn publish_it(world: &World, id: Id<super::super::drafts::Draft>, more: Value) -> Result<Value> {
+fn publish_it(
+    fixture: &Fixture,
+    id: Id<super::super::drafts::Draft>,
+    more: Value,
+) -> Result<Value> {
     let mut how = json!({"registryRef": "acme/main"});
     for (name, value) in more.as_object().unwrap() {
         how[name] = value.clone();
     }
-    call(world, publish_draft, ("p".to_string(), id), how).map(|made| json!(made))
+    call(fixture, publish_draft, ("p".to_string(), id), how).map(|made| json!(made))
 }
 
 #[test]
 fn saving_a_draft_again_replaces_it() {
-    let world = World::new();
-    registry(&world, "main");
-    let made = draft(&world, "p", "1.0.0", "{{ broken", json!({"metadata": {"a": 1}})).unwrap();
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    let made = draft(&fixture, "p", "1.0.0", "{{ broken", json!({"metadata": {"a": 1}})).unwrap();
     let expected = json!({
         "id": made.id, "registryRef": "acme/main", "artifactType": "prompt", "promptName": "p",
         "draftVersion": "1.0.0", "body": "{{ broken", "metadata": {"a": 1},
-        "createdBy": user(&world.member), "createdAt": "2026-01-15T12:00:00.000Z",
+        "createdBy": user(&fixture.member), "createdAt": "2026-01-15T12:00:00.000Z",
         "updatedAt": "2026-01-15T12:00:00.000Z",
     });
     assert_eq!(json!(made), expected);
-    world.pass_secs(60);
-    let saved = json!(draft(&world, "p", "01.0.0", "mended", json!({})).unwrap());
+    fixture.pass_secs(60);
+    let saved = json!(draft(&fixture, "p", "01.0.0", "mended", json!({})).unwrap());
     assert_eq!((&saved["id"], &saved["body"]), (&expected["id"], &json!("mended")));
     assert_eq!(saved["metadata"], json!({"a": 1}));
     assert_eq!(saved["createdAt"], expected["createdAt"]);
     assert_eq!(saved["updatedAt"], "2026-01-15T12:01:00.000Z");
-    draft(&world, "p", "0.9.0", "x", json!({})).unwrap();
-    draft(&world, "q", "1.0.0", "x", json!({})).unwrap();
-    draft(&world, "p", "1.0.0", "x", json!({"artifactType": "promptlet"})).unwrap();
-    assert_eq!(outstanding(&world, "p"), ["0.9.0", "1.0.0"], "newest first");
-    assert_eq!(outstanding(&world, "never"), [""; 0]);
-    assert_eq!(outstanding(&world, "no name"), [""; 0]);
-    world.assert_sound();
+    draft(&fixture, "p", "0.9.0", "x", json!({})).unwrap();
+    draft(&fixture, "q", "1.0.0", "x", json!({})).unwrap();
+    draft(&fixture, "p", "1.0.0", "x", json!({"artifactType": "promptlet"})).unwrap();
+    assert_eq!(outstanding(&fixture, "p"), ["0.9.0", "1.0.0"], "newest first");
+    assert_eq!(outstanding(&fixture, "never"), [""; 0]);
+    assert_eq!(outstanding(&fixture, "no name"), [""; 0]);
+    fixture.assert_sound();
 }
 
 #[test]
 fn publishing_a_draft_closes_it_once() {
-    let world = World::new();
-    registry(&world, "main");
-    let made = draft(&world, "p", "1.0.0", "{{ x }", json!({"metadata": {"a": 1}})).unwrap();
-    let error = publish_it(&world, made.id, json!({})).unwrap_err();
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    let made = draft(&fixture, "p", "1.0.0", "{{ x }", json!({"metadata": {"a": 1}})).unwrap();
+    let error = publish_it(&fixture, made.id, json!({})).unwrap_err();
     assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "body"));
     assert!(error.issues()[0].message.ends_with("(line 1, column 1)"), "{:?}", error.issues());
-    assert_eq!(outstanding(&world, "p"), ["1.0.0"]);
-    draft(&world, "p", "1.0.0", "{{ x }}", json!({})).unwrap();
-    let published = publish_it(&world, made.id, json!({"model": "a"})).unwrap();
+    assert_eq!(outstanding(&fixture, "p"), ["1.0.0"]);
+    draft(&fixture, "p", "1.0.0", "{{ x }}", json!({})).unwrap();
+    let published = publish_it(&fixture, made.id, json!({"model": "a"})).unwrap();
     assert_eq!((&published["version"], &published["model"]), (&json!("1.0.0"), &json!("a")));
     assert_eq!(
         (&published["source"], &published["metadata"]),
         (&json!("{{ x }}"), &json!({"a": 1}))
     );
-    assert_eq!(outstanding(&world, "p"), [""; 0]);
-    assert_eq!(publish_it(&world, made.id, json!({})).unwrap_err().kind(), Kind::NotFound);
-    let error = draft(&world, "p", "01.0.0", "x", json!({})).unwrap_err();
+    assert_eq!(outstanding(&fixture, "p"), [""; 0]);
+    assert_eq!(publish_it(&fixture, made.id, json!({})).unwrap_err().kind(), Kind::NotFound);
+    let error = draft(&fixture, "p", "01.0.0", "x", json!({})).unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Conflict, "version_published"));
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_version_that_was_published_meanwhile_is_a_conflict_and_the_draft_stays() {
-    let world = World::new();
-    registry(&world, "main");
-    let made = draft(&world, "p", "1.0.0", "mine", json!({})).unwrap();
-    prompt(&world, "p", "1.0.0", "theirs");
-    assert_eq!(publish_it(&world, made.id, json!({})).unwrap_err().code(), "version_exists");
-    assert_eq!(outstanding(&world, "p"), ["1.0.0"]);
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    let made = draft(&fixture, "p", "1.0.0", "mine", json!({})).unwrap();
+    prompt(&fixture, "p", "1.0.0", "theirs");
+    assert_eq!(publish_it(&fixture, made.id, json!({})).unwrap_err().code(), "version_exists");
+    assert_eq!(outstanding(&fixture, "p"), ["1.0.0"]);
 }
 
 #[test]
 fn a_draft_is_found_by_its_name_type_and_registry_until_it_is_deleted() {
-    let world = World::new();
-    registry(&world, "main");
-    registry(&world, "other");
-    let made = draft(&world, "p", "1.0.0", "x", json!({})).unwrap();
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    registry(&fixture, "other");
+    let made = draft(&fixture, "p", "1.0.0", "x", json!({})).unwrap();
     let query = |reference: &str, kind: Option<&str>| {
-        World::input(json!({"registryRef": reference, "artifactType": kind})).unwrap()
+        Fixture::input(json!({"registryRef": reference, "artifactType": kind})).unwrap()
     };
     let shown = |name: &str, reference: &str, kind: Option<&str>| {
-        world.read(get, (name.to_string(), made.id), query(reference, kind))
+        fixture.read(get, (name.to_string(), made.id), query(reference, kind))
     };
     assert_eq!(shown("p", "acme/main", None).unwrap(), made);
     for (name, reference, kind) in [
@@ -110,14 +120,14 @@ fn a_draft_is_found_by_its_name_type_and_registry_until_it_is_deleted() {
     ] {
         assert_eq!(shown(name, reference, kind).unwrap_err().kind(), Kind::NotFound);
     }
-    let delete = || world.write(delete, ("p".to_string(), made.id), query("acme/main", None));
+    let delete = || fixture.write(delete, ("p".to_string(), made.id), query("acme/main", None));
     assert_eq!(delete().unwrap().id, made.id.to_string());
     assert_eq!(delete().unwrap_err().kind(), Kind::NotFound);
     assert_eq!(shown("p", "acme/main", None).unwrap_err().kind(), Kind::NotFound);
-    assert_eq!(publish_it(&world, made.id, json!({})).unwrap_err().kind(), Kind::NotFound);
-    assert_eq!(outstanding(&world, "p"), [""; 0]);
+    assert_eq!(publish_it(&fixture, made.id, json!({})).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(outstanding(&fixture, "p"), [""; 0]);
     // Its version is free again; the record of the deleted draft stays.
-    assert!(draft(&world, "p", "1.0.0", "y", json!({})).unwrap().id != made.id);
-    assert_eq!(rows(&world)[5], 2);
-    world.assert_sound();
+    assert!(draft(&fixture, "p", "1.0.0", "y", json!({})).unwrap().id != made.id);
+    assert_eq!(rows(&fixture)[5], 2);
+    fixture.assert_sound();
 }

@@ -17,16 +17,16 @@ use crate::api::{Calls, Input, Outcome, Principal, Req};
 use crate::auth::{Access, Restricted};
 use crate::base::{Name, Result, Slug};
 use crate::resources::registries::{Registry, RegistryVisibility};
-use crate::resources::testing::{World, args};
-use crate::store::{Source, Tx, View};
+use crate::resources::testing::{Fixture, args};
+use crate::store::{ListSource, Tx, View};
 
 /// Creates a private registry that every member may use.
-pub fn registry(world: &World, slug: &'static str) -> Registry {
-    with_access(world, slug, Access::Organization)
+pub fn registry(fixture: &Fixture, slug: &'static str) -> Registry {
+    with_access(fixture, slug, Access::Organization)
 }
 
 /// Creates a private registry with this access.
-pub fn with_access(world: &World, slug: &'static str, access: Access) -> Registry {
+pub fn with_access(fixture: &Fixture, slug: &'static str, access: Access) -> Registry {
     let create = move |tx: &mut Tx| {
         let registry = Registry {
             id: tx.new_id(),
@@ -41,7 +41,7 @@ pub fn with_access(world: &World, slug: &'static str, access: Access) -> Registr
         };
         tx.insert(&Restricted::new(registry.clone())).map(|()| registry)
     };
-    world.store.write_now(world.org, create).unwrap()
+    fixture.store.write_blocking(fixture.org, create).unwrap()
 }
 
 /// The body that publishes a version in `acme/main`.
@@ -56,32 +56,37 @@ pub fn version(kind: &str, name: &str, version: &str, source: &str) -> Value {
 type Calling<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
 
 /// Runs such an operation as a member; no outgoing call is needed.
-pub fn call<P, I, O>(world: &World, operation: Calling<P, I, O>, at: P, body: Value) -> Result<O>
+pub fn call<P, I, O>(
+    fixture: &Fixture,
+    operation: Calling<P, I, O>,
+    at: P,
+    body: Value,
+) -> Result<O>
 where
     P: Send + 'static,
     I: Input,
     O: Send + 'static,
 {
-    let (parts, who) = (args(at, World::input::<I>(body)?), world.member.clone());
-    let written = world.store.write_now(world.org, move |tx| {
+    let (parts, who) = (args(at, Fixture::input::<I>(body)?), fixture.member.clone());
+    let written = fixture.store.write_blocking(fixture.org, move |tx| {
         operation(tx, &Req::new(&parts, &who), &mut Calls::default())
     });
     written?.done()
 }
 
 /// Publishes as a member.
-pub fn publish(world: &World, body: Value) -> Result<ArtifactVersion> {
-    call(world, super::publishing::create, (), body)
+pub fn publish(fixture: &Fixture, body: Value) -> Result<ArtifactVersion> {
+    call(fixture, super::publishing::create, (), body)
 }
 
 /// Publishes a prompt.
-pub fn prompt(world: &World, name: &str, number: &str, source: &str) -> ArtifactVersion {
-    publish(world, version("prompt", name, number, source)).unwrap()
+pub fn prompt(fixture: &Fixture, name: &str, number: &str, source: &str) -> ArtifactVersion {
+    publish(fixture, version("prompt", name, number, source)).unwrap()
 }
 
 /// Publishes a promptlet.
-pub fn promptlet(world: &World, name: &str, number: &str, source: &str) -> ArtifactVersion {
-    publish(world, version("promptlet", name, number, source)).unwrap()
+pub fn promptlet(fixture: &Fixture, name: &str, number: &str, source: &str) -> ArtifactVersion {
+    publish(fixture, version("promptlet", name, number, source)).unwrap()
 }
 
 /// A query about an artifact of `acme/main`, with `more`.
@@ -94,33 +99,33 @@ pub fn about(kind: &str, name: &str, more: Value) -> Value {
 }
 
 /// Returns the content of a version.
-pub fn content(world: &World, query: Value) -> Result<Value> {
-    world.read(super::content::get, (), World::input(query)?).map(|content| json!(content))
+pub fn content(fixture: &Fixture, query: Value) -> Result<Value> {
+    fixture.read(super::content::get, (), Fixture::input(query)?).map(|content| json!(content))
 }
 
 /// Deletes a version.
-pub fn delete(world: &World, kind: &str, name: &str, number: &str) -> Result<()> {
+pub fn delete(fixture: &Fixture, kind: &str, name: &str, number: &str) -> Result<()> {
     let query = about(kind, name, json!({"version": number}));
-    world.write(super::deletion::delete, (), World::input(query)?).map(drop)
+    fixture.write(super::deletion::delete, (), Fixture::input(query)?).map(drop)
 }
 
 /// Sets a label of a prompt.
-pub fn label(world: &World, name: &str, label: &str, number: &str) -> Result<Value> {
+pub fn label(fixture: &Fixture, name: &str, label: &str, number: &str) -> Result<Value> {
     let body = about("prompt", name, json!({"label": label, "version": number}));
-    world.write(labels::set, (), World::input(body)?).map(|artifact| json!(artifact))
+    fixture.write(labels::set, (), Fixture::input(body)?).map(|artifact| json!(artifact))
 }
 
 /// Lists the artifacts of `acme/main`.
-pub fn artifacts(world: &World, kind: Option<&str>) -> Vec<Value> {
+pub fn artifacts(fixture: &Fixture, kind: Option<&str>) -> Vec<Value> {
     let query = json!({"registryRef": "acme/main", "artifactType": kind});
-    let page = world.read(artifact::list, (), World::input(query).unwrap()).unwrap();
+    let page = fixture.read(artifact::list, (), Fixture::input(query).unwrap()).unwrap();
     page.items.into_iter().map(|artifact| json!(artifact)).collect()
 }
 
 /// Lists the dependents of a promptlet: type, name, version, range and the resolved version.
-pub fn dependents_of(world: &World, name: &str, version: Option<&str>) -> Result<Vec<String>> {
+pub fn dependents_of(fixture: &Fixture, name: &str, version: Option<&str>) -> Result<Vec<String>> {
     let query = about("promptlet", name, json!({"version": version}));
-    let page = world.read(dependents::list, (), World::input(query)?)?;
+    let page = fixture.read(dependents::list, (), Fixture::input(query)?)?;
     let row = |dependent: Value| {
         let text = |field: &str| dependent[field].as_str().unwrap().to_string();
         ["artifactType", "name", "version", "range", "resolved"].map(text).join(" ")
@@ -129,18 +134,18 @@ pub fn dependents_of(world: &World, name: &str, version: Option<&str>) -> Result
 }
 
 /// Counts the rows of each table of artifacts.
-pub fn rows(world: &World) -> [usize; 6] {
+pub fn rows(fixture: &Fixture) -> [usize; 6] {
     let count = |view: &View| -> Result<[usize; 6]> {
         Ok([
-            view.count(Source::<artifact::Artifact>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<VersionRecord>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<VersionText>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<ImportReference>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<VariableReference>::TABLE, &(), usize::MAX)?,
-            view.count(Source::<super::drafts::Draft>::TABLE, &(), usize::MAX)?,
+            view.count(ListSource::<artifact::Artifact>::TABLE, &(), usize::MAX)?,
+            view.count(ListSource::<VersionRecord>::TABLE, &(), usize::MAX)?,
+            view.count(ListSource::<VersionText>::TABLE, &(), usize::MAX)?,
+            view.count(ListSource::<ImportReference>::TABLE, &(), usize::MAX)?,
+            view.count(ListSource::<VariableReference>::TABLE, &(), usize::MAX)?,
+            view.count(ListSource::<super::drafts::Draft>::TABLE, &(), usize::MAX)?,
         ])
     };
-    world.store.read_now(world.org, count).unwrap()
+    fixture.store.read_now(fixture.org, count).unwrap()
 }
 
 /// Returns the user of a caller.

@@ -13,17 +13,17 @@ fn problems(error: crate::base::Error, path: &str) -> Vec<String> {
     error.issues().iter().map(|issue| issue.message.clone()).collect()
 }
 
-fn refused(world: &World, body: Value) -> Vec<String> {
-    problems(publish(world, body).unwrap_err(), "source")
+fn refused(fixture: &Fixture, body: Value) -> Vec<String> {
+    problems(publish(fixture, body).unwrap_err(), "source")
 }
 
 #[test]
 fn a_version_shows_what_was_published_and_its_hash() {
-    let world = World::new();
-    registry(&world, "main");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
     let mut new = version("prompt", "greeting", "1.0.0", "Hello {{name}}{{ name }}, {{b}}");
     new["metadata"] = json!({"z": 1.0, "a": null});
-    let made = publish(&world, new).unwrap();
+    let made = publish(&fixture, new).unwrap();
     let hashed = json!({
         "type": "prompt", "name": "greeting", "version": "1.0.0", "model": "generic",
         "source": "Hello {{name}}{{ name }}, {{b}}", "metadata": {"a": null, "z": 1},
@@ -33,212 +33,212 @@ fn a_version_shows_what_was_published_and_its_hash() {
         "id": made.row.id, "registryRef": "acme/main", "artifactType": "prompt",
         "name": "greeting", "version": "1.0.0", "model": "generic",
         "metadata": {"z": 1.0, "a": null}, "hash": hash, "imports": {},
-        "variables": ["name", "b"], "publishedBy": user(&world.member),
+        "variables": ["name", "b"], "publishedBy": user(&fixture.member),
         "publishedAt": "2026-01-15T12:00:00.000Z",
         "source": "Hello {{name}}{{ name }}, {{b}}",
         "compiled": "Hello {{name}}{{ name }}, {{b}}",
     });
     assert_eq!(json!(made), expected);
-    let content = content(&world, about("prompt", "greeting", json!({}))).unwrap();
+    let content = content(&fixture, about("prompt", "greeting", json!({}))).unwrap();
     for (field, value) in content.as_object().unwrap() {
         assert_eq!(*value, expected[field], "{field}");
     }
     assert_eq!(content.as_object().unwrap().len(), 9);
     // Whatever is hashed changes the hash.
     let others = ["2.0.0", "1.0.0"].map(|number| version("promptlet", "greeting", number, "x"));
-    let hashes = others.map(|new| publish(&world, new).unwrap().row.hash);
+    let hashes = others.map(|new| publish(&fixture, new).unwrap().row.hash);
     assert!(hashes[0] != hashes[1] && hashes[0] != hash);
 }
 
 #[test]
 fn a_version_is_published_once_for_each_model() {
-    let world = World::new();
-    registry(&world, "main");
-    prompt(&world, "p", "1.0.0", "x");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    prompt(&fixture, "p", "1.0.0", "x");
     for number in ["1.0.0", "01.0.00"] {
-        let error = publish(&world, version("prompt", "p", number, "y")).unwrap_err();
+        let error = publish(&fixture, version("prompt", "p", number, "y")).unwrap_err();
         assert_eq!((error.kind(), error.code()), (Kind::Conflict, "version_exists"));
     }
     let mut new = version("prompt", "p", "1.0.0", "y");
     new["model"] = json!("a");
-    publish(&world, new.clone()).unwrap();
-    assert_eq!(publish(&world, new).unwrap_err().code(), "version_exists");
-    promptlet(&world, "p", "1.0.0", "x");
-    assert_eq!(rows(&world), [2, 3, 3, 0, 0, 0]);
-    world.assert_sound();
+    publish(&fixture, new.clone()).unwrap();
+    assert_eq!(publish(&fixture, new).unwrap_err().code(), "version_exists");
+    promptlet(&fixture, "p", "1.0.0", "x");
+    assert_eq!(rows(&fixture), [2, 3, 3, 0, 0, 0]);
+    fixture.assert_sound();
 }
 
 #[test]
 fn an_import_is_the_highest_match_for_the_importing_text_and_frozen_with_it() {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "tone", "1.0.0", "old");
-    promptlet(&world, "tone", "1.2.0", "calm {{mood}}");
-    promptlet(&world, "tone", "2.0.0", "new");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "old");
+    promptlet(&fixture, "tone", "1.2.0", "calm {{mood}}");
+    promptlet(&fixture, "tone", "2.0.0", "new");
     let mut own = version("promptlet", "tone", "1.3.0", "own");
     own["model"] = json!("a");
-    publish(&world, own).unwrap();
-    promptlet(&world, "style", "1.0.0", "[{{ import \"tone@1\" }} {{x}}]");
+    publish(&fixture, own).unwrap();
+    promptlet(&fixture, "style", "1.0.0", "[{{ import \"tone@1\" }} {{x}}]");
 
     let source = "{{first}}{{ import \"style\" }}{{ import \"tone\" }}{{import \"tone@^1.0\"}}";
-    let made = prompt(&world, "p", "1.0.0", source);
+    let made = prompt(&fixture, "p", "1.0.0", source);
     assert_eq!(made.compiled, "{{first}}[calm {{mood}} {{x}}]newcalm {{mood}}");
     assert_eq!(made.row.variables, ["first", "mood", "x"]);
     // Of a promptlet in two versions the higher one is shown.
     assert_eq!(json!(made.row.imports), json!({"style": "1.0.0", "tone": "2.0.0"}));
     let mut for_a = version("prompt", "p", "1.0.0", "{{ import \"tone@^1.0\" }}");
     for_a["model"] = json!("a");
-    assert_eq!(publish(&world, for_a).unwrap().compiled, "own");
+    assert_eq!(publish(&fixture, for_a).unwrap().compiled, "own");
 
     // What is published later changes nothing of it.
-    promptlet(&world, "tone", "1.9.0", "newer");
+    promptlet(&fixture, "tone", "1.9.0", "newer");
     assert_eq!(
-        content(&world, about("prompt", "p", json!({}))).unwrap()["compiled"],
+        content(&fixture, about("prompt", "p", json!({}))).unwrap()["compiled"],
         made.compiled
     );
     assert_eq!(
-        prompt(&world, "q", "1.0.0", "{{import \"style\"}}").compiled,
+        prompt(&fixture, "q", "1.0.0", "{{import \"style\"}}").compiled,
         "[calm {{mood}} {{x}}]"
     );
 }
 
 #[test]
 fn every_problem_is_reported_with_its_position() {
-    let world = World::new();
-    registry(&world, "main");
-    with_access(&world, "other", Access::Organization);
-    prompt(&world, "only-a-prompt", "1.0.0", "x");
-    promptlet(&world, "tone", "1.0.0", "x");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    with_access(&fixture, "other", Access::Organization);
+    prompt(&fixture, "only-a-prompt", "1.0.0", "x");
+    promptlet(&fixture, "tone", "1.0.0", "x");
     let source = "é {{ 1 }}\n{{ import \"nowhere\" }} {{ import \"tone@^2\" }}\n  {{ import \
                   \"only-a-prompt\" }}{{";
-    let told = refused(&world, version("prompt", "p", "1.0.0", source));
-    let places: Vec<_> = told.iter().map(|told| &told[told.rfind('(').unwrap()..]).collect();
+    let issues = refused(&fixture, version("prompt", "p", "1.0.0", source));
+    let places: Vec<_> = issues.iter().map(|issue| &issue[issue.rfind('(').unwrap()..]).collect();
     let expected =
         ["(line 1, column 3)", "(line 2, column 1)", "(line 2, column 24)", "(line 3, column 3)"];
-    assert_eq!(places[..4], expected, "{told:?}");
-    assert_eq!(places.len(), 5, "{told:?}");
-    assert_eq!(rows(&world)[1], 2, "nothing was published");
+    assert_eq!(places[..4], expected, "{issues:?}");
+    assert_eq!(places.len(), 5, "{issues:?}");
+    assert_eq!(rows(&fixture)[1], 2, "nothing was published");
     // A promptlet of another registry is none.
     let mut elsewhere = version("prompt", "p", "1.0.0", "{{ import \"tone\" }}");
     elsewhere["registryRef"] = json!("acme/other");
-    assert_eq!(refused(&world, elsewhere).len(), 1);
+    assert_eq!(refused(&fixture, elsewhere).len(), 1);
 }
 
 #[test]
 fn a_promptlet_never_imports_itself_not_even_through_others() {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "a", "1.0.0", "x");
-    promptlet(&world, "b", "1.0.0", "{{ import \"a\" }}");
-    promptlet(&world, "c", "1.0.0", "{{ import \"b\" }}");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "a", "1.0.0", "x");
+    promptlet(&fixture, "b", "1.0.0", "{{ import \"a\" }}");
+    promptlet(&fixture, "c", "1.0.0", "{{ import \"b\" }}");
     for source in ["{{ import \"a\" }}", "{{ import \"b\" }}", "{{import \"c@1.0.0\"}}"] {
-        let told = refused(&world, version("promptlet", "a", "2.0.0", source));
-        assert!(told[0].contains("itself"), "{told:?}");
+        let issues = refused(&fixture, version("promptlet", "a", "2.0.0", source));
+        assert!(issues[0].contains("itself"), "{issues:?}");
     }
     // A prompt of the same name is another thing.
-    prompt(&world, "a", "1.0.0", "{{ import \"c\" }}");
-    promptlet(&world, "d", "1.0.0", "{{ import \"a\" }}{{ import \"c\" }}");
+    prompt(&fixture, "a", "1.0.0", "{{ import \"c\" }}");
+    promptlet(&fixture, "d", "1.0.0", "{{ import \"a\" }}{{ import \"c\" }}");
 }
 
 #[test]
 fn a_chain_of_16_imports_is_the_longest() {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "p0", "1.0.0", "deep");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "p0", "1.0.0", "deep");
     for n in 1..=16 {
-        promptlet(&world, &format!("p{n}"), "1.0.0", &format!("{{{{ import \"p{}\" }}}}", n - 1));
+        promptlet(&fixture, &format!("p{n}"), "1.0.0", &format!("{{{{ import \"p{}\" }}}}", n - 1));
     }
-    let longest = prompt(&world, "p", "1.0.0", "{{ import \"p15\" }}");
+    let longest = prompt(&fixture, "p", "1.0.0", "{{ import \"p15\" }}");
     assert_eq!(longest.compiled, "deep");
     for kind in ["prompt", "promptlet"] {
-        let told = refused(&world, version(kind, "q", "1.0.0", "{{ import \"p16\" }}"));
-        assert!(told[0].contains("16"), "{told:?}");
+        let issues = refused(&fixture, version(kind, "q", "1.0.0", "{{ import \"p16\" }}"));
+        assert!(issues[0].contains("16"), "{issues:?}");
     }
 }
 
 #[test]
 fn a_publication_is_an_event() {
-    let world = World::new();
-    registry(&world, "main");
-    prompt(&world, "p", "1.0.0", "x");
-    let told = |event_type: EventType| {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    prompt(&fixture, "p", "1.0.0", "x");
+    let payload_of = |event_type: EventType| {
         let first = |view: &View| view.first(&EVENTS_BY_TYPE, &event_type, Order::Descending);
-        let event: Event = world.store.read_now(world.org, first).unwrap().unwrap();
+        let event: Event = fixture.store.read_now(fixture.org, first).unwrap().unwrap();
         assert_eq!(event.about.resource.kind, "artifact_version");
         assert_eq!(event.about.guarded_by.unwrap().kind, "registry");
         event.payload.0
     };
-    let payload = told(EventType::RegistryArtifactPublished);
+    let payload = payload_of(EventType::RegistryArtifactPublished);
     assert_eq!((&payload["name"], &payload["version"]), (&json!("p"), &json!("1.0.0")));
     assert_eq!(
         (&payload["artifactType"], &payload["model"]),
         (&json!("prompt"), &json!("generic"))
     );
-    delete(&world, "prompt", "p", "1.0.0").unwrap();
-    let payload = told(EventType::RegistryArtifactDeleted);
+    delete(&fixture, "prompt", "p", "1.0.0").unwrap();
+    let payload = payload_of(EventType::RegistryArtifactDeleted);
     assert_eq!((&payload["name"], &payload["version"]), (&json!("p"), &json!("1.0.0")));
 }
 
 #[test]
 fn a_version_has_no_more_than_can_be_deleted_in_one_transaction() {
-    let world = World::new();
-    registry(&world, "main");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
     let many =
         |letter: char| -> String { (0..1000).map(|n| format!("{{{{{letter}{n}}}}}")).collect() };
     let for_model = |number: usize, letter: char| {
         let mut new = version("prompt", "p", "1.0.0", &many(letter));
         new["model"] = json!(format!("m{number}"));
-        publish(&world, new)
+        publish(&fixture, new)
     };
     for (number, letter) in ('a'..='e').enumerate() {
         for_model(number, letter).unwrap();
     }
     assert_eq!(for_model(9, 'f').unwrap_err().code(), "version_full");
-    assert_eq!(rows(&world), [1, 5, 5, 0, 5000, 0]);
-    delete(&world, "prompt", "p", "1.0.0").unwrap();
-    assert_eq!(rows(&world), [0; 6]);
-    world.assert_sound();
+    assert_eq!(rows(&fixture), [1, 5, 5, 0, 5000, 0]);
+    delete(&fixture, "prompt", "p", "1.0.0").unwrap();
+    assert_eq!(rows(&fixture), [0; 6]);
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_member_without_a_grant_publishes_nothing_into_a_restricted_registry() {
-    let world = World::new();
-    with_access(&world, "main", Access::Restricted);
-    let error = publish(&world, version("prompt", "p", "1.0.0", "x")).unwrap_err();
+    let fixture = Fixture::new();
+    with_access(&fixture, "main", Access::Restricted);
+    let error = publish(&fixture, version("prompt", "p", "1.0.0", "x")).unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Forbidden, "grant_required"));
     let mut nowhere = version("prompt", "p", "1.0.0", "x");
     nowhere["registryRef"] = json!("acme/nowhere");
-    assert_eq!(publish(&world, nowhere).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(publish(&fixture, nowhere).unwrap_err().kind(), Kind::NotFound);
 }
 
 #[test]
 fn a_compiled_text_compiles_to_itself() {
-    let world = World::new();
-    let registry = registry(&world, "main");
-    promptlet(&world, "tone", "1.0.0", "\\{{ {{a}} }}");
-    let made = prompt(&world, "p", "1.0.0", "\\{{ import \"tone\" }} {{ import \"tone\" }}");
+    let fixture = Fixture::new();
+    let registry = registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "\\{{ {{a}} }}");
+    let made = prompt(&fixture, "p", "1.0.0", "\\{{ import \"tone\" }} {{ import \"tone\" }}");
     let id = ArtifactId::parse(&registry, None, "p").unwrap();
     let again =
-        world.store.read_now(world.org, |view| compile(view, &id, &generic(), &made.compiled));
+        fixture.store.read_now(fixture.org, |view| compile(view, &id, &generic(), &made.compiled));
     let again = again.unwrap().compilation;
     assert_eq!((again.text, again.imports.len()), (made.compiled, 0));
 }
 
 #[test]
 fn a_compilation_that_reads_too_much_is_refused() {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "x", "1.0.0", "x");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "x", "1.0.0", "x");
     // Of 288,000 bytes each, which become 18,000.
     let long = "{{ import \"x\" }}".repeat(18_000);
     let source = |count: usize| -> String {
         (0..count).map(|n| format!("{{{{ import \"long@1.0.{n}\" }}}}")).collect()
     };
     for n in 0..29 {
-        promptlet(&world, "long", &format!("1.0.{n}"), &long);
+        promptlet(&fixture, "long", &format!("1.0.{n}"), &long);
     }
-    prompt(&world, "p", "1.0.0", &source(27));
-    let told = refused(&world, version("prompt", "p", "1.1.0", &source(29)));
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("the imports before this one are too large together"), "{told:?}");
+    prompt(&fixture, "p", "1.0.0", &source(27));
+    let issues = refused(&fixture, version("prompt", "p", "1.1.0", &source(29)));
+    assert_eq!(issues.len(), 1, "{issues:?}");
+    assert!(issues[0].contains("the imports before this one are too large together"), "{issues:?}");
 }

@@ -10,49 +10,49 @@ use crate::resources::environments;
 
 #[test]
 fn dependents_are_known_per_version() {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "tone", "1.0.0", "old");
-    prompt(&world, "a", "1.0.0", "{{ import \"tone\" }}{{ import \"tone@1.0.0\" }}");
-    promptlet(&world, "tone", "1.1.0", "new");
-    promptlet(&world, "b", "1.0.0", "{{ import \"tone@^1.0\" }}{{ import \"tone@1.0.0\" }}");
-    prompt(&world, "c", "1.0.0", "{{ import \"b\" }}");
-    let all = dependents_of(&world, "tone", None).unwrap();
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "old");
+    prompt(&fixture, "a", "1.0.0", "{{ import \"tone\" }}{{ import \"tone@1.0.0\" }}");
+    promptlet(&fixture, "tone", "1.1.0", "new");
+    promptlet(&fixture, "b", "1.0.0", "{{ import \"tone@^1.0\" }}{{ import \"tone@1.0.0\" }}");
+    prompt(&fixture, "c", "1.0.0", "{{ import \"b\" }}");
+    let all = dependents_of(&fixture, "tone", None).unwrap();
     let expected =
         ["promptlet b 1.0.0 ^1.0 1.1.0", "promptlet b 1.0.0 1.0.0 1.0.0", "prompt a 1.0.0 * 1.0.0"];
     assert_eq!(all, expected, "direct imports, newest first");
     for version in ["1.1.0", "~1.1", "01.1.0"] {
-        assert_eq!(dependents_of(&world, "tone", Some(version)).unwrap(), expected[..1]);
+        assert_eq!(dependents_of(&fixture, "tone", Some(version)).unwrap(), expected[..1]);
     }
-    assert_eq!(dependents_of(&world, "tone", Some("^1")).unwrap(), expected);
-    assert_eq!(dependents_of(&world, "tone", Some("^2")).unwrap(), [""; 0]);
+    assert_eq!(dependents_of(&fixture, "tone", Some("^1")).unwrap(), expected);
+    assert_eq!(dependents_of(&fixture, "tone", Some("^2")).unwrap(), [""; 0]);
     for nothing in ["2.0.0", "nolabel", "-"] {
-        let error = dependents_of(&world, "tone", Some(nothing)).unwrap_err();
+        let error = dependents_of(&fixture, "tone", Some(nothing)).unwrap_err();
         assert_eq!(error.kind(), Kind::NotFound, "{nothing}");
     }
-    assert_eq!(dependents_of(&world, "nothing", None).unwrap_err().kind(), Kind::NotFound);
-    world.assert_sound();
+    assert_eq!(dependents_of(&fixture, "nothing", None).unwrap_err().kind(), Kind::NotFound);
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_version_is_one_dependent_for_all_its_models() {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "tone", "1.0.0", "x");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "x");
     for model in ["generic", "a", "b"] {
         let mut new = version("prompt", "p", "1.0.0", "{{ import \"tone\" }}");
         new["model"] = json!(model);
-        publish(&world, new).unwrap();
+        publish(&fixture, new).unwrap();
     }
-    assert_eq!(dependents_of(&world, "tone", None).unwrap(), ["prompt p 1.0.0 * 1.0.0"]);
-    delete(&world, "prompt", "p", "1.0.0").unwrap();
-    assert_eq!(dependents_of(&world, "tone", None).unwrap(), [""; 0]);
-    delete(&world, "promptlet", "tone", "1.0.0").unwrap();
-    assert_eq!(rows(&world), [0; 6]);
+    assert_eq!(dependents_of(&fixture, "tone", None).unwrap(), ["prompt p 1.0.0 * 1.0.0"]);
+    delete(&fixture, "prompt", "p", "1.0.0").unwrap();
+    assert_eq!(dependents_of(&fixture, "tone", None).unwrap(), [""; 0]);
+    delete(&fixture, "promptlet", "tone", "1.0.0").unwrap();
+    assert_eq!(rows(&fixture), [0; 6]);
 }
 
 /// Lists the versions that use a variable, and whether each is the latest.
-fn uses(world: &World, variable: &str) -> Vec<String> {
+fn uses(fixture: &Fixture, variable: &str) -> Vec<String> {
     let variable = crate::base::VariableName::parse(variable).unwrap();
     let mut uses = Vec::new();
     let read = |view: &View| {
@@ -62,39 +62,39 @@ fn uses(world: &World, variable: &str) -> Vec<String> {
             Ok(ControlFlow::Continue(()))
         })
     };
-    world.store.read_now(world.org, read).unwrap();
+    fixture.store.read_now(fixture.org, read).unwrap();
     uses
 }
 
 #[test]
 fn variables_of_a_promptlet_count_for_its_dependents_too() {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "tone", "1.0.0", "{{A}}");
-    prompt(&world, "p", "1.0.0", "{{ import \"tone\" }}");
-    prompt(&world, "p", "1.1.0", "{{B}} \\{{A}}");
-    prompt(&world, "p", "1.2.0", "{{A}}");
-    assert_eq!(uses(&world, "A"), ["tone 1.0.0 latest", "p 1.2.0 latest", "p 1.0.0"]);
-    assert_eq!(uses(&world, "B"), ["p 1.1.0"]);
-    delete(&world, "prompt", "p", "1.2.0").unwrap();
-    assert_eq!(uses(&world, "A"), ["tone 1.0.0 latest", "p 1.0.0"]);
-    assert_eq!(uses(&world, "B"), ["p 1.1.0 latest"]);
-    delete(&world, "prompt", "p", "1.1.0").unwrap();
-    assert_eq!(uses(&world, "B"), [""; 0]);
-    world.assert_sound();
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "{{A}}");
+    prompt(&fixture, "p", "1.0.0", "{{ import \"tone\" }}");
+    prompt(&fixture, "p", "1.1.0", "{{B}} \\{{A}}");
+    prompt(&fixture, "p", "1.2.0", "{{A}}");
+    assert_eq!(uses(&fixture, "A"), ["tone 1.0.0 latest", "p 1.2.0 latest", "p 1.0.0"]);
+    assert_eq!(uses(&fixture, "B"), ["p 1.1.0"]);
+    delete(&fixture, "prompt", "p", "1.2.0").unwrap();
+    assert_eq!(uses(&fixture, "A"), ["tone 1.0.0 latest", "p 1.0.0"]);
+    assert_eq!(uses(&fixture, "B"), ["p 1.1.0 latest"]);
+    delete(&fixture, "prompt", "p", "1.1.0").unwrap();
+    assert_eq!(uses(&fixture, "B"), [""; 0]);
+    fixture.assert_sound();
 }
 
 #[test]
 fn versions_are_compared_by_their_sources_and_variables() {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "tone", "1.0.0", "{{mood}}");
-    prompt(&world, "p", "1.0.0", "one\n{{a}}\n");
-    prompt(&world, "p", "1.1.0", "one\n{{b}}\n{{ import \"tone\" }}\n");
-    label(&world, "p", "live", "1.0.0").unwrap();
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "{{mood}}");
+    prompt(&fixture, "p", "1.0.0", "one\n{{a}}\n");
+    prompt(&fixture, "p", "1.1.0", "one\n{{b}}\n{{ import \"tone\" }}\n");
+    label(&fixture, "p", "live", "1.0.0").unwrap();
     let diff = |from: &str, to: &str| {
         let query = about("prompt", "p", json!({"from": from, "to": to}));
-        world.read(diff::get, (), World::input(query).unwrap()).map(|diff| json!(diff))
+        fixture.read(diff::get, (), Fixture::input(query).unwrap()).map(|diff| json!(diff))
     };
     let expected = json!({
         "from": "1.0.0", "to": "1.1.0",
@@ -110,52 +110,52 @@ fn versions_are_compared_by_their_sources_and_variables() {
     }
 }
 
-fn render(world: &World, more: Value) -> Result<Value> {
-    let input = World::input(about("prompt", "p", more))?;
-    world.read(prompts::render, "p".to_string(), input).map(|rendered| json!(rendered))
+fn render(fixture: &Fixture, more: Value) -> Result<Value> {
+    let input = Fixture::input(about("prompt", "p", more))?;
+    fixture.read(prompts::render, "p".to_string(), input).map(|rendered| json!(rendered))
 }
 
 #[test]
 fn values_of_the_request_take_precedence_over_the_environment() {
-    let world = World::new();
-    registry(&world, "main");
-    prompt(&world, "p", "1.0.0", "{{A}} {{ B }} {{C}} {{C}} \\{{A}}");
-    let of_nothing = render(&world, json!({})).unwrap();
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    prompt(&fixture, "p", "1.0.0", "{{A}} {{ B }} {{C}} {{C}} \\{{A}}");
+    let of_nothing = render(&fixture, json!({})).unwrap();
     let expected = json!({
         "text": "{{A}} {{ B }} {{C}} {{C}} {{A}}", "missing": ["A", "B", "C"],
         "version": "1.0.0", "model": "generic",
     });
     assert_eq!(of_nothing, expected);
-    let environment = environments::tests::make(&world, json!({"slug": "test", "name": "T"}));
+    let environment = environments::tests::make(&fixture, json!({"slug": "test", "name": "T"}));
     let environment = environment.unwrap().id;
     for (name, value) in [("A", "no"), ("B", "{{A}}")] {
-        environments::variable_tests::put(&world, environment, name, value).unwrap();
+        environments::variable_tests::put(&fixture, environment, name, value).unwrap();
     }
     for reference in ["test".to_string(), environment.to_string()] {
         let filled =
-            render(&world, json!({"environment": reference, "variables": {"A": "a", "D": "d"}}));
+            render(&fixture, json!({"environment": reference, "variables": {"A": "a", "D": "d"}}));
         let filled = filled.unwrap();
         assert_eq!(filled["text"], "a {{A}} {{C}} {{C}} {{A}}");
         assert_eq!(filled["missing"], json!(["C"]));
     }
-    let unknown = render(&world, json!({"environment": "nowhere"})).unwrap_err();
+    let unknown = render(&fixture, json!({"environment": "nowhere"})).unwrap_err();
     assert_eq!(unknown.kind(), Kind::NotFound);
     let hidden = json!({"slug": "hidden", "name": "H", "access": "restricted"});
-    environments::tests::make(&world, hidden).unwrap();
-    let error = render(&world, json!({"environment": "hidden"})).unwrap_err();
+    environments::tests::make(&fixture, hidden).unwrap();
+    let error = render(&fixture, json!({"environment": "hidden"})).unwrap_err();
     assert_eq!(error.code(), "grant_required");
-    assert_eq!(render(&world, json!({"version": "2"})).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(render(&fixture, json!({"version": "2"})).unwrap_err().kind(), Kind::NotFound);
 }
 
 #[test]
 fn a_source_is_compiled_without_publishing() {
-    let world = World::new();
-    registry(&world, "main");
-    promptlet(&world, "tone", "1.0.0", "calm {{mood}}");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "calm {{mood}}");
     let compile = |kind: &str, name: &str, source: &str| {
         let body = json!({"registryRef": "acme/main", "artifactType": kind, "source": source});
         let name = crate::base::ArtifactName::parse(name).unwrap();
-        json!(world.read(prompts::preview, name, World::input(body).unwrap()).unwrap())
+        json!(fixture.read(prompts::preview, name, Fixture::input(body).unwrap()).unwrap())
     };
     let compiled = compile("prompt", "not-there-yet", "{{a}}{{ import \"tone@1\" }}");
     let expected = json!({
@@ -167,31 +167,31 @@ fn a_source_is_compiled_without_publishing() {
     let places: Vec<_> = compiled["problems"].as_array().unwrap().iter().collect();
     assert_eq!((&places[0]["line"], &places[0]["column"]), (&json!(1), &json!(1)), "{places:?}");
     assert_eq!((&places[1]["line"], &places[1]["column"]), (&json!(2), &json!(2)), "{places:?}");
-    assert_eq!(rows(&world), [1, 1, 1, 0, 1, 0]);
+    assert_eq!(rows(&fixture), [1, 1, 1, 0, 1, 0]);
 }
 
 #[test]
 fn a_clone_has_all_models_and_is_compiled_in_its_target() {
-    let world = World::new();
-    registry(&world, "main");
-    registry(&world, "other");
-    promptlet(&world, "tone", "1.0.0", "here");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    registry(&fixture, "other");
+    promptlet(&fixture, "tone", "1.0.0", "here");
     let mut there = version("promptlet", "tone", "1.0.0", "there");
     there["registryRef"] = json!("acme/other");
-    publish(&world, there).unwrap();
+    publish(&fixture, there).unwrap();
     for model in ["a", "generic", "z"] {
         let mut new = version("prompt", "p", "1.0.0", &format!("{model} {{{{import \"tone\"}}}}"));
         new["model"] = json!(model);
-        publish(&world, new).unwrap();
+        publish(&fixture, new).unwrap();
     }
     let clone = |version: &str, to: Value| {
         let body = about("prompt", "p", json!({"version": version, "to": to}));
-        call(&world, cloning::clone, (), body)
+        call(&fixture, cloning::clone, (), body)
     };
     let made = clone("1.0.0", json!({"registryRef": "acme/other", "promptName": "q"})).unwrap();
     assert_eq!(made.row.registry_ref, "acme/other");
     assert_eq!((made.row.model.as_str(), made.compiled.as_str()), ("generic", "generic there"));
-    assert_eq!(rows(&world)[1], 8);
+    assert_eq!(rows(&fixture)[1], 8);
     let again = clone("1.0.0", json!({"version": "1.1.0"})).unwrap();
     assert_eq!(again.compiled, "generic here");
     for to in [json!({}), json!({"version": "1.1.0"}), json!({"promptName": "p"})] {
@@ -206,21 +206,21 @@ fn a_clone_has_all_models_and_is_compiled_in_its_target() {
         assert_eq!(clone(version, to).unwrap_err().kind(), Kind::NotFound);
     }
     // If one text cannot be compiled there, none of them is published.
-    delete(&world, "prompt", "p", "1.1.0").unwrap();
-    let before = rows(&world);
-    registry(&world, "empty");
+    delete(&fixture, "prompt", "p", "1.1.0").unwrap();
+    let before = rows(&fixture);
+    registry(&fixture, "empty");
     let error = clone("1.0.0", json!({"registryRef": "acme/empty"})).unwrap_err();
     assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "source"));
-    assert_eq!(rows(&world), before);
-    world.assert_sound();
+    assert_eq!(rows(&fixture), before);
+    fixture.assert_sound();
 }
 
 /// Returns every reference, as stored and as derived from all versions.
-fn stored_and_derived(world: &World) -> [Vec<String>; 2] {
+fn stored_and_derived(fixture: &Fixture) -> [Vec<String>; 2] {
     let read = |view: &View| {
-        let rows = view.all(Source::<VersionRecord>::TABLE, &())?;
-        let imports = view.all(Source::<ImportReference>::TABLE, &())?;
-        let variables = view.all(Source::<VariableReference>::TABLE, &())?;
+        let rows = view.all(ListSource::<VersionRecord>::TABLE, &())?;
+        let imports = view.all(ListSource::<ImportReference>::TABLE, &())?;
+        let variables = view.all(ListSource::<VariableReference>::TABLE, &())?;
         let mut stored: Vec<String> = imports.iter().map(|import| import.to_text()).collect();
         stored.extend(
             variables.iter().map(|one| format!("{} in {:?} {}", one.variable, one.of, one.version)),
@@ -239,13 +239,13 @@ fn stored_and_derived(world: &World) -> [Vec<String>; 2] {
         stored.sort();
         Ok([stored, derived.into_iter().collect()])
     };
-    world.store.read_now(world.org, read).unwrap()
+    fixture.store.read_now(fixture.org, read).unwrap()
 }
 
 #[test]
 fn stored_references_equal_those_of_a_full_scan() {
-    let world = World::new();
-    registry(&world, "main");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
     // Any pseudo-random sequence; this one is deterministic.
     let mut seed = 7_u32;
     let mut any = |below: u32| {
@@ -258,7 +258,7 @@ fn stored_references_equal_those_of_a_full_scan() {
         let name = format!("n{}", any(4));
         let number = format!("1.{}.0", any(3));
         if any(3) == 0 {
-            deleted += i32::from(delete(&world, kind, &name, &number).is_ok());
+            deleted += i32::from(delete(&fixture, kind, &name, &number).is_ok());
         } else {
             let (a, b, v) = (any(4), any(4), any(5));
             let source =
@@ -266,11 +266,11 @@ fn stored_references_equal_those_of_a_full_scan() {
             let source = [&source, &source[source.len() - 6..]][(any(3) == 0) as usize];
             let mut new = version(kind, &name, &number, source);
             new["model"] = json!(["generic", "m"][any(2) as usize]);
-            published += i32::from(publish(&world, new).is_ok());
+            published += i32::from(publish(&fixture, new).is_ok());
         }
-        let [stored, derived] = stored_and_derived(&world);
+        let [stored, derived] = stored_and_derived(&fixture);
         assert_eq!(stored, derived);
     }
     assert!(published > 50 && deleted > 20, "{published} {deleted}");
-    world.assert_sound();
+    fixture.assert_sound();
 }

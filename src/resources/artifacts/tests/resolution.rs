@@ -10,9 +10,9 @@ fn for_model(number: &str, model: &str) -> Value {
     new
 }
 
-fn found(world: &World, version: Option<&str>, model: Option<&str>) -> Option<String> {
+fn found(fixture: &Fixture, version: Option<&str>, model: Option<&str>) -> Option<String> {
     let query = about("prompt", "p", json!({"version": version, "model": model}));
-    match content(world, query) {
+    match content(fixture, query) {
         Ok(content) => Some(content["source"].as_str().unwrap().to_string()),
         Err(error) => {
             assert_eq!(error.kind(), Kind::NotFound);
@@ -23,23 +23,23 @@ fn found(world: &World, version: Option<&str>, model: Option<&str>) -> Option<St
 
 #[test]
 fn the_newest_version_is_the_highest_and_not_the_last_published() {
-    let world = World::new();
-    registry(&world, "main");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
     for number in ["1.9.0", "1.10.0", "0.99.99"] {
-        prompt(&world, "p", number, number);
+        prompt(&fixture, "p", number, number);
     }
-    assert_eq!(found(&world, None, None).as_deref(), Some("1.10.0"));
-    assert_eq!(artifacts(&world, None)[0]["latestVersion"], "1.10.0");
+    assert_eq!(found(&fixture, None, None).as_deref(), Some("1.10.0"));
+    assert_eq!(artifacts(&fixture, None)[0]["latestVersion"], "1.10.0");
 }
 
 #[test]
 fn a_version_resolves_to_the_text_for_the_model_or_the_generic_one() {
-    let world = World::new();
-    registry(&world, "main");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
     for (number, model) in
         [("1.0.0", "generic"), ("1.0.0", "a"), ("1.1.0", "generic"), ("1.2.0", "b"), ("2.0.0", "a")]
     {
-        publish(&world, for_model(number, model)).unwrap();
+        publish(&fixture, for_model(number, model)).unwrap();
     }
     for (version, model, expected) in [
         (None, None, Some("1.1.0 for generic")),
@@ -68,14 +68,14 @@ fn a_version_resolves_to_the_text_for_the_model_or_the_generic_one() {
         (Some("nolabel"), None, None),
         (Some(""), None, None),
     ] {
-        assert_eq!(found(&world, version, model).as_deref(), expected, "{version:?} {model:?}");
+        assert_eq!(found(&fixture, version, model).as_deref(), expected, "{version:?} {model:?}");
     }
 }
 
 #[test]
 fn the_index_resolves_like_a_full_scan() {
-    let world = World::new();
-    let registry = registry(&world, "main");
+    let fixture = Fixture::new();
+    let registry = registry(&fixture, "main");
     let max = u64::MAX.to_string();
     let parts = ["0", "1", "2", &max];
     let models = ["generic", "a", "b"];
@@ -83,7 +83,7 @@ fn the_index_resolves_like_a_full_scan() {
     for n in 0..64 {
         let number = [n / 16, n / 4, n].map(|part| parts[part % 4]).join(".");
         let model = models[n * 7 % 3];
-        publish(&world, for_model(&number, model)).unwrap();
+        publish(&fixture, for_model(&number, model)).unwrap();
         all.push((crate::base::Version::parse(number).unwrap().numbers(), model));
     }
     let id = ArtifactId::parse(&registry, None, "p").unwrap();
@@ -96,109 +96,109 @@ fn the_index_resolves_like_a_full_scan() {
             };
             let expected = all.iter().filter(counts).max().map(|(numbers, _)| *numbers);
             let found =
-                world.store.read_now(world.org, |view| resolve(view, &id, &selector, model));
+                fixture.store.read_now(fixture.org, |view| resolve(view, &id, &selector, model));
             let found = found.unwrap().map(|row| row.version.numbers());
             assert_eq!(found, expected, "{range} {model:?}");
         }
     }
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn versions_are_listed_highest_first_without_their_texts() {
-    let world = World::new();
-    registry(&world, "main");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
     for (number, model) in [("1.2.0", "generic"), ("1.10.0", "a"), ("1.10.0", "generic")] {
-        publish(&world, for_model(number, model)).unwrap();
+        publish(&fixture, for_model(number, model)).unwrap();
     }
-    let query = || World::input(about("prompt", "p", json!({}))).unwrap();
-    let rows = world.read(super::super::versions::list, (), query()).unwrap().items;
+    let query = || Fixture::input(about("prompt", "p", json!({}))).unwrap();
+    let rows = fixture.read(super::super::versions::list, (), query()).unwrap().items;
     let rows: Vec<Value> = rows.into_iter().map(|row| json!(row)).collect();
     let order: Vec<_> = rows.iter().map(|row| (&row["version"], &row["model"])).collect();
     let expected = json!([["1.10.0", "generic"], ["1.10.0", "a"], ["1.2.0", "generic"]]);
     assert_eq!(json!(order), expected);
     assert!(rows.iter().all(|row| row.get("source").is_none() && row.get("compiled").is_none()));
-    let unknown = World::input(about("promptlet", "p", json!({}))).unwrap();
-    let error = world.read(super::super::versions::list, (), unknown).unwrap_err();
+    let unknown = Fixture::input(about("promptlet", "p", json!({}))).unwrap();
+    let error = fixture.read(super::super::versions::list, (), unknown).unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
 }
 
 #[test]
 fn a_label_points_to_one_version_until_moved_or_removed() {
-    let world = World::new();
-    registry(&world, "main");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
     for number in ["1.0.0", "1.1.0", "01.2.0"] {
-        prompt(&world, "p", number, number);
+        prompt(&fixture, "p", number, number);
     }
-    assert_eq!(found(&world, Some("production"), None), None);
-    let labelled = label(&world, "p", "production", "1.0.0").unwrap();
+    assert_eq!(found(&fixture, Some("production"), None), None);
+    let labelled = label(&fixture, "p", "production", "1.0.0").unwrap();
     assert_eq!(labelled["labels"], json!({"production": "1.0.0"}));
-    assert_eq!(found(&world, Some("production"), None).as_deref(), Some("1.0.0"));
-    world.pass_secs(60);
-    let moved = label(&world, "p", "production", "1.2.0").unwrap();
+    assert_eq!(found(&fixture, Some("production"), None).as_deref(), Some("1.0.0"));
+    fixture.pass_secs(60);
+    let moved = label(&fixture, "p", "production", "1.2.0").unwrap();
     // Answers show a version as it was published.
     assert_eq!(moved["labels"], json!({"production": "01.2.0"}));
     assert_eq!(moved["updatedAt"], "2026-01-15T12:01:00.000Z");
-    assert_eq!(found(&world, Some("production"), None).as_deref(), Some("01.2.0"));
-    world.pass_secs(60);
-    assert_eq!(label(&world, "p", "production", "01.02.00").unwrap(), moved, "nothing changed");
+    assert_eq!(found(&fixture, Some("production"), None).as_deref(), Some("01.2.0"));
+    fixture.pass_secs(60);
+    assert_eq!(label(&fixture, "p", "production", "01.02.00").unwrap(), moved, "nothing changed");
 
     for (name, label_name, number) in
         [("p", "x", "9.9.9"), ("p", "x", "^1"), ("p", "x", "production"), ("q", "x", "1.0.0")]
     {
-        let error = label(&world, name, label_name, number).unwrap_err();
+        let error = label(&fixture, name, label_name, number).unwrap_err();
         assert_eq!(error.kind(), Kind::NotFound, "{name} {number}");
     }
-    let error = label(&world, "p", "1.0", "1.0.0").unwrap_err();
+    let error = label(&fixture, "p", "1.0", "1.0.0").unwrap_err();
     assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "label"));
 
     let take_off = |label: &str| {
         let query = about("prompt", "p", json!({"label": label}));
-        world.write(labels::delete, (), World::input(query).unwrap())
+        fixture.write(labels::delete, (), Fixture::input(query).unwrap())
     };
     assert_eq!(take_off("production").unwrap().id, "production");
     for gone in ["production", "never", "1.0", ""] {
         assert_eq!(take_off(gone).unwrap_err().kind(), Kind::NotFound);
     }
-    assert_eq!(found(&world, Some("production"), None), None);
-    assert_eq!(artifacts(&world, None)[0]["labels"], json!({}));
-    world.assert_sound();
+    assert_eq!(found(&fixture, Some("production"), None), None);
+    assert_eq!(artifacts(&fixture, None)[0]["labels"], json!({}));
+    fixture.assert_sound();
 }
 
 #[test]
 fn an_artifact_has_at_most_1000_labels() {
-    let world = World::new();
-    let registry = registry(&world, "main");
-    prompt(&world, "p", "1.0.0", "x");
+    let fixture = Fixture::new();
+    let registry = registry(&fixture, "main");
+    prompt(&fixture, "p", "1.0.0", "x");
     let id = ArtifactId::parse(&registry, None, "p").unwrap();
     let fill = move |tx: &mut Tx| {
         let old: artifact::Artifact = tx.fetch(&id)?;
         let label = |n| (Label::parse(format!("l{n}")).unwrap(), old.latest_version.clone());
         artifact::set_labels(tx, &old, (0..1000).map(label).collect()).map(drop)
     };
-    world.store.write_now(world.org, fill).unwrap();
-    assert_eq!(label(&world, "p", "more", "1.0.0").unwrap_err().code(), "labels_full");
-    label(&world, "p", "l7", "1.0.0").unwrap();
+    fixture.store.write_blocking(fixture.org, fill).unwrap();
+    assert_eq!(label(&fixture, "p", "more", "1.0.0").unwrap_err().code(), "labels_full");
+    label(&fixture, "p", "l7", "1.0.0").unwrap();
 }
 
 #[test]
 fn artifacts_are_listed_by_last_change() {
-    let world = World::new();
-    registry(&world, "main");
-    prompt(&world, "a", "1.0.0", "x");
-    promptlet(&world, "b", "1.0.0", "x");
-    prompt(&world, "c", "1.0.0", "x");
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    prompt(&fixture, "a", "1.0.0", "x");
+    promptlet(&fixture, "b", "1.0.0", "x");
+    prompt(&fixture, "c", "1.0.0", "x");
     let names = |kind: Option<&str>| -> Vec<Value> {
-        artifacts(&world, kind).into_iter().map(|artifact| artifact["name"].clone()).collect()
+        artifacts(&fixture, kind).into_iter().map(|artifact| artifact["name"].clone()).collect()
     };
     assert_eq!(names(None), ["c", "b", "a"]);
-    label(&world, "a", "x", "1.0.0").unwrap();
+    label(&fixture, "a", "x", "1.0.0").unwrap();
     assert_eq!(names(None), ["a", "c", "b"]);
-    promptlet(&world, "b", "0.9.0", "x");
+    promptlet(&fixture, "b", "0.9.0", "x");
     assert_eq!(names(None), ["b", "a", "c"]);
     assert_eq!(names(Some("prompt")), ["a", "c"]);
     assert_eq!(names(Some("promptlet")), ["b"]);
-    let listed = artifacts(&world, Some("promptlet"));
+    let listed = artifacts(&fixture, Some("promptlet"));
     let expected = json!([{
         "artifactType": "promptlet", "name": "b", "latestVersion": "1.0.0", "labels": {},
         "updatedAt": "2026-01-15T12:00:00.000Z",

@@ -1,101 +1,101 @@
-//! Agents in a team: who may be in it, what is told, which secret is shown.
+//! Agents in a team: who may be in it, what is published, which secret is shown.
 
 use serde_json::Value;
 
 use super::*;
 use crate::outbox::EventType::{TeamAgentHired, TeamAgentSkillsGranted, TeamAgentTerminated};
 use crate::resources::teams::member::wake_key;
-use crate::resources::teams::testing::{add_agent, agent, code, events, team, told};
-use crate::resources::testing::World;
+use crate::resources::teams::testing::{add_agent, agent, code, events, published, team};
+use crate::resources::testing::Fixture;
 
-fn try_add(world: &World, team: Id<Team>, body: Value) -> Result<TeamAgentCreated> {
-    world.write(super::add_agent, team, World::input(body)?)
+fn try_add(fixture: &Fixture, team: Id<Team>, body: Value) -> Result<TeamAgentCreated> {
+    fixture.write(super::add_agent, team, Fixture::input(body)?)
 }
 
 fn patch(
-    world: &World,
+    fixture: &Fixture,
     team: Id<Team>,
     member: Id<Member>,
     body: Value,
 ) -> Result<TeamAgentCreated> {
-    world.write(update, (team, member), World::input(body)?)
+    fixture.write(update, (team, member), Fixture::input(body)?)
 }
 
 #[test]
 fn an_agent_is_in_a_team_once_and_a_team_has_one_scrum_master() {
-    let world = World::new();
-    let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
+    let fixture = Fixture::new();
+    let (crew, other) = (team(&fixture, "crew", None), team(&fixture, "other", None));
     for key in ["ann", "bob"] {
-        agent(&world, key);
+        agent(&fixture, key);
     }
     let as_role = |key: &str, role: &str| json!({"stableKey": key, "role": role});
-    try_add(&world, crew, as_role("ann", "scrum_master")).unwrap();
+    try_add(&fixture, crew, as_role("ann", "scrum_master")).unwrap();
 
-    let again = try_add(&world, crew, as_role("ann", "member"));
+    let again = try_add(&fixture, crew, as_role("ann", "member"));
     assert_eq!(code(again), "agent_in_team");
-    let second = try_add(&world, crew, as_role("bob", "scrum_master"));
+    let second = try_add(&fixture, crew, as_role("bob", "scrum_master"));
     assert_eq!(code(second), "scrum_master_taken");
-    let bob = try_add(&world, crew, as_role("bob", "member")).unwrap().agent.id;
-    let promoted = patch(&world, crew, bob, json!({"role": "scrum_master"}));
+    let bob = try_add(&fixture, crew, as_role("bob", "member")).unwrap().agent.id;
+    let promoted = patch(&fixture, crew, bob, json!({"role": "scrum_master"}));
     assert_eq!(code(promoted), "scrum_master_taken");
-    assert_eq!(code(try_add(&world, crew, as_role("nobody", "member"))), "not_found");
-    try_add(&world, other, as_role("ann", "scrum_master")).unwrap();
-    world.assert_sound();
+    assert_eq!(code(try_add(&fixture, crew, as_role("nobody", "member"))), "not_found");
+    try_add(&fixture, other, as_role("ann", "scrum_master")).unwrap();
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_place_that_became_free_can_be_taken() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
-    patch(&world, crew, ann, json!({"role": "scrum_master"})).unwrap();
-    patch(&world, crew, ann, json!({"role": "member"})).unwrap();
-    patch(&world, crew, bob, json!({"role": "scrum_master"})).unwrap();
-    world.write(delete, (crew, bob), ()).unwrap();
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    patch(&fixture, crew, ann, json!({"role": "scrum_master"})).unwrap();
+    patch(&fixture, crew, ann, json!({"role": "member"})).unwrap();
+    patch(&fixture, crew, bob, json!({"role": "scrum_master"})).unwrap();
+    fixture.write(delete, (crew, bob), ()).unwrap();
     let body = json!({"stableKey": "bob", "role": "scrum_master"});
-    assert_ne!(try_add(&world, crew, body).unwrap().agent.id, bob);
-    world.assert_sound();
+    assert_ne!(try_add(&fixture, crew, body).unwrap().agent.id, bob);
+    fixture.assert_sound();
 }
 
 #[test]
 fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    agent(&world, "ann");
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    agent(&fixture, "ann");
     let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
-    let made = try_add(&world, crew, url).unwrap();
+    let made = try_add(&fixture, crew, url).unwrap();
     let secret = made.wake_secret.unwrap();
-    let bob = add_agent(&world, crew, "bob");
+    let bob = add_agent(&fixture, crew, "bob");
 
     let moved = json!({"wakeUrl": "https://b.test/wake"});
-    assert!(patch(&world, crew, made.agent.id, moved.clone()).unwrap().wake_secret.is_none());
-    assert!(patch(&world, crew, bob, json!({"skills": []})).unwrap().wake_secret.is_none());
-    let first = patch(&world, crew, bob, moved.clone()).unwrap().wake_secret.unwrap();
+    assert!(patch(&fixture, crew, made.agent.id, moved.clone()).unwrap().wake_secret.is_none());
+    assert!(patch(&fixture, crew, bob, json!({"skills": []})).unwrap().wake_secret.is_none());
+    let first = patch(&fixture, crew, bob, moved.clone()).unwrap().wake_secret.unwrap();
     assert_ne!(first, secret);
-    let cleared = patch(&world, crew, bob, json!({"wakeUrl": null})).unwrap();
+    let cleared = patch(&fixture, crew, bob, json!({"wakeUrl": null})).unwrap();
     assert!(cleared.wake_secret.is_none() && cleared.agent.wake_url.is_none());
-    assert!(patch(&world, crew, bob, moved).unwrap().wake_secret.is_none());
+    assert!(patch(&fixture, crew, bob, moved).unwrap().wake_secret.is_none());
 
-    let key = world
+    let key = fixture
         .store
-        .read_now(world.org, |view| wake_key(view, &fetch_member(view, crew, made.agent.id)?));
+        .read_now(fixture.org, |view| wake_key(view, &fetch_member(view, crew, made.agent.id)?));
     assert_eq!(key.unwrap(), webhook::secret_key(&secret));
 }
 
 #[test]
 fn only_new_skills_are_an_event() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let ann = add_agent(&world, crew, "ann");
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
     for skills in [json!(["rust", "sql"]), json!(["sql"]), json!(["sql", "go"])] {
-        patch(&world, crew, ann, json!({"skills": skills})).unwrap();
+        patch(&fixture, crew, ann, json!({"skills": skills})).unwrap();
     }
-    world.write(delete, (crew, ann), ()).unwrap();
+    fixture.write(delete, (crew, ann), ()).unwrap();
 
     let granted = [TeamAgentSkillsGranted, TeamAgentSkillsGranted];
     let expected = [[TeamAgentHired].as_slice(), &granted, &[TeamAgentTerminated]].concat();
-    assert_eq!(told(&world), expected);
-    let events = events(&world);
+    assert_eq!(published(&fixture), expected);
+    let events = events(&fixture);
     assert_eq!(events[1].payload.0["skills"], json!(["rust", "sql"]));
     assert_eq!(events[2].payload.0["skills"], json!(["go"]));
     assert_eq!(events[2].payload.0["agentId"], json!(ann));
@@ -103,12 +103,12 @@ fn only_new_skills_are_an_event() {
 
 #[test]
 fn an_agent_is_shown_with_every_field_and_no_secret() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    agent(&world, "ann");
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    agent(&fixture, "ann");
     let url = json!({"stableKey": "ann", "role": "member", "wakeUrl": "https://a.test/wake"});
-    let id = try_add(&world, crew, url).unwrap().agent.id;
-    let shown = world.read(get, (crew, id), ()).unwrap();
+    let id = try_add(&fixture, crew, url).unwrap().agent.id;
+    let shown = fixture.read(get, (crew, id), ()).unwrap();
     let expected = json!({
         "id": id, "teamId": crew, "stableKey": "ann", "name": "ann", "role": "member",
         "skills": [], "wakeUrl": "https://a.test/wake", "hiredAt": "2026-01-15T12:00:00.000Z",
@@ -118,22 +118,22 @@ fn an_agent_is_shown_with_every_field_and_no_secret() {
 
 #[test]
 fn ids_outside_of_the_team_are_not_found() {
-    let world = World::new();
-    let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
-    let ann = add_agent(&world, crew, "ann");
+    let fixture = Fixture::new();
+    let (crew, other) = (team(&fixture, "crew", None), team(&fixture, "other", None));
+    let ann = add_agent(&fixture, crew, "ann");
     for at in [(other, ann), (Id::NIL, ann), (crew, Id::NIL)] {
-        assert_eq!(code(world.read(get, at, ())), "not_found");
-        assert_eq!(code(patch(&world, at.0, at.1, json!({}))), "not_found");
-        assert_eq!(code(world.write(delete, at, ())), "not_found");
+        assert_eq!(code(fixture.read(get, at, ())), "not_found");
+        assert_eq!(code(patch(&fixture, at.0, at.1, json!({}))), "not_found");
+        assert_eq!(code(fixture.write(delete, at, ())), "not_found");
     }
-    assert_eq!(code(world.read(list, Id::NIL, ())), "not_found");
-    assert_eq!(world.read(list, crew, ()).unwrap().items.len(), 1);
+    assert_eq!(code(fixture.read(list, Id::NIL, ())), "not_found");
+    assert_eq!(fixture.read(list, crew, ()).unwrap().items.len(), 1);
 }
 
 #[test]
 fn at_most_50_skills_are_taken() {
     let skills = |n: usize| json!({"skills": vec!["x"; n]});
-    assert!(World::input::<TeamAgentPatch>(skills(50)).is_ok());
-    let error = World::input::<TeamAgentPatch>(skills(51)).err().unwrap();
+    assert!(Fixture::input::<TeamAgentPatch>(skills(50)).is_ok());
+    let error = Fixture::input::<TeamAgentPatch>(skills(51)).err().unwrap();
     assert_eq!(error.issues()[0].path, "skills");
 }

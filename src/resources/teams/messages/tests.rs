@@ -4,45 +4,45 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::resources::teams::testing::{
-    add_agent, add_scrum_master, code, events, message, take, task, team, told,
+    add_agent, add_scrum_master, code, events, message, published, take, task, team,
 };
 use crate::resources::teams::wakes::WakeReason;
-use crate::resources::testing::World;
+use crate::resources::testing::Fixture;
 
-fn try_send(world: &World, team: Id<Team>, body: Value) -> Result<Message> {
-    world.write(send, team, World::input(body)?)
+fn try_send(fixture: &Fixture, team: Id<Team>, body: Value) -> Result<Message> {
+    fixture.write(send, team, Fixture::input(body)?)
 }
 
-fn write_to_humans(world: &World, team: Id<Team>, body: Value) -> Result<Message> {
-    world.write(send_to_humans, team, World::input(body)?)
+fn write_to_humans(fixture: &Fixture, team: Id<Team>, body: Value) -> Result<Message> {
+    fixture.write(send_to_humans, team, Fixture::input(body)?)
 }
 
-fn consume_as(world: &World, message: &Message, agent: Id<Member>) -> Result<Message> {
-    let body = World::input(json!({"agentId": agent})).unwrap();
-    world.write(consume, (message.team_id, message.id), body)
+fn consume_as(fixture: &Fixture, message: &Message, agent: Id<Member>) -> Result<Message> {
+    let body = Fixture::input(json!({"agentId": agent})).unwrap();
+    fixture.write(consume, (message.team_id, message.id), body)
 }
 
 /// The bodies of the messages that a query gives, in its order.
-fn bodies(world: &World, team: Id<Team>, query: Value) -> Vec<String> {
-    let page = world.read(list, team, World::input(query).unwrap()).unwrap();
+fn bodies(fixture: &Fixture, team: Id<Team>, query: Value) -> Vec<String> {
+    let page = fixture.read(list, team, Fixture::input(query).unwrap()).unwrap();
     page.items.iter().map(|message| message.body.to_string()).collect()
 }
 
 /// Who is woken, by what: agents' wakes as reason and message.
-fn woken(world: &World, team: Id<Team>, agent: Id<Member>) -> Vec<(WakeReason, Id<Message>)> {
-    let wakes = take(world, team, agent);
+fn woken(fixture: &Fixture, team: Id<Team>, agent: Id<Member>) -> Vec<(WakeReason, Id<Message>)> {
+    let wakes = take(fixture, team, agent);
     wakes.iter().map(|wake| (wake.reason, wake.message_id.unwrap())).collect()
 }
 
 #[test]
 fn direct_mail_has_every_field_and_wakes_its_recipient_alone() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
-    let bobs = task(&world, crew, json!({"title": "x", "assigneeAgentId": bob}));
-    take(&world, crew, bob);
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let bobs = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": bob}));
+    take(&fixture, crew, bob);
     let body = json!({"body": "hello", "toAgentId": ann, "taskId": bobs.id, "subject": "s"});
-    let mail = message(&world, crew, body);
+    let mail = message(&fixture, crew, body);
     let from = mail.from.id;
     let expected = json!({
         "id": mail.id, "teamId": crew, "from": {"type": "user", "id": from, "name": "ben"},
@@ -50,65 +50,65 @@ fn direct_mail_has_every_field_and_wakes_its_recipient_alone() {
         "audience": "agent", "readAt": null, "createdAt": "2026-01-15T12:00:00.000Z",
     });
     assert_eq!(serde_json::to_value(&mail).unwrap(), expected);
-    let wake = &take(&world, crew, ann)[0];
+    let wake = &take(&fixture, crew, ann)[0];
     assert_eq!((wake.reason, wake.message_id), (WakeReason::DirectMessage, Some(mail.id)));
     assert_eq!(wake.task_id, Some(bobs.id));
-    assert!(woken(&world, crew, bob).is_empty());
-    assert_eq!(told(&world).len(), 2, "nothing but that two were hired");
-    world.assert_sound();
+    assert!(woken(&fixture, crew, bob).is_empty());
+    assert_eq!(published(&fixture).len(), 2, "nothing but that two were hired");
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_note_wakes_the_assignee_or_the_scrum_master() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let ann = add_agent(&world, crew, "ann");
-    let free = task(&world, crew, json!({"title": "free"}));
-    message(&world, crew, json!({"body": "nobody hears", "taskId": free.id}));
-    let sam = add_scrum_master(&world, crew, "sam");
-    let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-    take(&world, crew, ann);
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let free = task(&fixture, crew, json!({"title": "free"}));
+    message(&fixture, crew, json!({"body": "nobody hears", "taskId": free.id}));
+    let sam = add_scrum_master(&fixture, crew, "sam");
+    let anns = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    take(&fixture, crew, ann);
 
-    let to_ann = message(&world, crew, json!({"body": "a", "taskId": anns.id}));
-    let to_sam = message(&world, crew, json!({"body": "b", "taskId": free.id}));
-    assert_eq!(woken(&world, crew, ann), [(WakeReason::TaskNote, to_ann.id)]);
-    assert_eq!(woken(&world, crew, sam), [(WakeReason::TaskNote, to_sam.id)]);
+    let to_ann = message(&fixture, crew, json!({"body": "a", "taskId": anns.id}));
+    let to_sam = message(&fixture, crew, json!({"body": "b", "taskId": free.id}));
+    assert_eq!(woken(&fixture, crew, ann), [(WakeReason::TaskNote, to_ann.id)]);
+    assert_eq!(woken(&fixture, crew, sam), [(WakeReason::TaskNote, to_sam.id)]);
 }
 
 #[test]
 fn an_agents_own_message_never_wakes_it() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let ann = add_agent(&world, crew, "ann");
-    let sam = add_scrum_master(&world, crew, "sam");
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let sam = add_scrum_master(&fixture, crew, "sam");
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
-    let anns = task(&world, crew, own);
-    let free = task(&world, crew, json!({"title": "free"}));
+    let anns = task(&fixture, crew, own);
+    let free = task(&fixture, crew, json!({"title": "free"}));
     let note = json!({"body": "done", "taskId": anns.id, "fromAgentId": ann});
-    let sent = message(&world, crew, note);
+    let sent = message(&fixture, crew, note);
     assert_eq!(sent.from, Sender { kind: SenderType::Agent, id: ann.cast(), name: "ann".into() });
-    message(&world, crew, json!({"body": "to me", "toAgentId": ann, "fromAgentId": ann}));
-    message(&world, crew, json!({"body": "x", "taskId": free.id, "fromAgentId": sam}));
-    assert!(take(&world, crew, ann).is_empty());
-    assert!(take(&world, crew, sam).is_empty());
+    message(&fixture, crew, json!({"body": "to me", "toAgentId": ann, "fromAgentId": ann}));
+    message(&fixture, crew, json!({"body": "x", "taskId": free.id, "fromAgentId": sam}));
+    assert!(take(&fixture, crew, ann).is_empty());
+    assert!(take(&fixture, crew, sam).is_empty());
 
-    message(&world, crew, json!({"body": "x", "taskId": free.id, "fromAgentId": ann}));
-    assert_eq!(take(&world, crew, sam).len(), 1);
+    message(&fixture, crew, json!({"body": "x", "taskId": free.id, "fromAgentId": ann}));
+    assert_eq!(take(&fixture, crew, sam).len(), 1);
 }
 
 #[test]
 fn a_message_needs_a_recipient_or_a_task() {
-    let error = World::input::<NewMessage>(json!({"body": "x", "subject": "s"})).err().unwrap();
+    let error = Fixture::input::<NewMessage>(json!({"body": "x", "subject": "s"})).err().unwrap();
     assert_eq!(error.issues()[0].path, "taskId");
-    assert!(World::input::<NewMessage>(json!({"body": "", "taskId": "x"})).is_err());
+    assert!(Fixture::input::<NewMessage>(json!({"body": "", "taskId": "x"})).is_err());
 }
 
 #[test]
 fn a_message_refers_to_its_own_team_only() {
-    let world = World::new();
-    let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
-    let (ann, eve) = (add_agent(&world, crew, "ann"), add_agent(&world, other, "eve"));
-    let foreign = task(&world, other, json!({"title": "x"}));
+    let fixture = Fixture::new();
+    let (crew, other) = (team(&fixture, "crew", None), team(&fixture, "other", None));
+    let (ann, eve) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, other, "eve"));
+    let foreign = task(&fixture, other, json!({"title": "x"}));
     for body in [
         json!({"body": "x", "toAgentId": eve}),
         json!({"body": "x", "toAgentId": ann, "taskId": foreign.id}),
@@ -116,112 +116,114 @@ fn a_message_refers_to_its_own_team_only() {
         json!({"body": "x", "taskId": "no id"}),
         json!({"body": "x", "toAgentId": ann, "fromAgentId": eve}),
     ] {
-        assert_eq!(code(try_send(&world, crew, body)), "not_found");
+        assert_eq!(code(try_send(&fixture, crew, body)), "not_found");
     }
     for body in [
         json!({"body": "x", "fromAgentId": eve}),
         json!({"body": "x", "fromAgentId": ann, "taskId": foreign.id}),
     ] {
-        assert_eq!(code(write_to_humans(&world, crew, body)), "not_found");
+        assert_eq!(code(write_to_humans(&fixture, crew, body)), "not_found");
     }
-    assert!(bodies(&world, crew, json!({})).is_empty());
-    assert_eq!(code(world.read(list, Id::NIL, World::input(json!({})).unwrap())), "not_found");
+    assert!(bodies(&fixture, crew, json!({})).is_empty());
+    assert_eq!(code(fixture.read(list, Id::NIL, Fixture::input(json!({})).unwrap())), "not_found");
 }
 
 #[test]
 fn mail_to_the_humans_is_an_event_and_wakes_no_agent() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
     let bobs =
-        task(&world, crew, json!({"title": "x", "assigneeAgentId": bob, "fromAgentId": bob}));
+        task(&fixture, crew, json!({"title": "x", "assigneeAgentId": bob, "fromAgentId": bob}));
     let body = json!({"body": "help", "fromAgentId": ann, "taskId": bobs.id, "subject": "s"});
-    let mail = write_to_humans(&world, crew, body).unwrap();
+    let mail = write_to_humans(&fixture, crew, body).unwrap();
     assert_eq!(mail.audience, Audience::Human);
     assert_eq!(mail.to_agent_id, None);
-    assert_eq!(told(&world).last(), Some(&EventType::TeamMessageReceived));
-    assert_eq!(events(&world).last().unwrap().payload.0["messageId"], json!(mail.id));
-    assert!(take(&world, crew, bob).is_empty());
+    assert_eq!(published(&fixture).last(), Some(&EventType::TeamMessageReceived));
+    assert_eq!(events(&fixture).last().unwrap().payload.0["messageId"], json!(mail.id));
+    assert!(take(&fixture, crew, bob).is_empty());
 }
 
 #[test]
 fn a_human_reads_human_mail_once_and_agents_mail_stays_as_it_is() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let ann = add_agent(&world, crew, "ann");
-    let to_humans = write_to_humans(&world, crew, json!({"body": "x", "fromAgentId": ann}));
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let to_humans = write_to_humans(&fixture, crew, json!({"body": "x", "fromAgentId": ann}));
     let to_humans = to_humans.unwrap();
-    let to_ann = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    let to_ann = message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
 
-    world.pass_secs(1);
-    let read = world.write(open, (crew, to_humans.id), ()).unwrap();
+    fixture.pass_secs(1);
+    let read = fixture.write(open, (crew, to_humans.id), ()).unwrap();
     assert_eq!(read.read_at, Some(to_humans.created_at.plus_secs(1)));
-    world.pass_secs(1);
-    assert_eq!(world.write(open, (crew, to_humans.id), ()).unwrap(), read);
-    assert_eq!(world.write(open, (crew, to_ann.id), ()).unwrap(), to_ann);
-    assert_eq!(world.read(get, (crew, to_ann.id), ()).unwrap(), to_ann);
-    assert_eq!(code(consume_as(&world, &to_humans, ann)), "not_found");
-    assert_eq!(code(world.write(open, (crew, Id::NIL), ())), "not_found");
-    world.assert_sound();
+    fixture.pass_secs(1);
+    assert_eq!(fixture.write(open, (crew, to_humans.id), ()).unwrap(), read);
+    assert_eq!(fixture.write(open, (crew, to_ann.id), ()).unwrap(), to_ann);
+    assert_eq!(fixture.read(get, (crew, to_ann.id), ()).unwrap(), to_ann);
+    assert_eq!(code(consume_as(&fixture, &to_humans, ann)), "not_found");
+    assert_eq!(code(fixture.write(open, (crew, Id::NIL), ())), "not_found");
+    fixture.assert_sound();
 }
 
 #[test]
 fn an_agent_consumes_only_its_own_mail_once() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
-    let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let anns = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
     // What is to bob is bob's, though it be about ann's task.
     let mail = json!({"body": "x", "toAgentId": bob, "taskId": anns.id});
-    let mail = message(&world, crew, mail);
-    assert_eq!(code(consume_as(&world, &mail, ann)), "not_found");
-    assert_eq!(code(consume_as(&world, &mail, Id::NIL)), "not_found");
-    world.pass_secs(1);
-    let read = consume_as(&world, &mail, bob).unwrap();
+    let mail = message(&fixture, crew, mail);
+    assert_eq!(code(consume_as(&fixture, &mail, ann)), "not_found");
+    assert_eq!(code(consume_as(&fixture, &mail, Id::NIL)), "not_found");
+    fixture.pass_secs(1);
+    let read = consume_as(&fixture, &mail, bob).unwrap();
     assert_eq!(read.read_at, Some(mail.created_at.plus_secs(1)));
-    world.pass_secs(1);
-    assert_eq!(consume_as(&world, &mail, bob).unwrap(), read);
+    fixture.pass_secs(1);
+    assert_eq!(consume_as(&fixture, &mail, bob).unwrap(), read);
 }
 
 #[test]
 fn notes_are_consumed_by_whose_business_their_task_is() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
-    let sam = add_scrum_master(&world, crew, "sam");
-    let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-    let free = task(&world, crew, json!({"title": "free"}));
-    let on_anns = message(&world, crew, json!({"body": "x", "taskId": anns.id}));
-    let on_free = message(&world, crew, json!({"body": "x", "taskId": free.id}));
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let sam = add_scrum_master(&fixture, crew, "sam");
+    let anns = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    let free = task(&fixture, crew, json!({"title": "free"}));
+    let on_anns = message(&fixture, crew, json!({"body": "x", "taskId": anns.id}));
+    let on_free = message(&fixture, crew, json!({"body": "x", "taskId": free.id}));
     for (note, reader) in [(&on_anns, ann), (&on_free, sam)] {
         for other in [ann, bob, sam].into_iter().filter(|other| *other != reader) {
-            assert_eq!(code(consume_as(&world, note, other)), "not_found");
+            assert_eq!(code(consume_as(&fixture, note, other)), "not_found");
         }
-        assert!(consume_as(&world, note, reader).unwrap().read_at.is_some());
+        assert!(consume_as(&fixture, note, reader).unwrap().read_at.is_some());
     }
 }
 
 #[test]
 fn every_filter_gives_the_messages_it_names_newest_first() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
-    let one = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let one = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
     let mut all = Vec::new();
     for n in 0..12 {
         let body = format!("{n}");
         let sent = match n % 4 {
-            0 => message(&world, crew, json!({"body": body, "toAgentId": ann})),
-            1 => message(&world, crew, json!({"body": body, "toAgentId": bob, "taskId": one.id})),
-            2 => message(&world, crew, json!({"body": body, "taskId": one.id})),
-            _ => write_to_humans(&world, crew, json!({"body": body, "fromAgentId": ann})).unwrap(),
+            0 => message(&fixture, crew, json!({"body": body, "toAgentId": ann})),
+            1 => message(&fixture, crew, json!({"body": body, "toAgentId": bob, "taskId": one.id})),
+            2 => message(&fixture, crew, json!({"body": body, "taskId": one.id})),
+            _ => {
+                write_to_humans(&fixture, crew, json!({"body": body, "fromAgentId": ann})).unwrap()
+            }
         };
         let read = n < 6;
         all.push(match (read, n % 4) {
             (false, _) => sent,
-            (true, 3) => world.write(open, (crew, sent.id), ()).unwrap(),
-            (true, 1) => consume_as(&world, &sent, bob).unwrap(),
-            (true, _) => consume_as(&world, &sent, ann).unwrap(),
+            (true, 3) => fixture.write(open, (crew, sent.id), ()).unwrap(),
+            (true, 1) => consume_as(&fixture, &sent, bob).unwrap(),
+            (true, _) => consume_as(&fixture, &sent, ann).unwrap(),
         });
     }
     let audiences = [None, Some(Audience::Agent), Some(Audience::Human)];
@@ -244,26 +246,26 @@ fn every_filter_gives_the_messages_it_names_newest_first() {
                     let expected: Vec<String> =
                         all.iter().rev().filter(named).map(|m| m.body.to_string()).collect();
                     found += expected.len();
-                    assert_eq!(bodies(&world, crew, query.clone()), expected, "{query}");
+                    assert_eq!(bodies(&fixture, crew, query.clone()), expected, "{query}");
                 }
             }
         }
     }
     assert!(found > 100, "the filters found something");
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn unread_mail_is_found_among_any_number_of_read_messages_without_reading_them() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let ann = add_agent(&world, crew, "ann");
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
     for _ in 0..20 {
-        let mail = message(&world, crew, json!({"body": "old", "toAgentId": ann}));
-        consume_as(&world, &mail, ann).unwrap();
+        let mail = message(&fixture, crew, json!({"body": "old", "toAgentId": ann}));
+        consume_as(&fixture, &mail, ann).unwrap();
     }
-    message(&world, crew, json!({"body": "new", "toAgentId": ann}));
+    message(&fixture, crew, json!({"body": "new", "toAgentId": ann}));
     let unread = |view: &View| view.count(&BY_INBOX, &((Some(ann), false), crew), 100);
-    assert_eq!(world.store.read_now(world.org, unread).unwrap(), 1);
-    assert_eq!(bodies(&world, crew, json!({"agentId": ann, "unread": true})), ["new"]);
+    assert_eq!(fixture.store.read_now(fixture.org, unread).unwrap(), 1);
+    assert_eq!(bodies(&fixture, crew, json!({"agentId": ann, "unread": true})), ["new"]);
 }

@@ -7,28 +7,28 @@ use crate::resources::teams::members;
 use crate::resources::teams::task::assignee_or_scrum_master;
 use crate::resources::teams::testing::{add_agent, add_scrum_master, code, take, task, team};
 use crate::resources::teams::wakes::WakeReason;
-use crate::resources::testing::World;
+use crate::resources::testing::Fixture;
 
-fn patch(world: &World, task: &Task, body: Value) -> Result<Task> {
-    world.write(update, (task.team_id, task.id), World::input(body)?)
+fn patch(fixture: &Fixture, task: &Task, body: Value) -> Result<Task> {
+    fixture.write(update, (task.team_id, task.id), Fixture::input(body)?)
 }
 
-fn claim_for(world: &World, task: &Task, agent: Id<Member>) -> Result<Task> {
-    let body = World::input(json!({"agentId": agent})).unwrap();
-    world.write(claim, (task.team_id, task.id), body)
+fn claim_for(fixture: &Fixture, task: &Task, agent: Id<Member>) -> Result<Task> {
+    let body = Fixture::input(json!({"agentId": agent})).unwrap();
+    fixture.write(claim, (task.team_id, task.id), body)
 }
 
 /// The numbers of the tasks that a query gives, in its order.
-fn numbers(world: &World, team: Id<Team>, query: Value) -> Vec<u32> {
-    let page = world.read(list, team, World::input(query).unwrap()).unwrap();
+fn numbers(fixture: &Fixture, team: Id<Team>, query: Value) -> Vec<u32> {
+    let page = fixture.read(list, team, Fixture::input(query).unwrap()).unwrap();
     page.items.iter().map(|task| task.number).collect()
 }
 
 #[test]
 fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_gaps() {
-    let world = World::new();
-    let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
-    let first = task(&world, crew, json!({"title": "one"}));
+    let fixture = Fixture::new();
+    let (crew, other) = (team(&fixture, "crew", None), team(&fixture, "other", None));
+    let first = task(&fixture, crew, json!({"title": "one"}));
     let expected = json!({
         "id": first.id, "teamId": crew, "number": 1, "title": "one", "description": null,
         "projectId": null, "assigneeAgentId": null, "priority": 2, "status": "open",
@@ -39,110 +39,113 @@ fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_ga
     assert!(first.created_by.is_some());
 
     let refused = json!({"title": "two", "assigneeAgentId": Id::<Member>::NIL});
-    assert_eq!(code(world.write(create, crew, World::input(refused).unwrap())), "not_found");
-    assert_eq!(task(&world, crew, json!({"title": "two"})).number, 2);
-    assert_eq!(task(&world, other, json!({"title": "one"})).number, 1);
-    world.assert_sound();
+    assert_eq!(code(fixture.write(create, crew, Fixture::input(refused).unwrap())), "not_found");
+    assert_eq!(task(&fixture, crew, json!({"title": "two"})).number, 2);
+    assert_eq!(task(&fixture, other, json!({"title": "one"})).number, 1);
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_patch_that_changes_nothing_leaves_the_task_as_it_was() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let made = task(&world, crew, json!({"title": "one", "description": "x"}));
-    world.pass_secs(5);
-    assert_eq!(patch(&world, &made, json!({})).unwrap(), made);
-    assert_eq!(patch(&world, &made, json!({"description": "x", "status": "open"})).unwrap(), made);
-    let changed = patch(&world, &made, json!({"description": null})).unwrap();
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let made = task(&fixture, crew, json!({"title": "one", "description": "x"}));
+    fixture.pass_secs(5);
+    assert_eq!(patch(&fixture, &made, json!({})).unwrap(), made);
+    assert_eq!(
+        patch(&fixture, &made, json!({"description": "x", "status": "open"})).unwrap(),
+        made
+    );
+    let changed = patch(&fixture, &made, json!({"description": null})).unwrap();
     assert!(changed.updated_at > made.updated_at);
 }
 
 #[test]
 fn a_task_that_is_opened_again_is_free_if_its_agent_has_left() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
-    let anns = task(&world, crew, json!({"title": "one", "assigneeAgentId": ann}));
-    patch(&world, &anns, json!({"status": "done"})).unwrap();
-    world.write(members::delete, (crew, ann), ()).unwrap();
-    let done = world.read(get, (crew, anns.id), ()).unwrap();
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let anns = task(&fixture, crew, json!({"title": "one", "assigneeAgentId": ann}));
+    patch(&fixture, &anns, json!({"status": "done"})).unwrap();
+    fixture.write(members::delete, (crew, ann), ()).unwrap();
+    let done = fixture.read(get, (crew, anns.id), ()).unwrap();
     assert_eq!(done.assignee_agent_id, Some(ann), "it is known who did it");
 
-    let free = patch(&world, &anns, json!({"status": "open"})).unwrap();
+    let free = patch(&fixture, &anns, json!({"status": "open"})).unwrap();
     assert_eq!(free.assignee_agent_id, None);
-    assert_eq!(claim_for(&world, &free, bob).unwrap().assignee_agent_id, Some(bob));
-    world.assert_sound();
+    assert_eq!(claim_for(&fixture, &free, bob).unwrap().assignee_agent_id, Some(bob));
+    fixture.assert_sound();
 }
 
 #[test]
 fn only_one_of_many_claimers_gets_the_task() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
-    let open = task(&world, crew, json!({"title": "one"}));
-    let won = claim_for(&world, &open, ann).unwrap();
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let open = task(&fixture, crew, json!({"title": "one"}));
+    let won = claim_for(&fixture, &open, ann).unwrap();
     assert_eq!(won.status, TaskStatus::InProgress);
     assert_eq!(won.assignee_agent_id, Some(ann));
-    assert_eq!(code(claim_for(&world, &open, bob)), "task_claimed");
-    world.pass_secs(5);
-    assert_eq!(claim_for(&world, &open, ann).unwrap(), won);
-    assert_eq!(code(claim_for(&world, &open, Id::NIL)), "not_found");
-    world.assert_sound();
+    assert_eq!(code(claim_for(&fixture, &open, bob)), "task_claimed");
+    fixture.pass_secs(5);
+    assert_eq!(claim_for(&fixture, &open, ann).unwrap(), won);
+    assert_eq!(code(claim_for(&fixture, &open, Id::NIL)), "not_found");
+    fixture.assert_sound();
 }
 
 #[test]
 fn only_the_assignee_can_claim_an_assigned_task() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
-    let anns = task(&world, crew, json!({"title": "one", "assigneeAgentId": ann}));
-    assert_eq!(code(claim_for(&world, &anns, bob)), "task_claimed");
-    assert_eq!(claim_for(&world, &anns, ann).unwrap().status, TaskStatus::InProgress);
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let anns = task(&fixture, crew, json!({"title": "one", "assigneeAgentId": ann}));
+    assert_eq!(code(claim_for(&fixture, &anns, bob)), "task_claimed");
+    assert_eq!(claim_for(&fixture, &anns, ann).unwrap().status, TaskStatus::InProgress);
 }
 
 #[test]
 fn a_claim_leaves_a_blocked_task_blocked_and_a_closed_one_alone() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let ann = add_agent(&world, crew, "ann");
-    let blocked = task(&world, crew, json!({"title": "one"}));
-    patch(&world, &blocked, json!({"status": "blocked"})).unwrap();
-    assert_eq!(claim_for(&world, &blocked, ann).unwrap().status, TaskStatus::Blocked);
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let blocked = task(&fixture, crew, json!({"title": "one"}));
+    patch(&fixture, &blocked, json!({"status": "blocked"})).unwrap();
+    assert_eq!(claim_for(&fixture, &blocked, ann).unwrap().status, TaskStatus::Blocked);
     for status in ["done", "cancelled"] {
         // Its own winner's too.
-        patch(&world, &blocked, json!({"status": status})).unwrap();
-        assert_eq!(code(claim_for(&world, &blocked, ann)), "task_closed");
+        patch(&fixture, &blocked, json!({"status": status})).unwrap();
+        assert_eq!(code(claim_for(&fixture, &blocked, ann)), "task_closed");
     }
 }
 
 #[test]
 fn any_status_follows_any_other() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let one = task(&world, crew, json!({"title": "one"}));
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let one = task(&fixture, crew, json!({"title": "one"}));
     for from in TaskStatus::ALL {
         for to in TaskStatus::ALL {
             for status in [from, to] {
-                let changed = patch(&world, &one, json!({"status": status})).unwrap();
+                let changed = patch(&fixture, &one, json!({"status": status})).unwrap();
                 assert_eq!(changed.status, status);
             }
         }
     }
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_patch_changes_what_it_names_and_null_clears() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let ann = add_agent(&world, crew, "ann");
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
     let body = json!({
         "title": "one", "description": "all of it", "projectId": "p", "assigneeAgentId": ann,
         "priority": 4,
     });
-    let one = task(&world, crew, body);
-    world.pass_secs(1);
-    let renamed = patch(&world, &one, json!({"title": "new", "priority": null})).unwrap();
+    let one = task(&fixture, crew, body);
+    fixture.pass_secs(1);
+    let renamed = patch(&fixture, &one, json!({"title": "new", "priority": null})).unwrap();
     let expected = Task {
         title: Title::parse("new").unwrap(),
         updated_at: one.updated_at.plus_secs(1),
@@ -150,112 +153,114 @@ fn a_patch_changes_what_it_names_and_null_clears() {
     };
     assert_eq!(renamed, expected);
     let nulls = json!({"description": null, "projectId": null, "assigneeAgentId": null});
-    let cleared = patch(&world, &one, nulls).unwrap();
+    let cleared = patch(&fixture, &one, nulls).unwrap();
     assert_eq!(cleared.description, None);
     assert_eq!(cleared.project_id, None);
     assert_eq!(cleared.assignee_agent_id, None);
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn agents_that_are_not_in_the_team_are_not_found_and_nothing_changes() {
-    let world = World::new();
-    let (crew, other) = (team(&world, "crew", None), team(&world, "other", None));
-    let foreign = add_agent(&world, other, "eve");
-    let one = task(&world, crew, json!({"title": "one"}));
+    let fixture = Fixture::new();
+    let (crew, other) = (team(&fixture, "crew", None), team(&fixture, "other", None));
+    let foreign = add_agent(&fixture, other, "eve");
+    let one = task(&fixture, crew, json!({"title": "one"}));
     for field in ["assigneeAgentId", "fromAgentId"] {
-        assert_eq!(code(patch(&world, &one, json!({"title": "x", field: foreign}))), "not_found");
-        let new = World::input(json!({"title": "two", field: foreign})).unwrap();
-        assert_eq!(code(world.write(create, crew, new)), "not_found");
+        assert_eq!(code(patch(&fixture, &one, json!({"title": "x", field: foreign}))), "not_found");
+        let new = Fixture::input(json!({"title": "two", field: foreign})).unwrap();
+        assert_eq!(code(fixture.write(create, crew, new)), "not_found");
     }
-    assert_eq!(world.read(get, (crew, one.id), ()).unwrap(), one);
-    assert_eq!(code(world.read(get, (other, one.id), ())), "not_found");
-    assert_eq!(code(world.read(get, (Id::NIL, one.id), ())), "not_found");
-    assert_eq!(numbers(&world, crew, json!({})), [1]);
+    assert_eq!(fixture.read(get, (crew, one.id), ()).unwrap(), one);
+    assert_eq!(code(fixture.read(get, (other, one.id), ())), "not_found");
+    assert_eq!(code(fixture.read(get, (Id::NIL, one.id), ())), "not_found");
+    assert_eq!(numbers(&fixture, crew, json!({})), [1]);
 }
 
 #[test]
 fn every_filter_gives_the_tasks_it_names_newest_first() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
     let agents = [None, Some(ann), Some(bob)];
     let all: Vec<Task> = (0..15)
         .map(|n| {
             let new = json!({"title": "x", "assigneeAgentId": agents[n % 3]});
-            let made = task(&world, crew, new);
-            patch(&world, &made, json!({"status": TaskStatus::ALL[n / 3]})).unwrap()
+            let made = task(&fixture, crew, new);
+            patch(&fixture, &made, json!({"status": TaskStatus::ALL[n / 3]})).unwrap()
         })
         .collect();
     let expected = |keep: &dyn Fn(&Task) -> bool| -> Vec<u32> {
         all.iter().rev().filter(|task| keep(task)).map(|task| task.number).collect()
     };
-    assert_eq!(numbers(&world, crew, json!({})), expected(&|_| true));
+    assert_eq!(numbers(&fixture, crew, json!({})), expected(&|_| true));
     for status in TaskStatus::ALL {
         let of_status = expected(&|task| task.status == status);
-        assert_eq!(numbers(&world, crew, json!({"status": status})), of_status);
+        assert_eq!(numbers(&fixture, crew, json!({"status": status})), of_status);
         let both = json!({"status": status, "assigneeAgentId": ann});
         let of_both =
             expected(&|task| task.status == status && task.assignee_agent_id == Some(ann));
-        assert_eq!(numbers(&world, crew, both), of_both);
+        assert_eq!(numbers(&fixture, crew, both), of_both);
     }
     let of_ann = expected(&|task| task.assignee_agent_id == Some(ann));
-    assert_eq!(numbers(&world, crew, json!({"assigneeAgentId": ann})), of_ann);
+    assert_eq!(numbers(&fixture, crew, json!({"assigneeAgentId": ann})), of_ann);
     let free = expected(&|task| task.assignee_agent_id.is_none());
-    assert_eq!(numbers(&world, crew, json!({"unassigned": true})), free);
+    assert_eq!(numbers(&fixture, crew, json!({"unassigned": true})), free);
     let taken = expected(&|task| task.assignee_agent_id.is_some());
-    assert_eq!(numbers(&world, crew, json!({"unassigned": false})), taken);
+    assert_eq!(numbers(&fixture, crew, json!({"unassigned": false})), taken);
     let neither = json!({"unassigned": true, "assigneeAgentId": ann});
-    assert!(numbers(&world, crew, neither).is_empty());
-    assert!(numbers(&world, crew, json!({"assigneeAgentId": Id::<()>::NIL})).is_empty());
+    assert!(numbers(&fixture, crew, neither).is_empty());
+    assert!(numbers(&fixture, crew, json!({"assigneeAgentId": Id::<()>::NIL})).is_empty());
 }
 
 #[test]
 fn assigning_a_task_wakes_the_assignee_unless_it_did_so_itself() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let (ann, bob) = (add_agent(&world, crew, "ann"), add_agent(&world, crew, "bob"));
-    let free = task(&world, crew, json!({"title": "free"}));
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let free = task(&fixture, crew, json!({"title": "free"}));
     let own = json!({"title": "own", "assigneeAgentId": ann, "fromAgentId": ann});
-    task(&world, crew, own);
-    patch(&world, &free, json!({"assigneeAgentId": ann, "fromAgentId": ann})).unwrap();
-    assert!(take(&world, crew, ann).is_empty());
+    task(&fixture, crew, own);
+    patch(&fixture, &free, json!({"assigneeAgentId": ann, "fromAgentId": ann})).unwrap();
+    assert!(take(&fixture, crew, ann).is_empty());
 
     let given =
-        task(&world, crew, json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": bob}));
-    patch(&world, &free, json!({"assigneeAgentId": bob})).unwrap();
-    let wakes = take(&world, crew, ann);
+        task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": bob}));
+    patch(&fixture, &free, json!({"assigneeAgentId": bob})).unwrap();
+    let wakes = take(&fixture, crew, ann);
     assert_eq!(wakes.len(), 1);
     assert_eq!((wakes[0].reason, wakes[0].task_id), (WakeReason::TaskAssigned, Some(given.id)));
-    assert_eq!(take(&world, crew, bob)[0].task_id, Some(free.id));
+    assert_eq!(take(&fixture, crew, bob)[0].task_id, Some(free.id));
     // It stays with whom it was.
-    patch(&world, &given, json!({"assigneeAgentId": ann, "title": "y"})).unwrap();
-    claim_for(&world, &given, ann).unwrap();
-    assert!(take(&world, crew, ann).is_empty());
+    patch(&fixture, &given, json!({"assigneeAgentId": ann, "title": "y"})).unwrap();
+    claim_for(&fixture, &given, ann).unwrap();
+    assert!(take(&fixture, crew, ann).is_empty());
 }
 
 #[test]
 fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
-    let world = World::new();
-    let crew = team(&world, "crew", None);
-    let ann = add_agent(&world, crew, "ann");
-    let master = add_scrum_master(&world, crew, "sam");
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let master = add_scrum_master(&fixture, crew, "sam");
     let tasks: Vec<Task> = TaskStatus::ALL
         .iter()
         .map(|status| {
-            let made = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-            patch(&world, &made, json!({"status": status})).unwrap()
+            let made = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
+            patch(&fixture, &made, json!({"status": status})).unwrap()
         })
         .collect();
     let removed = crate::resources::teams::members::delete;
-    world.write(removed, (crew, ann), ()).unwrap();
+    fixture.write(removed, (crew, ann), ()).unwrap();
     for task in &tasks {
-        let now = world.read(get, (crew, task.id), ()).unwrap();
+        let now = fixture.read(get, (crew, task.id), ()).unwrap();
         assert_eq!(now.assignee_agent_id.is_none(), !task.is_closed(), "{:?}", task.status);
         // Whoever has left has no business any more.
-        let business =
-            world.store.read_now(world.org, |view| assignee_or_scrum_master(view, &now)).unwrap();
+        let business = fixture
+            .store
+            .read_now(fixture.org, |view| assignee_or_scrum_master(view, &now))
+            .unwrap();
         assert_eq!(business.map(|member| member.id), Some(master));
     }
-    world.assert_sound();
+    fixture.assert_sound();
 }

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 
 use super::{DroppedWakes, Wake, WakeReason, merge, same_subject};
 use crate::api::{Input, Output, Readiness, Req};
-use crate::base::{Id, List, Result};
+use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::member::{Member, fetch_member};
 use crate::resources::teams::message;
 use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, require_team};
-use crate::store::{Key, Order, Page, PageRequest, Record, Source, Tx, View};
+use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
 
 /// How long a delivered wake is leased
 /// (reference: teams-and-wakes, "Fetching wakes").
@@ -38,7 +38,7 @@ impl Input for WakeFilter {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AckWakes {
-    wake_ids: List<Id<Wake>, 0, MAX_ACKED>,
+    wake_ids: BoundedList<Id<Wake>, 0, MAX_ACKED>,
 }
 impl Input for AckWakes {}
 
@@ -58,7 +58,7 @@ impl Output for AckedWakes {}
 pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Readiness> {
     let agent = fetch_agent(view, req.params)?;
     let mut look = Readiness { topic: agent.uuid(), ready: false, again_at: None };
-    view.each(Source::TABLE, &agent, Order::Ascending, |wake: Wake| {
+    view.for_each(ListSource::TABLE, &agent, Order::Ascending, |wake: Wake| {
         look.ready = !wake.is_leased(view.now());
         if look.ready {
             return Ok(ControlFlow::Break(()));
@@ -83,7 +83,7 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
         let part = PageRequest { limit: wanted.min(MAX_SCANNED - scanned), after };
         let now = tx.now();
         let free = |wake: &Wake| !wake.is_leased(now);
-        let rows = tx.page(Source::TABLE, &agent, Order::Ascending, &part, free)?;
+        let rows = tx.page(ListSource::TABLE, &agent, Order::Ascending, &part, free)?;
         scanned += rows.items.len();
         for wake in &rows.items {
             let is_enough = handed.len() == limit;

@@ -109,7 +109,7 @@ impl Output for Wake {
 
 /// Wakes by reason and subject, a task or a peer. A message is sent once and has one wake, so direct
 /// messages are not indexed.
-static BY_SUBJECT: Index<Wake, WakeSubject> = Index::many("wakes.by_subject", Wake::subject);
+static BY_SUBJECT: Index<Wake, WakeSubject> = Index::non_unique("wakes.by_subject", Wake::subject);
 
 type WakeSubject = (WakeReason, Id<()>);
 

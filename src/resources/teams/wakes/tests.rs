@@ -9,45 +9,45 @@ use crate::resources::teams::testing::{
     add_agent, add_scrum_master, code, message, repeat, take, task, team,
 };
 use crate::resources::teams::{member, members, messages, tasks};
-use crate::resources::testing::{NOON, World, args};
-use crate::store::{PageRequest, Source};
+use crate::resources::testing::{Fixture, NOON, args};
+use crate::store::{ListSource, PageRequest};
 
 /// A team with ann in it.
-fn crew(world: &World) -> (Id<Team>, Id<Member>) {
-    let crew = team(world, "crew", None);
-    (crew, add_agent(world, crew, "ann"))
+fn crew(fixture: &Fixture) -> (Id<Team>, Id<Member>) {
+    let crew = team(fixture, "crew", None);
+    (crew, add_agent(fixture, crew, "ann"))
 }
 
-fn peek(world: &World, (team, agent): (Id<Team>, Id<Member>)) -> Vec<Wake> {
-    let peek = World::input(json!({"peek": true})).unwrap();
-    world.write(delivery::take, (team, agent), peek).unwrap().items
+fn peek(fixture: &Fixture, (team, agent): (Id<Team>, Id<Member>)) -> Vec<Wake> {
+    let peek = Fixture::input(json!({"peek": true})).unwrap();
+    fixture.write(delivery::take, (team, agent), peek).unwrap().items
 }
 
-fn looks(world: &World, at: (Id<Team>, Id<Member>)) -> Readiness {
-    world.read(look, at, World::input(json!({})).unwrap()).unwrap()
+fn looks(fixture: &Fixture, at: (Id<Team>, Id<Member>)) -> Readiness {
+    fixture.read(look, at, Fixture::input(json!({})).unwrap()).unwrap()
 }
 
-fn ack(world: &World, at: (Id<Team>, Id<Member>), ids: &[Id<Wake>]) -> Value {
-    let body = World::input(json!({"wakeIds": ids})).unwrap();
-    serde_json::to_value(world.write(acknowledge, at, body).unwrap()).unwrap()
+fn ack(fixture: &Fixture, at: (Id<Team>, Id<Member>), ids: &[Id<Wake>]) -> Value {
+    let body = Fixture::input(json!({"wakeIds": ids})).unwrap();
+    serde_json::to_value(fixture.write(acknowledge, at, body).unwrap()).unwrap()
 }
 
-fn patch(world: &World, task: &Task, body: Value) {
-    let body = World::input(body).unwrap();
-    world.write(tasks::update, (task.team_id, task.id), body).unwrap();
+fn patch(fixture: &Fixture, task: &Task, body: Value) {
+    let body = Fixture::input(body).unwrap();
+    fixture.write(tasks::update, (task.team_id, task.id), body).unwrap();
 }
 
-fn note(world: &World, task: &Task) -> Message {
-    message(world, task.team_id, json!({"body": "note", "taskId": task.id}))
+fn note(fixture: &Fixture, task: &Task) -> Message {
+    message(fixture, task.team_id, json!({"body": "note", "taskId": task.id}))
 }
 
-fn consume(world: &World, message: &Message, agent: Id<Member>) {
-    let body = World::input(json!({"agentId": agent})).unwrap();
-    world.write(messages::consume, (message.team_id, message.id), body).unwrap();
+fn consume(fixture: &Fixture, message: &Message, agent: Id<Member>) {
+    let body = Fixture::input(json!({"agentId": agent})).unwrap();
+    fixture.write(messages::consume, (message.team_id, message.id), body).unwrap();
 }
 
-fn dropped(world: &World) -> u64 {
-    world.store.read_now(world.org, dropped_wakes).unwrap()
+fn dropped(fixture: &Fixture) -> u64 {
+    fixture.store.read_now(fixture.org, dropped_wakes).unwrap()
 }
 
 fn ids(wakes: &[Wake]) -> Vec<Id<Wake>> {
@@ -56,10 +56,10 @@ fn ids(wakes: &[Wake]) -> Vec<Id<Wake>> {
 
 #[test]
 fn a_wake_has_every_field_of_the_contract_and_no_other() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-    let wake = &take(&world, crew, ann)[0];
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let anns = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    let wake = &take(&fixture, crew, ann)[0];
     let expected = json!({
         "id": wake.id, "reason": "task_assigned", "taskId": anns.id, "messageId": null,
         "peerId": null, "logId": null, "createdAt": "2026-01-15T12:00:00.000Z", "attempts": 1,
@@ -69,110 +69,112 @@ fn a_wake_has_every_field_of_the_contract_and_no_other() {
 
 #[test]
 fn wakes_are_delivered_oldest_first_and_leased_for_a_minute() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let sent: Vec<_> =
-        (0..3).map(|_| message(&world, crew, json!({"body": "x", "toAgentId": ann})).id).collect();
-    let first = take(&world, crew, ann);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let sent: Vec<_> = (0..3)
+        .map(|_| message(&fixture, crew, json!({"body": "x", "toAgentId": ann})).id)
+        .collect();
+    let first = take(&fixture, crew, ann);
     let about: Vec<_> = first.iter().map(|wake| wake.message_id.unwrap()).collect();
     assert_eq!(about, sent);
-    world.pass_secs(59);
-    assert!(take(&world, crew, ann).is_empty());
-    world.pass_secs(1);
-    let second = take(&world, crew, ann);
+    fixture.pass_secs(59);
+    assert!(take(&fixture, crew, ann).is_empty());
+    fixture.pass_secs(1);
+    let second = take(&fixture, crew, ann);
     assert_eq!(ids(&second), ids(&first));
     assert!(second.iter().all(|wake| wake.attempts == 2 && wake.created_at == NOON));
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn peeking_shows_without_leasing() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
     for _ in 0..2 {
-        assert_eq!(peek(&world, (crew, ann))[0].attempts, 0);
+        assert_eq!(peek(&fixture, (crew, ann))[0].attempts, 0);
     }
-    assert_eq!(take(&world, crew, ann)[0].attempts, 1);
-    assert!(peek(&world, (crew, ann)).is_empty());
+    assert_eq!(take(&fixture, crew, ann)[0].attempts, 1);
+    assert!(peek(&fixture, (crew, ann)).is_empty());
 }
 
 #[test]
 fn an_acknowledged_wake_does_not_come_back_and_unknown_ids_are_ignored() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let bob = add_agent(&world, crew, "bob");
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let bob = add_agent(&fixture, crew, "bob");
     for to in [ann, ann, bob] {
-        message(&world, crew, json!({"body": "x", "toAgentId": to}));
+        message(&fixture, crew, json!({"body": "x", "toAgentId": to}));
     }
-    let wakes = ids(&take(&world, crew, ann));
-    let bobs = peek(&world, (crew, bob))[0].id;
+    let wakes = ids(&take(&fixture, crew, ann));
+    let bobs = peek(&fixture, (crew, bob))[0].id;
     let some = [wakes[0], wakes[0], Id::NIL, bobs];
-    assert_eq!(ack(&world, (crew, ann), &some), json!({"acknowledged": 1}));
-    assert_eq!(ack(&world, (crew, ann), &[]), json!({"acknowledged": 0}));
-    world.pass_secs(60);
-    assert_eq!(ids(&take(&world, crew, ann)), [wakes[1]]);
-    assert_eq!(ids(&peek(&world, (crew, bob))), [bobs]);
+    assert_eq!(ack(&fixture, (crew, ann), &some), json!({"acknowledged": 1}));
+    assert_eq!(ack(&fixture, (crew, ann), &[]), json!({"acknowledged": 0}));
+    fixture.pass_secs(60);
+    assert_eq!(ids(&take(&fixture, crew, ann)), [wakes[1]]);
+    assert_eq!(ids(&peek(&fixture, (crew, bob))), [bobs]);
 }
 
 #[test]
 fn polling_returns_whether_there_is_a_wake_or_when_a_lease_ends() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let nothing = looks(&world, (crew, ann));
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let nothing = looks(&fixture, (crew, ann));
     assert_eq!((nothing.topic, nothing.ready, nothing.again_at), (ann.uuid(), false, None));
-    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
-    assert!(looks(&world, (crew, ann)).ready);
-    take(&world, crew, ann);
-    world.pass_secs(10);
-    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
-    assert!(looks(&world, (crew, ann)).ready);
-    take(&world, crew, ann);
-    let leased = looks(&world, (crew, ann));
+    message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    assert!(looks(&fixture, (crew, ann)).ready);
+    take(&fixture, crew, ann);
+    fixture.pass_secs(10);
+    message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    assert!(looks(&fixture, (crew, ann)).ready);
+    take(&fixture, crew, ann);
+    let leased = looks(&fixture, (crew, ann));
     assert_eq!((leased.ready, leased.again_at), (false, Some(NOON.plus_secs(60))));
-    world.pass_secs(50);
-    assert!(looks(&world, (crew, ann)).ready);
+    fixture.pass_secs(50);
+    assert!(looks(&fixture, (crew, ann)).ready);
 }
 
 #[test]
 fn a_commit_that_wakes_an_agent_signals_it() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let mut listener = world.store.signals().listen(ann.uuid());
-    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let mut listener = fixture.store.signals().subscribe(ann.uuid());
+    message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let heard =
-        async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
+    let heard = async {
+        tokio::time::timeout(std::time::Duration::from_secs(10), listener.notified()).await
+    };
     assert!(runtime.block_on(heard).is_ok());
 }
 
 #[test]
 fn wakes_of_what_is_not_in_the_team_are_not_found() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let other = team(&world, "other", None);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let other = team(&fixture, "other", None);
     for at in [(other, ann), (crew, Id::NIL), (Id::NIL, ann)] {
-        let filter = || World::input(json!({})).unwrap();
-        assert_eq!(code(world.write(delivery::take, at, filter())), "not_found");
-        assert_eq!(world.read(look, at, filter()).err().unwrap().code(), "not_found");
-        let body = World::input(json!({"wakeIds": []})).unwrap();
-        assert_eq!(code(world.write(acknowledge, at, body)), "not_found");
+        let filter = || Fixture::input(json!({})).unwrap();
+        assert_eq!(code(fixture.write(delivery::take, at, filter())), "not_found");
+        assert_eq!(fixture.read(look, at, filter()).err().unwrap().code(), "not_found");
+        let body = Fixture::input(json!({"wakeIds": []})).unwrap();
+        assert_eq!(code(fixture.write(acknowledge, at, body)), "not_found");
     }
 }
 
 #[test]
 fn wakes_are_paginated_like_a_list() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
     let sent: Vec<_> =
-        (0..5).map(|_| message(&world, crew, json!({"body": "x", "toAgentId": ann}))).collect();
-    let wakes = ids(&peek(&world, (crew, ann)));
+        (0..5).map(|_| message(&fixture, crew, json!({"body": "x", "toAgentId": ann}))).collect();
+    let wakes = ids(&peek(&fixture, (crew, ann)));
     let part = |peek: bool, limit: usize, after: Option<Vec<u8>>| {
-        let mut parts = args((crew, ann), World::input(json!({"peek": peek})).unwrap());
+        let mut parts = args((crew, ann), Fixture::input(json!({"peek": peek})).unwrap());
         parts.page = PageRequest { limit, after };
-        let who = world.member.clone();
+        let who = fixture.member.clone();
         let take = move |tx: &mut Tx| delivery::take(tx, &Req::new(&parts, &who));
-        world.store.write_now(world.org, take).unwrap()
+        fixture.store.write_blocking(fixture.org, take).unwrap()
     };
     let first = part(true, 2, None);
     let second = part(true, 3, first.next.clone());
@@ -180,21 +182,21 @@ fn wakes_are_paginated_like_a_list() {
     assert!(first.next.is_some() && second.next.is_none());
 
     // What is dropped does not follow.
-    consume(&world, &sent[4], ann);
+    consume(&fixture, &sent[4], ann);
     let handed = part(false, 2, None);
     assert_eq!((ids(&handed.items), handed.items[0].attempts), (wakes[..2].into(), 1));
     assert!(handed.next.is_some());
     let last = part(false, 2, handed.next);
     assert_eq!((ids(&last.items), last.next), (wakes[2..4].into(), None));
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn many_wakes_are_delivered_in_pages() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    repeat(&world, messages::send, crew, json!({"body": "x", "toAgentId": ann}), 120);
-    let mut seen: Vec<_> = (0..4).flat_map(|_| ids(&take(&world, crew, ann))).collect();
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    repeat(&fixture, messages::send, crew, json!({"body": "x", "toAgentId": ann}), 120);
+    let mut seen: Vec<_> = (0..4).flat_map(|_| ids(&take(&fixture, crew, ann))).collect();
     assert_eq!(seen.len(), 120);
     seen.dedup();
     assert_eq!(seen.len(), 120);
@@ -205,18 +207,18 @@ fn many_wakes_are_delivered_in_pages() {
 
 #[test]
 fn causes_with_one_reason_and_subject_merge_and_others_do_not() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let one = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-    let two = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-    note(&world, &one);
-    let newest = note(&world, &one);
-    note(&world, &two);
-    world.pass_secs(5);
-    patch(&world, &one, json!({"assigneeAgentId": null}));
-    patch(&world, &one, json!({"assigneeAgentId": ann}));
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let one = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    let two = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    note(&fixture, &one);
+    let newest = note(&fixture, &one);
+    note(&fixture, &two);
+    fixture.pass_secs(5);
+    patch(&fixture, &one, json!({"assigneeAgentId": null}));
+    patch(&fixture, &one, json!({"assigneeAgentId": ann}));
 
-    let wakes = take(&world, crew, ann);
+    let wakes = take(&fixture, crew, ann);
     let about: Vec<_> = wakes.iter().map(|wake| (wake.reason, wake.task_id.unwrap())).collect();
     use WakeReason::{TaskAssigned, TaskNote};
     let expected =
@@ -224,78 +226,78 @@ fn causes_with_one_reason_and_subject_merge_and_others_do_not() {
     assert_eq!(about, expected);
     assert_eq!(wakes[2].message_id, Some(newest.id));
     assert!(wakes.iter().all(|wake| wake.attempts == 1 && wake.created_at == NOON));
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_cause_while_its_wake_is_leased_makes_a_new_one_and_both_merge_when_the_lease_ends() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
-    let anns = task(&world, crew, own);
-    note(&world, &anns);
-    let first = take(&world, crew, ann);
-    world.pass_secs(10);
-    note(&world, &anns);
-    let newest = note(&world, &anns);
-    let pending = peek(&world, (crew, ann));
+    let anns = task(&fixture, crew, own);
+    note(&fixture, &anns);
+    let first = take(&fixture, crew, ann);
+    fixture.pass_secs(10);
+    note(&fixture, &anns);
+    let newest = note(&fixture, &anns);
+    let pending = peek(&fixture, (crew, ann));
     assert_eq!((pending.len(), pending[0].message_id), (1, Some(newest.id)));
     assert_ne!(pending[0].id, first[0].id);
 
-    world.pass_secs(50);
+    fixture.pass_secs(50);
     for peeked in [true, false] {
-        let merged = if peeked { peek(&world, (crew, ann)) } else { take(&world, crew, ann) };
+        let merged = if peeked { peek(&fixture, (crew, ann)) } else { take(&fixture, crew, ann) };
         assert_eq!(ids(&merged), ids(&first));
         assert_eq!(merged[0].message_id, Some(newest.id));
         assert_eq!((merged[0].created_at, merged[0].attempts), (NOON, if peeked { 1 } else { 2 }));
     }
-    world.pass_secs(60);
-    assert_eq!(ids(&take(&world, crew, ann)), ids(&first), "the newer one is no more");
-    world.assert_sound();
+    fixture.pass_secs(60);
+    assert_eq!(ids(&take(&fixture, crew, ann)), ids(&first), "the newer one is no more");
+    fixture.assert_sound();
 }
 
 #[test]
 fn one_that_was_taken_while_the_other_was_leased_is_a_wake_of_its_own() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
-    let anns = task(&world, crew, own);
-    note(&world, &anns);
-    let first = take(&world, crew, ann);
-    note(&world, &anns);
-    let second = take(&world, crew, ann);
+    let anns = task(&fixture, crew, own);
+    note(&fixture, &anns);
+    let first = take(&fixture, crew, ann);
+    note(&fixture, &anns);
+    let second = take(&fixture, crew, ann);
     assert_eq!((second.len(), second[0].attempts), (1, 1));
     assert_ne!(ids(&second), ids(&first));
-    assert_eq!(ack(&world, (crew, ann), &ids(&first)), json!({"acknowledged": 1}));
-    world.pass_secs(60);
-    assert_eq!(ids(&take(&world, crew, ann)), ids(&second));
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&first)), json!({"acknowledged": 1}));
+    fixture.pass_secs(60);
+    assert_eq!(ids(&take(&fixture, crew, ann)), ids(&second));
 }
 
 #[test]
 fn a_late_acknowledgement_takes_away_nothing_that_came_after_the_delivery() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
-    let anns = task(&world, crew, own);
-    note(&world, &anns);
-    let first = take(&world, crew, ann);
-    world.pass_secs(100);
-    let newer = note(&world, &anns);
-    world.pass_secs(10);
-    assert_eq!(ack(&world, (crew, ann), &ids(&first)), json!({"acknowledged": 1}));
-    let wakes = take(&world, crew, ann);
+    let anns = task(&fixture, crew, own);
+    note(&fixture, &anns);
+    let first = take(&fixture, crew, ann);
+    fixture.pass_secs(100);
+    let newer = note(&fixture, &anns);
+    fixture.pass_secs(10);
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&first)), json!({"acknowledged": 1}));
+    let wakes = take(&fixture, crew, ann);
     assert_eq!((wakes.len(), wakes[0].message_id), (1, Some(newer.id)));
 }
 
 #[test]
 fn an_outside_request_merges_by_its_peer_and_notifications_never_merge() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
     let (peer, other, entry): (Id<Peer>, Id<Peer>, Id<LogEntry>) = {
-        let id = || world.store.clock().new_id();
+        let id = || fixture.store.clock().new_id();
         (Id::new(id()), Id::new(id()), Id::new(id()))
     };
-    let woken = world.store.write_now(world.org, move |tx| {
+    let woken = fixture.store.write_blocking(fixture.org, move |tx| {
         let agent = member::fetch_member(&tx.view(), crew, ann)?;
         for peer in [peer, other, peer] {
             wake(tx, &agent, &WakeCause::ExternalRequest(peer))?;
@@ -304,50 +306,50 @@ fn an_outside_request_merges_by_its_peer_and_notifications_never_merge() {
         wake(tx, &agent, &WakeCause::Notification(entry))
     });
     woken.unwrap();
-    let wakes = take(&world, crew, ann);
+    let wakes = take(&fixture, crew, ann);
     let about: Vec<_> = wakes.iter().map(|wake| (wake.peer_id, wake.log_id)).collect();
     let expected =
         [(Some(peer), None), (Some(other), None), (None, Some(entry)), (None, Some(entry))];
     assert_eq!(about, expected);
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 // ── Dropping ─────────────────────────────────────────────────────────────────
 
 #[test]
 fn consumed_mail_wakes_no_agent() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let read = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
-    let unread = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
-    consume(&world, &read, ann);
-    assert_eq!(dropped(&world), 0);
-    let wakes = take(&world, crew, ann);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let read = message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    let unread = message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    consume(&fixture, &read, ann);
+    assert_eq!(dropped(&fixture), 0);
+    let wakes = take(&fixture, crew, ann);
     assert_eq!((wakes.len(), wakes[0].message_id), (1, Some(unread.id)));
-    assert_eq!(dropped(&world), 1);
+    assert_eq!(dropped(&fixture), 1);
     // In its hands it is to be acknowledged.
-    consume(&world, &unread, ann);
-    assert_eq!(ack(&world, (crew, ann), &ids(&wakes)), json!({"acknowledged": 1}));
-    assert_eq!(dropped(&world), 1);
+    consume(&fixture, &unread, ann);
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&wakes)), json!({"acknowledged": 1}));
+    assert_eq!(dropped(&fixture), 1);
 }
 
 #[test]
 fn a_wake_whose_mail_was_consumed_does_not_come_back_after_its_lease() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let mail = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
-    take(&world, crew, ann);
-    consume(&world, &mail, ann);
-    world.pass_secs(60);
-    assert!(peek(&world, (crew, ann)).is_empty());
-    assert_eq!(dropped(&world), 1);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let mail = message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    take(&fixture, crew, ann);
+    consume(&fixture, &mail, ann);
+    fixture.pass_secs(60);
+    assert!(peek(&fixture, (crew, ann)).is_empty());
+    assert_eq!(dropped(&fixture), 1);
 }
 
 #[test]
 fn a_task_that_was_closed_or_given_to_another_does_not_wake_its_first_assignee() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let bob = add_agent(&world, crew, "bob");
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let bob = add_agent(&fixture, crew, "bob");
     let changes = [
         json!({"status": "done"}),
         json!({"status": "cancelled"}),
@@ -355,99 +357,101 @@ fn a_task_that_was_closed_or_given_to_another_does_not_wake_its_first_assignee()
         json!({"assigneeAgentId": null}),
     ];
     for (n, change) in changes.into_iter().enumerate() {
-        let anns = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-        note(&world, &anns);
-        patch(&world, &anns, change);
-        assert!(take(&world, crew, ann).is_empty());
-        assert_eq!(dropped(&world), 2 * (n as u64 + 1));
+        let anns = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
+        note(&fixture, &anns);
+        patch(&fixture, &anns, change);
+        assert!(take(&fixture, crew, ann).is_empty());
+        assert_eq!(dropped(&fixture), 2 * (n as u64 + 1));
     }
-    assert_eq!(take(&world, crew, bob).len(), 1, "it was given to bob");
-    world.assert_sound();
+    assert_eq!(take(&fixture, crew, bob).len(), 1, "it was given to bob");
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_note_on_a_closed_task_wakes() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
-    let anns = task(&world, crew, own);
-    note(&world, &anns);
-    patch(&world, &anns, json!({"status": "done"}));
-    let newest = note(&world, &anns);
-    let wakes = take(&world, crew, ann);
+    let anns = task(&fixture, crew, own);
+    note(&fixture, &anns);
+    patch(&fixture, &anns, json!({"status": "done"}));
+    let newest = note(&fixture, &anns);
+    let wakes = take(&fixture, crew, ann);
     assert_eq!((wakes.len(), wakes[0].message_id), (1, Some(newest.id)));
-    assert_eq!(dropped(&world), 0);
+    assert_eq!(dropped(&fixture), 0);
 }
 
 #[test]
 fn a_task_that_came_back_wakes_again() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let bob = add_agent(&world, crew, "bob");
-    let one = task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-    patch(&world, &one, json!({"assigneeAgentId": bob}));
-    patch(&world, &one, json!({"assigneeAgentId": ann}));
-    assert_eq!(take(&world, crew, ann).len(), 1);
-    assert!(take(&world, crew, bob).is_empty());
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let bob = add_agent(&fixture, crew, "bob");
+    let one = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    patch(&fixture, &one, json!({"assigneeAgentId": bob}));
+    patch(&fixture, &one, json!({"assigneeAgentId": ann}));
+    assert_eq!(take(&fixture, crew, ann).len(), 1);
+    assert!(take(&fixture, crew, bob).is_empty());
 }
 
 #[test]
 fn notes_wake_until_the_last_of_them_is_consumed() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
     let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
-    let anns = task(&world, crew, own);
-    let (older, newer) = (note(&world, &anns), note(&world, &anns));
+    let anns = task(&fixture, crew, own);
+    let (older, newer) = (note(&fixture, &anns), note(&fixture, &anns));
     // What is hers, or somebody's mail about the task, is no note that she has to read.
     let hers = json!({"body": "x", "taskId": anns.id, "fromAgentId": ann});
-    message(&world, crew, hers);
-    let bob = add_agent(&world, crew, "bob");
-    message(&world, crew, json!({"body": "x", "taskId": anns.id, "toAgentId": bob}));
-    consume(&world, &newer, ann);
-    assert_eq!(peek(&world, (crew, ann)).len(), 1);
-    consume(&world, &older, ann);
-    assert!(peek(&world, (crew, ann)).is_empty());
-    assert_eq!(dropped(&world), 1);
+    message(&fixture, crew, hers);
+    let bob = add_agent(&fixture, crew, "bob");
+    message(&fixture, crew, json!({"body": "x", "taskId": anns.id, "toAgentId": bob}));
+    consume(&fixture, &newer, ann);
+    assert_eq!(peek(&fixture, (crew, ann)).len(), 1);
+    consume(&fixture, &older, ann);
+    assert!(peek(&fixture, (crew, ann)).is_empty());
+    assert_eq!(dropped(&fixture), 1);
 }
 
 #[test]
 fn notes_on_a_claimed_task_do_not_wake_the_scrum_master() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let sam = add_scrum_master(&world, crew, "sam");
-    let free = task(&world, crew, json!({"title": "x"}));
-    note(&world, &free);
-    assert_eq!(peek(&world, (crew, sam)).len(), 1);
-    let claim = World::input(json!({"agentId": ann})).unwrap();
-    world.write(tasks::claim, (crew, free.id), claim).unwrap();
-    assert!(take(&world, crew, sam).is_empty());
-    assert_eq!(dropped(&world), 1);
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let sam = add_scrum_master(&fixture, crew, "sam");
+    let free = task(&fixture, crew, json!({"title": "x"}));
+    note(&fixture, &free);
+    assert_eq!(peek(&fixture, (crew, sam)).len(), 1);
+    let claim = Fixture::input(json!({"agentId": ann})).unwrap();
+    fixture.write(tasks::claim, (crew, free.id), claim).unwrap();
+    assert!(take(&fixture, crew, sam).is_empty());
+    assert_eq!(dropped(&fixture), 1);
 }
 
 #[test]
 fn deleting_an_agent_deletes_its_wakes() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    task(&world, crew, json!({"title": "x", "assigneeAgentId": ann}));
-    message(&world, crew, json!({"body": "x", "toAgentId": ann}));
-    let mut listener = world.store.signals().listen(ann.uuid());
-    world.write(members::delete, (crew, ann), ()).unwrap();
-    let left = world.store.read_now(world.org, |view| view.count(Source::<Wake>::TABLE, &(), 10));
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
+    message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    let mut listener = fixture.store.signals().subscribe(ann.uuid());
+    fixture.write(members::delete, (crew, ann), ()).unwrap();
+    let left =
+        fixture.store.read_now(fixture.org, |view| view.count(ListSource::<Wake>::TABLE, &(), 10));
     assert_eq!(left.unwrap(), 0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let heard =
-        async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
+    let heard = async {
+        tokio::time::timeout(std::time::Duration::from_secs(10), listener.notified()).await
+    };
     assert!(runtime.block_on(heard).is_ok(), "long polls for its wakes are notified");
-    world.assert_sound();
+    fixture.assert_sound();
 }
 
 #[test]
 fn a_wake_behind_more_dropped_ones_than_one_scan_reads_is_delivered() {
-    let world = World::new();
-    let (crew, ann) = crew(&world);
-    let mail = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
-    take(&world, crew, ann);
-    let woken = world.store.write_now(world.org, move |tx| {
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let mail = message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    take(&fixture, crew, ann);
+    let woken = fixture.store.write_blocking(fixture.org, move |tx| {
         let agent = member::fetch_member(&tx.view(), crew, ann)?;
         for _ in 0..delivery::MAX_SCANNED + 10 {
             // Nobody has to read what is not there.
@@ -457,13 +461,14 @@ fn a_wake_behind_more_dropped_ones_than_one_scan_reads_is_delivered() {
         Ok(())
     });
     woken.unwrap();
-    let mail = message(&world, crew, json!({"body": "x", "toAgentId": ann}));
-    let mut listener = world.store.signals().listen(ann.uuid());
-    assert!(take(&world, crew, ann).is_empty());
+    let mail = message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    let mut listener = fixture.store.signals().subscribe(ann.uuid());
+    assert!(take(&fixture, crew, ann).is_empty());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let heard =
-        async { tokio::time::timeout(std::time::Duration::from_secs(10), listener.heard()).await };
+    let heard = async {
+        tokio::time::timeout(std::time::Duration::from_secs(10), listener.notified()).await
+    };
     assert!(runtime.block_on(heard).is_ok(), "long polls check again");
-    assert_eq!(take(&world, crew, ann)[0].message_id, Some(mail.id));
-    assert_eq!(dropped(&world), delivery::MAX_SCANNED as u64 + 10);
+    assert_eq!(take(&fixture, crew, ann)[0].message_id, Some(mail.id));
+    assert_eq!(dropped(&fixture), delivery::MAX_SCANNED as u64 + 10);
 }

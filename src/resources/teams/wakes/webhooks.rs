@@ -16,7 +16,7 @@ use crate::outbox::{
 use crate::outside::webhook;
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::team::Team;
-use crate::store::{Order, PageRequest, Source, Tx};
+use crate::store::{ListSource, Order, PageRequest, Tx};
 
 /// The handlers of the jobs about posts.
 pub const JOBS: &[JobHandler] = &[POST_WAKE, POST_PENDING];
@@ -57,7 +57,7 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     }
     let part = PageRequest { limit: SWEEP_ROWS, after: None };
     let page =
-        tx.page(Source::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| !wake.posting)?;
+        tx.page(ListSource::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| !wake.posting)?;
     for wake in &page.items {
         start_posting(tx, wake)?;
     }

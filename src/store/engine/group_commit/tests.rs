@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{Sender, channel};
 
 use super::super::storage::MAX_GROUP;
-use super::super::{Each, KeyRange, Lane, Memory, Op, Order};
+use super::super::{KeyRange, Lane, Memory, Order, ScanFn, WriteOp};
 use super::*;
 use crate::base::Kind;
 
@@ -66,7 +66,7 @@ impl LocalStorage for ScriptedStorage {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.memory.snapshot()
     }
-    fn commit(&mut self, writes: &Writes) -> Commit {
+    fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
         if writes.tables.contains_key(HOLD) {
             self.log.add("holding".into());
             self.log.wait_for("hold no longer");
@@ -75,16 +75,16 @@ impl LocalStorage for ScriptedStorage {
         let how = self.commits.pop().unwrap_or(Go::Kept);
         self.log.add(format!("commit of {}", writes.len()));
         let kept = match how {
-            Go::Refused => return Commit::Refused(Error::busy("full", "full", 1)),
-            Go::FindsFault => return Commit::Refused(Error::internal("as scripted")),
-            Go::Conflict => return Commit::Conflict,
+            Go::Refused => return CommitOutcome::Refused(Error::busy("full", "full", 1)),
+            Go::FindsFault => return CommitOutcome::Refused(Error::internal("as scripted")),
+            Go::Conflict => return CommitOutcome::Conflict,
             Go::Panics => panic!("as scripted"),
             Go::UnknownAndLost => None,
             Go::Kept | Go::UnknownButKept => Some(self.memory.commit(writes)),
         };
         match kept {
             Some(done) if how == Go::Kept => done,
-            _ => Commit::Unknown(Error::internal("as scripted")),
+            _ => CommitOutcome::Unknown(Error::internal("as scripted")),
         }
     }
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
@@ -114,8 +114,8 @@ enum AttemptOutcome {
     GivenBack(GivenBack),
 }
 
-impl<F: FnMut(&dyn Reader) -> Result<Writes> + Send> Attempt for Try<F> {
-    fn run(&mut self, reader: &dyn Reader) -> Result<Writes> {
+impl<F: FnMut(&dyn Reader) -> Result<WriteBatch> + Send> Attempt for Try<F> {
+    fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch> {
         (self.run)(reader)
     }
     fn lane(&self) -> Lane {
@@ -140,15 +140,15 @@ const LAST: Terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
 const FULL: Terms = Terms { budget: Budget::FULL, rerun_on_conflict: false };
 const LIGHT: Terms = Terms { budget: Budget::LIGHT, rerun_on_conflict: false };
 
-fn one(key: &str) -> Writes {
-    let mut writes = Writes::default();
-    writes.add("t", key.into(), Op::Put(b"value".to_vec()));
+fn one(key: &str) -> WriteBatch {
+    let mut writes = WriteBatch::default();
+    writes.add("t", key.into(), WriteOp::Put(b"value".to_vec()));
     writes
 }
 
 fn keys(reader: &dyn Reader) -> Vec<String> {
     let mut keys = Vec::new();
-    let each: &mut Each = &mut |key, _| {
+    let each: &mut ScanFn = &mut |key, _| {
         keys.push(String::from_utf8(key.to_vec()).unwrap());
         Ok(ControlFlow::Continue(()))
     };
@@ -156,7 +156,7 @@ fn keys(reader: &dyn Reader) -> Vec<String> {
     keys
 }
 
-type Run = fn(&dyn Reader) -> Result<Writes>;
+type Run = fn(&dyn Reader) -> Result<WriteBatch>;
 
 /// Hands in attempts that all wait when the writer comes to them, so that they share a commit;
 /// gives what became of them in the order of submission.
@@ -167,8 +167,8 @@ fn submitted(
 ) -> Vec<AttemptOutcome> {
     let (answer, answers) = channel();
     let hold = |_: &dyn Reader| {
-        let mut writes = Writes::default();
-        writes.add(HOLD, Vec::new(), Op::Put(Vec::new()));
+        let mut writes = WriteBatch::default();
+        writes.add(HOLD, Vec::new(), WriteOp::Put(Vec::new()));
         Ok(writes)
     };
     let attempt = |number, name, run| {
@@ -324,7 +324,7 @@ fn a_write_refused_by_storage_fails_alone() {
 fn a_group_over_the_limit_continues_in_the_next_commit() {
     const LARGE: (&str, Run) = ("large", |_| {
         let mut writes = one("large");
-        writes.add("t", b"large".to_vec(), Op::Put(vec![0; MAX_GROUP_BYTES]));
+        writes.add("t", b"large".to_vec(), WriteOp::Put(vec![0; MAX_GROUP_BYTES]));
         Ok(writes)
     });
     let (group, log) = scripted(&[], &[]);
@@ -341,7 +341,7 @@ fn a_group_over_the_limit_continues_in_the_next_commit() {
 #[test]
 fn what_was_read_and_has_changed_since_is_read_again() {
     // Both count what is there and add one: the second must see the first.
-    fn count(reader: &dyn Reader) -> Result<Writes> {
+    fn count(reader: &dyn Reader) -> Result<WriteBatch> {
         Ok(one(&format!("counted {}", keys(reader).len())))
     }
     let (group, log) = scripted(&[], &[]);
@@ -357,14 +357,14 @@ fn what_was_read_and_has_changed_since_is_read_again() {
 
 /// Fills a commit, so that what comes after it is in the next.
 const LARGE_ELSEWHERE: (&str, Run) = ("large", |_| {
-    let mut writes = Writes::default();
-    writes.add("u", Vec::new(), Op::Put(vec![0; MAX_GROUP_BYTES]));
+    let mut writes = WriteBatch::default();
+    writes.add("u", Vec::new(), WriteOp::Put(vec![0; MAX_GROUP_BYTES]));
     Ok(writes)
 });
 
 #[test]
 fn an_attempt_that_costs_much_comes_back_after_a_conflict_and_a_light_one_does_not() {
-    fn see_all(reader: &dyn Reader) -> Result<Writes> {
+    fn see_all(reader: &dyn Reader) -> Result<WriteBatch> {
         Ok(one(&format!("saw {}", keys(reader).len())))
     }
     let (group, log) = scripted(&[], &[]);
@@ -386,7 +386,7 @@ fn an_attempt_that_costs_much_comes_back_after_a_conflict_and_a_light_one_does_n
 
 #[test]
 fn an_attempt_over_its_budget_comes_back_and_over_the_largest_is_refused() {
-    fn read_much(reader: &dyn Reader) -> Result<Writes> {
+    fn read_much(reader: &dyn Reader) -> Result<WriteBatch> {
         for _ in 0..=Budget::LIGHT.reads {
             // Whatever an operation makes of the error, it ends.
             let _ = reader.get("t", b"x", &mut |_| Ok(()));
@@ -400,7 +400,7 @@ fn an_attempt_over_its_budget_comes_back_and_over_the_largest_is_refused() {
     else {
         panic!("{ends:?}")
     };
-    fn write_much(reader: &dyn Reader) -> Result<Writes> {
+    fn write_much(reader: &dyn Reader) -> Result<WriteBatch> {
         reader.charge_write(Budget::FULL.written_bytes + 1)?;
         Ok(one("written"))
     }
@@ -423,8 +423,8 @@ fn a_full_lane_turns_away_others_do_not_and_every_submitted_attempt_is_completed
         Box::new(Try { number: 0, name: "", run, lane: [lane; 16], log, answer })
     };
     let hold = |_: &dyn Reader| {
-        let mut writes = Writes::default();
-        writes.add(HOLD, Vec::new(), Op::Put(Vec::new()));
+        let mut writes = WriteBatch::default();
+        writes.add(HOLD, Vec::new(), WriteOp::Put(Vec::new()));
         Ok(writes)
     };
     group.submit(attempt(0, hold), LAST).unwrap();
@@ -472,7 +472,7 @@ fn the_last_handle_may_be_dropped_by_an_attempt() {
     let run = move |_: &dyn Reader| {
         let _ = &held;
         let mut writes = one("a");
-        writes.add(HOLD, Vec::new(), Op::Put(Vec::new()));
+        writes.add(HOLD, Vec::new(), WriteOp::Put(Vec::new()));
         Ok(writes)
     };
     let attempt =

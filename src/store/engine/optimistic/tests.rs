@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::store::engine::{LocalStorage as _, Memory, Op};
+use crate::store::engine::{LocalStorage as _, Memory, WriteOp};
 
 /// Memory with the rows 10, 20, ... 90 in the table `t`.
 fn memory() -> Memory {
@@ -12,9 +12,9 @@ fn memory() -> Memory {
     memory
 }
 
-fn writes(keys: impl IntoIterator<Item = u8>) -> Writes {
-    let mut writes = Writes::default();
-    keys.into_iter().for_each(|key| writes.add("t", vec![key], Op::Put(vec![key])));
+fn writes(keys: impl IntoIterator<Item = u8>) -> WriteBatch {
+    let mut writes = WriteBatch::default();
+    keys.into_iter().for_each(|key| writes.add("t", vec![key], WriteOp::Put(vec![key])));
     writes
 }
 
@@ -59,12 +59,12 @@ fn a_key_that_was_read_conflicts_with_its_change_only_whether_it_exists_or_not()
         assert!(reader.may_insert("t", &[35]).unwrap());
     });
     assert_eq!(conflicts(&reads), [20, 25, 35]);
-    let mut of_another_table = Writes::default();
-    of_another_table.add("u", vec![20], Op::Delete);
+    let mut of_another_table = WriteBatch::default();
+    of_another_table.add("u", vec![20], WriteOp::Delete);
     assert!(!reads.conflicts_with(&of_another_table));
     // A delete is a change too.
-    let mut deleted = Writes::default();
-    deleted.add("t", vec![20], Op::Delete);
+    let mut deleted = WriteBatch::default();
+    deleted.add("t", vec![20], WriteOp::Delete);
     assert!(reads.conflicts_with(&deleted));
 }
 
@@ -121,7 +121,7 @@ fn conclusions_about_access_hold_at_the_same_version_only() {
 
 #[test]
 fn conclusions_drawn_while_access_was_being_changed_never_hold() {
-    let changing = Writes { changes_access: true, ..Writes::default() };
+    let changing = WriteBatch { changes_access: true, ..WriteBatch::default() };
     let base = memory().snapshot().unwrap();
     let overlay = crate::store::engine::Overlay { base: &*base, writes: &changing };
     let recorder = Recorder::new(&overlay, Budget::FULL);

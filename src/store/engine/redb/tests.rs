@@ -1,22 +1,22 @@
 //! The redb engine over real files.
 
 use super::*;
-use crate::store::engine::Writes;
+use crate::store::engine::WriteBatch;
 
 fn there(redb: &mut Redb, key: &str) -> bool {
     redb.snapshot().unwrap().get("t", key.as_bytes(), &mut |_| Ok(())).unwrap()
 }
 
-fn write(redb: &mut Redb, changes: &[(&str, Op)]) -> Commit {
-    let mut writes = Writes::default();
+fn write(redb: &mut Redb, changes: &[(&str, WriteOp)]) -> CommitOutcome {
+    let mut writes = WriteBatch::default();
     for (key, op) in changes {
         writes.add("t", key.as_bytes().to_vec(), op.clone());
     }
     redb.commit(&writes)
 }
 
-fn insert() -> Op {
-    Op::Insert(b"value".to_vec())
+fn insert() -> WriteOp {
+    WriteOp::Insert(b"value".to_vec())
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_file_is_made_once_and_opened_ever_after() {
     assert!(Redb::open(&path, vec!["t"]).is_err(), "missing");
 
     let mut redb = Redb::create(&path, vec!["t"]).unwrap();
-    assert!(matches!(write(&mut redb, &[("a", insert())]), Commit::Done(_)));
+    assert!(matches!(write(&mut redb, &[("a", insert())]), CommitOutcome::Done(_)));
     let error = Redb::open(&path, vec!["t"]).err().unwrap();
     assert!(error.message().ends_with("is in use by another process"), "{error}");
     drop(redb);
@@ -58,12 +58,12 @@ fn a_file_that_is_no_database_is_refused_and_unchanged() {
 fn an_insert_where_something_is_undoes_the_whole_batch() {
     let dir = tempfile::tempdir().unwrap();
     let mut redb = Redb::create(&dir.path().join("store.redb"), vec!["t"]).unwrap();
-    assert!(matches!(write(&mut redb, &[("b", insert())]), Commit::Done(_)));
+    assert!(matches!(write(&mut redb, &[("b", insert())]), CommitOutcome::Done(_)));
     let end = write(&mut redb, &[("a", insert()), ("b", insert()), ("c", insert())]);
-    assert!(matches!(end, Commit::Refused(_)));
+    assert!(matches!(end, CommitOutcome::Refused(_)));
     assert!(!there(&mut redb, "a") && there(&mut redb, "b") && !there(&mut redb, "c"));
-    let end = write(&mut redb, &[("a", insert()), ("b", Op::Delete)]);
-    assert!(matches!(end, Commit::Done(_)));
+    let end = write(&mut redb, &[("a", insert()), ("b", WriteOp::Delete)]);
+    assert!(matches!(end, CommitOutcome::Done(_)));
     assert!(there(&mut redb, "a") && !there(&mut redb, "b"));
 }
 
@@ -78,12 +78,12 @@ fn after_a_failed_commit_nothing_is_written_until_there_is_room() {
     std::fs::create_dir(path.with_extension("room")).unwrap();
     redb.reopen().unwrap();
     match write(&mut redb, &[("a", insert())]) {
-        Commit::Refused(error) => assert_eq!(error.code(), "read_only"),
+        CommitOutcome::Refused(error) => assert_eq!(error.code(), "read_only"),
         _ => panic!("written without room"),
     }
     assert!(!there(&mut redb, "a"), "reads continue");
     std::fs::remove_dir(path.with_extension("room")).unwrap();
-    assert!(matches!(write(&mut redb, &[("a", insert())]), Commit::Done(_)));
+    assert!(matches!(write(&mut redb, &[("a", insert())]), CommitOutcome::Done(_)));
     assert!(!path.with_extension("room").exists());
     assert!(!redb.suspect);
 
@@ -100,7 +100,7 @@ fn a_database_is_not_given_up_for_a_file_that_cannot_be_opened() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     let mut redb = Redb::create(&path, vec!["t"]).unwrap();
-    assert!(matches!(write(&mut redb, &[("a", insert())]), Commit::Done(_)));
+    assert!(matches!(write(&mut redb, &[("a", insert())]), CommitOutcome::Done(_)));
     std::fs::rename(&path, dir.path().join("away")).unwrap();
     assert!(redb.reopen().is_err());
     assert!(there(&mut redb, "a"));

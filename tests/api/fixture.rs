@@ -78,7 +78,7 @@ impl Running {
     }
 
     /// A new organization with users.
-    pub fn world(&self) -> World {
+    pub fn fixture(&self) -> Fixture {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let slug = format!("org-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let founding = NewFoundation {
@@ -89,14 +89,15 @@ impl Running {
             password_hash: None,
             api_key: Some(Name::parse("first").unwrap()),
         };
-        let founding = self.store.write_now(Id::NIL, move |tx| organizations::found(tx, &founding));
+        let founding =
+            self.store.write_blocking(Id::NIL, move |tx| organizations::bootstrap(tx, &founding));
         let founded = founding.unwrap();
         let mut nobody = Caller::nobody(self.address, &slug);
         nobody.check = schema::check;
         let owner = nobody.with_bearer(&self.session(founded.user.id));
         let key = nobody.with_key(&founded.key.unwrap().1);
         let org = founded.organization.id;
-        let mut world = World {
+        let mut fixture = Fixture {
             address: self.address,
             store: self.store.clone(),
             slug,
@@ -109,17 +110,17 @@ impl Running {
             owner,
             key,
         };
-        world.admin = self.person(&world, "grace", Role::Admin).0;
-        (world.member, world.member_id) = self.person(&world, "ben", Role::Member);
-        world
+        fixture.admin = self.person(&fixture, "grace", Role::Admin).0;
+        (fixture.member, fixture.member_id) = self.person(&fixture, "ben", Role::Member);
+        fixture
     }
 
     /// Adds a new user to an organization; returns their session and id.
-    pub fn person(&self, world: &World, name: &str, role: Role) -> (Caller, String) {
-        let org = world.org;
-        let email = Email::parse(format!("{name}@{}.test", world.slug)).unwrap();
+    pub fn person(&self, fixture: &Fixture, name: &str, role: Role) -> (Caller, String) {
+        let org = fixture.org;
+        let email = Email::parse(format!("{name}@{}.test", fixture.slug)).unwrap();
         let name = Name::parse(name).unwrap();
-        let user = self.store.write_now(Id::NIL, move |tx| {
+        let user = self.store.write_blocking(Id::NIL, move |tx| {
             let user = User {
                 id: tx.new_id(),
                 email: email.clone(),
@@ -134,7 +135,7 @@ impl Running {
             Ok(user.id)
         });
         let user = user.unwrap();
-        (world.nobody.with_bearer(&self.session(user)), user.to_string())
+        (fixture.nobody.with_bearer(&self.session(user)), user.to_string())
     }
 
     /// The token of a new session.
@@ -144,7 +145,7 @@ impl Running {
 
     /// The token of a session that expires after `secs` seconds.
     pub fn session_for(&self, user: Id<User>, secs: i64) -> String {
-        let session = self.store.write_now(Id::NIL, move |tx| {
+        let session = self.store.write_blocking(Id::NIL, move |tx| {
             let (id, created_at) = (tx.new_id(), tx.now());
             let expires_at = created_at.plus_secs(secs);
             let session = Session { id, user, created_at, expires_at };
@@ -156,7 +157,7 @@ impl Running {
 }
 
 /// An organization with an owner, an admin and a member.
-pub struct World {
+pub struct Fixture {
     pub address: std::net::SocketAddr,
     pub store: Store,
     pub slug: String,
@@ -175,16 +176,16 @@ pub struct World {
     pub member_id: String,
 }
 
-impl World {
+impl Fixture {
     /// A new organization on the server that all tests share.
     pub fn new() -> Self {
-        SHARED.world()
+        SHARED.fixture()
     }
 
     /// Adds a user to the organization as a member.
     pub fn admit(&self, user: Id<User>) {
         let org = self.org;
-        let joined = self.store.write_now(Id::NIL, move |tx| {
+        let joined = self.store.write_blocking(Id::NIL, move |tx| {
             let joined_at = tx.now();
             let role = Role::Member;
             tx.insert(&Membership { user, org, role, email_verified: false, joined_at })

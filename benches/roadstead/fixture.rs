@@ -10,7 +10,7 @@ use roadstead::app::{Config, Server};
 use roadstead::auth::{Caller, Credential, Identity, Role};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
-use roadstead::store::engine::{Commit, LocalStorage, Reader, Redb, Writes};
+use roadstead::store::engine::{CommitOutcome, LocalStorage, Reader, Redb, WriteBatch};
 use roadstead::store::{Clock, Store, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ pub enum Commits {
 }
 
 /// A running server and its sample data.
-pub struct World {
+pub struct Fixture {
     /// Where it listens.
     pub address: SocketAddr,
     /// Its store.
@@ -50,9 +50,9 @@ pub struct World {
 }
 
 /// Recorded batches; `None` while nothing is recorded.
-pub type Batches = Arc<Mutex<Option<Vec<Writes>>>>;
+pub type Batches = Arc<Mutex<Option<Vec<WriteBatch>>>>;
 
-impl World {
+impl Fixture {
     /// A server with a team of `agents` agents.
     pub fn new(commits: Commits, agents: usize) -> Self {
         let place = place();
@@ -61,10 +61,10 @@ impl World {
         let file = place.path().join("bench.redb");
         let mut redb = Redb::create(&file, table_names(&tables)).expect("a new file");
         build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
-        let disk = ContentVersion { redb, commits, batches: batches.clone() };
+        let disk = CountingStorage { redb, commits, batches: batches.clone() };
         let store = Store::start(disk, Clock::system(), Keys::new([7; 32]), &tables)
             .expect("the disk is good");
-        let founded = found(&store);
+        let founded = bootstrap(&store);
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
@@ -72,7 +72,7 @@ impl World {
             Server::start(store.clone(), listener, config).expect("the configuration is good")
         });
         let (_, key) = founded.key.clone().expect("a key was asked for");
-        let mut world = World {
+        let mut fixture = Fixture {
             address: server.address,
             store,
             founded,
@@ -84,16 +84,16 @@ impl World {
             _runtime: runtime,
             _place: place,
         };
-        let team = world.ask(&world.post("/teams", json!({"slug": "crew", "name": "Crew"})));
-        world.team = id(&team);
+        let team = fixture.ask(&fixture.post("/teams", json!({"slug": "crew", "name": "Crew"})));
+        fixture.team = id(&team);
         for nth in 0..agents {
             let key = format!("agent-{nth}");
-            world.ask(&world.post("/agents", json!({"stableKey": key, "name": "Agent"})));
-            let path = format!("/teams/{}/agents", world.team);
-            let hired = world.post(&path, json!({"stableKey": key, "role": "member"}));
-            world.agents.push(id(&world.ask(&hired)));
+            fixture.ask(&fixture.post("/agents", json!({"stableKey": key, "name": "Agent"})));
+            let path = format!("/teams/{}/agents", fixture.team);
+            let hired = fixture.post(&path, json!({"stableKey": key, "role": "member"}));
+            fixture.agents.push(id(&fixture.ask(&hired)));
         }
-        world
+        fixture
     }
 
     /// The bytes of a GET in the organization.
@@ -160,7 +160,7 @@ impl World {
     }
 }
 
-impl World {
+impl Fixture {
     /// Runs a writing route for each of these bodies as the owner in a session, without HTTP and
     /// `at_once` per transaction. Returns `select` of each response.
     pub fn store<T>(
@@ -184,7 +184,7 @@ impl World {
                 .map(|body| bind(&route, params, &body, self.store.keys()))
                 .collect();
             let who = who.clone();
-            let answers = self.store.write_now(self.founded.organization.id, move |tx| {
+            let answers = self.store.write_blocking(self.founded.organization.id, move |tx| {
                 actions
                     .iter_mut()
                     .map(|action| carry_out(action, tx, &who))
@@ -252,7 +252,7 @@ pub fn server_runtime(name: &str) -> Runtime {
         .expect("the system gives a runtime")
 }
 
-fn found(store: &Store) -> Bootstrapped {
+fn bootstrap(store: &Store) -> Bootstrapped {
     let name = |text: &str| Name::parse(text).expect("it is a name");
     let founding = NewFoundation {
         slug: Slug::parse("acme").expect("it is a slug"),
@@ -263,22 +263,22 @@ fn found(store: &Store) -> Bootstrapped {
         api_key: Some(name("bench")),
     };
     store
-        .write_now(Id::NIL, move |tx| organizations::found(tx, &founding))
+        .write_blocking(Id::NIL, move |tx| organizations::bootstrap(tx, &founding))
         .expect("the store is empty")
 }
 
 /// The real storage, which can limit commits to one attempt and record batches.
-struct ContentVersion {
+struct CountingStorage {
     redb: Redb,
     commits: Commits,
     batches: Batches,
 }
 
-impl LocalStorage for ContentVersion {
+impl LocalStorage for CountingStorage {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
         self.redb.snapshot()
     }
-    fn commit(&mut self, writes: &Writes) -> Commit {
+    fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
         if let Some(batches) = self.batches.lock().expect("nobody panics holding it").as_mut() {
             batches.push(writes.clone());
         }
