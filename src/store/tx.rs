@@ -64,6 +64,7 @@ impl<'a> Tx<'a> {
             org: self.org,
             now: self.now,
             keys: self.keys,
+            references: self.references,
         }
     }
 

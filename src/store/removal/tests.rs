@@ -413,3 +413,18 @@ fn a_label_distinguishes_the_names_of_references() {
     assert_eq!(AGAIN.name(), "loans.shelf:again -> shelves");
     References::new(vec![("loans", vec![&LOAN_SHELF, &AGAIN])]);
 }
+
+#[test]
+fn whether_a_target_exists_is_known_before_the_record_is_stored() {
+    let store = store();
+    let mark = |also| Mark { book: (0, 1), also };
+    let exists = |tx: &Tx, mark: &Mark, field| tx.view().target_exists(mark, field).unwrap();
+    write(&store, move |tx| {
+        assert!(exists(tx, &mark(Some(2)), "also") && !exists(tx, &mark(Some(9)), "also"));
+        assert!(!exists(tx, &mark(None), "also"), "it refers to nothing");
+        assert!(!exists(tx, &mark(Some(2)), "book"), "that book is missing");
+        tx.insert(&Book { shelf: 0, id: 1, text: String::new() })?;
+        assert!(exists(tx, &mark(None), "book"), "the transaction added it");
+        Ok(())
+    });
+}
