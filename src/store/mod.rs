@@ -35,7 +35,7 @@ pub use engine::Order;
 pub use indexes::build as build_indexes;
 pub use key::Key;
 pub use page::{Page, PageRequest};
-pub use record::{AnyIndex, Index, IndexInfo, Org, Record, no_upgrade};
+pub use record::{AnyIndex, Index, IndexInfo, Org, Record, decode, encode, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};
@@ -139,8 +139,8 @@ impl Store {
     }
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
-        let (now, keys) = (self.context.clock.now(), &self.context.keys);
-        View { reader, writes: None, org, now, keys }
+        let Context { clock, keys, references } = &*self.context;
+        View { reader, writes: None, org, now: clock.now(), keys, references }
     }
 
     /// Runs `write` in a transaction of `org` and waits until its changes are durable. `write` may

@@ -8,10 +8,9 @@
 use bincode::{Decode, Encode};
 use std::ops::ControlFlow;
 
-use super::codec;
 use super::engine::{KeyRange, Order, Reader};
 use super::key::after_prefix;
-use super::record::{Org, Record, org_prefix};
+use super::record::{Org, Record, decode, encode, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
 use super::view::ListSource;
@@ -85,7 +84,7 @@ impl Tx<'_> {
             return self.remove_referrer(record);
         }
         for reference in self.references.to(R::TABLE) {
-            if let Some(of) = reference.referrers(record) {
+            for of in reference.referrers(record) {
                 reference.restrict(self, &of)?;
             }
         }
@@ -131,13 +130,14 @@ impl Tx<'_> {
         self.removal.bytes += self.delete(record)?;
         record.removed(self)?;
         for &reference in self.references.to(R::TABLE) {
-            let Some(of) = reference.referrers(record) else { continue };
-            match reference.action() {
-                Action::Restrict => {}
-                _ if reference.is_deferred() => {
-                    self.removal.unfinished.push(Unfinished { reference, of, pending: None });
+            for of in reference.referrers(record) {
+                match reference.action() {
+                    Action::Restrict => {}
+                    _ if reference.is_deferred() => {
+                        self.removal.unfinished.push(Unfinished { reference, of, pending: None });
+                    }
+                    Action::Cascade | Action::Clear => while !reference.step(self, &of)? {},
                 }
-                Action::Cascade | Action::Clear => while !reference.step(self, &of)? {},
             }
         }
         Ok(())
@@ -145,7 +145,7 @@ impl Tx<'_> {
 
     /// Replaces a record by one from which a reference was cleared.
     pub(super) fn replace_referrer<R: Record>(&mut self, old: &R, new: &R) -> Result<()> {
-        self.removal.bytes += codec::encode(new, &[])?.len();
+        self.removal.bytes += encode(new, &[])?.len();
         self.replace(old, new)
     }
 
@@ -223,7 +223,7 @@ pub(super) fn is_pending(
     let mut found = false;
     let range = KeyRange { from: &from, to: to.as_deref() };
     reader.scan(PendingRemoval::TABLE, range, Order::Ascending, &mut |key, value| {
-        let row: PendingRemoval = codec::decode(key, value)?;
+        let row: PendingRemoval = decode(key, value)?;
         found = row.reference == reference.name() && row.target.starts_with(target);
         Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;

@@ -6,7 +6,8 @@ use super::codec;
 use super::engine::{KeyRange, Order, Overlay, Reader, ScanFn, WriteBatch};
 use super::key::{Key, after_prefix};
 use super::page::{Page, PageRequest};
-use super::record::{AnyIndex, Index, Org, Record, org_prefix};
+use super::record::{AnyIndex, Index, Org, Record, decode, org_prefix};
+use super::reference::References;
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 
 /// The records that one organization's request may see, at one snapshot.
@@ -20,6 +21,7 @@ pub struct View<'a> {
     pub(super) org: Id<Org>,
     pub(super) now: Time,
     pub(super) keys: &'a Keys,
+    pub(super) references: &'a References,
 }
 
 /// Where records are listed from: a table, in the order of its keys, or an index.
@@ -126,6 +128,27 @@ impl<'a> View<'a> {
     /// 404 if it does not exist.
     pub fn fetch<R: Record>(&self, key: &R::Key) -> Result<R> {
         self.get(key)?.ok_or_else(Error::not_found)
+    }
+
+    /// Returns whether a record, which need not be stored, refers by `field` to something that
+    /// exists. For references whose possible targets lower modules cannot name.
+    pub fn target_exists<R: Record>(&self, record: &R, field: &str) -> Result<bool> {
+        for reference in self.references.from(R::TABLE) {
+            if !reference.fields().contains(&field) || !reference.has_targets(self.org, record) {
+                continue;
+            }
+            let missing = match self.writes {
+                None => reference.dangling(self.reader, self.org, record)?,
+                Some(writes) => {
+                    let overlay = Overlay { base: self.reader, writes };
+                    reference.dangling(&overlay, self.org, record)?
+                }
+            };
+            if missing.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the record with this key in a unique index, if there is one.
@@ -400,7 +423,7 @@ impl<'a> View<'a> {
         let range = KeyRange { from: &from, to: to.as_deref() };
         let ListSource(Some(index)) = source else {
             return self.scan(R::TABLE, range, order, &mut |key, value| {
-                each(&key[owner.len()..], value.len(), codec::decode(key, value)?)
+                each(&key[owner.len()..], value.len(), decode(key, value)?)
             });
         };
         self.scan(index.name(), range, order, &mut |key, value| {
@@ -440,7 +463,7 @@ impl<'a> View<'a> {
     fn get_sized<R: Record>(&self, key: &[u8]) -> Result<Option<(usize, R)>> {
         let mut found = None;
         self.raw_get(R::TABLE, key, &mut |value| {
-            found = Some((value.len(), codec::decode(key, value)?));
+            found = Some((value.len(), decode(key, value)?));
             Ok(())
         })?;
         Ok(found)

@@ -115,11 +115,6 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Environmen
     }
 }
 
-/// Whether there is an environment with this id.
-pub fn exists(view: &View, id: Id<Environment>) -> Result<bool> {
-    view.has::<Restricted<Environment>>(&id)
-}
-
 /// Updates `updatedAt`, after a change of a record that is part of the representation.
 pub(super) fn mark_updated(tx: &mut Tx, id: Id<Environment>) -> Result<()> {
     let old: Restricted<Environment> = tx.fetch(&id)?;

@@ -23,7 +23,7 @@ use crate::store::{ListSource, Page, TableInfo, Tx, View};
 use approvals::{ApprovalPolicy, NewApprovalPolicy};
 use environment::fetch;
 
-pub use environment::{Environment, exists, find};
+pub use environment::{Environment, find};
 pub use references::{BY_TOOL, ToolReference, add_tool_reference};
 #[cfg(test)]
 pub use variables::tests as variable_tests;

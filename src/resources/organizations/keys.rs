@@ -132,7 +132,7 @@ pub(super) fn create_key(
         next_notice_at: expires_at.map(|end| end.minus_secs(NOTICE_SECS)),
     };
     tx.insert(&key)?;
-    tx.insert(&KeyUse { key: key.id, at: None })?;
+    tx.insert(&KeyUse { key: key.id, hash: key.hash, at: None })?;
     Ok((key, text))
 }
 
@@ -141,7 +141,7 @@ pub fn record_key_usage(tx: &mut Tx, uses: &[(Id<ApiKey>, Time)]) -> Result<()> 
     for &(key, at) in uses {
         let Some(old) = tx.get::<KeyUse>(&key)? else { continue };
         if old.at < Some(at) {
-            tx.replace(&old, &KeyUse { key, at: Some(at) })?;
+            tx.replace(&old, &KeyUse { at: Some(at), ..old.clone() })?;
         }
     }
     Ok(())

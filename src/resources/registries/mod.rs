@@ -27,7 +27,7 @@ pub use kind::ArtifactType;
 use locate::RegistryLocation;
 pub use locate::{BY_PATH, BY_REFERENCE};
 pub use registry::{
-    Registry, RegistryVisibility, exists, find, find_by_id, require_readable, require_usable,
+    Registry, RegistryVisibility, find, find_by_id, require_readable, require_usable,
 };
 
 /// Registries, and the organization of each.

@@ -125,11 +125,3 @@ pub fn require_readable(view: &View, caller: Option<&Caller>, reference: &str) -
 pub fn find_by_id(view: &View, id: Id<Registry>) -> Result<Option<Restricted<Registry>>> {
     view.get(&id)
 }
-
-/// Returns whether there is a registry with this id.
-///
-/// # Errors
-/// If the store fails.
-pub fn exists(view: &View, id: Id<Registry>) -> Result<bool> {
-    view.has::<Restricted<Registry>>(&id)
-}

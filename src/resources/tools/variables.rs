@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 use serde_json::Value;
 
-use super::Tool;
+use super::tool::Tool;
 use crate::base::{Id, JsonMap, Result, VariableName};
-use crate::store::{ListSource, Order, Record, Tx, View};
+use crate::store::{AnyReference, Key, ListSource, Order, Record, Reference, Tx, View};
 use crate::templates::placeholders;
 
 /// A tool uses at most 1,000 variables: each is a row written in the same transaction.
@@ -23,10 +23,18 @@ pub struct ToolVariable {
     tool: Id<Tool>,
 }
 
+static TOOL: Reference<ToolVariable, Tool> = Reference::derived(
+    &["tool"],
+    |tool: &Tool| {
+        let variables = variables_in(&tool.provider_config);
+        variables.into_iter().map(|variable| (variable, tool.id)).collect()
+    },
+    |row: &ToolVariable, _| vec![row.tool.to_bytes()],
+);
+
 impl Record for ToolVariable {
     const TABLE: &'static str = "tool_variables";
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("tool", "derived from the tool's configuration: written and deleted with it")];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TOOL];
     type Key = (VariableName, Id<Tool>);
     fn key(&self) -> Self::Key {
         (self.variable.clone(), self.tool)
