@@ -37,19 +37,7 @@ impl Connection {
     /// # Panics
     /// If the status is not 200.
     pub async fn ask(&mut self, request: &[u8]) -> Answer<'_> {
-        self.stream.write_all(request).await.expect("the server reads");
-        self.received.clear();
-        let (head, whole) = loop {
-            let read = self.stream.read_buf(&mut self.received).await.expect("the server answers");
-            assert!(read > 0, "the server hung up");
-            if let Some((head, body)) = lengths(&self.received) {
-                break (head, head + body);
-            }
-        };
-        while self.received.len() < whole {
-            let read = self.stream.read_buf(&mut self.received).await.expect("the server answers");
-            assert!(read > 0, "the server hung up");
-        }
+        let head = self.receive(request).await.expect("the server answers");
         let (head, body) = self.received.split_at(head);
         assert!(
             head.starts_with(b"HTTP/1.1 200 "),
@@ -58,6 +46,34 @@ impl Connection {
             String::from_utf8_lossy(body)
         );
         Answer { head, body }
+    }
+
+    /// Sends a request and waits for its response; returns its status.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub async fn exchange(&mut self, request: &[u8]) -> std::io::Result<u16> {
+        self.receive(request).await?;
+        let digits = self.received.get(9..12).and_then(|digits| str::from_utf8(digits).ok());
+        Ok(digits.and_then(|digits| digits.parse().ok()).unwrap_or(0))
+    }
+
+    /// Sends a request and receives its response; returns the length of the response's head.
+    async fn receive(&mut self, request: &[u8]) -> std::io::Result<usize> {
+        let sent = self.stream.write_all(request).await;
+        self.received.clear();
+        let mut expected = None;
+        loop {
+            match expected.or_else(|| lengths(&self.received)) {
+                Some((head, body)) if self.received.len() >= head + body => return Ok(head),
+                lengths => expected = lengths,
+            }
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                // A server that refuses a request may answer before it has read all of it.
+                sent?;
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::fixture::{file, place};
 use crate::rounds::median;
 use crate::table::{Row, Target, time};
@@ -24,10 +26,10 @@ const SETTLE: Duration = Duration::from_secs(3);
 pub fn rows() -> Vec<Row> {
     let place = place();
     let data = file(&place, "data");
-    init(&data);
-    let starts = (0..STARTS).map(|_| Served::start(&data).took.as_secs_f64());
+    init_with_key(&data);
+    let starts = (0..STARTS).map(|_| Served::start(&data, &[]).took.as_secs_f64());
     let start = Duration::from_secs_f64(median(starts));
-    let served = Served::start(&data);
+    let served = Served::start(&data, &[]);
     std::thread::sleep(SETTLE);
     let memory = served.memory_mb();
     vec![
@@ -48,26 +50,41 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-fn init(data: &Path) {
-    let made = Command::new(BINARY)
-        .args(["init", "--org", "acme", "--org-name", "Acme", "--name", "Ada"])
-        .args(["--email", "ada@acme.test", "--data"])
+/// The password of the owner.
+pub const PASSWORD: &str = "correct horse battery";
+
+/// Creates a data directory with the organization `acme`, whose owner is `ada@acme.test`; returns
+/// the owner's key.
+pub fn init_with_key(data: &Path) -> String {
+    let mut made = Command::new(BINARY)
+        .args(["init", "--org", "acme", "--org-name", "Acme", "--name", "Ada", "--json"])
+        .args(["--email", "ada@acme.test", "--password-stdin", "--data"])
         .arg(data)
-        .stdout(Stdio::null())
-        .status()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
         .expect("the binary can be run");
-    assert!(made.success(), "the data directory was not made");
+    let mut stdin = made.stdin.take().expect("it is piped");
+    writeln!(stdin, "{PASSWORD}").expect("it reads the password");
+    drop(stdin);
+    let made = made.wait_with_output().expect("it ends");
+    assert!(made.status.success(), "the data directory was not made");
+    let made: Value = serde_json::from_slice(&made.stdout).expect("it prints JSON");
+    made["apiKey"]["key"].as_str().expect("it prints a key").into()
 }
 
 /// The binary, serving.
-struct Served {
+pub struct Served {
     child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
     /// Time from the start to the first response.
     took: Duration,
 }
 
 impl Served {
-    fn start(data: &Path) -> Self {
+    /// Starts the binary with these further arguments.
+    pub fn start(data: &Path, more: &[&str]) -> Self {
         let address = free_address();
         let start = Instant::now();
         let child = Command::new(BINARY)
@@ -75,6 +92,7 @@ impl Served {
             .arg("--data")
             .arg(data)
             .args(["--listen", &address.to_string()])
+            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -83,14 +101,29 @@ impl Served {
             assert!(start.elapsed() < Duration::from_secs(30), "the server does not answer");
             std::thread::sleep(Duration::from_micros(200));
         }
-        Served { child, took: start.elapsed() }
+        Served { child, address, took: start.elapsed() }
     }
 
-    fn memory_mb(&self) -> f64 {
+    /// The resident memory, in MB.
+    pub fn memory_mb(&self) -> f64 {
+        self.status_mb("VmRSS:")
+    }
+
+    /// The most resident memory since the last [`Served::reset_peak_memory`], in MB.
+    pub fn peak_memory_mb(&self) -> f64 {
+        self.status_mb("VmHWM:")
+    }
+
+    /// Begins to measure the peak again.
+    pub fn reset_peak_memory(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").expect("it runs");
+    }
+
+    fn status_mb(&self, field: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("it runs");
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = resident.and_then(|kib| kib.split_whitespace().next()?.parse::<f64>().ok());
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        let kib = line.and_then(|kib| kib.split_whitespace().next()?.parse::<f64>().ok());
         kib.expect("Linux tells the memory") * 1024.0 / 1e6
     }
 }

@@ -6,8 +6,9 @@
 //! are then made, and the operation runs again with their results. So it remains a function of the
 //! state and of the results, and its last run, which is committed, sees the current state.
 
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::base::{Error, Result};
@@ -31,6 +32,16 @@ pub struct KnownResults {
     pub heard: HashMap<Tag, CallResult>,
     /// The results of the searches.
     pub found: HashMap<Tag, bool>,
+    /// What operations made of the results of calls, by type.
+    parsed: Arc<Mutex<HashMap<(Tag, TypeId), Arc<dyn Any + Send + Sync>>>>,
+}
+
+impl KnownResults {
+    /// The bytes of all answers.
+    pub fn bytes(&self) -> usize {
+        let answers = self.heard.values().filter_map(|result| result.answer.as_ref().ok());
+        answers.map(|answer| answer.body.len()).sum()
+    }
 }
 
 /// What a run requested and did not know; such a run is discarded.
@@ -67,17 +78,47 @@ impl Calls {
     /// value, since this run is discarded. If the bodies of all calls together exceed the limit, it
     /// fails and none of them is made.
     pub fn send(&mut self, call: Call) -> Option<CallResult> {
+        match self.register(call) {
+            Ok(tag) => self.known.as_ref().and_then(|known| known.heard.get(&tag).cloned()),
+            Err(refused) => Some(refused),
+        }
+    }
+
+    /// Returns what `parse` makes of the result of this call; `None` as with [`Calls::send`]. The
+    /// result is parsed once, however often the operation asks for it and runs.
+    pub fn send_parsed<T: Send + Sync + 'static>(
+        &mut self,
+        call: Call,
+        parse: impl FnOnce(&CallResult) -> T,
+    ) -> Option<Arc<T>> {
+        let tag = match self.register(call) {
+            Ok(tag) => tag,
+            Err(refused) => return Some(Arc::new(parse(&refused))),
+        };
+        let known = self.known.as_ref()?;
+        let result = known.heard.get(&tag)?;
+        let mut parsed = known.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = parsed.entry((tag, TypeId::of::<T>()));
+        let parsed = entry.or_insert_with(|| Arc::new(parse(result))).clone();
+        parsed.downcast().ok()
+    }
+
+    /// Notes a call as pending if its result is not known; returns its tag.
+    ///
+    /// # Errors
+    /// The result of every call, once their bodies exceed the limit.
+    fn register(&mut self, call: Call) -> Result<Tag, CallResult> {
         self.sent_bytes += call.body.len();
         if self.sent_bytes > MAX_SENT_BYTES {
             self.asked = PendingCalls::default();
-            return Some(CallResult { answer: Err(Failure::TooMuch), took: Duration::ZERO });
+            return Err(CallResult { answer: Err(Failure::TooMuch), took: Duration::ZERO });
         }
         let tag = tag(&call);
-        let heard = self.known.as_ref().and_then(|known| known.heard.get(&tag).cloned());
-        if heard.is_none() && self.asked.calls.iter().all(|(asked, _)| *asked != tag) {
+        let is_known = self.known.as_ref().is_some_and(|known| known.heard.contains_key(&tag));
+        if !is_known && self.asked.calls.iter().all(|(asked, _)| *asked != tag) {
             self.asked.calls.push((tag, call));
         }
-        heard
+        Ok(tag)
     }
 
     /// Returns the result of this search; `None` if it has not been made yet, as with
@@ -197,6 +238,31 @@ mod tests {
         calls.hear(&asked.calls[0].1, CallResult { answer: Ok(answer), took: Duration::ZERO });
         assert!(calls.send(call("http://a.test/")).is_some());
         assert!(calls.into_pending().is_empty());
+    }
+
+    #[test]
+    fn a_result_is_parsed_once_for_all_runs() {
+        let mut known = KnownResults::default();
+        let answer = Answer { status: 200, headers: vec![], body: b"7".to_vec() };
+        let result = CallResult { answer: Ok(answer), took: Duration::ZERO };
+        known.heard.insert(tag(&call("http://a.test/")), result);
+        let (known, mut times) = (Arc::new(known), 0);
+        for _run in 0..2 {
+            let mut calls = Calls::new(known.clone());
+            for _ in 0..2 {
+                let parsed = calls.send_parsed(call("http://a.test/"), |result| {
+                    times += 1;
+                    result.answer.as_ref().map_or(0, |answer| answer.body[0])
+                });
+                assert_eq!(parsed.as_deref(), Some(&b'7'));
+            }
+            // Another type of the same result.
+            let text = |result: &CallResult| format!("{}", result.answer.is_ok());
+            assert_eq!(*calls.send_parsed(call("http://a.test/"), text).unwrap(), "true");
+            let never = |_: &CallResult| panic!("it is not known");
+            assert!(calls.send_parsed::<()>(call("http://b.test/"), never).is_none());
+        }
+        assert_eq!(times, 1);
     }
 
     #[test]

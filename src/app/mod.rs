@@ -87,11 +87,13 @@ impl Server {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
         })?;
+        let setup_required = !anybody && !address.ip().is_loopback();
+        let coordination =
+            Arc::new(LocalCoordination::new(store.clone(), config.rate_limit, setup_required));
         let executor = Arc::new(Executor::new(execute::Config {
-            coordination: Arc::new(LocalCoordination::new(store.clone(), config.rate_limit)),
+            coordination: coordination.clone(),
             store: store.clone(),
             outside: outside.clone(),
-            setup_required: !anybody && !address.ip().is_loopback(),
             stopping: stopping.clone(),
         }));
         let context = Arc::new(Context {
@@ -106,6 +108,7 @@ impl Server {
         });
         let runner = Runner {
             store: store.clone(),
+            commits: coordination,
             outside,
             mail: Arc::new(mail::NotConfigured),
             jobs: resources::jobs(),

@@ -10,7 +10,7 @@ use super::records::{
 };
 use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
-use crate::store::{Key, ListSource, Order, Org, Tx, View};
+use crate::store::{Key, Lane, ListSource, Order, Org, Tx, View, WorkHints};
 
 /// The credential of a request, not yet verified; of several, `X-API-Key` takes precedence. It has
 /// no `Debug`: session tokens must not be logged.
@@ -260,6 +260,19 @@ impl Authenticator {
         let new = || CachedCredential { identity: identity.clone(), callers: Vec::new() };
         let known = cache.known.entry(raw.fingerprint()).or_insert_with(new);
         known.callers.extend(caller.cloned());
+    }
+
+    /// Returns whose turn the work of a request takes: that of the organization, if the credential
+    /// is for one or was last used in one, otherwise of the user. A hint; it authorizes nothing.
+    pub fn lane(&self, raw: &RawCredential, identity: Option<&Identity>) -> Lane {
+        let Some(identity) = identity else { return WorkHints::ANONYMOUS };
+        if let Some(org) = key_organization(identity) {
+            return *org.bytes();
+        }
+        let cache = self.cache.lock().expect("no code panics while holding the lock");
+        let known = cache.known.get(&raw.fingerprint());
+        let caller = known.and_then(|known| known.callers.last());
+        caller.map_or(*identity.user.bytes(), |caller| *caller.org.bytes())
     }
 
     /// Authenticates a credential.

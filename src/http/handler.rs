@@ -43,7 +43,9 @@ async fn dispatch(
     request_id: &str,
 ) -> Result<Response<Reply>> {
     let path = head.uri.path();
-    if context.executor.is_setup_required() && !pages::is_open_before_setup(context, path) {
+    if context.executor.coordination.is_setup_required()
+        && !pages::is_open_before_setup(context, path)
+    {
         context.executor.require_setup()?;
     }
     match path.strip_prefix("/api") {

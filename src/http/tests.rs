@@ -122,10 +122,9 @@ async fn start(setup_required: bool) -> Server {
         extra_roots_pem: None,
     });
     let executor = Executor::new(execute::Config {
-        coordination: Arc::new(LocalCoordination::new(store.clone(), 0)),
+        coordination: Arc::new(LocalCoordination::new(store.clone(), 0, setup_required)),
         store: store.clone(),
         outside: outside.unwrap(),
-        setup_required,
         stopping: stopping.clone(),
     });
     let context = Context {

@@ -16,7 +16,7 @@ use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, Result, Time};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
-use crate::store::{Order, Org, Store, Tx, View};
+use crate::store::{Order, Org, Store, Subscribe, Tx, View};
 
 /// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
 /// crash.
@@ -39,6 +39,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Runner {
     /// The store.
     pub store: Store,
+    /// The commits after which jobs may be due.
+    pub commits: Arc<dyn Subscribe>,
     /// The HTTP client for calls.
     pub outside: Outside,
     /// The sender for mails.
@@ -65,7 +67,7 @@ impl Runner {
         }
         let mut jobs = JoinSet::new();
         let mut in_flight = InFlight::new();
-        let mut enqueued = runner.store.signals().subscribe(ENQUEUED);
+        let mut enqueued = runner.commits.subscribe(ENQUEUED);
         while !*stop.borrow() {
             while let Some(ended) = jobs.try_join_next_with_id() {
                 in_flight.remove(&id_of(ended));

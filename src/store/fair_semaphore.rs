@@ -4,12 +4,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::oneshot;
 
-use super::engine::{Bounds, FairQueue, Lane};
+use super::WorkHints;
+use super::engine::{Bounds, FairQueue};
 use crate::base::{Error, Result};
 
-/// The number of waiters is bounded as the writer's queue is: more would only wait longer.
+/// The number of waiters is bounded as the writer's queue is: more would only wait longer. Their
+/// bytes are bounded because requests hold their bodies while they wait; one organization may have
+/// as many large bodies waiting as a team of agents sends at once.
 const WAITING: Bounds =
-    Bounds { items: 512, lane_items: 128, bytes: usize::MAX, lane_bytes: usize::MAX };
+    Bounds { items: 512, lane_items: 128, bytes: 64 << 20, lane_bytes: 32 << 20 };
 
 /// A fixed number of permits. While none is free, callers wait in lanes, which take turns: a lane
 /// gets its next permit after each other lane with a waiter got one.
@@ -32,8 +35,8 @@ impl FairSemaphore {
     /// Waits for a permit.
     ///
     /// # Errors
-    /// 503 when 512 callers wait, or 128 in this lane.
-    pub async fn acquire(self: &Arc<Self>, lane: Lane) -> Result<Permit> {
+    /// 503 when 512 callers or 64 MiB wait, or 128 or 32 MiB in this lane.
+    pub async fn acquire(self: &Arc<Self>, hints: WorkHints) -> Result<Permit> {
         let receiver = {
             let mut state = self.lock();
             if state.free > 0 {
@@ -42,7 +45,7 @@ impl FairSemaphore {
             }
             let (sender, receiver) = oneshot::channel();
             let full = || Error::busy("overloaded", "too much large work is waiting", 1);
-            state.waiting.push(lane, 0, sender).map_err(|_| full())?;
+            state.waiting.push(hints.lane, hints.bytes, sender).map_err(|_| full())?;
             receiver
         };
         receiver.await.map_err(|_| Error::internal("a waiter was dropped without a permit"))
@@ -85,13 +88,17 @@ mod tests {
         tokio::time::timeout(Duration::ZERO, future).await.ok()
     }
 
+    fn one_of(lane: u8) -> WorkHints {
+        WorkHints { lane: [lane; 16], bytes: 0 }
+    }
+
     #[tokio::test]
     async fn permits_alternate_between_lanes_and_skip_dropped_waiters() {
         let semaphore = Arc::new(FairSemaphore::new(1));
-        let first = semaphore.acquire([1; 16]).await.unwrap();
+        let first = semaphore.acquire(one_of(1)).await.unwrap();
         let mut waiting = Vec::new();
         for lane in [1, 1, 2] {
-            let mut permit = Box::pin(semaphore.acquire([lane; 16]));
+            let mut permit = Box::pin(semaphore.acquire(one_of(lane)));
             assert!(soon(&mut permit).await.is_none());
             waiting.push(permit);
         }
@@ -111,9 +118,11 @@ mod tests {
     #[tokio::test]
     async fn all_permits_are_free_again_once_every_waiter_has_left() {
         let semaphore = Arc::new(FairSemaphore::new(2));
-        let (one, two) =
-            (semaphore.acquire([1; 16]).await.unwrap(), semaphore.acquire([1; 16]).await.unwrap());
-        let mut late = Box::pin(semaphore.acquire([1; 16]));
+        let (one, two) = (
+            semaphore.acquire(one_of(1)).await.unwrap(),
+            semaphore.acquire(one_of(1)).await.unwrap(),
+        );
+        let mut late = Box::pin(semaphore.acquire(one_of(1)));
         assert!(soon(&mut late).await.is_none());
         drop(late);
         drop((one, two));

@@ -55,8 +55,9 @@ mod tests {
     #[test]
     fn a_watermark_whose_commit_failed_is_stored_again() {
         use crate::base::Error;
-        use crate::store::WriteAttempt;
+        use crate::store::WorkHints;
         use crate::store::engine::Attempt as _;
+        use crate::store::writing::WriteAttempt;
         let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
         for is_stored in [false, true] {
             let write = |tx: &mut crate::store::Tx| {
@@ -64,8 +65,8 @@ mod tests {
                 tx.insert(&note(1, "", ""))
             };
             let reply = tokio::sync::oneshot::channel().0;
-            let mut attempt =
-                Box::new(WriteAttempt { pending: store.pending(org(1), write), reply });
+            let pending = store.pending(WorkHints::small(org(1)), org(1), write);
+            let mut attempt = Box::new(WriteAttempt { pending, reply });
             let writes = attempt.run(&*store.engine.snapshot()).unwrap();
             assert!(writes.tables.contains_key("id_watermark"));
             attempt.complete(if is_stored { Ok(()) } else { Err(Error::internal("not stored")) });

@@ -10,6 +10,7 @@ mod clock;
 pub mod codec;
 pub mod engine;
 mod fair_semaphore;
+mod hints;
 mod id_watermark;
 mod indexes;
 mod key;
@@ -22,31 +23,30 @@ mod sample;
 mod signals;
 mod stored_enum;
 mod tx;
+mod turns;
 mod view;
+mod writing;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 pub use catalog::TableInfo;
 pub use clock::Clock;
-pub use engine::Order;
+pub use engine::{Lane, Order};
+pub use hints::{LARGE_BYTES, WorkHints};
 pub use indexes::build as build_indexes;
 pub use key::Key;
 pub use page::{Page, PageRequest};
 pub use record::{AnyIndex, Index, IndexInfo, Org, Record, decode, encode, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
-pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};
+pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic};
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};
 
-use crate::base::{Error, Id, Keys, Result};
-use engine::{
-    Attempt, Budget, Engine, GivenBack, GroupCommit, Lane, LocalStorage, Reader, Terms, WriteBatch,
-};
+use crate::base::{Id, Keys, Result};
+use engine::{Engine, GroupCommit, LocalStorage, Reader};
 use fair_semaphore::FairSemaphore;
 use id_watermark::IdWatermark;
 
@@ -92,7 +92,7 @@ impl Store {
             context: Arc::new(Context { clock, keys, references }),
             signals,
             unbuilt,
-            heavy: Arc::new(FairSemaphore::new(max_heavy())),
+            heavy: Arc::new(FairSemaphore::new(turns::max_heavy())),
         };
         if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {
             store.clock().resume_after(watermark.newest_millis);
@@ -143,76 +143,6 @@ impl Store {
         View { reader, writes: None, org, now: clock.now(), keys, references }
     }
 
-    /// Runs `write` in a transaction of `org` and waits until its changes are durable. `write` may
-    /// run several times.
-    ///
-    /// It runs on this task while it stays within [`Budget::LIGHT`], otherwise on a blocking thread.
-    /// Few of these run at a time, and organizations take turns.
-    ///
-    /// # Errors
-    /// What `write` returns; nothing is stored then. 413 if it reads or writes too much at once; 503
-    /// if too many writes wait, or if it is unknown whether the changes were stored.
-    pub async fn write<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
-    {
-        let mut pending = self.pending(org, write);
-        let mut terms = Terms { budget: Budget::LIGHT, rerun_on_conflict: false };
-        let mut conflicts = 0;
-        loop {
-            let (reply, answer) = oneshot::channel();
-            let attempt = Box::new(WriteAttempt { pending, reply });
-            if terms.budget == Budget::LIGHT {
-                self.engine.submit(attempt, terms)?;
-            } else {
-                let permit = self.heavy.acquire(attempt.lane()).await?;
-                let engine = self.engine.clone();
-                let submitted = tokio::task::spawn_blocking(move || {
-                    let _permit = permit;
-                    engine.submit(attempt, terms)
-                });
-                submitted
-                    .await
-                    .map_err(|e| Error::internal(format!("an attempt panicked: {e}")))??;
-            }
-            match answer.await {
-                Ok(Reply::Completed(end)) => return end,
-                Ok(Reply::GivenBack(given_back, why)) => {
-                    pending = given_back;
-                    terms.budget = Budget::FULL;
-                    conflicts += usize::from(why == GivenBack::Conflict);
-                    terms.rerun_on_conflict = conflicts == MAX_CONFLICTS;
-                }
-                Err(_) => return Err(Error::internal("the writer thread ended")),
-            }
-        }
-    }
-
-    /// Does the same as [`Store::write`] from a thread that may block.
-    pub fn write_blocking<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
-    {
-        let (reply, answer) = oneshot::channel();
-        let attempt = WriteAttempt { pending: self.pending(org, write), reply };
-        let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
-        self.engine.submit(Box::new(attempt), terms)?;
-        match answer.blocking_recv() {
-            Ok(Reply::Completed(end)) => end,
-            Ok(Reply::GivenBack(..)) => {
-                Err(Error::internal("an attempt was given back on its last terms"))
-            }
-            Err(_) => Err(Error::internal("the writer thread ended")),
-        }
-    }
-
-    fn pending<T, F>(&self, org: Id<Org>, write: F) -> PendingWrite<T, F> {
-        let lane = *org.bytes();
-        PendingWrite { context: self.context.clone(), org, lane, write, out: None, watermark: None }
-    }
-
     /// Returns the names of the indexes that must be built before they can be read.
     pub fn unbuilt(&self) -> &[&'static str] {
         &self.unbuilt
@@ -234,10 +164,11 @@ impl Store {
     }
 }
 
-/// How many attempts over the light budget run at a time: one on every processor but one, which is
-/// left to light requests.
-fn max_heavy() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1)
+/// The commits of this process.
+impl Subscribe for Store {
+    fn subscribe(&self, topic: Topic) -> Listener {
+        self.signals.subscribe(topic)
+    }
 }
 
 /// The tables of the store itself.
@@ -265,74 +196,4 @@ pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
         assert!(seen.insert(name), "two tables are named {name}");
     }
     names
-}
-
-/// After 3 conflicts an attempt runs on the writer thread, where no other commit can intervene.
-const MAX_CONFLICTS: usize = 3;
-
-/// An operation with the outcome of its last run.
-struct PendingWrite<T, F> {
-    context: Arc<Context>,
-    org: Id<Org>,
-    /// The organization of its last run; `write` may set another than `org`.
-    lane: Lane,
-    write: F,
-    out: Option<T>,
-    /// The id watermark that it wrote, in milliseconds.
-    watermark: Option<i64>,
-}
-
-/// An operation queued for the writer thread, with the channel for its reply.
-struct WriteAttempt<T, F> {
-    pending: PendingWrite<T, F>,
-    reply: oneshot::Sender<Reply<T, F>>,
-}
-
-/// The reply to an attempt.
-enum Reply<T, F> {
-    /// It is over, with this outcome.
-    Completed(Result<T>),
-    /// It must be submitted again.
-    GivenBack(PendingWrite<T, F>, GivenBack),
-}
-
-impl<T, F> Attempt for WriteAttempt<T, F>
-where
-    T: Send,
-    F: FnMut(&mut Tx) -> Result<T> + Send,
-{
-    fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch> {
-        let PendingWrite { context, org, lane, write, out, watermark } = &mut self.pending;
-        let mut tx = Tx::new(reader, &context.clock, &context.keys, &context.references);
-        tx.set_org(*org);
-        let end = write(&mut tx);
-        *lane = *tx.org().bytes();
-        *out = Some(end?);
-        *watermark = if tx.has_changes() { context.clock.watermark_due() } else { None };
-        if let Some(newest_millis) = *watermark {
-            tx.put(&IdWatermark { newest_millis })?;
-        }
-        Ok(tx.into_writes())
-    }
-
-    fn lane(&self) -> Lane {
-        self.pending.lane
-    }
-
-    fn complete(self: Box<Self>, end: Result<()>) {
-        let WriteAttempt { pending: PendingWrite { context, out, watermark, .. }, reply } = *self;
-        if let (Ok(()), Some(watermark)) = (&end, watermark) {
-            context.clock.mark_stored(watermark);
-        }
-        let answer = end.and_then(|()| {
-            out.ok_or_else(|| Error::internal("an attempt was completed but never run"))
-        });
-        // The caller may be gone; what was written stays.
-        let _ = reply.send(Reply::Completed(answer));
-    }
-
-    fn give_back(self: Box<Self>, why: GivenBack) {
-        let WriteAttempt { pending, reply } = *self;
-        let _ = reply.send(Reply::GivenBack(pending, why));
-    }
 }

@@ -1,13 +1,12 @@
 //! Audit entries of requests and of refusals.
 
-use super::authorize::resolve;
 use super::context::RequestContext;
 use crate::api::audit::{self, AuditOutcome, Audited};
 use crate::api::request::Principal;
 use crate::api::scope::{OrgHint, Scope};
 use crate::auth::{key_organization, user_organizations};
 use crate::base::{Id, Result};
-use crate::store::Tx;
+use crate::store::{Tx, WorkHints};
 
 /// Inserts the audit entry: into the organization of the request or, for a request without one,
 /// into each organization of the user (with an API key: into that of the key).
@@ -32,11 +31,11 @@ pub fn audit(tx: &mut Tx, who: &Principal, audited: Audited) -> Result<()> {
 pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
     let auth = context.auth(hint);
     let request_id = context.request.request_id.to_string();
-    let written = context.executor.store.write(Id::NIL, move |tx| {
-        let (route, authenticator) = (&auth.route, &auth.executor.authenticator);
-        let (credential, hint) = (&auth.credential, &auth.hint);
+    let work = WorkHints { bytes: 0, ..context.work };
+    let written = context.executor.store.write_as(work, Id::NIL, move |tx| {
+        let route = &auth.route;
         let (who, org) = {
-            let (who, view) = resolve(authenticator, route, credential, &tx.view(), hint)?;
+            let (who, view) = auth.presented().resolve(&tx.view(), &auth.hint)?;
             (who, view.org())
         };
         // Users of other organizations who read public resources leave no entry.

@@ -7,12 +7,137 @@ use super::executor::Executor;
 use crate::api::request::Principal;
 use crate::api::route::Route;
 use crate::api::scope::{OrgHint, OrgResolver, Scope};
-use crate::auth::{
-    Authenticator, Identity, RawCredential, RequiredCredential, key_organization,
-    user_organizations,
-};
+use crate::auth::{Authenticator, Identity, RawCredential, key_organization, user_organizations};
 use crate::base::{Error, Id, Kind, Result};
-use crate::store::{Org, Tx, View};
+use crate::store::{Org, Tx, View, WorkHints};
+
+/// A credential presented for a route: who the caller is, and in which organization.
+#[derive(Clone, Copy)]
+pub struct Presented<'a> {
+    pub authenticator: &'a Authenticator,
+    pub route: &'a Route,
+    pub credential: &'a RawCredential,
+}
+
+impl Presented<'_> {
+    /// Authenticates the credential as the route requires; `None` for an anonymous client.
+    ///
+    /// # Errors
+    /// 401. On a session-only route every API key, valid or not, gets the same one.
+    pub fn identify(&self, view: &View) -> Result<Option<Arc<Identity>>> {
+        let is_absent = *self.credential == RawCredential::Absent;
+        if is_absent && !self.route.policy.needs_credential() {
+            return Ok(None);
+        }
+        self.require_identity(view).map(Some)
+    }
+
+    fn require_identity(&self, view: &View) -> Result<Arc<Identity>> {
+        self.require_kind()?;
+        self.authenticator.identify(view, self.credential)
+    }
+
+    /// Refuses API keys where a session is required.
+    fn require_kind(&self) -> Result<()> {
+        match self.credential {
+            RawCredential::Key(_) | RawCredential::Malformed
+                if self.route.policy.is_session_only() =>
+            {
+                Err(Error::new(
+                    Kind::Unauthenticated,
+                    "session_required",
+                    "this takes the session of a signed-in person; API keys are not accepted here",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the principal and a view scoped to the organization of the request.
+    ///
+    /// # Errors
+    /// 401; 404 for the organization; 403 for the role.
+    pub fn authorize<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
+        let (who, view) = self.resolve(view, hint)?;
+        if let Principal::Caller(caller) = &who
+            && self.route.policy.needs_admin()
+            && !caller.is_admin()
+        {
+            return Err(Error::forbidden(
+                "admin_required",
+                "only an owner or admin of the organization may do this",
+            ));
+        }
+        Ok((who, view))
+    }
+
+    /// Returns the principal and a view scoped to the organization, without checking the role.
+    ///
+    /// # Errors
+    /// 401; 404 for the organization.
+    pub fn resolve<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
+        let Presented { authenticator, route, credential } = *self;
+        let caller = match route.scope {
+            Scope::Installation => {
+                let identity = self.identify(view)?;
+                return Ok((identity.map_or(Principal::Anonymous, Principal::Identity), *view));
+            }
+            Scope::Named(resolver) => return self.resolve_named(view, hint, resolver),
+            Scope::InferFromPath(contains) if hint.org_slug.is_none() => {
+                let identity = self.require_identity(view)?;
+                let org = org_with(view, &identity, contains, &hint.params)?;
+                authenticator.authorize_in(view, credential, org.ok_or_else(Error::not_found)?)?
+            }
+            Scope::Organization | Scope::InferFromPath(_) => {
+                self.require_kind()?;
+                let slug = hint.org_slug.as_deref().unwrap_or_default();
+                authenticator.authorize(view, credential, slug)?
+            }
+        };
+        let view = view.in_org(caller.org);
+        Ok((Principal::Caller(caller), view))
+    }
+
+    /// As [`Presented::resolve`], for an organization found by a resource that the request names. A
+    /// public resource is open to every client; a client without access to another one gets the
+    /// error that it would get if the resource did not exist.
+    fn resolve_named<'v>(
+        &self,
+        view: &View<'v>,
+        hint: &OrgHint,
+        resolver: &OrgResolver,
+    ) -> Result<(Principal, View<'v>)> {
+        let is_open = |org| {
+            let is_read = self.route.policy.public_read;
+            Ok(is_read && (resolver.is_public)(&view.in_org(org), hint)?)
+        };
+        if *self.credential == RawCredential::Absent {
+            // For a resource that is not public the missing credential comes before any other error.
+            return match (resolver.resolve)(view, hint, None) {
+                Ok(found) if is_open(found.org)? => {
+                    Ok((Principal::Anonymous, view.in_org(found.org)))
+                }
+                _ => self.require_identity(view).map(|who| (Principal::Identity(who), *view)),
+            };
+        }
+        let identity = self.require_identity(view)?;
+        let found = (resolver.resolve)(view, hint, key_organization(&identity))?;
+        match self.authenticator.authorize_in(view, self.credential, found.org) {
+            Ok(caller) => {
+                let view = view.in_org(caller.org);
+                Ok((Principal::Caller(caller), view))
+            }
+            Err(error) if error.kind() == Kind::NotFound => {
+                if is_open(found.org)? {
+                    Ok((Principal::Identity(identity), view.in_org(found.org)))
+                } else {
+                    Err((found.unknown)())
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
 
 /// The owned parts of a request by which its caller is authorized, again at each snapshot or
 /// transaction.
@@ -22,12 +147,20 @@ pub struct AuthContext {
     pub route: Arc<Route>,
     pub credential: RawCredential,
     pub hint: OrgHint,
+    /// What the store is told of its transactions.
+    pub work: WorkHints,
 }
 
 impl AuthContext {
-    /// See [`authorize`].
+    /// The credential and its route.
+    pub fn presented(&self) -> Presented<'_> {
+        let AuthContext { executor, route, credential, .. } = self;
+        Presented { authenticator: &executor.authenticator, route, credential }
+    }
+
+    /// See [`Presented::authorize`].
     pub fn authorize<'v>(&self, view: &View<'v>) -> Result<(Principal, View<'v>)> {
-        authorize(&self.executor.authenticator, &self.route, &self.credential, view, &self.hint)
+        self.presented().authorize(view, &self.hint)
     }
 
     /// Authorizes the caller and scopes the transaction to the organization.
@@ -38,132 +171,6 @@ impl AuthContext {
         };
         tx.set_org(org);
         Ok(who)
-    }
-}
-
-/// Authenticates the credential as the route requires; `None` for an anonymous client.
-///
-/// # Errors
-/// 401. On a session-only route every API key, valid or not, gets the same one.
-pub fn identify(
-    authenticator: &Authenticator,
-    route: &Route,
-    view: &View,
-    credential: &RawCredential,
-) -> Result<Option<Arc<Identity>>> {
-    let is_absent = *credential == RawCredential::Absent;
-    match route.policy.credential {
-        RequiredCredential::None if is_absent => return Ok(None),
-        RequiredCredential::Session
-            if matches!(credential, RawCredential::Key(_) | RawCredential::Malformed) =>
-        {
-            return Err(Error::new(
-                Kind::Unauthenticated,
-                "session_required",
-                "this takes the session of a signed-in person; API keys are not accepted here",
-            ));
-        }
-        _ => {}
-    }
-    authenticator.identify(view, credential).map(Some)
-}
-
-/// Returns the principal and a view scoped to the organization of the request.
-///
-/// # Errors
-/// 401; 404 for the organization; 403 for the role.
-pub fn authorize<'v>(
-    authenticator: &Authenticator,
-    route: &Route,
-    credential: &RawCredential,
-    view: &View<'v>,
-    hint: &OrgHint,
-) -> Result<(Principal, View<'v>)> {
-    let (who, view) = resolve(authenticator, route, credential, view, hint)?;
-    if let Principal::Caller(caller) = &who
-        && route.policy.needs_admin()
-        && !caller.is_admin()
-    {
-        return Err(Error::forbidden(
-            "admin_required",
-            "only an owner or admin of the organization may do this",
-        ));
-    }
-    Ok((who, view))
-}
-
-/// Returns the principal and a view scoped to the organization, without checking the role.
-///
-/// # Errors
-/// 401; 404 for the organization.
-pub fn resolve<'v>(
-    authenticator: &Authenticator,
-    route: &Route,
-    credential: &RawCredential,
-    view: &View<'v>,
-    hint: &OrgHint,
-) -> Result<(Principal, View<'v>)> {
-    let identify = || authenticator.identify(view, credential);
-    let caller = match route.scope {
-        Scope::Installation => {
-            let is_anonymous =
-                *credential == RawCredential::Absent && !route.policy.needs_credential();
-            let who =
-                if is_anonymous { Principal::Anonymous } else { Principal::Identity(identify()?) };
-            return Ok((who, *view));
-        }
-        Scope::Named(locate) => {
-            return resolve_named(authenticator, route, locate, credential, view, hint);
-        }
-        Scope::InferFromPath(contains) if hint.org_slug.is_none() => {
-            let org = org_with(view, &*identify()?, contains, &hint.params)?;
-            authenticator.authorize_in(view, credential, org.ok_or_else(Error::not_found)?)?
-        }
-        Scope::Organization | Scope::InferFromPath(_) => authenticator.authorize(
-            view,
-            credential,
-            hint.org_slug.as_deref().unwrap_or_default(),
-        )?,
-    };
-    let view = view.in_org(caller.org);
-    Ok((Principal::Caller(caller), view))
-}
-
-/// As [`resolve`], for an organization found by a resource that the request names. A public
-/// resource is open to every client; a client without access to another one gets the error that it
-/// would get if the resource did not exist.
-fn resolve_named<'v>(
-    authenticator: &Authenticator,
-    route: &Route,
-    locate: &OrgResolver,
-    credential: &RawCredential,
-    view: &View<'v>,
-    hint: &OrgHint,
-) -> Result<(Principal, View<'v>)> {
-    let identify = || authenticator.identify(view, credential);
-    let is_open =
-        |org| Ok(route.policy.public_read && (locate.is_public)(&view.in_org(org), hint)?);
-    if *credential == RawCredential::Absent {
-        // For a resource that is not public the missing credential comes before any other error.
-        return match (locate.resolve)(view, hint, None) {
-            Ok(found) if is_open(found.org)? => Ok((Principal::Anonymous, view.in_org(found.org))),
-            _ => identify().map(|who| (Principal::Identity(who), *view)),
-        };
-    }
-    let found = (locate.resolve)(view, hint, key_organization(&*identify()?))?;
-    match authenticator.authorize_in(view, credential, found.org) {
-        Ok(caller) => {
-            let view = view.in_org(caller.org);
-            Ok((Principal::Caller(caller), view))
-        }
-        Err(error) if error.kind() == Kind::NotFound => {
-            if is_open(found.org)? {
-                Ok((Principal::Identity(identify()?), view.in_org(found.org)))
-            } else {
-                Err((found.unknown)())
-            }
-        }
-        Err(error) => Err(error),
     }
 }
 

@@ -10,6 +10,7 @@ use super::executor::Executor;
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls};
 use crate::base::{Error, Result};
+use crate::store::WorkHints;
 
 /// Concurrent calls of one request: enough to fetch a list quickly, few enough not to look like an
 /// attack to the server that is called.
@@ -42,6 +43,12 @@ impl<'a> CallRound<'a> {
     /// The results for the next run.
     pub fn known(&self) -> Arc<KnownResults> {
         self.known.clone()
+    }
+
+    /// What the store is told of the next run, given what it is told of the first: the operation
+    /// reads all answers.
+    pub fn work(&self, first: WorkHints) -> WorkHints {
+        WorkHints { bytes: first.bytes + self.known.bytes(), ..first }
     }
 
     /// The [`Calls`] of the next run.

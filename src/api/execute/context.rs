@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::authorize::{AuthContext, authorize};
+use super::authorize::{AuthContext, Presented};
 use super::executor::Executor;
 use super::request::Request;
 use crate::api::read::SourceFormat;
@@ -12,32 +12,39 @@ use crate::api::request::{Principal, RawArgs};
 use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::auth::Identity;
 use crate::base::{Id, Result};
-use crate::store::View;
+use crate::store::{View, WorkHints};
 
 /// A request whose credential was verified, and its executor.
 pub struct RequestContext<'a> {
     pub executor: &'a Arc<Executor>,
     pub request: &'a Request<'a>,
     pub identity: Option<Arc<Identity>>,
+    /// What the store is told of its work.
+    pub work: WorkHints,
 }
 
 impl RequestContext<'_> {
-    /// Reads in the snapshot in which the caller is authorized.
+    /// Reads in the snapshot in which the caller is authorized; again in the turn of its lane, if
+    /// that costs much.
     ///
     /// # Errors
-    /// As [`authorize`], and those of `read`.
+    /// As [`Presented::authorize`], and those of `read`.
     pub async fn read<T>(
         &self,
+        work: WorkHints,
         hint: &OrgHint,
-        read: impl FnOnce(&View, &Principal) -> Result<T>,
+        mut read: impl FnMut(&View, &Principal) -> Result<T>,
     ) -> Result<T> {
-        let Request { route, credential, .. } = self.request;
-        let authenticator = &self.executor.authenticator;
         let read = |view: &View| {
-            let (who, view) = authorize(authenticator, route, credential, view, hint)?;
+            let (who, view) = self.presented().authorize(view, hint)?;
             read(&view, &who)
         };
-        self.executor.store.read(Id::NIL, read).await
+        self.executor.store.read_in_turn(work, Id::NIL, read).await
+    }
+
+    fn presented(&self) -> Presented<'_> {
+        let Request { route, credential, .. } = self.request;
+        Presented { authenticator: &self.executor.authenticator, route, credential }
     }
 
     /// Returns what authorizes the caller again, later or in a transaction.
@@ -47,6 +54,7 @@ impl RequestContext<'_> {
             route: self.request.route.clone(),
             credential: self.request.credential.clone(),
             hint: hint.clone(),
+            work: self.work,
         }
     }
 

@@ -1,5 +1,5 @@
-//! The state that processes serving the same store share besides it: signals, rate limits and
-//! requests in flight. The only implementation is for a single process; several machines would
+//! The state that processes serving the same store share besides it: signals, rate limits, requests
+//! in flight, and whether the server is set up. The only implementation is for a single process; several machines would
 //! share theirs.
 //!
 //! The cache of credentials needs no coordination: its key is the version of the last change of
@@ -8,17 +8,15 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::rate_limits::RateLimits;
 use crate::base::{Error, Result};
-use crate::store::{Listener, Store, Topic};
+use crate::store::{Listener, Store, Subscribe, Topic};
 
 /// The state that processes serving the same store share besides it.
-pub trait Coordination: Send + Sync {
-    /// Subscribes to the commits of all processes. Signals are hints and may be lost.
-    fn subscribe(&self, topic: Topic) -> Listener;
-
+pub trait Coordination: Subscribe {
     /// Counts a request against the rate limit of its credential or, without one, of its address.
     ///
     /// # Errors
@@ -39,6 +37,13 @@ pub trait Coordination: Send + Sync {
 
     /// Drops the state of idle clients.
     fn evict_idle(&self);
+
+    /// Whether only routes that are [open before
+    /// setup](crate::api::Route::open_before_setup) are executed.
+    fn is_setup_required(&self) -> bool;
+
+    /// Ends that state, for all processes.
+    fn end_setup(&self);
 }
 
 /// Marks a request as in flight until it is dropped.
@@ -51,22 +56,30 @@ pub struct LocalCoordination {
     store: Store,
     rate_limits: RateLimits,
     in_flight: Arc<InFlight>,
+    setup_required: AtomicBool,
 }
 
 impl LocalCoordination {
     /// Creates the coordination of the only process that serves `store`. Each credential may make
-    /// `rate` requests per second; 0 for no limit.
-    pub fn new(store: Store, rate: u32) -> Self {
-        let rate_limits = RateLimits::new(rate);
-        LocalCoordination { store, rate_limits, in_flight: Arc::default() }
+    /// `rate` requests per second; 0 for no limit. `setup_required` says whether the server must be
+    /// set up first.
+    pub fn new(store: Store, rate: u32, setup_required: bool) -> Self {
+        LocalCoordination {
+            store,
+            rate_limits: RateLimits::new(rate),
+            in_flight: Arc::default(),
+            setup_required: AtomicBool::new(setup_required),
+        }
+    }
+}
+
+impl Subscribe for LocalCoordination {
+    fn subscribe(&self, topic: Topic) -> Listener {
+        self.store.subscribe(topic)
     }
 }
 
 impl Coordination for LocalCoordination {
-    fn subscribe(&self, topic: Topic) -> Listener {
-        self.store.signals().subscribe(topic)
-    }
-
     fn take_request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()> {
         self.rate_limits.request(credential, address)
     }
@@ -82,6 +95,14 @@ impl Coordination for LocalCoordination {
 
     fn evict_idle(&self) {
         self.rate_limits.evict_idle();
+    }
+
+    fn is_setup_required(&self) -> bool {
+        self.setup_required.load(Ordering::Relaxed)
+    }
+
+    fn end_setup(&self) {
+        self.setup_required.store(false, Ordering::Relaxed);
     }
 }
 

@@ -1,7 +1,6 @@
 //! The executor: the state that all requests share for the lifetime of the process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
@@ -34,7 +33,6 @@ pub struct Executor {
     pub(super) contents: ContentCache,
     /// Set when the process begins to stop.
     pub(super) stopping: watch::Receiver<bool>,
-    setup_required: AtomicBool,
 }
 
 /// The parts of an [`Executor`].
@@ -45,8 +43,6 @@ pub struct Config {
     pub outside: Outside,
     /// The state shared with other processes that serve the same store.
     pub coordination: Arc<dyn Coordination>,
-    /// Whether the server must be set up first.
-    pub setup_required: bool,
     /// Set when the process begins to stop.
     pub stopping: watch::Receiver<bool>,
 }
@@ -54,7 +50,7 @@ pub struct Config {
 impl Executor {
     /// Creates an executor.
     pub fn new(config: Config) -> Self {
-        let Config { store, outside, coordination, setup_required, stopping } = config;
+        let Config { store, outside, coordination, stopping } = config;
         Executor {
             authenticator: Authenticator::new(Tokens::new(store.keys())),
             store,
@@ -65,7 +61,6 @@ impl Executor {
             searches: Searches::default(),
             contents: ContentCache::default(),
             stopping,
-            setup_required: AtomicBool::new(setup_required),
         }
     }
 
@@ -74,22 +69,12 @@ impl Executor {
         *self.stopping.borrow()
     }
 
-    /// Whether only routes that are [open before
-    /// setup](crate::api::Route::open_before_setup) are executed.
-    pub fn is_setup_required(&self) -> bool {
-        self.setup_required.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn end_setup(&self) {
-        self.setup_required.store(false, Ordering::Relaxed);
-    }
-
     /// Refuses requests until the server is set up.
     ///
     /// # Errors
     /// 503 until then.
     pub fn require_setup(&self) -> Result<()> {
-        if !self.is_setup_required() {
+        if !self.coordination.is_setup_required() {
             return Ok(());
         }
         Err(Error::busy(

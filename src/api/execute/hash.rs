@@ -7,7 +7,8 @@ use crate::api::action::HashAction;
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::output::Answer;
 use crate::api::request::Principal;
-use crate::auth::{RawCredential, in_session};
+use crate::api::scope::OrgHint;
+use crate::auth::in_session;
 use crate::base::{Id, Result};
 
 /// Runs an operation with a password.
@@ -25,16 +26,13 @@ pub async fn hash(
         executor.coordination.take_sign_in(email, *known, request.address)?;
     }
     let hashed = executor.passwords.run(plan.hashing).await?;
-    let shared = executor.clone();
-    let credential = request.credential.clone();
+    let auth = context.auth(&OrgHint::default());
     let action = request.route.name;
     let request_id = request.request_id.to_string();
-    let written = executor.store.write(Id::NIL, move |tx| {
+    let written = executor.store.write_as(context.work, Id::NIL, move |tx| {
         // The session may have been revoked meanwhile.
-        let who = match credential {
-            RawCredential::Absent => Principal::Anonymous,
-            _ => Principal::Identity(shared.authenticator.identify(&tx.view(), &credential)?),
-        };
+        let identity = auth.presented().identify(&tx.view())?;
+        let who = identity.map_or(Principal::Anonymous, Principal::Identity);
         let (answer, user) = operation.complete(tx, &who, &hashed)?;
         let who = Principal::Identity(in_session(tx, user)?);
         let outcome = AuditOutcome::Success;

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::audit::audit_refusal;
-use super::authorize::{authorize, identify};
+use super::authorize::Presented;
 use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::executor::Executor;
-use super::read::{conditional, read};
+use super::read::read;
 use super::replay::RequestFingerprint;
 use super::request::{Authenticated, Request};
 use super::response::{Body, Response};
@@ -18,12 +16,11 @@ use super::{download, hash, wait, watch};
 use crate::api::action::{Action, BoundRead, BoundRequest, BoundWrite, WaitAction};
 use crate::api::calls::{Calls, Outcome};
 use crate::api::op::Shape;
-use crate::api::read::SourceFormat;
 use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::auth::{Credential, Identity, RawCredential};
 use crate::base::{Id, Kind, Result};
-use crate::store::{Tx, View};
+use crate::store::{Tx, View, WorkHints};
 
 impl Executor {
     /// Executes a request whose arguments are complete.
@@ -57,8 +54,7 @@ impl Executor {
 
     /// Authenticates the credential; records the use of an API key.
     async fn identify(&self, request: &Request<'_>) -> Result<Option<Arc<Identity>>> {
-        let identify =
-            |view: &View| identify(&self.authenticator, request.route, view, &request.credential);
+        let identify = |view: &View| self.presented(request).identify(view);
         let identity = self.store.read(Id::NIL, identify).await?;
         if let Some(identity) = &identity
             && let Credential::Key { id, .. } = identity.credential
@@ -77,10 +73,13 @@ impl Executor {
         let route = request.route;
         let (arguments, _) = request.arguments.parse(request.query)?;
         let hint = OrgHint::unchecked(route.scope, &arguments, &request.params);
-        let is_admitted = |view: &View| {
-            authorize(&self.authenticator, route, &RawCredential::Absent, view, &hint).map(drop)
-        };
+        let is_admitted = |view: &View| self.presented(request).authorize(view, &hint).map(drop);
         self.store.read(Id::NIL, is_admitted).await
+    }
+
+    fn presented<'a>(&'a self, request: &'a Request<'_>) -> Presented<'a> {
+        let Request { route, credential, .. } = request;
+        Presented { authenticator: &self.authenticator, route, credential }
     }
 
     /// The remaining steps: binding the arguments, and running the operation.
@@ -93,47 +92,66 @@ impl Executor {
         request: &Request<'_>,
         Authenticated(identity): Authenticated,
     ) -> Result<Response> {
-        let (arguments, mode) = request.arguments.parse(request.query)?;
-        let context = RequestContext { executor: self, request, identity };
-        let BoundRequest { hint, action } = request.route.bind(context.raw(&arguments, mode))?;
-        let answered = run(&context, action, &hint, &arguments, mode).await;
+        let lane = self.authenticator.lane(&request.credential, identity.as_deref());
+        let work = WorkHints { lane, bytes: request.arguments.len() };
+        let context = RequestContext { executor: self, request, identity, work };
+        let bound = if work.is_large() {
+            self.store.run_in_turn(work, || Bound::of(&context)).await??
+        } else {
+            Bound::of(&context)?
+        };
+        let hint = bound.hint.clone();
+        let answered = run(&context, bound).await;
         match &answered {
             Err(error) if error.kind() == Kind::Forbidden => audit_refusal(&context, &hint).await,
-            Ok(_) if request.route.open_before_setup => self.end_setup(),
+            Ok(_) if request.route.open_before_setup => self.coordination.end_setup(),
             _ => {}
         }
         answered
     }
 }
 
-/// Runs the operation by its kind.
-async fn run(
-    context: &RequestContext<'_>,
+/// What is made of a request's arguments before its operation runs. Reading, checking and hashing
+/// them may take long.
+struct Bound {
+    hint: OrgHint,
     action: Action,
-    hint: &OrgHint,
-    arguments: &Value,
-    mode: SourceFormat,
-) -> Result<Response> {
-    let fingerprint = RequestFingerprint::of(context);
+    fingerprint: Option<RequestFingerprint>,
+    expected: Option<IfMatch>,
+}
+
+impl Bound {
+    fn of(context: &RequestContext) -> Result<Self> {
+        let request = context.request;
+        let (arguments, mode) = request.arguments.parse(request.query)?;
+        let BoundRequest { hint, action } = request.route.bind(context.raw(&arguments, mode))?;
+        let expected = match action {
+            Action::Write(..) => IfMatch::of(context, &hint, &arguments, mode)?,
+            _ => None,
+        };
+        Ok(Bound { hint, action, fingerprint: RequestFingerprint::of(context), expected })
+    }
+}
+
+/// Runs the operation by its kind.
+async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
+    let Bound { hint, action, fingerprint, expected } = bound;
     match action {
         // The answer to a query with an `Idempotency-Key` is stored, and so written.
         Action::Read(reading, time) if fingerprint.is_some() => {
-            answer(write(context, stored(reading), time, hint, fingerprint, None).await)
+            answer(write(context, stored(reading), time, &hint, fingerprint, None).await)
         }
-        Action::Read(reading, time) => {
-            read(context, reading, time, hint).await.map(|answer| conditional(context, answer))
-        }
+        Action::Read(reading, time) => read(context, reading, time, &hint).await,
         Action::Write(writing, time) => {
-            let expected = IfMatch::of(context, hint, arguments, mode)?;
-            answer(write(context, writing, time, hint, fingerprint, expected).await)
+            answer(write(context, writing, time, &hint, fingerprint, expected).await)
         }
         Action::Hash(operation) => {
             hash::hash(context, operation).await.map(|answer| Response::json(answer.body))
         }
-        Action::Wait(operation) => wait(context, operation, hint).await,
-        Action::Watch(operation) => watch::watch(context, &*operation, hint).await,
+        Action::Wait(operation) => wait(context, operation, &hint).await,
+        Action::Watch(operation) => watch::watch(context, &*operation, &hint).await,
         Action::Download(operation) => {
-            let stream = download::download(context, operation, hint).await?;
+            let stream = download::download(context, operation, &hint).await?;
             Ok(Response::of(Body::Download(stream)))
         }
     }

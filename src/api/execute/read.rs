@@ -7,23 +7,30 @@ use super::response::Response;
 use crate::api::action::{BoundRead, CallTime};
 use crate::api::calls::Calls;
 use crate::api::output::Answer;
+use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::base::Result;
+use crate::store::View;
 
-/// Runs a read until all results of its calls are known.
+/// Answers a read, run until all results of its calls are known.
 pub async fn read(
     context: &RequestContext<'_>,
     operation: BoundRead,
     time: CallTime,
     hint: &OrgHint,
-) -> Result<Answer> {
+) -> Result<Response> {
     let mut round: Option<CallRound> = None;
     for _ in 0..MAX_ROUNDS {
-        let mut calls = round.as_ref().map_or_else(Calls::default, CallRound::calls);
-        let answer = context.read(hint, |view, who| operation(view, who, &mut calls)).await;
-        let asked = calls.into_pending();
+        let run = |view: &View, who: &Principal| {
+            let mut calls = round.as_ref().map_or_else(Calls::default, CallRound::calls);
+            // The tag is a hash of the whole answer, so it is made where that may take its time.
+            let end = operation(view, who, &mut calls).map(|answer| conditional(context, answer));
+            Ok((end, calls.into_pending()))
+        };
+        let work = round.as_ref().map_or(context.work, |round| round.work(context.work));
+        let (end, asked) = context.read(work, hint, run).await?;
         if asked.is_empty() {
-            return answer;
+            return end;
         }
         round.get_or_insert_with(|| CallRound::new(context.executor, time)).run(asked).await?;
     }
@@ -31,7 +38,7 @@ pub async fn read(
 }
 
 /// The response of a read: with a tag if it is one thing, without a body if the client has it.
-pub fn conditional(context: &RequestContext, answer: Answer) -> Response {
+fn conditional(context: &RequestContext, answer: Answer) -> Response {
     if !context.request.route.has_tag() {
         return Response::json(answer.body);
     }

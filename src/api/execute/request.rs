@@ -70,6 +70,15 @@ impl Arguments {
         })
     }
 
+    /// The size of the body in bytes.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Arguments::Query => 0,
+            Arguments::Body(bytes) | Arguments::Upload(bytes) => bytes.len(),
+            Arguments::Json(value) => value.to_string().len(),
+        }
+    }
+
     /// The bytes of the body, for the fingerprint of the request.
     pub(super) fn bytes(&self) -> Bytes {
         match self {

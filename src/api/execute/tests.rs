@@ -12,6 +12,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+mod kinds;
+
 use super::*;
 use crate::api::audit::{AuditEntry, AuditOutcome};
 use crate::api::{
@@ -137,10 +139,9 @@ impl Fixture {
         let (_, stopping) = watch::channel(false);
         let config = outside::Config { allow_private: vec![], extra_roots_pem: None };
         let executor = Arc::new(Executor::new(Config {
-            coordination: Arc::new(LocalCoordination::new(store.clone(), 0)),
+            coordination: Arc::new(LocalCoordination::new(store.clone(), 0, false)),
             store: store.clone(),
             outside: Outside::new(config).unwrap(),
-            setup_required: false,
             stopping,
         }));
         let session = store.write(Id::NIL, |tx| member_of(tx, "open")).await.unwrap();
@@ -363,10 +364,9 @@ fn closed(tx: &mut Tx) -> Result<()> {
 async fn nothing_is_executed_before_setup() {
     let fixture = Fixture::new().await;
     let executor = Arc::new(Executor::new(Config {
-        coordination: fixture.executor.coordination.clone(),
+        coordination: Arc::new(LocalCoordination::new(fixture.executor.store.clone(), 0, true)),
         store: fixture.executor.store.clone(),
         outside: fixture.executor.outside.clone(),
-        setup_required: true,
         stopping: fixture.executor.stopping.clone(),
     }));
     let fixture = Fixture { executor, ..fixture };

@@ -82,7 +82,8 @@ impl Waiting {
 
     async fn take(&self) -> Result<TakenPage> {
         let (auth, operation) = (self.auth.clone(), self.operation.clone());
-        let taken = self.auth.executor.store.write(Id::NIL, move |tx| {
+        let store = &self.auth.executor.store;
+        let taken = store.write_as(self.auth.work, Id::NIL, move |tx| {
             let who = auth.enter(tx)?;
             operation.take(tx, &who)
         });

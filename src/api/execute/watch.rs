@@ -27,7 +27,7 @@ pub async fn watch(
 ) -> Result<Response> {
     let (executor, preconditions) = (context.executor, &context.request.preconditions);
     let poll = || {
-        context.read(hint, |view, who| {
+        context.read(context.work, hint, |view, who| {
             let ContentVersion { topic, version } = operation.version(view, who)?;
             let make = || operation.read(view, who).map(|answer| answer.body);
             let (tag, other) =

@@ -57,7 +57,7 @@ pub async fn write(
     }
     let attempt =
         move |tx: &mut Tx| transaction.run(tx, |tx, who| operation(tx, who, &mut Calls::default()));
-    context.executor.store.write(Id::NIL, attempt).await
+    context.executor.store.write_as(context.work, Id::NIL, attempt).await
 }
 
 /// Runs a write until all results of its calls are known; only that run is committed.
@@ -89,7 +89,8 @@ async fn write_calling(
                 })
             }
         };
-        let written = context.executor.store.write(Id::NIL, attempt).await;
+        let work = round.work(context.work);
+        let written = context.executor.store.write_as(work, Id::NIL, attempt).await;
         let asked = std::mem::take(&mut *asked.lock().map_err(|_| too_many_rounds())?);
         if asked.is_empty() {
             return written;

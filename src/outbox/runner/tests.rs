@@ -35,8 +35,10 @@ fn org(number: u128) -> Id<Org> {
 }
 
 fn runner() -> Runner {
+    let store = Store::in_memory(Clock::at(NOON), TABLES);
     Runner {
-        store: Store::in_memory(Clock::at(NOON), TABLES),
+        commits: Arc::new(store.clone()),
+        store,
         outside: outside::Outside::new(outside::Config::default()).unwrap(),
         mail: Arc::new(mail::NotConfigured),
         jobs: vec![&DONE, &BROKEN],

@@ -3,6 +3,7 @@
 //! Such a sentence contains neither credentials, nor the URL (its query may be a credential), nor any
 //! part of the answer: internals that a provider discloses must not be shown to every member.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::provider::PromptProviderKind;
 use crate::api::Calls;
 use crate::base::{Error, Kind, Result};
-use crate::outside::{AnswerBody, Call, Limits, Method};
+use crate::outside::{AnswerBody, Call, CallResult, Limits, Method};
 
 /// The time limit of a whole fetch, in seconds (reference: registries-and-templates, "Prompt providers").
 pub const TOTAL_SECS: u64 = 10;
@@ -97,21 +98,26 @@ impl<'a> ProviderClient<'a> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
 
-    /// Requests a list; `None` while the answer is pending.
+    /// Requests a list, which is parsed once for all prompts that are looked up in it; `None` while
+    /// the answer is pending.
     ///
     /// # Errors
     /// 502 if the request fails or the list does not exist.
-    pub fn list<T: DeserializeOwned>(
+    pub fn list<T: DeserializeOwned + Send + Sync + 'static>(
         &mut self,
         path: &str,
         query: &[(&str, &str)],
-    ) -> Result<Option<T>> {
-        match self.get(path, query, LIST_BYTES)? {
-            ProviderReply::Pending => Ok(None),
-            ProviderReply::Found(list) => Ok(Some(list)),
-            ProviderReply::Missing => {
-                Err(failed("it has no such path (404); check its baseUrl and kind"))
-            }
+    ) -> Result<Option<Arc<T>>> {
+        let call = self.call(path, query, LIST_BYTES);
+        let replies = self.replies();
+        let parsed = self.calls.send_parsed(call, |result| {
+            replies.parse(result).map(|parsed: Option<T>| parsed.map(Arc::new))
+        });
+        match parsed.as_deref() {
+            None => Ok(None),
+            Some(Ok(Some(list))) => Ok(Some(list.clone())),
+            Some(Ok(None)) => Err(failed("it has no such path (404); check its baseUrl and kind")),
+            Some(Err(error)) => Err(error.clone()),
         }
     }
 
@@ -124,16 +130,13 @@ impl<'a> ProviderClient<'a> {
         path: &str,
         query: &[(&str, &str)],
     ) -> Result<ProviderReply<T>> {
-        self.get(path, query, PROMPT_BYTES)
+        let call = self.call(path, query, PROMPT_BYTES);
+        let Some(result) = self.calls.send(call) else { return Ok(ProviderReply::Pending) };
+        Ok(self.replies().parse(&result)?.map_or(ProviderReply::Missing, ProviderReply::Found))
     }
 
-    fn get<T: DeserializeOwned>(
-        &mut self,
-        path: &str,
-        query: &[(&str, &str)],
-        bytes: usize,
-    ) -> Result<ProviderReply<T>> {
-        let call = Call {
+    fn call(&self, path: &str, query: &[(&str, &str)], bytes: usize) -> Call {
+        Call {
             method: Method::Get,
             url: self.url(path, query),
             headers: self.headers(),
@@ -143,21 +146,11 @@ impl<'a> ProviderClient<'a> {
                 answer: AnswerBody::UpTo(bytes),
                 https_only: false,
             },
-        };
-        let Some(answered) = self.calls.send(call) else { return Ok(ProviderReply::Pending) };
-        let answer = answered.answer.map_err(failed)?;
-        match answer.status {
-            200..=299 => {}
-            404 => return Ok(ProviderReply::Missing),
-            status => return Err(self.refusal(status)),
         }
-        serde_json::from_slice(&answer.body).map(ProviderReply::Found).map_err(|error| {
-            match error.classify() {
-                // The text of the error may contain parts of the answer.
-                serde_json::error::Category::Data => self.malformed(),
-                _ => failed("its answer is not JSON, or nested too deeply; check its baseUrl"),
-            }
-        })
+    }
+
+    fn replies(&self) -> Replies {
+        Replies { kind: self.kind, is_authorized: self.authorization.is_some() }
     }
 
     fn url(&self, path: &str, query: &[(&str, &str)]) -> String {
@@ -177,13 +170,42 @@ impl<'a> ProviderClient<'a> {
         [accept].into_iter().chain(authorization).collect()
     }
 
-    fn refusal(&self, status: u16) -> Error {
+    /// Returns the 502 for an answer that does not have the form of this kind.
+    pub fn malformed(&self) -> Error {
+        self.replies().malformed()
+    }
+}
+
+/// What the answers of a provider mean.
+#[derive(Clone, Copy)]
+struct Replies {
+    kind: PromptProviderKind,
+    is_authorized: bool,
+}
+
+impl Replies {
+    /// Parses an answer; `None` if the resource does not exist.
+    fn parse<T: DeserializeOwned>(self, result: &CallResult) -> Result<Option<T>> {
+        let answer = result.answer.as_ref().map_err(failed)?;
+        match answer.status {
+            200..=299 => {}
+            404 => return Ok(None),
+            status => return Err(self.refusal(status)),
+        }
+        serde_json::from_slice(&answer.body).map(Some).map_err(|error| match error.classify() {
+            // The text of the error may contain parts of the answer.
+            serde_json::error::Category::Data => self.malformed(),
+            _ => failed("its answer is not JSON, or nested too deeply; check its baseUrl"),
+        })
+    }
+
+    fn refusal(self, status: u16) -> Error {
         match status {
             300..=399 => failed(format!(
                 "it redirects ({status}), which is not followed; set baseUrl to the target of the \
                  redirect"
             )),
-            401 | 403 if self.authorization.is_none() => {
+            401 | 403 if !self.is_authorized => {
                 failed(format!("it requires credentials ({status}); add them with PATCH"))
             }
             401 | 403 => {
@@ -196,8 +218,7 @@ impl<'a> ProviderClient<'a> {
         }
     }
 
-    /// Returns the 502 for an answer that does not have the form of this kind.
-    pub fn malformed(&self) -> Error {
+    fn malformed(self) -> Error {
         let kind = self.kind.as_str();
         failed(format!("its answer does not have the form of the kind {kind}; check its kind"))
     }

@@ -27,7 +27,8 @@ struct Item {
 
 /// Lists all prompts.
 pub fn list(client: &mut ProviderClient) -> Result<Vec<FoundPrompt>> {
-    Ok(fetched(client)?.unwrap_or_default())
+    let list = client.list::<List>("", &[])?;
+    Ok(list.map_or_else(Vec::new, |list| list.items.iter().map(found).collect()))
 }
 
 /// Looks up one prompt.
@@ -36,21 +37,20 @@ pub fn find(
     name: &str,
     version: Option<&str>,
 ) -> Result<PromptLookup> {
-    let Some(found) = fetched(client)? else { return Ok(PromptLookup::Pending) };
-    let matches = |found: &FoundPrompt| {
-        found.name == name && version.is_none_or(|version| found.version == version)
-    };
-    Ok(found.into_iter().find(matches).map_or(PromptLookup::Missing, PromptLookup::Found))
+    let Some(list) = client.list::<List>("", &[])? else { return Ok(PromptLookup::Pending) };
+    let matches =
+        |item: &&Item| item.name == name && version.is_none_or(|version| item.version == version);
+    let item = list.items.iter().find(matches);
+    Ok(item.map_or(PromptLookup::Missing, |item| PromptLookup::Found(found(item))))
 }
 
-fn fetched(client: &mut ProviderClient) -> Result<Option<Vec<FoundPrompt>>> {
-    let found = |item: Item| FoundPrompt {
-        name: item.name,
-        version: item.version,
-        template: Template::Ours(item.template, item.format.unwrap_or(PromptFormat::Text)),
-        labels: item.labels.unwrap_or_default(),
+fn found(item: &Item) -> FoundPrompt {
+    let format = item.format.unwrap_or(PromptFormat::Text);
+    FoundPrompt {
+        name: item.name.clone(),
+        version: item.version.clone(),
+        template: Template::Ours(item.template.clone(), format),
+        labels: item.labels.clone().unwrap_or_default(),
         updated_at: item.updated_at,
-    };
-    let list = client.list::<List>("", &[])?;
-    Ok(list.map(|list| list.items.into_iter().map(found).collect()))
+    }
 }

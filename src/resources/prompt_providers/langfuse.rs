@@ -23,7 +23,7 @@ struct List {
     meta: Option<Meta>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Listed {
     name: String,
@@ -60,9 +60,9 @@ pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt
     for page in 1..=MAX_PAGES {
         let query = [("page", &*page.to_string()), ("limit", &*page_size)];
         let Some(list) = client.list::<List>(PROMPTS, &query)? else { return Ok(Vec::new()) };
-        let pages = list.meta.map_or(0, |meta| meta.total_pages);
+        let pages = list.meta.as_ref().map_or(0, |meta| meta.total_pages);
         let is_last = list.data.is_empty() || page as u64 >= pages;
-        listed.extend(list.data);
+        listed.extend_from_slice(&list.data);
         if listed.len() >= limit || is_last {
             break;
         }

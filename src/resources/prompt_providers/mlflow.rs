@@ -25,14 +25,14 @@ struct Models {
     next_page_token: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Model {
     name: String,
     #[serde(default)]
     aliases: Vec<Alias>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Alias {
     alias: String,
     version: String,
@@ -80,8 +80,8 @@ pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt
         query.extend(token.as_deref().map(|token| ("page_token", token)));
         let path = "/api/2.0/mlflow/registered-models/search";
         let Some(list) = client.list::<Models>(path, &query)? else { return Ok(Vec::new()) };
-        models.extend(list.registered_models);
-        token = list.next_page_token.filter(|token| !token.is_empty());
+        models.extend_from_slice(&list.registered_models);
+        token = list.next_page_token.clone().filter(|token| !token.is_empty());
         if models.len() >= limit || token.is_none() {
             break;
         }

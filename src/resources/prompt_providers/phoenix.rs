@@ -30,21 +30,21 @@ struct NameOnly {
     name: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Version {
     id: String,
     template: TemplateContent,
     template_format: Format,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum TemplateContent {
     Chat { messages: Vec<Value> },
     String { template: String },
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 enum Format {
     Mustache,
@@ -64,8 +64,8 @@ pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt
         let Some(list) = client.list::<List<NameOnly>>("/v1/prompts", &query)? else {
             return Ok(Vec::new());
         };
-        names.extend(list.data.into_iter().map(|prompt| prompt.name));
-        cursor = list.next_cursor;
+        names.extend(list.data.iter().map(|prompt| prompt.name.clone()));
+        cursor = list.next_cursor.clone();
         if names.len() >= limit || cursor.is_none() {
             break;
         }
@@ -125,10 +125,10 @@ fn by_id(client: &mut ProviderClient, name: &str, id: &str) -> Result<ProviderRe
         let Some(list) = client.list::<List<Version>>(&path, &query)? else {
             return Ok(ProviderReply::Pending);
         };
-        if let Some(version) = list.data.into_iter().find(|version| version.id == id) {
-            return Ok(ProviderReply::Found(version));
+        if let Some(version) = list.data.iter().find(|version| version.id == id) {
+            return Ok(ProviderReply::Found(version.clone()));
         }
-        cursor = list.next_cursor;
+        cursor = list.next_cursor.clone();
         if cursor.is_none() {
             break;
         }

@@ -27,12 +27,12 @@ struct List<T> {
     next_cursor: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Registry {
     id: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Artifact {
     name: String,
@@ -116,7 +116,7 @@ fn registries(client: &mut ProviderClient) -> Result<Option<Vec<String>>> {
 }
 
 /// Returns at least `enough` items of a list, if it has that many.
-fn fetch_all<T: DeserializeOwned>(
+fn fetch_all<T: Clone + DeserializeOwned + Send + Sync + 'static>(
     client: &mut ProviderClient,
     path: &str,
     query: &[(&str, &str)],
@@ -128,8 +128,8 @@ fn fetch_all<T: DeserializeOwned>(
         let mut query = [query, &[("limit", PAGE_SIZE)]].concat();
         query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         let Some(list) = client.list::<List<T>>(path, &query)? else { return Ok(None) };
-        items.extend(list.items);
-        cursor = list.next_cursor;
+        items.extend_from_slice(&list.items);
+        cursor = list.next_cursor.clone();
         if items.len() >= enough || cursor.is_none() {
             break;
         }

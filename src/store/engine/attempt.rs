@@ -16,9 +16,13 @@ pub trait Attempt: Send {
     /// # Errors
     /// If the transaction is refused; it writes nothing then.
     fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch>;
-    /// Returns its lane in the queue; called after it has run.
+    /// Returns its lane in the queue, known before it runs.
     fn lane(&self) -> Lane {
         Lane::default()
+    }
+    /// Returns the bytes that it holds in memory before it runs.
+    fn bytes(&self) -> usize {
+        0
     }
     /// Reports the outcome to the caller: `Ok` if what `run` returned last is durable.
     fn complete(self: Box<Self>, end: Result<()>);
@@ -53,8 +57,9 @@ pub trait Engine: Send + Sync {
     fn begin_snapshot(&self) -> Snapshot {
         Snapshot::Ready(self.snapshot())
     }
-    /// Runs an attempt on this thread, over the newest durable state, and queues its writes. It is
-    /// completed or given back later; at once, if it is refused, changes nothing or costs too much.
+    /// Runs an attempt on this thread, over the newest durable state, and queues its writes; or
+    /// queues a light attempt to be run later, if it would likely conflict. It is completed or given
+    /// back later; at once, if it is refused, changes nothing or costs too much.
     ///
     /// # Errors
     /// 503 if too many attempts wait or the engine is stopping; nothing of it is or will be stored.

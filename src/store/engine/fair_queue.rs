@@ -51,6 +51,11 @@ impl<T> FairQueue<T> {
         self.items == 0
     }
 
+    /// Returns whether an item of this lane waits.
+    pub fn has_lane(&self, lane: Lane) -> bool {
+        self.lanes.contains_key(&lane)
+    }
+
     /// Returns the number of waiting bytes.
     pub fn bytes(&self) -> usize {
         self.bytes

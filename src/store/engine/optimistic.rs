@@ -25,9 +25,10 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What may run at once on the calling thread, even an async task's: well under a millisecond.
+    /// What may run at once where others wait for it, on an async task or on the writer thread:
+    /// well under a millisecond.
     pub const LIGHT: Budget =
-        Budget { read_bytes: 512 * 1024, reads: 4_000, written_bytes: 128 * 1024 };
+        Budget { read_bytes: 256 * 1024, reads: 2_000, written_bytes: 128 * 1024 };
 
     /// What one request may do in a single transaction. 8 MiB of rows take some 40 ms to commit,
     /// during which all other writes wait; larger work goes in steps.

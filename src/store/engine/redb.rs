@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::catch_unwind;
@@ -236,7 +236,7 @@ impl LocalStorage for Redb {
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
         if self.suspect
             && let Some(path) = &self.path
-            && let Err(error) = check_free_space(&path.with_extension("room"))
+            && let Err(error) = probe(&path.with_extension("room"), MIN_FREE_BYTES)
         {
             let busy = Error::busy("read_only", "writes are not possible now", 1);
             return CommitOutcome::Refused(busy.detail(error));
@@ -264,9 +264,15 @@ impl LocalStorage for Redb {
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
         if let Some(path) = &self.path {
             // Much of the open database can be read from the cache. It is kept while the file cannot
-            // be opened, as on a disk that is mounted read-only after an error.
-            let file = OpenOptions::new().read(true).write(true).open(path);
-            file.map_err(|error| open_error(path, error))?;
+            // be opened, or nothing can be written beside it: after an error of its journal a file
+            // system may still open files for writing, and only refuse the writes. A full disk is
+            // no such error: nothing can be deleted from a database that is not open.
+            let file = OpenOptions::new().read(true).write(true).open(path).map(drop);
+            let probed = file.and_then(|()| probe(&path.with_extension("room"), 1));
+            match probed {
+                Err(error) if !is_full(&error) => return Err(open_error(path, error)),
+                _ => {}
+            }
         }
         self.database = None;
         self.database = Some((self.opener)()?);
@@ -277,12 +283,16 @@ impl LocalStorage for Redb {
     }
 }
 
-/// Fails unless the disk has [`MIN_FREE_BYTES`] free: writes and removes a file of that size.
-fn check_free_space(file: &Path) -> std::io::Result<()> {
+/// Writes a file of so many bytes to the disk and removes it.
+fn probe(file: &Path, bytes: usize) -> std::io::Result<()> {
     let mut probe = File::create(file)?;
-    let tried = probe.write_all(&[0; MIN_FREE_BYTES]).and_then(|()| probe.sync_all());
+    let tried = probe.write_all(&vec![0; bytes]).and_then(|()| probe.sync_all());
     std::fs::remove_file(file)?;
     tried
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 struct Snapshot {

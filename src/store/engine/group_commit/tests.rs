@@ -483,3 +483,67 @@ fn the_last_handle_may_be_dropped_by_an_attempt() {
     assert!(matches!(answers.recv().unwrap().1, AttemptOutcome::Completed(Ok(()))));
     assert!(!panicked.recv().unwrap());
 }
+
+/// An attempt that tells how often it has run.
+fn counting(
+    log: &Log,
+    lane: Lane,
+    runs: &Arc<std::sync::atomic::AtomicUsize>,
+    answer: &Sender<(usize, AttemptOutcome)>,
+) -> Box<dyn Attempt> {
+    let (runs, log, answer) = (runs.clone(), log.clone(), answer.clone());
+    let run = move |reader: &dyn Reader| {
+        runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(one(&format!("saw {}", keys(reader).len())))
+    };
+    Box::new(Try { number: 0, name: "counted", run, lane, log, answer })
+}
+
+/// Submits an attempt whose commit lasts until the log has the line "hold no longer".
+fn hold_writer(group: &GroupCommit, log: &Log, answer: &Sender<(usize, AttemptOutcome)>) {
+    let run = |_: &dyn Reader| {
+        let mut writes = WriteBatch::default();
+        writes.add(HOLD, Vec::new(), WriteOp::Put(Vec::new()));
+        Ok(writes)
+    };
+    let (log_of, answer) = (log.clone(), answer.clone());
+    let attempt = Try { number: 0, name: "hold", run, lane: Lane::default(), log: log_of, answer };
+    group.submit(Box::new(attempt), LAST).unwrap();
+    log.wait_for("holding");
+}
+
+#[test]
+fn a_light_attempt_whose_lane_has_others_ahead_runs_once_on_top_of_them() {
+    let (group, log) = scripted(&[], &[]);
+    let (answer, answers) = channel();
+    hold_writer(&group, &log, &answer);
+    let (same, other) = (Arc::default(), Arc::default());
+    for _ in 0..3 {
+        group.submit(counting(&log, Lane::default(), &same, &answer), LIGHT).unwrap();
+    }
+    let ran = |runs: &Arc<std::sync::atomic::AtomicUsize>| {
+        runs.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    assert_eq!(ran(&same), 0, "the commit of their lane is not over");
+    group.submit(counting(&log, [1; 16], &other, &answer), LIGHT).unwrap();
+    assert_eq!(ran(&other), 1, "nothing of its lane is ahead");
+    log.add("hold no longer".into());
+    drop(group);
+    drop(answer);
+    assert!(answers.iter().all(|(_, end)| matches!(end, AttemptOutcome::Completed(Ok(())))));
+    assert_eq!(ran(&same), 3);
+}
+
+#[test]
+fn the_writer_runs_attempts_for_a_limited_time_before_it_commits() {
+    fn slow(_: &dyn Reader) -> Result<WriteBatch> {
+        let begin = Instant::now();
+        while begin.elapsed() < MAX_GROUP_TIME {}
+        Ok(one("slow"))
+    }
+    let (group, log) = scripted(&[], &[]);
+    let ends = submitted(&group, &log, &[("a", slow, LIGHT), ("b", slow, LIGHT)]);
+    assert!(ends.iter().all(|end| matches!(end, AttemptOutcome::Completed(Ok(())))));
+    let lines = log.lines_without_holds();
+    assert_eq!(lines, ["commit of 1", "a answered", "commit of 1", "b answered"]);
+}

@@ -1,0 +1,249 @@
+//! The most costly things that one organization may do, for [`crate::neighbours`].
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::client::Connection;
+use crate::neighbours::Neighbours;
+
+/// The size of the largest bodies and values.
+const MIB: usize = 1024 * 1024;
+
+/// Something costly.
+pub struct Abuse {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// Stores what it needs.
+    pub prepare: fn(&Neighbours) -> Load,
+}
+
+/// The requests of an abuse.
+pub struct Load {
+    connections: usize,
+    /// Whether they are sent again and again, or once.
+    repeats: bool,
+    /// The nth request.
+    request: Arc<dyn Fn(usize) -> Vec<u8> + Send + Sync>,
+}
+
+/// The requests to send once, one after another.
+fn once(requests: Vec<Vec<u8>>) -> Load {
+    let connections = requests.len();
+    Load { connections, repeats: false, request: Arc::new(move |nth| requests[nth].clone()) }
+}
+
+/// Requests to send on so many connections, as fast as they are answered.
+fn flood(connections: usize, request: impl Fn(usize) -> Vec<u8> + Send + Sync + 'static) -> Load {
+    Load { connections, repeats: true, request: Arc::new(request) }
+}
+
+impl Load {
+    /// Sends the requests, for `time` if they are repeated; counts the answers by their status. An
+    /// answer of 0 is a connection that was closed.
+    pub async fn run(self, address: SocketAddr, time: Duration) -> BTreeMap<u16, usize> {
+        let mut busy = JoinSet::new();
+        let end = Instant::now() + time;
+        for nth in 0..self.connections {
+            let (request, step) = (self.request.clone(), self.connections);
+            let repeats = self.repeats;
+            busy.spawn(async move {
+                let mut statuses = Vec::new();
+                let mut connection = Connection::open(address).await;
+                let mut nth = nth;
+                while statuses.is_empty() || (repeats && Instant::now() < end) {
+                    let status = connection.exchange(&request(nth)).await.unwrap_or(0);
+                    if status == 0 || status == 413 {
+                        connection = Connection::open(address).await;
+                    }
+                    statuses.push(status);
+                    nth += step;
+                }
+                statuses
+            });
+        }
+        let mut counts = BTreeMap::new();
+        for status in busy.join_all().await.into_iter().flatten() {
+            *counts.entry(status).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// All of them.
+pub const ABUSES: &[Abuse] = &[
+    Abuse { name: "delete an agent with 100 versions of 1 MiB", prepare: delete_agent },
+    Abuse { name: "clone a version with 200 models", prepare: clone_version },
+    Abuse { name: "import 100 prompts from a list of 3.3 MB", prepare: import },
+    Abuse { name: "20 connections post tools with 1 MiB of zeros", prepare: post_tools },
+    Abuse { name: "8 connections publish texts of 300 KB", prepare: publish_texts },
+    Abuse { name: "30 bodies of 1 MiB [0,0,…]", prepare: post_arrays },
+    Abuse { name: "publish for 12 models with 1 MiB of metadata", prepare: publish_models },
+    Abuse { name: "64 connections compile", prepare: compile },
+    Abuse { name: "64 connections post the same team's tasks", prepare: post_tasks },
+];
+
+/// A JSON array of zeros of so many bytes.
+fn zeros(bytes: usize) -> String {
+    format!("[{}0]", "0,".repeat(bytes / 2 - 1))
+}
+
+/// A text in the template language of about so many bytes.
+fn text(bytes: usize) -> String {
+    "Answer {{CUSTOMER}} in the language of the question, in at most five sentences.\n"
+        .repeat(bytes / 80)
+}
+
+fn delete_agent(neighbours: &Neighbours) -> Load {
+    let agent = json!({"stableKey": "large", "name": "Large"});
+    neighbours.prepare("POST", "/agents", agent);
+    for nth in 0..100 {
+        let config = json!({"providerConfig": {"nth": nth, "text": "x".repeat(MIB - 1024)}});
+        neighbours.prepare("PATCH", "/agents/large", json!({"draft": config}));
+        neighbours.prepare("POST", "/agents/large/versions", json!({}));
+    }
+    once(vec![neighbours.request("DELETE", "/agents/large?orgSlug=acme", "")])
+}
+
+fn registry(neighbours: &Neighbours) {
+    neighbours.prepare("POST", "/registries", json!({"slug": "main", "name": "Main"}));
+}
+
+fn publication(name: &str, version: &str, model: &str, source: &str, metadata: Value) -> Value {
+    json!({
+        "registryRef": "main", "artifactType": "prompt", "name": name, "version": version,
+        "model": model, "source": source, "metadata": metadata,
+    })
+}
+
+fn clone_version(neighbours: &Neighbours) -> Load {
+    registry(neighbours);
+    let source = text(16 * 1024);
+    for nth in 0..200 {
+        let model = format!("model-{nth}");
+        let body = publication("large", "1.0.0", &model, &source, json!({}));
+        neighbours.prepare("POST", "/registries/artifacts", body);
+    }
+    let path = "/registries/artifact-versions/clone";
+    let clone = |nth: usize| {
+        let to = json!({"promptName": format!("clone-{nth}")});
+        let body =
+            json!({"registryRef": "main", "promptName": "large", "version": "1.0.0", "to": to});
+        neighbours.request("POST", path, &body.to_string())
+    };
+    once((0..4).map(clone).collect())
+}
+
+fn import(neighbours: &Neighbours) -> Load {
+    registry(neighbours);
+    let prompt = |nth: usize| {
+        json!({
+            "name": format!("prompt-{nth}"), "version": "1", "template": text(33_000),
+            "format": "text", "labels": [], "updatedAt": null,
+        })
+    };
+    let list = json!({"items": (0..100).map(prompt).collect::<Vec<_>>(), "nextCursor": null});
+    let url = format!("http://{}/", serve_json(list.to_string()));
+    let provider = json!({"name": "Other", "kind": "http", "baseUrl": url});
+    let provider = neighbours.prepare("POST", "/prompt-providers", provider);
+    let path = format!("/prompt-providers/{}/import", provider["id"].as_str().expect("an id"));
+    let import = |version: usize| {
+        let prompts: Vec<_> = (0..100)
+            .map(|nth| json!({"name": format!("prompt-{nth}"), "as": format!("p-{version}-{nth}")}))
+            .collect();
+        let body = json!({"orgSlug": "acme", "registryRef": "main", "prompts": prompts});
+        neighbours.request("POST", &path, &body.to_string())
+    };
+    once((0..4).map(import).collect())
+}
+
+fn post_tools(neighbours: &Neighbours) -> Load {
+    let config = zeros(MIB - 1024);
+    let head = neighbours.key.clone();
+    let address = neighbours.server.address;
+    flood(20, move |nth| {
+        let body = format!(
+            r#"{{"orgSlug":"acme","name":"Tool {nth}","type":"function","providerConfig":{{"a":{config}}}}}"#
+        );
+        bytes(address, &head, "/tools", &body)
+    })
+}
+
+fn publish_texts(neighbours: &Neighbours) -> Load {
+    registry(neighbours);
+    let (key, address) = (neighbours.key.clone(), neighbours.server.address);
+    let source = text(300_000);
+    flood(8, move |nth| {
+        let body = publication("long", &format!("1.0.{nth}"), "generic", &source, json!({}));
+        bytes(address, &key, "/registries/artifacts", &body.to_string())
+    })
+}
+
+fn post_arrays(neighbours: &Neighbours) -> Load {
+    let (key, address, body) = (neighbours.key.clone(), neighbours.server.address, zeros(MIB - 16));
+    flood(30, move |_| bytes(address, &key, "/tools", &body))
+}
+
+fn publish_models(neighbours: &Neighbours) -> Load {
+    registry(neighbours);
+    let (key, address) = (neighbours.key.clone(), neighbours.server.address);
+    let metadata = json!({"note": "x".repeat(MIB - 4096)});
+    flood(1, move |nth| {
+        let (version, model) = (format!("1.0.{}", nth / 12), format!("model-{}", nth % 12));
+        let body = publication("heavy", &version, &model, "Hi", metadata.clone());
+        bytes(address, &key, "/registries/artifacts", &body.to_string())
+    })
+}
+
+fn compile(neighbours: &Neighbours) -> Load {
+    registry(neighbours);
+    let (key, address) = (neighbours.key.clone(), neighbours.server.address);
+    flood(64, move |nth| {
+        let body = json!({"orgSlug": "acme", "registryRef": "main", "source": "Hi {{NAME}}"});
+        let key = format!("{key}\r\nidempotency-key: compile-{nth}");
+        bytes(address, &key, "/prompts/greeting/compile", &body.to_string())
+    })
+}
+
+fn post_tasks(neighbours: &Neighbours) -> Load {
+    let team = neighbours.prepare("POST", "/teams", json!({"slug": "crew", "name": "Crew"}));
+    let path = format!("/teams/{}/tasks", team["id"].as_str().expect("an id"));
+    let request = neighbours.request("POST", &path, r#"{"orgSlug":"acme","title":"A task"}"#);
+    flood(64, move |_| request.clone())
+}
+
+/// The bytes of a POST with this key.
+fn bytes(address: SocketAddr, key: &str, path: &str, body: &str) -> Vec<u8> {
+    format!(
+        "POST /api{path} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// A server that answers every request with this JSON, until the benchmark ends.
+fn serve_json(body: String) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut head = [0; 8192];
+            let _ = stream.read(&mut head);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\
+                 content-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}

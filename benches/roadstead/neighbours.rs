@@ -1,0 +1,198 @@
+//! One organization's small writes while another does the most costly things that it may: their
+//! 99th percentile, and the memory of the server, which is a process of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::abuses::{ABUSES, Abuse};
+use crate::client::{self, Connection};
+use crate::fixture::{file, place};
+use crate::process::{Served, init_with_key};
+use crate::table::{Row, Target, time};
+
+/// The longest that 99 of 100 small writes may take.
+const WRITE_LIMIT: Duration = Duration::from_millis(50);
+
+/// The most memory that the server may use.
+const MEMORY_LIMIT_MB: f64 = 256.0;
+/// With 10,000 idle connections.
+const IDLE_LIMIT_MB: f64 = 300.0;
+const IDLE_CONNECTIONS: usize = 10_000;
+
+/// The pause between two small writes: about what a team of agents does together.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long an abuse goes on, at least.
+const TIME: Duration = Duration::from_secs(10);
+const QUICK_TIME: Duration = Duration::from_secs(3);
+
+/// Measures all abuses, each on a server of its own.
+pub fn rows(quick: bool) -> Vec<Row> {
+    let at_least = if quick { QUICK_TIME } else { TIME };
+    let mut rows = measure("alone", None, at_least);
+    for abuse in ABUSES {
+        eprintln!("  {}", abuse.name);
+        rows.extend(measure(abuse.name, Some(abuse), at_least));
+    }
+    rows.push(idle_connections());
+    rows
+}
+
+/// A server with two organizations and a key of each.
+pub struct Neighbours {
+    /// The server.
+    pub server: Served,
+    /// The key of the organization that is abusive.
+    pub key: String,
+    quiet_key: String,
+    _place: tempfile::TempDir,
+}
+
+impl Neighbours {
+    fn start() -> Self {
+        let place = place();
+        let data = file(&place, "data");
+        let key = init_with_key(&data);
+        let server =
+            Served::start(&data, &["--rate-limit", "0", "--allow-private-network", "127.0.0.0/8"]);
+        let mut started = Neighbours { server, key, quiet_key: String::new(), _place: place };
+        let sign_in = json!({"email": "ada@acme.test", "password": crate::process::PASSWORD});
+        let session = started.ask("POST", "/auth/sign-in", "", sign_in);
+        let bearer =
+            format!("authorization: Bearer {}\r\n", session["token"].as_str().expect("a token"));
+        started.ask("POST", "/organizations", &bearer, json!({"slug": "quiet", "name": "Quiet"}));
+        let key = json!({"orgSlug": "quiet", "name": "bench"});
+        let made = started.ask("POST", "/api-keys", &bearer, key);
+        started.quiet_key = made["key"].as_str().expect("a key").into();
+        started
+    }
+
+    fn ask(&self, method: &str, path: &str, credential: &str, body: Value) -> Value {
+        let request = self.bytes(method, path, credential, &body.to_string());
+        client::runtime().block_on(async {
+            let mut connection = Connection::open(self.server.address).await;
+            let answer = connection.ask(&request).await;
+            serde_json::from_slice(answer.body).expect("answers are JSON")
+        })
+    }
+
+    fn bytes(&self, method: &str, path: &str, credential: &str, body: &str) -> Vec<u8> {
+        format!(
+            "{method} /api{path} HTTP/1.1\r\nhost: {}\r\n{credential}\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.server.address,
+            body.len()
+        )
+        .into_bytes()
+    }
+
+    /// The bytes of a request of the abusive organization.
+    pub fn request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
+        self.bytes(method, path, &format!("x-api-key: {}\r\n", self.key), body)
+    }
+
+    /// Sends a request of the abusive organization that must succeed.
+    pub fn prepare(&self, method: &str, path: &str, mut body: Value) -> Value {
+        body["orgSlug"] = "acme".into();
+        self.ask(method, path, &format!("x-api-key: {}\r\n", self.key), body)
+    }
+}
+
+/// Measures small writes of the quiet organization during an abuse of the other, until it is over
+/// but for `at_least` so long.
+fn measure(name: &str, abuse: Option<&'static Abuse>, at_least: Duration) -> Vec<Row> {
+    let neighbours = Neighbours::start();
+    let team = json!({"orgSlug": "quiet", "slug": "crew", "name": "Crew"});
+    let credential = format!("x-api-key: {}\r\n", neighbours.quiet_key);
+    let team = neighbours.ask("POST", "/teams", &credential, team)["id"].clone();
+    let path = format!("/teams/{}/tasks", team.as_str().expect("it has an id"));
+    let task = json!({"orgSlug": "quiet", "title": "Find out why the import takes so long"});
+    let write = neighbours.bytes("POST", &path, &credential, &task.to_string());
+
+    let load = abuse.map(|abuse| (abuse.prepare)(&neighbours));
+    neighbours.server.reset_peak_memory();
+    let over = Arc::new(AtomicBool::new(load.is_none()));
+    let address = neighbours.server.address;
+    // Each side has a thread of its own: the abuser's work must not count as the neighbour's wait.
+    let writer = thread::spawn({
+        let over = over.clone();
+        move || client::runtime().block_on(small_writes(address, &write, at_least, &over))
+    });
+    if let Some(load) = load {
+        let statuses = client::runtime().block_on(load.run(address, at_least));
+        over.store(true, Ordering::Relaxed);
+        eprintln!("    answers by status: {statuses:?}");
+    }
+    let mut times = writer.join().expect("it measures");
+    times.sort();
+    let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+    let longest = times[times.len() - 1];
+    let memory = neighbours.server.peak_memory_mb();
+    vec![
+        Row {
+            name: format!("{name}: another's write, p99"),
+            ours: format!("{} (p50 {}, longest {})", time(most), time(half), time(longest)),
+            baseline: format!("limit {}", time(WRITE_LIMIT)),
+            ratio: most.as_secs_f64() / WRITE_LIMIT.as_secs_f64(),
+            target: Target::AtMost(1.0),
+        },
+        memory_row(format!("{name}: memory, peak"), memory, MEMORY_LIMIT_MB),
+    ]
+}
+
+fn memory_row(name: String, memory: f64, limit: f64) -> Row {
+    Row {
+        name,
+        ours: format!("{memory:.0} MB"),
+        baseline: format!("limit {limit:.0} MB"),
+        ratio: memory / limit,
+        target: Target::AtMost(1.0),
+    }
+}
+
+/// One small write after another; returns how long each took.
+async fn small_writes(
+    address: std::net::SocketAddr,
+    request: &[u8],
+    at_least: Duration,
+    over: &AtomicBool,
+) -> Vec<Duration> {
+    let mut connection = Connection::open(address).await;
+    let start = Instant::now();
+    let mut times = Vec::new();
+    while start.elapsed() < at_least || !over.load(Ordering::Relaxed) {
+        let sent = Instant::now();
+        connection.ask(request).await;
+        times.push(sent.elapsed());
+        tokio::time::sleep(PAUSE).await;
+    }
+    times
+}
+
+/// Connections that sent one request with a large head, and nothing since.
+fn idle_connections() -> Row {
+    let neighbours = Neighbours::start();
+    let padding = "x".repeat(32 * 1024);
+    let request = format!(
+        "GET /healthz HTTP/1.1\r\nhost: {}\r\nx-padding: {padding}\r\n\r\n",
+        neighbours.server.address
+    );
+    let memory = client::runtime().block_on(async {
+        let mut open = JoinSet::new();
+        for _ in 0..IDLE_CONNECTIONS {
+            let mut connection = Connection::open(neighbours.server.address).await;
+            connection.ask(request.as_bytes()).await;
+            open.spawn(async move { connection });
+        }
+        let connections = open.join_all().await;
+        let memory = neighbours.server.memory_mb();
+        drop(connections);
+        memory
+    });
+    memory_row(format!("{IDLE_CONNECTIONS} idle connections: memory"), memory, IDLE_LIMIT_MB)
+}

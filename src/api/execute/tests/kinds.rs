@@ -1,0 +1,208 @@
+//! Every kind of operation: with outgoing calls, uploads, downloads, passwords.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+
+use bytes::Bytes;
+
+use super::*;
+use crate::api::op::Upload;
+use crate::api::{Calls, HashPlan, Offset, Outcome, Piece};
+use crate::auth::passwords::{HashRequest, HashResult};
+use crate::auth::{ANYONE, BY_EMAIL};
+use crate::outside::{AnswerBody, Call, Limits, Method};
+use crate::store::LARGE_BYTES;
+
+/// Fetches the text of a new note from the address in the request.
+fn fetch(tx: &mut Tx, req: &Req<(), NewNote>, calls: &mut Calls) -> Result<Outcome<Note>> {
+    let limits = Limits {
+        total: Duration::from_secs(30),
+        answer: AnswerBody::UpTo(1024),
+        https_only: false,
+    };
+    let url = req.input.text.clone();
+    let call = Call { method: Method::Get, url, headers: vec![], body: vec![], limits };
+    let text = match calls.send(call) {
+        None => "not known yet".into(),
+        Some(result) => {
+            let answer =
+                result.answer.map_err(|failure| Error::conflict("failed", failure.to_string()))?;
+            String::from_utf8(answer.body).expect("the peer sends text")
+        }
+    };
+    let note = Note { id: tx.new_id(), text };
+    tx.insert(&note)?;
+    Ok(Outcome::Done(note))
+}
+
+const UPLOADED: Upload = Upload { max_bytes: 1024 * 1024, media_types: &["text/plain"] };
+
+fn upload(tx: &mut Tx, _: &Req, bytes: &Bytes) -> Result<Note> {
+    let note = Note { id: tx.new_id(), text: String::from_utf8_lossy(bytes).into() };
+    tx.insert(&note)?;
+    Ok(note)
+}
+
+/// A note, one byte at a time.
+fn download(view: &View, req: &Req<Id<Note>>, at: Offset) -> Result<Piece> {
+    let text = view.fetch::<Note>(&req.params)?.text.into_bytes();
+    let next = at as usize + 1;
+    let bytes = Bytes::copy_from_slice(&text[next - 1..next]);
+    Ok(Piece { bytes, next: (next < text.len()).then_some(next as Offset) })
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Passwords {
+    old: String,
+    new: String,
+}
+impl Input for Passwords {}
+
+fn prepare(view: &View, req: &Req<(), Passwords>) -> Result<HashPlan> {
+    let hash = view.find(&BY_EMAIL, &ada())?.and_then(|user| user.password);
+    let hashing = HashRequest {
+        verify: hash.map(|hash| (req.input.old.clone(), Some(hash))),
+        make: Some(req.input.new.clone()),
+    };
+    Ok(HashPlan { hashing, attempt: Some((ada(), false)) })
+}
+
+fn set_password(
+    tx: &mut Tx,
+    _: &Req<(), Passwords>,
+    hashed: &HashResult,
+) -> Result<(Note, Id<User>)> {
+    let user = tx.find(&BY_EMAIL, &ada())?.expect("it is there");
+    if hashed.fits != user.password {
+        return Err(Error::unauthenticated("the password is wrong"));
+    }
+    tx.replace(&user, &User { password: hashed.made.clone(), ..user.clone() })?;
+    Ok((Note { id: tx.new_id(), text: "changed".into() }, user.id))
+}
+
+fn ada() -> Email {
+    Email::parse("ada@open.test").unwrap()
+}
+
+/// A fixture with routes of every kind, and so many requests per second allowed.
+async fn fixture(rate: u32) -> Fixture {
+    let fixture = Fixture::new().await;
+    let more = [
+        Route::post("/notes/fetch", MEMBER, "note.fetch", op::write_calling(30, fetch)),
+        Route::put("/notes/text", MEMBER, "note.upload", op::upload(UPLOADED, upload)),
+        Route::get(
+            "/notes/{noteId}/text",
+            MEMBER,
+            "note.download",
+            op::download("text/plain", download),
+        ),
+        Route::post("/password", ANYONE, "password.set", op::hash(prepare, set_password)),
+    ];
+    let store = fixture.executor.store.clone();
+    let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
+    let executor = Arc::new(Executor::new(Config {
+        coordination: Arc::new(LocalCoordination::new(store.clone(), rate, false)),
+        store,
+        outside: Outside::new(outside::Config { allow_private, extra_roots_pem: None }).unwrap(),
+        stopping: fixture.executor.stopping.clone(),
+    }));
+    let routes = fixture.routes.iter().cloned().chain(more.map(Arc::new)).collect();
+    Fixture { executor, routes, ..fixture }
+}
+
+/// A peer that answers each request with its number.
+fn peer() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (nth, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let nth = nth.to_string();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{nth}", nth.len());
+            let _ = stream.write_all(head.as_bytes());
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_route_with_calls_commits_only_the_run_that_knows_all_results() {
+    let fixture = fixture(0).await;
+    let url = format!("http://{}/", peer());
+    let made = fixture.call("note.fetch", &[], json!({"text": url}), |_| ()).await.unwrap();
+    assert_eq!(json_of(made)["text"], "0");
+    assert_eq!(fixture.notes(), 1);
+    let refused = fixture.call("note.fetch", &[], json!({"text": "no address"}), |_| ()).await;
+    assert_eq!(refusal(refused), (Kind::Conflict, "failed"));
+    assert_eq!(fixture.notes(), 1);
+}
+
+#[tokio::test]
+async fn an_upload_is_downloaded_as_it_was() {
+    let fixture = fixture(0).await;
+    let uploaded = |request: &mut Request| {
+        request.query = "orgSlug=open";
+        request.arguments = Arguments::Upload(Bytes::from_static(b"as it was"));
+    };
+    let note = json_of(fixture.call("note.upload", &[], json!({}), uploaded).await.unwrap());
+    let id = note["id"].as_str().unwrap();
+    let response = fixture.call("note.download", &[id], json!({}), |_| ()).await.unwrap();
+    let Body::Download(mut stream) = response.body else { panic!("no download") };
+    let mut text = Vec::new();
+    while let Some(bytes) = stream.next().await.unwrap() {
+        text.extend_from_slice(&bytes);
+    }
+    assert_eq!((text, stream.media_type), (b"as it was".to_vec(), "text/plain"));
+}
+
+#[tokio::test]
+async fn a_password_is_verified_and_hashed_and_its_attempts_are_counted() {
+    let fixture = fixture(0).await;
+    let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
+    let set = |old: &str, new: &str| {
+        let mut arguments = json!({"old": old, "new": new});
+        arguments["orgSlug"] = Value::Null;
+        fixture.call("password.set", &[], arguments, nobody)
+    };
+    assert_eq!(json_of(set("", "correct horse battery").await.unwrap())["text"], "changed");
+    assert_eq!(refusal(set("wrong", "another").await).0, Kind::Unauthenticated);
+    set("correct horse battery", "another").await.unwrap();
+    let refused = loop {
+        if let Err(error) = set("wrong", "another").await
+            && error.kind() != Kind::Unauthenticated
+        {
+            break error;
+        }
+    };
+    assert_eq!((refused.kind(), refused.code()), (Kind::Limited, "rate_limited"));
+}
+
+#[tokio::test]
+async fn requests_over_the_rate_of_a_credential_are_refused() {
+    let fixture = fixture(1).await;
+    let get = || fixture.call("note.get", &["never"], json!({}), |_| ());
+    let refused = loop {
+        if let Err(error) = get().await
+            && error.kind() != Kind::NotFound
+        {
+            break error;
+        }
+    };
+    assert_eq!((refused.kind(), refused.code()), (Kind::Limited, "rate_limited"));
+    assert!(refused.retry_after_secs() >= Some(1));
+}
+
+#[tokio::test]
+async fn a_large_body_is_read_in_its_turn() {
+    let fixture = fixture(0).await;
+    let permits = fixture.executor.store.take_turns().await;
+    let text = "x".repeat(LARGE_BYTES);
+    let mut large = Box::pin(fixture.call("note.create", &[], json!({"text": text}), |_| ()));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut large).await.is_err());
+    fixture.create("small").await;
+    assert_eq!(fixture.notes(), 1);
+    drop(permits);
+    large.await.unwrap();
+    assert_eq!(fixture.notes(), 2);
+}

@@ -1,0 +1,128 @@
+//! Costly work: few at a time, organizations in turns, on threads that may block.
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
+use super::engine::{Budget, Meter};
+use super::record::Org;
+use super::view::View;
+use super::{Store, WorkHints};
+use crate::base::{Id, Result};
+
+/// How many pieces of costly work run at a time: one on every processor but one, which is left to
+/// light requests.
+pub(super) fn max_heavy() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1)
+}
+
+impl Store {
+    /// Runs costly work in the turn of its lane, on a thread that may block.
+    ///
+    /// # Errors
+    /// 503 if too much work waits, in all or in this lane.
+    pub async fn run_in_turn<T>(&self, hints: WorkHints, work: impl FnOnce() -> T) -> Result<T> {
+        let _permit = self.heavy.acquire(hints).await?;
+        Ok(blocking(work))
+    }
+
+    /// Does the same as [`Store::read`] with a read that may run twice: here, as far as it stays
+    /// within [`Budget::LIGHT`], otherwise in the turn of its lane.
+    ///
+    /// # Errors
+    /// What `read` returns; 503 if no snapshot is available or too much work waits.
+    pub async fn read_in_turn<T>(
+        &self,
+        hints: WorkHints,
+        org: Id<Org>,
+        mut read: impl FnMut(&View) -> Result<T>,
+    ) -> Result<T> {
+        if !hints.is_large() {
+            let reader = self.engine.begin_snapshot().wait().await?;
+            let meter = Meter::new(&*reader, Budget::LIGHT);
+            let end = read(&self.view(&meter, org));
+            if !meter.is_exceeded() {
+                return end;
+            }
+        }
+        let _permit = self.heavy.acquire(hints).await?;
+        // A new snapshot: the first one was not held while this waited.
+        let reader = self.engine.begin_snapshot().wait().await?;
+        blocking(|| read(&self.view(&*reader, org)))
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// Takes every turn there is, until what it returns is dropped.
+    pub(crate) async fn take_turns(&self) -> Vec<impl Drop + use<>> {
+        let mut permits = Vec::new();
+        for _ in 0..max_heavy() {
+            permits.push(self.heavy.acquire(WorkHints::small(Id::NIL)).await.expect("it is free"));
+        }
+        permits
+    }
+}
+
+/// Runs work that may take long, while the other tasks of this thread move to another one.
+pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
+        // A runtime of a single thread has nowhere to move them; the server never has one.
+        _ => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::sample::{Note, TABLES, note, org};
+    use super::*;
+    use crate::store::{Clock, LARGE_BYTES, ListSource, Tx};
+
+    const LARGE: WorkHints = WorkHints { lane: [1; 16], bytes: LARGE_BYTES + 1 };
+
+    async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(Duration::ZERO, future).await.ok()
+    }
+
+    #[tokio::test]
+    async fn large_work_waits_for_its_turn_and_small_work_does_not() {
+        let store = Store::in_memory(Clock::system(), TABLES);
+        let permits = store.take_turns().await;
+        let small = WorkHints::small(org(1));
+        let write = |id| move |tx: &mut Tx| tx.insert(&note(id, &id.to_string(), "t"));
+        store.write_as(small, org(1), write(1)).await.unwrap();
+        let mut large = Box::pin(store.write_as(LARGE, org(1), write(2)));
+        assert!(soon(&mut large).await.is_none());
+        let count = |view: &View| view.count::<Note>(ListSource::TABLE, &(), 9);
+        let mut large_read = Box::pin(store.read_in_turn(LARGE, org(1), count));
+        assert!(soon(&mut large_read).await.is_none());
+        assert_eq!(store.read_in_turn(small, org(1), count).await.unwrap(), 1);
+        drop(permits);
+        large.await.unwrap();
+        assert_eq!(large_read.await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_read_over_the_light_budget_is_repeated_in_its_turn() {
+        let store = Store::in_memory(Clock::system(), TABLES);
+        let long = "x".repeat(Budget::LIGHT.read_bytes / 4);
+        let notes = move |tx: &mut Tx| {
+            (0..9).try_for_each(|id| tx.insert(&note(id, &id.to_string(), &long)))
+        };
+        store.write(org(1), notes).await.unwrap();
+        let permits = store.take_turns().await;
+        let small = WorkHints::small(org(1));
+        let mut runs = 0;
+        let mut read = Box::pin(store.read_in_turn(small, org(1), |view| {
+            runs += 1;
+            // Whatever an operation makes of the error, it is repeated.
+            Ok(view.all::<Note>(ListSource::TABLE, &()).unwrap_or_default().len())
+        }));
+        assert!(soon(&mut read).await.is_none());
+        drop(permits);
+        assert_eq!(read.await.unwrap(), 9);
+        assert_eq!(runs, 2);
+    }
+}

@@ -1,0 +1,180 @@
+//! Write transactions: submitted to the engine, and submitted again when they are given back.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::engine::{Attempt, Budget, GivenBack, Lane, Reader, Terms, WriteBatch};
+use super::id_watermark::IdWatermark;
+use super::record::Org;
+use super::turns::blocking;
+use super::{Context, Store, Tx, WorkHints};
+use crate::base::{Error, Id, Result};
+
+/// After 3 conflicts an attempt runs on the writer thread, where no other commit can intervene.
+const MAX_CONFLICTS: usize = 3;
+
+impl Store {
+    /// Runs `write` in a transaction of `org`, as [`Store::write_as`] does small work of `org`.
+    ///
+    /// # Errors
+    /// As [`Store::write_as`].
+    pub async fn write<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
+    {
+        self.write_as(WorkHints::small(org), org, write).await
+    }
+
+    /// Runs `write` in a transaction of `org` and waits until its changes are durable. `write` may
+    /// run several times.
+    ///
+    /// Small work runs on this task or on the writer thread while it stays within
+    /// [`Budget::LIGHT`], other work in the turn of its lane on a thread that may block.
+    ///
+    /// # Errors
+    /// What `write` returns; nothing is stored then. 413 if it reads or writes too much at once; 503
+    /// if too many writes wait, or if it is unknown whether the changes were stored.
+    pub async fn write_as<T, F>(&self, hints: WorkHints, org: Id<Org>, write: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
+    {
+        let mut pending = self.pending(hints, org, write);
+        let budget = if hints.is_large() { Budget::FULL } else { Budget::LIGHT };
+        let mut terms = Terms { budget, rerun_on_conflict: false };
+        let mut conflicts = 0;
+        loop {
+            let (reply, answer) = oneshot::channel();
+            let attempt = Box::new(WriteAttempt { pending, reply });
+            let mut permit = None;
+            if terms.budget == Budget::LIGHT {
+                self.engine.submit(attempt, terms)?;
+            } else {
+                permit = Some(self.heavy.acquire(hints).await?);
+                blocking(|| self.engine.submit(attempt, terms))?;
+            }
+            if conflicts == 0 {
+                permit = None;
+            }
+            let answer = answer.await;
+            // After a conflict it is held until here, so that no other large attempt intervenes.
+            drop(permit);
+            match answer {
+                Ok(Reply::Completed(end)) => return end,
+                Ok(Reply::GivenBack(given_back, why)) => {
+                    pending = given_back;
+                    terms.budget = Budget::FULL;
+                    conflicts += usize::from(why == GivenBack::Conflict);
+                    terms.rerun_on_conflict = conflicts == MAX_CONFLICTS;
+                }
+                Err(_) => return Err(Error::internal("the writer thread ended")),
+            }
+        }
+    }
+
+    /// Does the same as [`Store::write`] from a thread that may block.
+    pub fn write_blocking<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let pending = self.pending(WorkHints::small(org), org, write);
+        let attempt = WriteAttempt { pending, reply };
+        let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
+        self.engine.submit(Box::new(attempt), terms)?;
+        match answer.blocking_recv() {
+            Ok(Reply::Completed(end)) => end,
+            Ok(Reply::GivenBack(..)) => {
+                Err(Error::internal("an attempt was given back on its last terms"))
+            }
+            Err(_) => Err(Error::internal("the writer thread ended")),
+        }
+    }
+
+    pub(super) fn pending<T, F>(
+        &self,
+        hints: WorkHints,
+        org: Id<Org>,
+        write: F,
+    ) -> PendingWrite<T, F> {
+        PendingWrite {
+            context: self.context.clone(),
+            org,
+            hints,
+            write,
+            out: None,
+            watermark: None,
+        }
+    }
+}
+
+/// An operation with the outcome of its last run.
+pub(super) struct PendingWrite<T, F> {
+    context: Arc<Context>,
+    org: Id<Org>,
+    hints: WorkHints,
+    write: F,
+    out: Option<T>,
+    /// The id watermark that it wrote, in milliseconds.
+    watermark: Option<i64>,
+}
+
+/// An operation queued for the writer thread, with the channel for its reply.
+pub(super) struct WriteAttempt<T, F> {
+    pub(super) pending: PendingWrite<T, F>,
+    pub(super) reply: oneshot::Sender<Reply<T, F>>,
+}
+
+/// The reply to an attempt.
+pub(super) enum Reply<T, F> {
+    /// It is over, with this outcome.
+    Completed(Result<T>),
+    /// It must be submitted again.
+    GivenBack(PendingWrite<T, F>, GivenBack),
+}
+
+impl<T, F> Attempt for WriteAttempt<T, F>
+where
+    T: Send,
+    F: FnMut(&mut Tx) -> Result<T> + Send,
+{
+    fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch> {
+        let PendingWrite { context, org, write, out, watermark, .. } = &mut self.pending;
+        let mut tx = Tx::new(reader, &context.clock, &context.keys, &context.references);
+        tx.set_org(*org);
+        *out = Some(write(&mut tx)?);
+        *watermark = if tx.has_changes() { context.clock.watermark_due() } else { None };
+        if let Some(newest_millis) = *watermark {
+            tx.put(&IdWatermark { newest_millis })?;
+        }
+        Ok(tx.into_writes())
+    }
+
+    fn lane(&self) -> Lane {
+        self.pending.hints.lane
+    }
+
+    fn bytes(&self) -> usize {
+        self.pending.hints.bytes
+    }
+
+    fn complete(self: Box<Self>, end: Result<()>) {
+        let WriteAttempt { pending: PendingWrite { context, out, watermark, .. }, reply } = *self;
+        if let (Ok(()), Some(watermark)) = (&end, watermark) {
+            context.clock.mark_stored(watermark);
+        }
+        let answer = end.and_then(|()| {
+            out.ok_or_else(|| Error::internal("an attempt was completed but never run"))
+        });
+        // The caller may be gone; what was written stays.
+        let _ = reply.send(Reply::Completed(answer));
+    }
+
+    fn give_back(self: Box<Self>, why: GivenBack) {
+        let WriteAttempt { pending, reply } = *self;
+        let _ = reply.send(Reply::GivenBack(pending, why));
+    }
+}
