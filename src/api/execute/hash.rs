@@ -7,6 +7,7 @@ use crate::api::action::HashAction;
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::output::Answer;
 use crate::api::request::Principal;
+use crate::auth::passwords::Lane;
 use crate::auth::{RawCredential, in_session};
 use crate::base::{Id, Result};
 
@@ -24,7 +25,9 @@ pub async fn hash(
     if let Some((email, known)) = &plan.attempt {
         executor.coordination.take_sign_in(email, *known, request.address)?;
     }
-    let hashed = executor.passwords.run(plan.hashing).await?;
+    let is_known = plan.attempt.is_some_and(|(_, known)| known);
+    let lane = if is_known || context.identity.is_some() { Lane::Known } else { Lane::Unknown };
+    let hashed = executor.passwords.run(lane, plan.hashing).await?;
     let shared = executor.clone();
     let credential = request.credential.clone();
     let action = request.route.name;
