@@ -2,6 +2,7 @@
 
 mod data;
 mod data_dir_error;
+mod open_files;
 mod secret_key;
 
 use std::net::SocketAddr;
@@ -20,7 +21,7 @@ pub use secret_key::KeySource;
 use crate::api::execute::{self, Executor, LocalCoordination};
 use crate::api::openapi;
 use crate::base::{Error, Id, Result};
-use crate::http::{self, AnonymousBudget, Context, Metrics, Page, Router};
+use crate::http::{self, BodyBudgets, Context, Metrics, Page, Router};
 use crate::outbox::RetentionSettings;
 use crate::outbox::runner::Runner;
 use crate::outside::{self, Outside, mail};
@@ -80,6 +81,7 @@ impl Server {
         let address = listener
             .local_addr()
             .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
+        let max_connections = http::max_connections(open_files::raise());
         let (stop, stopping) = watch::channel(false);
         let routes = resources::routes();
         let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;
@@ -103,7 +105,8 @@ impl Server {
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
             document: LazyLock::new(document),
-            anonymous: AnonymousBudget::default(),
+            bodies: BodyBudgets::default(),
+            max_connections,
             metrics: Metrics::new(resources::metrics(), all_organizations),
         });
         let runner = Runner {

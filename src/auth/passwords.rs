@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::base::{Error, Result, Text};
 
@@ -38,16 +38,32 @@ pub struct HashResult {
 /// Hashes passwords, a bounded number at a time.
 pub struct Passwords {
     slots: Arc<Semaphore>,
+    /// The slots that clients without any proof of who they are may use.
+    unknown: Arc<Semaphore>,
+}
+
+/// Whose password is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody with a session, or whose address has signed in with this e-mail before.
+    Known,
+    /// Anybody else: they wait for each other, and leave a slot to those who are known.
+    Unknown,
 }
 
 /// Concurrent hashings: on a small machine more would starve other requests.
 const MAX_CONCURRENT: usize = 2;
+/// Of these, those for unknown clients: one is always left.
+const MAX_UNKNOWN: usize = MAX_CONCURRENT - 1;
 /// Maximum wait for a slot; then 503.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 impl Default for Passwords {
     fn default() -> Self {
-        Passwords { slots: Arc::new(Semaphore::new(MAX_CONCURRENT)) }
+        Passwords {
+            slots: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            unknown: Arc::new(Semaphore::new(MAX_UNKNOWN)),
+        }
     }
 }
 
@@ -56,12 +72,11 @@ impl Passwords {
     ///
     /// # Errors
     /// 503 if no slot becomes free within 5 s.
-    pub async fn run(&self, hashing: HashRequest) -> Result<HashResult> {
+    pub async fn run(&self, lane: Lane, hashing: HashRequest) -> Result<HashResult> {
         if hashing.verify.is_none() && hashing.make.is_none() {
             return Ok(HashResult::default());
         }
-        let slot = tokio::time::timeout(MAX_WAIT, self.slots.clone().acquire_owned()).await;
-        let Ok(Ok(slot)) = slot else {
+        let Ok(Ok(slot)) = tokio::time::timeout(MAX_WAIT, self.slot(lane)).await else {
             return Err(Error::busy(
                 "overloaded",
                 "too many sign-ins are in progress; try again",
@@ -75,6 +90,22 @@ impl Passwords {
         });
         hashed.await.map_err(|e| Error::internal(format!("hashing failed: {e}")))?
     }
+
+    /// Waits for a slot of this lane; an unknown client first for one of those of its lane, so that
+    /// at most one of them is in the queue of all.
+    async fn slot(&self, lane: Lane) -> Result<Slot, AcquireError> {
+        let lane = match lane {
+            Lane::Known => None,
+            Lane::Unknown => Some(self.unknown.clone().acquire_owned().await?),
+        };
+        Ok(Slot { _slot: self.slots.clone().acquire_owned().await?, _lane: lane })
+    }
+}
+
+/// A slot, until it is dropped.
+struct Slot {
+    _slot: OwnedSemaphorePermit,
+    _lane: Option<OwnedSemaphorePermit>,
 }
 
 fn argon() -> Argon2<'static> {
@@ -118,12 +149,28 @@ mod tests {
         let passwords = Passwords::default();
         let all = passwords.slots.clone().acquire_many_owned(MAX_CONCURRENT as u32 - 1).await;
         let make = Some("a".repeat(1_000_000)); // Longer than the next line takes.
-        let work = Box::pin(passwords.run(HashRequest { verify: None, make }));
+        let work = Box::pin(passwords.run(Lane::Known, HashRequest { verify: None, make }));
         assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err());
         assert_eq!(passwords.slots.available_permits(), 0);
         drop(all);
         let every = passwords.slots.acquire_many(MAX_CONCURRENT as u32).await;
         assert!(every.is_ok(), "the slot comes back when it has ended");
+    }
+
+    #[tokio::test]
+    async fn unknown_clients_do_not_delay_known_ones() {
+        let passwords = Passwords::default();
+        let long = || HashRequest { verify: None, make: Some("a".repeat(1_000_000)) };
+        let mut unknown: Vec<_> =
+            (0..20).map(|_| Box::pin(passwords.run(Lane::Unknown, long()))).collect();
+        for attempt in &mut unknown {
+            assert!(tokio::time::timeout(Duration::ZERO, attempt).await.is_err());
+        }
+        assert_eq!(passwords.slots.available_permits(), MAX_CONCURRENT - MAX_UNKNOWN);
+        let known = HashRequest { verify: None, make: Some("correct horse".into()) };
+        let known = Box::pin(passwords.run(Lane::Known, known));
+        assert!(tokio::time::timeout(Duration::ZERO, known).await.is_err());
+        assert_eq!(passwords.slots.available_permits(), 0, "it runs at once");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Value types that all layers share. Nothing here does I/O, waits or reads a clock.
 
+mod address;
 mod bounded_list;
 mod canonical;
 mod error;
 mod id;
 mod json;
 mod keys;
+mod log_limit;
 mod names;
 mod nullable;
 mod number;
@@ -14,12 +16,14 @@ mod text;
 mod time;
 mod validated;
 
+pub use address::address_block;
 pub use bounded_list::BoundedList;
 pub use canonical::canonical;
 pub use error::{Error, Issue, Kind, ReachedLimit, Result};
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap};
 pub use keys::{Keys, Sealed};
+pub use log_limit::LogLimit;
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
 pub use nullable::Nullable;
 pub use number::{Int, Usd};

@@ -1,23 +1,34 @@
 //! Reads request bodies within their limits (reference: conventions, "Bodies").
 
-use std::sync::Arc;
+use std::fmt::Display;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
+use super::fair_budget::{FairBudget, Share};
 use crate::api::execute::Arguments;
-use crate::api::{Route, op::Upload};
-use crate::base::{Error, Issue, Kind, Result};
+use crate::api::{MAX_VALUES, Route, op::Upload};
+use crate::base::{Error, Issue, Kind, Result, address_block};
 
 /// Limit of a JSON body: three times the largest prompt, and small beside the 24 MB of the server.
-pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// Limit of a body on a route that needs no credential: five times the largest of them.
+const MAX_OPEN_BODY_BYTES: usize = 16 * 1024;
 
 /// Maximum time between two reads of a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time limit of a body: without one, a byte every 29 s would hold a connection for a year.
+const TOTAL_TIME: Duration = Duration::from_secs(60);
+
+/// A body with a credential gets another second for each 16 KiB: slow lines send that much.
+const BYTES_PER_SEC: u64 = 16 * 1024;
 
 /// Limit of the bytes read of an unwanted body: more than a client sends by mistake.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024 * 1024;
@@ -58,109 +69,156 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
     Some(sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
-/// The memory budget for bodies of anonymous clients, of which there may be one on each of 16,384
-/// connections: together, beyond [`UNCOUNTED_BYTES`] of each, they hold at most 64 MiB.
-#[derive(Clone)]
-pub struct AnonymousBudget(Arc<Semaphore>);
+/// A client, by whom memory is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// The fingerprint of a valid credential.
+    Credential([u8; 32]),
+    /// The [block](address_block) of the address of a request without one.
+    Address(IpAddr),
+}
 
-impl Default for AnonymousBudget {
-    fn default() -> Self {
-        AnonymousBudget(Arc::new(Semaphore::new(MAX_ANONYMOUS_BYTES)))
+impl Client {
+    /// The client of a request with this verified credential, or without one from this address.
+    pub fn new(credential: Option<[u8; 32]>, address: IpAddr) -> Self {
+        credential.map_or_else(|| Client::Address(address_block(address)), Client::Credential)
     }
 }
 
-/// Room for sixty of the largest bodies at once, which a small machine can spare.
-const MAX_ANONYMOUS_BYTES: usize = 64 * 1024 * 1024;
+/// The memory for the bodies of all requests in flight, which clients share fairly: otherwise the
+/// bodies on 16,384 connections could be 16 GiB, and once parsed more.
+pub struct BodyBudgets {
+    reading: FairBudget<Client>,
+    parsed: FairBudget<Client>,
+}
 
-/// The beginning of an anonymous body does not count, since a connection's buffer may be as large.
-/// The bodies of sign-in, accepting an invitation and setup are smaller, so exhausting the budget
-/// does not block them.
-const UNCOUNTED_BYTES: usize = 16 * 1024;
+/// Bytes of the bodies as received. A small machine can spare as much.
+const MAX_READING_BYTES: usize = 48 * 1024 * 1024;
+
+/// Estimated bytes of the bodies as parsed: together with all else a server stays below 256 MB.
+const MAX_PARSED_BYTES: usize = 64 * 1024 * 1024;
+
+/// What a byte of a body weighs once parsed: text is in the parsed value, in the input of the
+/// operation, in the record that is stored and in the answer.
+const WEIGHT_OF_BYTE: usize = 4;
+
+/// What a value weighs once parsed: 72 bytes, up to 170 as an object's member, in the parsed body
+/// and, for JSON of any form, in the input.
+const WEIGHT_OF_VALUE: usize = 256;
+
+/// Maximum wait for memory; then 503. Requests that hold some end within a fraction of it.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// When to retry: by then what was read or executed has ended or failed.
+const RETRY_SECS: u32 = 5;
+
+impl Default for BodyBudgets {
+    fn default() -> Self {
+        BodyBudgets {
+            reading: FairBudget::new(MAX_READING_BYTES),
+            parsed: FairBudget::new(MAX_PARSED_BYTES),
+        }
+    }
+}
+
+impl BodyBudgets {
+    /// Reserves what a body will weigh once parsed.
+    async fn reserve_parsed(&self, client: Client, body: &[u8]) -> Result<Share<Client>> {
+        self.parsed.take(Some(client), weight(body), MAX_WAIT).await.ok_or_else(overloaded)
+    }
+}
+
+/// An upper bound, roughly, of the memory that a body takes once parsed. Each value but the first
+/// follows a comma or a bracket.
+fn weight(body: &[u8]) -> usize {
+    let separators = body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+    body.len() * WEIGHT_OF_BYTE + separators.min(MAX_VALUES) * WEIGHT_OF_VALUE
+}
+
+fn overloaded() -> Error {
+    Error::busy("overloaded", "too many large requests are in progress; try again", RETRY_SECS)
+}
 
 /// The arguments of a request, and the memory reserved for them.
 pub struct Sent {
     pub arguments: Arguments,
     /// Held until the request is answered.
-    pub _reservation: Option<OwnedSemaphorePermit>,
+    pub _memory: Vec<Share<Client>>,
 }
 
-/// Extends the reservation of an anonymous body to this many bytes.
-fn reserve(
-    anonymous: &AnonymousBudget,
-    reserved: &mut Option<OwnedSemaphorePermit>,
-    bytes: usize,
-) -> Result<()> {
-    let held = reserved.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-    let more = bytes.saturating_sub(UNCOUNTED_BYTES).saturating_sub(held);
-    if more == 0 {
-        return Ok(());
-    }
-    let more = u32::try_from(more).unwrap_or(u32::MAX); // More than the budget.
-    let more = anonymous.0.clone().try_acquire_many_owned(more).map_err(|_| {
-        Error::busy(
-            "overloaded",
-            "too many large requests without a credential; try again",
-            ANONYMOUS_RETRY_SECS,
-        )
-    })?;
-    match reserved {
-        Some(reserved) => reserved.merge(more),
-        None => *reserved = Some(more),
-    }
-    Ok(())
-}
-
-/// As long as draining a refused body may take.
-const ANONYMOUS_RETRY_SECS: u32 = 5;
-
-/// Reads the body of a request, if its route takes one; that of an anonymous client within the
-/// budget.
+/// Reads the body of a request, if its route takes one, and reserves the memory for it.
 ///
 /// # Errors
-/// 415 for another media type, 413 if it is too large, 408 if it pauses too long, 400 if it breaks
-/// off, 503 if the budget is exhausted.
+/// 415 for another media type, 413 if it is too large, 408 if it takes too long, 400 if it breaks
+/// off, 503 if there is no memory for it in time.
 pub async fn read(
     route: &Route,
     headers: &HeaderMap,
     body: &mut Incoming,
-    anonymous: Option<&AnonymousBudget>,
+    budgets: &BodyBudgets,
+    client: Client,
 ) -> Result<Sent> {
     if !route.method.has_body() {
-        return Ok(Sent { arguments: Arguments::Query, _reservation: None });
+        return Ok(Sent { arguments: Arguments::Query, _memory: Vec::new() });
     }
     let max_bytes = match &route.operation.upload {
         None => {
             require_json(headers)?;
-            MAX_BODY_BYTES
+            if route.policy.needs_credential() { MAX_BODY_BYTES } else { MAX_OPEN_BODY_BYTES }
         }
         Some(Upload { media_types, max_bytes }) => {
             require_media_type(headers, media_types)?;
             *max_bytes
         }
     };
-    let (bytes, _reservation) = read_whole(body, max_bytes, anonymous).await?;
-    let arguments = match &route.operation.upload {
-        None => Arguments::Body(bytes),
-        Some(_) => Arguments::Upload(bytes),
+    let (bytes, read) = read_whole(body, max_bytes, Pace::of(client), budgets, client).await?;
+    let Some(_) = route.operation.upload else {
+        let parsed = budgets.reserve_parsed(client, &bytes).await?;
+        return Ok(Sent { arguments: Arguments::Body(bytes), _memory: vec![read, parsed] });
     };
-    Ok(Sent { arguments, _reservation })
+    Ok(Sent { arguments: Arguments::Upload(bytes), _memory: vec![read] })
 }
 
-async fn read_whole(
-    body: &mut Incoming,
+/// The time that a body may take.
+#[derive(Clone, Copy)]
+struct Pace {
+    total: Duration,
+    /// Whether it gets a second more for each [`BYTES_PER_SEC`] received.
+    is_extended: bool,
+}
+
+impl Pace {
+    fn of(client: Client) -> Self {
+        Pace { total: TOTAL_TIME, is_extended: matches!(client, Client::Credential(_)) }
+    }
+
+    /// When a body of which this much was received must be complete.
+    fn deadline(self, start: Instant, received: usize) -> Instant {
+        let more = if self.is_extended { received as u64 / BYTES_PER_SEC } else { 0 };
+        start + self.total + Duration::from_secs(more)
+    }
+}
+
+async fn read_whole<B: Body<Data = Bytes, Error: Display> + Unpin>(
+    body: &mut B,
     max_bytes: usize,
-    anonymous: Option<&AnonymousBudget>,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>)> {
+    pace: Pace,
+    budgets: &BodyBudgets,
+    client: Client,
+) -> Result<(Bytes, Share<Client>)> {
     if body.size_hint().lower() > max_bytes as u64 {
         return Err(too_large(max_bytes));
     }
+    let start = Instant::now();
+    let mut memory = budgets.reading.take(Some(client), 0, MAX_WAIT).await.ok_or_else(overloaded)?;
     let mut whole = BytesMut::new();
     let mut first = None;
-    let mut reserved = None;
+    let mut length = 0;
     loop {
-        let frame = tokio::time::timeout(READ_TIMEOUT, body.frame()).await.map_err(|_| {
-            Error::new(Kind::Timeout, "body_too_slow", "the body paused for more than 30 seconds")
-        })?;
+        let deadline = pace.deadline(start, length).min(Instant::now() + READ_TIMEOUT);
+        let Ok(frame) = timeout_at(deadline, body.frame()).await else {
+            return Err(too_slow());
+        };
         let data = match frame {
             None => break,
             Some(Ok(frame)) => match frame.into_data() {
@@ -173,12 +231,12 @@ async fn read_whole(
                 );
             }
         };
-        let length = whole.len() + data.len() + first.as_ref().map_or(0, Bytes::len);
+        length += data.len();
         if length > max_bytes {
             return Err(too_large(max_bytes));
         }
-        if let Some(anonymous) = anonymous {
-            reserve(anonymous, &mut reserved, length)?;
+        if !memory.grow(data.len(), MAX_WAIT).await {
+            return Err(overloaded());
         }
         // Most bodies arrive in one piece, which is then not copied.
         match (first.take(), whole.is_empty()) {
@@ -190,18 +248,24 @@ async fn read_whole(
             (None, false) => whole.extend_from_slice(&data),
         }
     }
-    Ok((first.unwrap_or_else(|| whole.freeze()), reserved))
+    Ok((first.unwrap_or_else(|| whole.freeze()), memory))
+}
+
+fn too_slow() -> Error {
+    Error::new(
+        Kind::Timeout,
+        "body_too_slow",
+        "the body paused for more than 30 seconds, or took more than 60 in all, plus one for each \
+         16 KiB of a request with a credential",
+    )
 }
 
 fn too_large(max_bytes: usize) -> Error {
-    if max_bytes == MAX_BODY_BYTES {
-        return Error::new(
-            Kind::TooLarge,
-            "body_too_large",
-            "the body may have 1 MiB; send less at once",
-        );
-    }
-    let message = format!("the body may have {max_bytes} bytes; send less at once");
+    let message = match max_bytes {
+        MAX_BODY_BYTES => "the body may have 1 MiB; send less at once".into(),
+        MAX_OPEN_BODY_BYTES => "the body of a request that needs no credential may have 16 KiB".into(),
+        _ => format!("the body may have {max_bytes} bytes; send less at once"),
+    };
     Error::new(Kind::TooLarge, "body_too_large", message)
 }
 
@@ -231,4 +295,123 @@ pub async fn drain(headers: &HeaderMap, body: &mut Incoming) -> bool {
         }
     };
     tokio::time::timeout(DRAIN_TIME, all).await.unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::Frame;
+
+    use super::*;
+
+    const ADA: Client = Client::Credential([1; 32]);
+
+    /// A body that never ends, a byte at every other look.
+    #[derive(Default)]
+    struct Trickle {
+        is_ready: bool,
+    }
+
+    impl Body for Trickle {
+        type Data = Bytes;
+        type Error = Infallible;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.is_ready = !self.is_ready;
+            if self.is_ready {
+                return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"0")))));
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_pauses_has_a_total_time_as_well() {
+        let pace = Pace { total: Duration::from_millis(20), is_extended: false };
+        let budgets = BodyBudgets::default();
+        let read = read_whole(&mut Trickle::default(), usize::MAX, pace, &budgets, ADA).await;
+        let Err(error) = read else { panic!("it never ends") };
+        assert_eq!((error.kind(), error.code()), (Kind::Timeout, "body_too_slow"));
+    }
+
+    /// A body of one piece, after which it ends or never does.
+    struct Piece {
+        data: Option<Bytes>,
+        ends: bool,
+    }
+
+    impl Body for Piece {
+        type Data = Bytes;
+        type Error = Infallible;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match self.data.take() {
+                Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+                None if self.ends => Poll::Ready(None),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn unfinished_bodies_of_a_client_are_bounded_and_do_not_hold_up_others() {
+        let budgets = BodyBudgets::default();
+        let piece = |ends| Piece { data: Some(Bytes::from(vec![b' '; MAX_BODY_BYTES])), ends };
+        let mut unfinished: Vec<_> = (0..100)
+            .map(|_| {
+                let mut piece = piece(false);
+                let budgets = &budgets;
+                let pace = Pace::of(ADA);
+                Box::pin(async move {
+                    read_whole(&mut piece, MAX_BODY_BYTES, pace, budgets, ADA).await.map(drop)
+                })
+            })
+            .collect();
+        for reading in &mut unfinished {
+            tokio::select! {
+                biased;
+                _ = reading => panic!("it neither ends nor is refused yet"),
+                () = std::future::ready(()) => {}
+            }
+        }
+        assert!(budgets.reading.try_take(Some(ADA), MAX_BODY_BYTES).is_none());
+        let read = async |client| {
+            let mut piece = piece(true);
+            let pace = Pace::of(client);
+            let reading = read_whole(&mut piece, MAX_BODY_BYTES, pace, &budgets, client);
+            tokio::time::timeout(READ_TIMEOUT, reading).await.unwrap().map(drop)
+        };
+        assert!(read(Client::Credential([2; 32])).await.is_ok());
+        assert!(read(Client::new(None, IpAddr::from([192, 0, 2, 1]))).await.is_ok());
+        drop(unfinished);
+        assert!(read(ADA).await.is_ok());
+    }
+
+    #[test]
+    fn a_body_has_60_seconds_and_with_a_credential_one_more_for_each_16_kib() {
+        let start = Instant::now();
+        let secs = |client, received| {
+            (Pace::of(client).deadline(start, received) - start).as_secs()
+        };
+        let unknown = Client::new(None, IpAddr::from([192, 0, 2, 1]));
+        assert_eq!((secs(unknown, 0), secs(unknown, 1024 * 1024)), (60, 60));
+        assert_eq!((secs(ADA, 0), secs(ADA, 16_383), secs(ADA, 1024 * 1024)), (60, 60, 124));
+    }
+
+    #[test]
+    fn the_heaviest_body_fits_into_the_budgets_of_one_client() {
+        let heaviest = "[".repeat(MAX_BODY_BYTES);
+        let weight = weight(heaviest.as_bytes());
+        assert!(weight <= MAX_PARSED_BYTES * 3 / 4, "{weight}");
+        assert!(MAX_BODY_BYTES <= MAX_READING_BYTES * 3 / 4);
+        assert!(super::weight(b"[0,0,0]") >= 4 * WEIGHT_OF_VALUE - WEIGHT_OF_VALUE);
+    }
 }

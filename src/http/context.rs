@@ -8,7 +8,7 @@ use hyper::header::{HOST, HeaderMap};
 use hyper::http::uri::Authority;
 use ipnet::IpNet;
 
-use super::body::AnonymousBudget;
+use super::body::BodyBudgets;
 use super::metrics::Metrics;
 use super::page::Page;
 use super::router::Router;
@@ -28,8 +28,10 @@ pub struct Context {
     /// The OpenAPI document, generated at its first request: it takes more time and memory than the
     /// rest of the start.
     pub document: LazyLock<Bytes>,
-    /// The memory budget for bodies of anonymous clients.
-    pub anonymous: AnonymousBudget,
+    /// The memory for the bodies of requests.
+    pub bodies: BodyBudgets,
+    /// Limit of connections, see [`max_connections`](super::max_connections).
+    pub max_connections: usize,
     pub metrics: Metrics,
 }
 

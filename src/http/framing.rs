@@ -18,6 +18,8 @@ pub struct Framing {
     head: Vec<u8>,
     /// The complete heads that [`Framing::next`] has not returned yet.
     ended: VecDeque<Head>,
+    /// The size of the largest head since [`Framing::forget_sizes`].
+    largest_head: usize,
 }
 
 /// The result for a head.
@@ -95,6 +97,16 @@ impl Framing {
         self.part == FrameState::Head && self.head.is_empty()
     }
 
+    /// The size of the largest head since [`Framing::forget_sizes`].
+    pub fn largest_head(&self) -> usize {
+        self.largest_head
+    }
+
+    /// Starts again with [`Framing::largest_head`].
+    pub fn forget_sizes(&mut self) {
+        self.largest_head = 0;
+    }
+
     /// Whether there is a complete head that was not returned yet.
     pub fn has_next(&self) -> bool {
         !self.ended.is_empty()
@@ -123,7 +135,8 @@ impl Framing {
         self.head.extend_from_slice(line);
         if self.head.ends_with(b"\n\n") || self.head.ends_with(b"\n\r\n") {
             let lengths = Lengths::of(&self.head);
-            self.head.clear();
+            self.largest_head = self.largest_head.max(self.head.len());
+            self.head = Vec::new(); // The connection may be idle for long.
             self.ended.push_back(match lengths {
                 Lengths { chunked: true, length: Some(_) } => Head::BothLengths,
                 _ => Head::Good,

@@ -1,12 +1,13 @@
 //! The handler of a request: from its head and body to a response or an error response.
 
 use std::net::IpAddr;
+use std::time::Instant;
 
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 
-use super::body::{self, Sent};
+use super::body::{self, Client, Sent};
 use super::context::Context;
 use super::headers::{idempotency_key, preconditions, raw_credential, wants_stream};
 use super::reply::Reply;
@@ -14,7 +15,7 @@ use super::router::{Match, Missing};
 use super::wire::ConnectionState;
 use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Kind, LogLimit, Result};
 
 /// Handles a request; errors become responses.
 pub async fn answer(
@@ -90,8 +91,10 @@ async fn handle(
         request_id,
     };
     let caller = context.executor.authenticate(&request).await?;
-    let anonymous = caller.is_anonymous().then_some(&context.anonymous);
-    let Sent { arguments, _reservation } = body::read(route, headers, incoming, anonymous).await?;
+    let credential = (!caller.is_anonymous()).then(|| request.credential.fingerprint());
+    let client = Client::new(credential, address);
+    let Sent { arguments, _memory } =
+        body::read(route, headers, incoming, &context.bodies, client).await?;
     request.arguments = arguments;
     request.idempotency_key = idempotency_key(headers, route.method)?;
     if route.waits()
@@ -106,15 +109,25 @@ fn no_such_path() -> Error {
     Error::new(Kind::NotFound, "no_such_path", "there is no such path; see /api/openapi.json")
 }
 
-/// The response to an error; logs its internal details.
+/// The response to an error; logs its internal details. Clients can cause any number of these, so
+/// of each kind at most one a second is logged above `debug`.
 fn refusal(error: &Error, request_id: &str) -> Response<Reply> {
+    static INTERNAL: LogLimit = LogLimit::new();
+    static UPSTREAM: LogLimit = LogLimit::new();
+    static BUSY: LogLimit = LogLimit::new();
     if let Some(detail) = error.log_detail() {
-        match error.kind() {
-            Kind::Internal | Kind::Upstream | Kind::Busy => {
-                tracing::error!(request_id, code = error.code(), detail, "a request failed");
+        let code = error.code();
+        let limit = match error.kind() {
+            Kind::Internal => Some(&INTERNAL),
+            Kind::Upstream => Some(&UPSTREAM),
+            Kind::Busy => Some(&BUSY),
+            _ => None,
+        };
+        match limit.and_then(|limit| limit.admit(Instant::now())) {
+            Some(suppressed) => {
+                tracing::error!(request_id, code, detail, suppressed, "a request failed");
             }
-            // Clients can cause any number of these.
-            _ => tracing::debug!(request_id, code = error.code(), detail, "a request failed"),
+            None => tracing::debug!(request_id, code, detail, "a request failed"),
         }
     }
     problem::reply(error, request_id)

@@ -4,7 +4,9 @@
 //! This layer knows no resource: it gets a list of routes and of pages.
 
 mod body;
+mod connections;
 mod context;
+mod fair_budget;
 mod framing;
 mod handler;
 mod headers;
@@ -19,7 +21,8 @@ mod server;
 mod sse;
 mod wire;
 
-pub use body::AnonymousBudget;
+pub use body::BodyBudgets;
+pub use connections::max_connections;
 pub use context::Context;
 pub use metrics::Metrics;
 pub use page::Page;

@@ -1,8 +1,11 @@
 //! Accepts connections and shuts them down gracefully.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -13,24 +16,24 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
+use super::connections::Places;
 use super::context::Context;
 use super::framing::Head;
 use super::handler::answer;
 use super::reply::Reply;
 use super::wire::{self, ConnectionState, Wire};
 use super::{body, problem};
-use crate::base::{Error, Kind};
+use crate::base::{Error, Kind, LogLimit};
 
-/// Limit of connections: idle ones take less than 256 MB together, and this many are usually
-/// within the hard limit of open files.
-const MAX_CONNECTIONS: usize = 16_384;
 /// Limit of a request head; hyper reads no further.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Limit of the pending connections that are accepted at shutdown: more than a listener holds.
+const MAX_PENDING: usize = 4096;
 /// Time for requests in flight at shutdown; from SIGTERM to exit it is at most 10 s.
 const GRACE: Duration = Duration::from_secs(8);
 
@@ -49,29 +52,30 @@ pub async fn serve(
     context: Arc<Context>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Places::new(&context);
     let mut connections = JoinSet::new();
     let (end, ending) = watch::channel(false);
     loop {
-        let place = tokio::select! {
-            place = places.clone().acquire_owned() => place.expect("it is never closed"),
-            _ = stopping.wait_for(|stopping| *stopping) => break,
-        };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|stopping| *stopping) => break,
         };
         match accepted {
             Ok((stream, peer)) => {
-                let (context, ending) = (context.clone(), ending.clone());
-                connections.spawn(async move {
-                    connection(stream, peer.ip(), context, ending).await;
-                    drop(place);
-                });
+                if let Some((stream, place)) = places.admit(stream, peer.ip()) {
+                    let (context, ending) = (context.clone(), ending.clone());
+                    connections.spawn(async move {
+                        connection(stream, peer.ip(), context, ending).await;
+                        drop(place);
+                    });
+                }
             }
             Err(error) => {
+                static LIMIT: LogLimit = LogLimit::new();
                 // Out of file descriptors, most likely: others must end before more can begin.
-                tracing::warn!(%error, "a connection could not be accepted");
+                if let Some(suppressed) = LIMIT.admit(std::time::Instant::now()) {
+                    tracing::warn!(%error, suppressed, "a connection could not be accepted");
+                }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -97,9 +101,11 @@ fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
         stream.set_nonblocking(true).ok()?;
         Some((TcpStream::from_std(stream).ok()?, peer))
     });
-    ready.take(MAX_CONNECTIONS).collect()
+    ready.take(MAX_PENDING).collect()
 }
 
+/// Serves a connection. While it is idle it has neither buffers nor the state of hyper: only its
+/// socket, of which it waits for bytes.
 async fn connection(
     stream: TcpStream,
     peer: IpAddr,
@@ -108,11 +114,44 @@ async fn connection(
 ) {
     // Responses are small and complete: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    let (wire, progress) = Wire::new(stream);
-    let requests = progress.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (context, progress) = (context.clone(), requests.clone());
-        async move { Ok::<_, Infallible>(request_of(&context, request, peer, &progress).await) }
+    let (mut wire, progress) = Wire::new(stream);
+    while is_readable(&wire, &progress, &mut ending).await {
+        let served = serve_until_idle(wire, peer, &context, &progress, &mut ending);
+        match Box::pin(served).await {
+            Some(idle) => wire = idle,
+            None => return,
+        }
+        progress.released();
+    }
+}
+
+/// Waits for bytes of an idle connection; returns false if it is to be closed.
+async fn is_readable(
+    wire: &Wire,
+    progress: &ConnectionState,
+    ending: &mut watch::Receiver<bool>,
+) -> bool {
+    while let Some(good_until) = progress.good_until() {
+        tokio::select! {
+            biased;
+            is_readable = wire.readable() => return is_readable,
+            _ = ending.wait_for(|ending| *ending) => return false,
+            () = sleep_until(Instant::from_std(good_until)) => {}
+        }
+    }
+    false
+}
+
+/// Serves requests until the connection ends, or has been idle for a while: then it is returned.
+async fn serve_until_idle(
+    wire: Wire,
+    peer: IpAddr,
+    context: &Arc<Context>,
+    progress: &ConnectionState,
+    ending: &mut watch::Receiver<bool>,
+) -> Option<Wire> {
+    let service = service_fn(|request: Request<Incoming>| async move {
+        Ok::<_, Infallible>(request_of(context, request, peer, progress).await)
     });
     let mut connection = http1::Builder::new()
         .header_read_timeout(None)
@@ -120,18 +159,34 @@ async fn connection(
         .serve_connection(wire, service);
     let mut asked_to_end = false;
     while let Some(good_until) = progress.good_until() {
-        tokio::select! {
-            ended = &mut connection => {
-                if let Err(error) = ended {
-                    tracing::debug!(%error, %peer, "a connection ended early");
-                }
-                return;
+        let release_at = progress.release_at();
+        if release_at.is_some_and(|at| at <= std::time::Instant::now()) && !asked_to_end {
+            return Some(connection.into_parts().io);
+        }
+        let next_look = release_at.map_or(good_until, |at| at.min(good_until));
+        // Returns also when the connection becomes idle.
+        let mut polled = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Some(ended)),
+            Poll::Pending if release_at.is_none() && progress.release_at().is_some() => {
+                Poll::Ready(None)
             }
-            () = sleep_until(Instant::from_std(good_until)) => {}
+            Poll::Pending => Poll::Pending,
+        });
+        tokio::select! {
+            biased;
+            ended = &mut polled => match ended {
+                Some(Ok(())) => return None,
+                Some(Err(error)) => {
+                    tracing::debug!(%error, %peer, "a connection ended early");
+                    return None;
+                }
+                None => {}
+            },
             _ = ending.wait_for(|ending| *ending), if !asked_to_end => {
                 asked_to_end = true;
                 Pin::new(&mut connection).graceful_shutdown();
             }
+            () = sleep_until(Instant::from_std(next_look)) => {}
         }
     }
     // The head was too slow, or the connection was idle for too long.
@@ -140,6 +195,7 @@ async fn connection(
         let last_words = wire::raw_answer(&head_timeout());
         let _ = tokio::time::timeout(LAST_WORDS, stream.write_all(&last_words)).await;
     }
+    None
 }
 
 fn head_timeout() -> Error {

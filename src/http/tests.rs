@@ -111,6 +111,16 @@ struct Server {
 }
 
 async fn start(setup_required: bool) -> Server {
+    start_with(setup_required, 1000).await
+}
+
+async fn serving_at_most(max_connections: usize) -> SocketAddr {
+    let Server { address, stop, .. } = start_with(false, max_connections).await;
+    std::mem::forget(stop); // It serves until the test ends.
+    address
+}
+
+async fn start_with(setup_required: bool, max_connections: usize) -> Server {
     let store = Store::in_memory(Clock::system(), &[]);
     let route = |path| Route::post(path, ANYONE, "nothing.do", op::write(nothing));
     let fetch = Route::post("/fetch", ANYONE, "page.fetch", op::write_calling(10, fetch));
@@ -145,7 +155,8 @@ async fn start(setup_required: bool) -> Server {
         public_url: None,
         trusted_proxies: Vec::new(),
         document: std::sync::LazyLock::new(|| Bytes::from_static(b"{}")),
-        anonymous: AnonymousBudget::default(),
+        bodies: BodyBudgets::default(),
+        max_connections,
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -367,15 +378,6 @@ async fn calls_in_flight_are_given_up_at_shutdown() {
     assert!(came.contains("retry-after: "), "{came}");
 }
 
-/// All but the last byte of a request with a body of the largest size, so that it waits for it.
-async fn nearly_sent(address: SocketAddr) -> TcpStream {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let head = format!("POST /api/nothing HTTP/1.1\r\nContent-Length: {}\r\n\r\n", 1 << 20);
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(&[b"{", " ".repeat((1 << 20) - 2).as_bytes()].concat()).await.unwrap();
-    stream
-}
-
 /// What comes back next, which fits into one read.
 async fn answer(stream: &mut TcpStream) -> String {
     let mut came = vec![0; 4096];
@@ -384,47 +386,39 @@ async fn answer(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn anonymous_bodies_share_a_budget_and_small_ones_always_pass() {
-    // Of 1 MiB each, 16 KiB do not count: there is room for 65 in 64 MiB.
-    const ALL: usize = 70;
-    const FIT: usize = 65;
+async fn a_route_that_needs_no_credential_takes_16_kib() {
     let address = serving(false).await;
-    let (go_on, may_go_on) = watch::channel(false);
-    let mut senders = tokio::task::JoinSet::new();
-    for _ in 0..ALL {
-        let mut may_go_on = may_go_on.clone();
-        senders.spawn(async move {
-            let mut stream = nearly_sent(address).await;
-            let early = tokio::select! {
-                came = answer(&mut stream) => Some(came),
-                _ = may_go_on.wait_for(|go_on| *go_on) => None,
-            };
-            if let Some(refused) = early {
-                return refused;
-            }
-            stream.write_all(b"}").await.unwrap();
-            answer(&mut stream).await
-        });
+    for (bytes, status) in [(16 * 1024, "200"), (16 * 1024 + 1, "413")] {
+        let body = format!("{{{}}}", " ".repeat(bytes - 2));
+        let post = format!("POST /api/nothing HTTP/1.1\r\nContent-Length: {bytes}\r\n\r\n{body}");
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(post.as_bytes()).await.unwrap();
+        let came = answer(&mut stream).await;
+        assert!(came.starts_with(&format!("HTTP/1.1 {status}")), "{came}");
+        assert!(status == "200" || came.contains("may have 16 KiB"), "{came}");
     }
-    // Those over the budget are refused at once.
-    for _ in FIT..ALL {
-        let refused = senders.join_next().await.unwrap().unwrap();
-        assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
-        assert!(refused.contains("retry-after: 5") && refused.contains("overloaded"), "{refused}");
+}
+
+#[tokio::test]
+async fn an_address_gets_no_more_than_its_share_of_the_connections() {
+    let address = serving_at_most(16).await;
+    let mut held = Vec::new();
+    for _ in 0..16 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /api/parts HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let came = answer(&mut stream).await;
+        held.push((stream, came));
     }
-    // A body as small as that of a sign-in does not count.
-    let small = format!("{{{}}}", " ".repeat(8000));
-    let post = format!("POST /api/nothing HTTP/1.1\r\nContent-Length: {}\r\n\r\n", small.len());
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all((post + &small).as_bytes()).await.unwrap();
-    assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200"));
-    // The others are answered. While the memory was full, a few more may have been refused.
-    go_on.send_replace(true);
-    let answers = senders.join_all().await;
-    let good = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 200")).count();
-    assert!(good > FIT - 15, "{good}");
-    // Their reservations are released.
-    let mut late = nearly_sent(address).await;
-    late.write_all(b"}").await.unwrap();
-    assert!(answer(&mut late).await.starts_with("HTTP/1.1 200"));
+    let is_good = |came: &str| came.starts_with("HTTP/1.1 200");
+    let good = held.iter().take_while(|(_, came)| is_good(came)).count();
+    assert_eq!(good, 12, "three quarters");
+    let refused = &held[12].1;
+    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    assert!(refused.contains("retry-after: ") && refused.contains("too_many_connections"));
+
+    let other = tokio::net::TcpSocket::new_v4().unwrap();
+    other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut other = other.connect(address).await.unwrap();
+    other.write_all(b"GET /api/parts HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    assert!(is_good(&answer(&mut other).await));
 }

@@ -29,6 +29,13 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Limit of path and query together.
 pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 
+/// Time after which an idle connection gives up its buffers: a client that sends request after
+/// request is not delayed by making them anew, and idle connections take them for moments only.
+const RELEASE_AFTER: Duration = Duration::from_secs(1);
+
+/// After a larger head the buffers are given up at once: they may be 200 KB.
+const LARGE_HEAD_BYTES: usize = 8 * 1024;
+
 /// The size of the read buffer: most requests are smaller.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -44,11 +51,23 @@ struct State {
     /// Since when the connection is idle.
     idle_since: Instant,
     framing: Framing,
+    sent: Sent,
     /// Whether the request is a long poll or a stream.
     waiting: bool,
     /// Set once the client has closed its side, if that is hidden from hyper: wakes the connection
     /// when it must be known.
     ended: Option<Waker>,
+}
+
+/// How far the last response is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// Completely, as is what precedes the first one.
+    Whole,
+    /// It is complete, and hyper is about to write it.
+    Nothing,
+    /// hyper has begun to write it.
+    Part,
 }
 
 impl ConnectionState {
@@ -59,6 +78,7 @@ impl ConnectionState {
             head_since: Some(now),
             idle_since: now,
             framing: Framing::default(),
+            sent: Sent::Whole,
             waiting: false,
             ended: None,
         })))
@@ -82,6 +102,7 @@ impl ConnectionState {
         let now = Instant::now();
         state.answering = false;
         state.waiting = false;
+        state.sent = Sent::Nothing;
         state.idle_since = now;
         state.head_since = (!state.framing.head().is_empty()).then_some(now);
     }
@@ -145,6 +166,40 @@ impl ConnectionState {
         (end > now).then_some(end)
     }
 
+    fn written(&self) {
+        let mut state = self.state();
+        if state.sent == Sent::Nothing {
+            state.sent = Sent::Part;
+        }
+    }
+
+    /// Everything that hyper has written is sent.
+    fn flushed(&self) {
+        let mut state = self.state();
+        if state.sent == Sent::Part {
+            state.sent = Sent::Whole;
+        }
+    }
+
+    /// If the connection is idle, when its buffers may be given up: nothing of a request or response
+    /// is in them.
+    pub fn release_at(&self) -> Option<Instant> {
+        let state = self.state();
+        let is_idle = !state.answering
+            && state.sent == Sent::Whole
+            && state.ended.is_none()
+            && state.framing.is_between_requests()
+            && !state.framing.has_next();
+        let is_large = state.framing.largest_head() > LARGE_HEAD_BYTES;
+        let after = if is_large { Duration::ZERO } else { RELEASE_AFTER };
+        is_idle.then(|| state.idle_since + after)
+    }
+
+    /// The buffers were given up.
+    pub fn released(&self) {
+        self.state().framing.forget_sizes();
+    }
+
     /// Whether a head has begun but not ended.
     pub fn is_reading_head(&self) -> bool {
         let state = self.state();
@@ -172,6 +227,11 @@ impl Wire {
             written: 0,
         };
         (wire, progress)
+    }
+
+    /// Waits until there are bytes to read, or the client has closed its side.
+    pub async fn readable(&self) -> bool {
+        self.stream.inner().readable().await.is_ok()
     }
 
     /// The connection itself.
@@ -227,11 +287,13 @@ pub fn head_too_large() -> Error {
 pub fn raw_answer(error: &Error) -> Vec<u8> {
     let id = uuid::Uuid::now_v7().to_string();
     let body = problem::body(error, &id);
+    let retry = error.retry_after_secs().map(|secs| format!("retry-after: {secs}\r\n"));
     let head = format!(
         "HTTP/1.1 {}\r\ncontent-type: application/json\r\nx-request-id: {id}\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n",
+         content-length: {}\r\n{}connection: close\r\n\r\n",
         problem::status(error.kind()),
-        body.len()
+        body.len(),
+        retry.unwrap_or_default()
     );
     [head.as_bytes(), &body].concat()
 }
@@ -278,7 +340,10 @@ impl Write for Wire {
             // A response that hyper generates itself is a head only, so it is in one part.
             match self.replacement(parts.first().map_or(&[], |part| part)) {
                 Some(instead) => self.instead = instead,
-                None => return Pin::new(&mut self.stream).poll_write_vectored(cx, parts),
+                None => {
+                    self.progress.written();
+                    return Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+                }
             }
         }
         match self.replace_output(cx) {
@@ -295,6 +360,8 @@ impl Write for Wire {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes once it has written all that it has.
+        self.progress.flushed();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

@@ -9,6 +9,7 @@ use crate::api::output::Answer;
 use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::auth::in_session;
+use crate::auth::passwords::Lane;
 use crate::base::{Id, Result};
 
 /// Runs an operation with a password.
@@ -25,7 +26,9 @@ pub async fn hash(
     if let Some((email, known)) = &plan.attempt {
         executor.coordination.take_sign_in(email, *known, request.address)?;
     }
-    let hashed = executor.passwords.run(plan.hashing).await?;
+    let is_known = plan.attempt.is_some_and(|(_, known)| known);
+    let lane = if is_known || context.identity.is_some() { Lane::Known } else { Lane::Unknown };
+    let hashed = executor.passwords.run(lane, plan.hashing).await?;
     let auth = context.auth(&OrgHint::default());
     let action = request.route.name;
     let request_id = request.request_id.to_string();

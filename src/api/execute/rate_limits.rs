@@ -9,14 +9,14 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-use crate::base::{Error, Kind, ReachedLimit, Result};
+use crate::base::{Error, Kind, ReachedLimit, Result, address_block};
 
 type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 
 /// Sign-in attempts per minute: a person who mistypes needs fewer, a guesser gets 14,400 a day.
 const SIGN_INS_A_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
 
-/// The token buckets of all clients.
+/// The token buckets of all clients. Those of an address are of its block ([`address_block`]).
 pub struct RateLimits {
     rate: u32,
     credentials: Option<Keyed<[u8; 32]>>,
@@ -56,7 +56,7 @@ impl RateLimits {
     pub fn request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()> {
         match credential {
             Some(credential) => take(self.credentials.as_ref(), &credential),
-            None => take(self.addresses.as_ref(), &address),
+            None => take(self.addresses.as_ref(), &address_block(address)),
         }
         .map_err(|secs| {
             let limit = ReachedLimit { name: "default", quota: self.rate, window_secs: 1 };
@@ -73,6 +73,7 @@ impl RateLimits {
     /// # Errors
     /// 429.
     pub fn sign_in(&self, email: &str, known: bool, address: IpAddr) -> Result<()> {
+        let address = address_block(address);
         let SignIns { addresses, emails, known: both } = &self.sign_ins;
         let of_address = || take(Some(addresses), &address);
         let of_email = || take(Some(emails), &email.to_string());
@@ -134,6 +135,17 @@ mod tests {
         assert!(limits.request(None, HERE).is_ok());
         let refused = limits.request(Some([1; 32]), HERE).unwrap_err();
         assert_eq!((refused.kind(), refused.retry_after_secs()), (Kind::Limited, Some(1)));
+    }
+
+    #[test]
+    fn the_addresses_of_an_ipv6_network_share_their_buckets() {
+        let address = |n: u16| IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, n]);
+        let limits = RateLimits::new(1);
+        let allowed = (0..100).filter(|n| limits.request(None, address(*n)).is_ok()).count();
+        assert!((2..4).contains(&allowed), "{allowed}");
+        let attempt = |n| limits.sign_in(&format!("{n}@acme.test"), false, address(n));
+        assert_eq!((0..100).filter(|n| attempt(*n).is_ok()).count(), 10);
+        assert!(limits.request(None, IpAddr::from([0x2001, 0xdb8, 0, 8, 0, 0, 0, 1])).is_ok());
     }
 
     #[test]

@@ -17,10 +17,15 @@ use crate::base::{Error, Issue, Result};
 /// has, far less than the stack allows.
 pub const MAX_NESTING: usize = 64;
 
+/// Limit of the values of a body, scalars, lists and objects, keys not counted (reference:
+/// conventions, "Bodies"): more than any input has, and some 10 MB once parsed, since a value takes
+/// 72 bytes or more.
+pub const MAX_VALUES: usize = 50_000;
+
 /// Parses a body. An empty or absent one is `{}`.
 ///
 /// # Errors
-/// 400 if it is not JSON or not an object, with an issue for each duplicate key.
+/// 400 if it is not JSON, not an object or of too many values, with an issue for each duplicate key.
 pub fn parse_body(bytes: &[u8]) -> Result<Value> {
     if bytes.is_empty() {
         return Ok(Value::Object(Map::new()));
@@ -45,10 +50,14 @@ pub fn parse_object(bytes: &[u8], path: &Path) -> Result<Value, Vec<Issue>> {
 
     let mut issues = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let parsed = Build { path, depth: 0, issues: &mut issues }
+    let mut values = 0;
+    let parsed = Build { path, depth: 0, values: &mut values, issues: &mut issues }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     match parsed {
+        Err(_) if values > MAX_VALUES => {
+            issues.extend(wrong("must have at most 50,000 values; send less at once".into()));
+        }
         Err(e) => issues.extend(wrong(format!("must be valid JSON: {e}"))),
         Ok(value) if issues.is_empty() && value.is_object() => return Ok(value),
         Ok(value) if !value.is_object() => issues.extend(wrong("must be a JSON object".into())),
@@ -61,6 +70,8 @@ pub fn parse_object(bytes: &[u8], path: &Path) -> Result<Value, Vec<Issue>> {
 struct Build<'a> {
     path: &'a Path<'a>,
     depth: usize,
+    /// The values so far.
+    values: &'a mut usize,
     issues: &'a mut Vec<Issue>,
 }
 
@@ -78,6 +89,10 @@ impl<'de> DeserializeSeed<'de> for Build<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        *self.values += 1;
+        if *self.values > MAX_VALUES {
+            return Err(serde::de::Error::custom("too many values"));
+        }
         deserializer.deserialize_any(self)
     }
 }
@@ -118,7 +133,7 @@ impl<'de> Visitor<'de> for Build<'_> {
         let mut items = Vec::new();
         loop {
             let path = &Path::Item(self.path, items.len());
-            match list.next_element_seed(Build { path, depth, issues: self.issues })? {
+            match list.next_element_seed(Build { path, depth, values: self.values, issues: self.issues })? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -133,7 +148,7 @@ impl<'de> Visitor<'de> for Build<'_> {
             if fields.contains_key(&key) && self.issues.len() < MAX_ISSUES {
                 self.issues.push(Issue::new(path.to_string(), "must be given once"));
             }
-            let value = object.next_value_seed(Build { path, depth, issues: self.issues })?;
+            let value = object.next_value_seed(Build { path, depth, values: self.values, issues: self.issues })?;
             fields.insert(key, value);
         }
         Ok(Value::Object(fields))
@@ -215,7 +230,7 @@ mod tests {
 
     #[test]
     fn duplicate_keys_cannot_fill_an_answer() {
-        let twice = "\"k\":0,".repeat(50_000);
+        let twice = "\"k\":0,".repeat(40_000);
         let text = format!("{{\"{}\":{{{twice}\"k\":0}}}}", "x".repeat(100_000));
         let error = parse_body(text.as_bytes()).unwrap_err();
         assert_eq!(error.issues().len(), MAX_ISSUES);
@@ -223,9 +238,18 @@ mod tests {
     }
 
     #[test]
-    fn an_object_may_have_very_many_keys() {
-        let keys: Vec<_> = (0..100_000).map(|n| format!("\"k{n}\":{n}")).collect();
-        let value = parse_body(format!("{{{}}}", keys.join(",")).as_bytes()).unwrap();
-        assert_eq!(value.as_object().unwrap().len(), 100_000);
+    fn a_body_has_at_most_50_000_values() {
+        let keys = |n| (0..n).map(|n| format!("\"k{n}\":{n}")).collect::<Vec<_>>().join(",");
+        let object = |n| format!("{{{}}}", keys(n));
+        let list = |n| format!("{{\"a\":[{}0]}}", "0,".repeat(n - 1));
+        // The object itself is a value, and so is the list.
+        let value = parse_body(object(MAX_VALUES - 1).as_bytes()).unwrap();
+        assert_eq!(value.as_object().unwrap().len(), MAX_VALUES - 1);
+        assert!(parse_body(list(MAX_VALUES - 2).as_bytes()).is_ok());
+        for over in [object(MAX_VALUES), list(MAX_VALUES - 1), list(500_000)] {
+            let error = parse_body(over.as_bytes()).unwrap_err();
+            let expected = "the body must have at most 50,000 values; send less at once";
+            assert_eq!((error.kind(), error.message()), (crate::base::Kind::Invalid, expected));
+        }
     }
 }

@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use collect::read;
-pub use json::parse_body;
+pub use json::{MAX_VALUES, parse_body};
 pub use query::parse_query;
 pub use reader::SourceFormat;
 pub use state::MAX_ISSUES;
