@@ -40,6 +40,8 @@ pub struct Delivery {
     pub event: Id<Event>,
     /// The event's type; a filter of the log.
     pub event_type: EventType,
+    /// The restrictable resource that the event belongs to; see [`About`](super::About).
+    pub guarded_by: Option<Id<()>>,
     /// When the event happened; the order of the log.
     pub created_at: Time,
     /// Its status.
@@ -56,13 +58,15 @@ pub struct Delivery {
     pub job: Option<Id<Job>>,
 }
 
-/// The order of the log, time and id, followed by its filters: the [`EventType`], the channel and
-/// the [`DeliveryStatus`]. Every index of the log has them in its key, so that entries are filtered
+/// The order of the log, time and id, followed by its filters: the [`EventType`], the channel, the
+/// [`DeliveryStatus`] and what guards the event. Every index of the log has them in its key, so that entries are filtered
 /// and counted without reading records.
-pub type EntryFacts = (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus));
+pub type EntryFacts =
+    (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus, Option<Id<()>>));
 
 fn facts(delivery: &Delivery) -> EntryFacts {
-    let filtered = (delivery.event_type, delivery.channel, delivery.status);
+    let Delivery { event_type, channel, status, guarded_by, .. } = *delivery;
+    let filtered = (event_type, channel, status, guarded_by);
     (delivery.created_at, delivery.id, filtered)
 }
 
@@ -101,6 +105,7 @@ impl Record for Delivery {
         &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNDELIVERED, &WAITING];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("channel", "history: the channel may be gone; its jobs end what is not delivered then"),
+        ("guarded_by", "history: the resource may have been deleted since"),
         ("event", "retention removes deliveries before their event; check_deliveries verifies it"),
         (
             "job",

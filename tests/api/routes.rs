@@ -233,7 +233,8 @@ fn forged(acme: &Fixture, token: &str) -> Vec<(&'static str, String)> {
     let session = roadstead::auth::Session {
         id: Id::parse(&unknown_id()),
         user: Id::parse(&acme.owner_id),
-        created_at: now,
+        generation: 0,
+            created_at: now,
         expires_at: now.plus_secs(60),
     };
     vec![

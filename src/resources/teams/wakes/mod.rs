@@ -3,7 +3,10 @@
 //!
 //! A wake is written in the transaction that causes it and stays until it is acknowledged or its
 //! reason no longer holds. Delivery leases it; an unacknowledged wake is delivered again after the
-//! lease. So delivery is at least once, and a repetition has the same id.
+//! lease. So delivery is at least once.
+//!
+//! A wake that was delivered never changes under its id: if a newer cause joins it, both continue
+//! with the id of the newer one. So a late acknowledgement takes only what its sender has seen.
 
 mod delivery;
 mod webhooks;
@@ -68,7 +71,7 @@ crate::store::stored_enum!(WakeReason {
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Wake {
-    /// The same in every delivery.
+    /// The same in every delivery, unless a later cause has joined the wake since.
     pub id: Id<Wake>,
     /// Why the agent is woken.
     pub reason: WakeReason,
@@ -96,9 +99,12 @@ pub struct Wake {
     /// Whether its task was already closed when its latest cause occurred.
     #[serde(skip)]
     while_closed: bool,
-    /// Whether a job is going to post it.
+    /// Since when a job is posting it.
     #[serde(skip)]
-    posting: bool,
+    posting_since: Option<Time>,
+    /// Not to be posted before; set by a failed post.
+    #[serde(skip)]
+    post_again_at: Option<Time>,
 }
 
 impl Output for Wake {
@@ -189,11 +195,12 @@ pub enum WakeCause<'a> {
 /// agent itself: its own action never wakes it.
 pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
     let wake = new(tx, agent, cause);
-    // A wake delivered before is not merged, even if its lease is over: a late acknowledgement would
-    // delete a cause it does not know. The two merge when they are delivered.
+    // A wake delivered before is not changed: a late acknowledgement would delete a cause it does
+    // not know. The two merge when they are delivered.
     let newest = same_subject(&tx.view(), &wake)?.pop();
     if let Some(old) = newest.filter(|newest| newest.attempts == 0) {
-        return tx.replace(&old, &merge(&old, &wake));
+        let Wake { message_id, while_closed, .. } = wake;
+        return tx.replace(&old, &Wake { message_id, while_closed, ..old.clone() });
     }
     tx.signal(agent.id.uuid());
     match agent.wake_url {
@@ -216,7 +223,8 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         agent: agent.id,
         leased_until: None,
         while_closed: false,
-        posting: false,
+        posting_since: None,
+        post_again_at: None,
     };
     match *cause {
         WakeCause::TaskAssigned(task) => {
@@ -246,10 +254,15 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
     wake
 }
 
-/// Returns the older of two wakes of one subject, with the cause of the newer.
+/// Returns the newer of two wakes of one subject with the past of the older.
 fn merge(older: &Wake, newer: &Wake) -> Wake {
-    let Wake { message_id, while_closed, .. } = *newer;
-    Wake { message_id, while_closed, ..older.clone() }
+    Wake {
+        created_at: older.created_at,
+        attempts: older.attempts.max(newer.attempts),
+        posting_since: older.posting_since.or(newer.posting_since),
+        post_again_at: older.post_again_at.max(newer.post_again_at),
+        ..newer.clone()
+    }
 }
 
 /// Returns the wakes of the same agent, reason and subject, oldest first; none without a subject.
