@@ -294,7 +294,7 @@ impl Authenticator {
     }
 
     fn look_up(&self, view: &View, raw: &RawCredential) -> Result<Identity> {
-        let (user, credential, expires_at) = match raw {
+        let (user, session, credential, expires_at) = match raw {
             RawCredential::Absent => {
                 return Err(Error::unauthenticated(
                     "send an API key in X-API-Key, or a key or session token as a bearer token",
@@ -314,20 +314,21 @@ impl Authenticator {
                     org: key.org,
                     approve_as: key.approve_as,
                 };
-                (key.user, credential, key.expires_at)
+                (key.user, None, credential, key.expires_at)
             }
             RawCredential::Token(token) => {
                 let (id, user) =
                     self.tokens.read(token, view.now()).ok_or_else(invalid_credential)?;
-                let session = view
-                    .get::<Session>(&id)?
-                    .filter(|session| session.user == user)
-                    .ok_or_else(invalid_credential)?;
-                (user, Credential::Session(id), Some(session.expires_at))
+                let session: Session = view.get(&id)?.ok_or_else(invalid_credential)?;
+                let expires_at = Some(session.expires_at);
+                (user, Some(session), Credential::Session(id), expires_at)
             }
         };
-        let name = view.get::<User>(&user)?.ok_or_else(invalid_credential)?.name.into_string();
-        Ok(Identity { user, name, credential, expires_at })
+        let person: User = view.get(&user)?.ok_or_else(invalid_credential)?;
+        if session.is_some_and(|session| !session.is_of(&person)) {
+            return Err(invalid_credential());
+        }
+        Ok(Identity { user, name: person.name.into_string(), credential, expires_at })
     }
 
     /// Returns the caller in the organization with this slug.

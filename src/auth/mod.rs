@@ -25,7 +25,10 @@ pub use records::{
     KNOWN_ADDRESSES_BY_TIME, KeyHash, KeyUse, KnownSignInAddress, Membership, Organization,
     ResourceType, Role, SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session, User,
 };
-pub use restricted::{Restrictable, Restricted, grants_for, visible_ids, visible_page};
+pub use restricted::{
+    DELETED_BY_TIME, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
+    hidden_ids, visible_ids, visible_page,
+};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 
 use crate::store::TableInfo;
@@ -40,4 +43,5 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<Session>(),
     TableInfo::of::<Grant>(),
     TableInfo::of::<KnownSignInAddress>(),
+    TableInfo::of::<DeletedRestricted>(),
 ];

@@ -20,6 +20,9 @@ pub struct User {
     pub image: Option<String>,
     /// The argon2id hash of the password, in PHC format; without one the user cannot sign in.
     pub password: Option<String>,
+    /// Increases with every change of the password: sessions of an earlier generation have ended.
+    /// A number and not a time, which could be the same before and after the change.
+    pub session_generation: u32,
     pub created_at: Time,
 }
 
@@ -224,13 +227,23 @@ pub struct Session {
     /// Its id, the token's `sid`.
     pub id: Id<Session>,
     pub user: Id<User>,
+    /// The user's [`session_generation`](User::session_generation) for which it is valid.
+    pub generation: u32,
     pub created_at: Time,
     pub expires_at: Time,
 }
 
-/// Sessions by user.
-pub static SESSIONS_BY_USER: Index<Session, Id<User>> =
-    Index::non_unique("sessions.by_user", |session| Some(session.user));
+impl Session {
+    /// Whether it is one of `user` that no change of the password has ended. Its expiry is checked
+    /// separately.
+    pub fn is_of(&self, user: &User) -> bool {
+        self.user == user.id && self.generation == user.session_generation
+    }
+}
+
+/// Sessions by user and generation, oldest first.
+pub static SESSIONS_BY_USER: Index<Session, (Id<User>, u32)> =
+    Index::non_unique("sessions.by_user", |session| Some((session.user, session.generation)));
 
 /// Sessions by expiry.
 pub static SESSIONS_BY_EXPIRY: Index<Session, Time> =

@@ -5,13 +5,16 @@
 //! through a list filtered for one. So no operation can forget the check.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 
 use super::access::{Access, Caller};
 use super::records::{GRANTS_BY_RESOURCE, Grant, Granted, ResourceType};
-use crate::base::{Error, Id, Result};
-use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Reference, View};
+use crate::base::{Error, Id, Result, Time};
+use crate::store::{
+    AnyIndex, Index, Key, ListSource, Order, Page, PageRequest, Record, Reference, Tx, View,
+};
 
 /// A resource that can be restricted.
 pub trait Restrictable: Clone + Send + Sync + 'static {
@@ -82,6 +85,82 @@ impl<T: Restrictable> Restricted<T> {
     pub fn without_caller(&self) -> &T {
         &self.0
     }
+
+    /// Keeps what was written about it hidden after its deletion; called when it is removed.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn remember_deleted(&self, tx: &mut Tx) -> Result<()> {
+        if self.0.access() == Access::Organization {
+            return Ok(());
+        }
+        tx.put(&DeletedRestricted { id: self.id().cast(), deleted_at: tx.now() })
+    }
+}
+
+/// A restricted resource that was deleted. Its grants are gone with it, so that only admins see what
+/// is still stored about it, such as entries of the log; it is kept as long as they are.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct DeletedRestricted {
+    /// The resource.
+    pub id: Id<Granted>,
+    /// When it was deleted.
+    pub deleted_at: Time,
+}
+
+/// Deleted resources by time, for their retention.
+pub static DELETED_BY_TIME: Index<DeletedRestricted, Time> =
+    Index::non_unique("restricted_deleted.by_time", |gone| Some(gone.deleted_at));
+
+impl Record for DeletedRestricted {
+    const TABLE: &'static str = "restricted_deleted";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DELETED_BY_TIME];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("id", "the resource is deleted, and ids are not used again")];
+    type Key = Id<Granted>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// Returns the deleted resources of all types that are hidden from a caller: none from admins.
+///
+/// # Errors
+/// If the store fails.
+pub fn hidden_deleted_ids(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>> {
+    let mut hidden = BTreeSet::new();
+    if caller.is_admin() {
+        return Ok(hidden);
+    }
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |gone: DeletedRestricted| {
+        hidden.insert(gone.id);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(hidden)
+}
+
+/// Returns the ids of the resources of a type that a caller may not use: none for admins. Reads all
+/// resources of the type, so there must be few.
+///
+/// # Errors
+/// If the store fails.
+pub fn hidden_ids<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>>
+where
+    Restricted<T>: Record,
+{
+    let mut hidden = BTreeSet::new();
+    if caller.is_admin() {
+        return Ok(hidden);
+    }
+    let granted = caller.granted(view, T::KIND)?;
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |Restricted(thing): Restricted<T>| {
+        let id = thing.id().cast();
+        if thing.access() == Access::Restricted && !granted.contains(&id) {
+            hidden.insert(id);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(hidden)
 }
 
 /// The reference from grants to a restricted resource: deleting it deletes its grants.

@@ -168,6 +168,7 @@ mod tests {
         let session = Session {
             id: Id::parse("01890a5d-ac96-774b-bcce-b302099a8057"),
             user: Id::parse("01890a5d-ac96-774b-bcce-b302099a8058"),
+            generation: 0,
             created_at: now,
             expires_at: now.plus_secs(SESSION_SECS),
         };

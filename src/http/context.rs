@@ -1,6 +1,6 @@
 //! The context that all requests share.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -37,33 +37,43 @@ pub struct Context {
 
 impl Context {
     /// The client's address: the peer or, behind trusted proxies, the last address in
-    /// `X-Forwarded-For` that is not one of them.
+    /// `X-Forwarded-For` that is not one of them. If that cannot be read, it is [`UNKNOWN`] and
+    /// not the proxy's, which may be this machine's.
     pub(super) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let trusted = |address: &IpAddr| self.trusted_proxies.iter().any(|n| n.contains(address));
-        let mut address = peer.to_canonical();
-        if !trusted(&address) {
-            return address;
-        }
-        let forwarded: Vec<&str> = headers
-            .get_all("x-forwarded-for")
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .collect();
-        for hop in forwarded.iter().rev() {
-            let Ok(hop) = hop.trim().parse::<IpAddr>() else { break };
-            address = hop.to_canonical();
-            if !trusted(&address) {
-                break;
-            }
-        }
-        address
+        client_address(&self.trusted_proxies, peer, headers)
     }
 
     /// The base of links to this server.
     pub(super) fn link_base(&self, headers: &HeaderMap) -> String {
         link_base(self.public_url.as_deref(), headers)
     }
+}
+
+/// The address of clients that a proxy does not name: no machine has it, so that they share the
+/// rights and limits of a stranger.
+const UNKNOWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+fn client_address(trusted: &[IpNet], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    let mut address = peer.to_canonical();
+    let values = headers.get_all("x-forwarded-for");
+    let mut hops = values.iter().rev().flat_map(|value| value.as_bytes().rsplit(|b| *b == b','));
+    while trusted.iter().any(|network| network.contains(&address)) {
+        match hops.next().map(forwarded_address) {
+            Some(Some(hop)) => address = hop,
+            Some(None) => return UNKNOWN,
+            None => break,
+        }
+    }
+    address
+}
+
+/// The address in an entry of `X-Forwarded-For`: `ip`, `ip:port`, `[ip]` or `[ip]:port`.
+fn forwarded_address(entry: &[u8]) -> Option<IpAddr> {
+    let entry = std::str::from_utf8(entry).ok()?.trim();
+    let bracketed = || entry.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    let with_port = || entry.parse().ok().map(|address: SocketAddr| address.ip());
+    let address: IpAddr = entry.parse().ok().or_else(with_port).or_else(bracketed)?;
+    Some(address.to_canonical())
 }
 
 /// The base of links to this server: `--public-url`, or the Host header if it names this machine;
@@ -82,5 +92,53 @@ pub(super) fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String
         (true, Some(port)) => format!("http://{name}:{port}"),
         (true, None) => format!("http://{name}"),
         (false, _) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+
+    #[test]
+    fn a_client_behind_trusted_proxies_has_its_own_address_or_none() {
+        let trusted: Vec<IpNet> =
+            ["127.0.0.0/8", "::1/128", "10.0.0.0/8"].map(|text| text.parse().unwrap()).into();
+        let table: &[(&[&str], &str)] = &[
+            (&[], "127.0.0.1"),
+            (&["192.0.2.1"], "192.0.2.1"),
+            (&["192.0.2.1:4711"], "192.0.2.1"),
+            (&["[2001:db8::1]:4711"], "2001:db8::1"),
+            (&["[2001:db8::1]"], "2001:db8::1"),
+            (&[" 2001:db8::1 "], "2001:db8::1"),
+            (&["::ffff:192.0.2.1"], "192.0.2.1"),
+            (&["192.0.2.7, 192.0.2.1, 10.0.0.1"], "192.0.2.1"),
+            (&["192.0.2.1", "10.0.0.1:80, [::1]:80"], "192.0.2.1"),
+            (&["10.0.0.2", "10.0.0.1"], "10.0.0.2"),
+            // Not the proxy's own address, which would be this machine's.
+            (&["unknown"], "0.0.0.0"),
+            (&["_hidden"], "0.0.0.0"),
+            (&[""], "0.0.0.0"),
+            (&["\u{e9}"], "0.0.0.0"),
+            (&["127.0.0.1:"], "0.0.0.0"),
+            (&["127.0.0.1:99999"], "0.0.0.0"),
+            (&["[127.0.0.1"], "0.0.0.0"),
+            (&["\"127.0.0.1\""], "0.0.0.0"),
+            (&["192.0.2.1, unknown, 10.0.0.1"], "0.0.0.0"),
+            (&["192.0.2.1,"], "0.0.0.0"),
+        ];
+        for (values, expected) in table {
+            let mut headers = HeaderMap::new();
+            for value in *values {
+                let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+                headers.append("x-forwarded-for", value);
+            }
+            let of = |peer: &str| client_address(&trusted, peer.parse().unwrap(), &headers);
+            let expected: IpAddr = expected.parse().unwrap();
+            assert_eq!(of("127.0.0.1"), expected, "{values:?}");
+            assert_eq!(of("::ffff:127.0.0.1"), expected, "{values:?}");
+            // A peer that is no trusted proxy is the client, whatever it sends.
+            assert_eq!(of("198.51.100.1").to_string(), "198.51.100.1");
+        }
     }
 }

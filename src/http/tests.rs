@@ -60,7 +60,7 @@ fn fetch(tx: &mut Tx, req: &Req<(), Urls>, calls: &mut Calls) -> Result<Outcome<
     use crate::auth::{Session, User};
     let (id, now) = (crate::base::Id::<Session>::new(MARK), tx.now());
     let user = crate::base::Id::<User>::new(MARK);
-    tx.insert(&Session { id, user, created_at: now, expires_at: now })?;
+    tx.insert(&Session { id, user, generation: 0, created_at: now, expires_at: now })?;
     let limits = outside::Limits {
         total: std::time::Duration::from_secs(10),
         answer: AnswerBody::UpTo(1000),

@@ -42,6 +42,8 @@ pub struct Delivery {
     pub event: Id<Event>,
     /// The event's type; a filter of the log.
     pub event_type: EventType,
+    /// The restrictable resource that the event belongs to; see [`About`](super::About).
+    pub guarded_by: Option<Id<()>>,
     /// When the event happened; the order of the log.
     pub created_at: Time,
     /// Its status.
@@ -58,13 +60,15 @@ pub struct Delivery {
     pub job: Option<Id<Job>>,
 }
 
-/// The order of the log, time and id, followed by its filters: the [`EventType`], the channel and
-/// the [`DeliveryStatus`]. Every index of the log has them in its key, so that entries are filtered
+/// The order of the log, time and id, followed by its filters: the [`EventType`], the channel, the
+/// [`DeliveryStatus`] and what guards the event. Every index of the log has them in its key, so that entries are filtered
 /// and counted without reading records.
-pub type EntryFacts = (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus));
+pub type EntryFacts =
+    (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus, Option<Id<()>>));
 
 fn facts(delivery: &Delivery) -> EntryFacts {
-    let filtered = (delivery.event_type, delivery.channel, delivery.status);
+    let Delivery { event_type, channel, status, guarded_by, .. } = *delivery;
+    let filtered = (event_type, channel, status, guarded_by);
     (delivery.created_at, delivery.id, filtered)
 }
 
@@ -124,10 +128,13 @@ impl Record for Delivery {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNDELIVERED, &WAITING];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CHANNEL, &EVENT];
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[(
-        "job",
-        "a job ends together with the change of its delivery; check_deliveries verifies it",
-    )];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("guarded_by", "history: the resource may have been deleted since"),
+        (
+            "job",
+            "a job ends together with the change of its delivery; check_deliveries verifies it",
+        ),
+    ];
     type Key = Id<LogEntry>;
     fn key(&self) -> Self::Key {
         self.id

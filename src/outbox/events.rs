@@ -185,8 +185,8 @@ impl ResourceId {
 pub struct About {
     /// The resource itself.
     pub resource: ResourceId,
-    /// The restrictable resource that it belongs to, stored so that the log can be filtered by
-    /// grants; the log is not filtered yet. Absent where every member may see the event.
+    /// The restrictable resource that it belongs to: members who may not use it do not see the
+    /// event. Absent where every member may see it.
     pub guarded_by: Option<ResourceId>,
 }
 
@@ -226,6 +226,14 @@ pub struct Event {
 pub static EVENTS_BY_TYPE: Index<Event, EventType> =
     Index::non_unique("events.by_type", |event| Some(event.event_type));
 
+/// Guarded events by type and time, with the guard: the log leaves out those that a member may not
+/// see without reading them.
+pub(super) static GUARDED_EVENTS: Index<Event, (EventType, (Time, Id<Event>), Id<()>)> =
+    Index::non_unique("events.guarded", |event| {
+        let guard = event.about.guarded_by.as_ref()?.id;
+        Some((event.event_type, (event.created_at, event.id), guard))
+    });
+
 /// The few events whose key does not follow from their id: those written while ids ran ahead of
 /// the clock (after a restart, or when the clock was set back), or across a millisecond.
 static BY_ID: Index<Event, Id<Event>> = Index::non_unique("events.by_id", |event| {
@@ -234,7 +242,8 @@ static BY_ID: Index<Event, Id<Event>> = Index::non_unique("events.by_id", |event
 
 impl Record for Event {
     const TABLE: &'static str = "events";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&EVENTS_BY_TYPE, &BY_ID];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&EVENTS_BY_TYPE, &GUARDED_EVENTS, &BY_ID];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("about.resource.id", "history: the resource may have been deleted since"),
         ("about.guarded_by.id", "history: the resource may have been deleted since"),

@@ -1,9 +1,10 @@
 //! The log: every event with its result in each channel, newest first.
 //!
 //! It is read from two tables: events, each of which is also its delivery through the built-in
-//! channel, and deliveries through other channels. Both are scanned by key only and merged.
+//! channel, and deliveries through other channels. Both are scanned by key only and merged. Entries
+//! about resources that are hidden from the reader are left out, also by key.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ops::ControlFlow;
 
 use super::channels::{Channel, in_app};
@@ -11,7 +12,7 @@ use super::deliveries::{
     BY_CHANNEL, BY_TIME, BY_TYPE, Delivery, DeliveryStatus, EntryFacts, LogEntry, UNDELIVERED,
 };
 use super::delivering::schedule;
-use super::events::{EVENTS_BY_TYPE, Event, EventType, find_event};
+use super::events::{EVENTS_BY_TYPE, Event, EventType, GUARDED_EVENTS, find_event};
 use super::sweeps::{SWEEP_ROWS, SweepProgress, due};
 use crate::base::{Error, Id, Result, Time};
 use crate::store::{Index, Key, ListSource, Order, Org, Tx, View};
@@ -31,6 +32,8 @@ pub struct LogQuery {
     pub start: Time,
     /// Only entries before this time.
     pub end: Time,
+    /// The resources that are hidden from the reader: no entries of events that belong to them.
+    pub hidden: BTreeSet<Id<()>>,
 }
 
 impl LogQuery {
@@ -44,10 +47,11 @@ impl LogQuery {
         self.channel != Some(in_app(org))
     }
 
-    fn matches(&self, (_, _, (event_type, channel, status)): &EntryFacts) -> bool {
+    fn matches(&self, (_, _, (event_type, channel, status, guard)): &EntryFacts) -> bool {
         self.event_type.is_none_or(|wanted| wanted == *event_type)
             && self.channel.is_none_or(|wanted| wanted == *channel)
             && self.status.is_none_or(|wanted| wanted == *status)
+            && guard.is_none_or(|guard| !self.hidden.contains(&guard))
     }
 }
 
@@ -59,8 +63,12 @@ pub struct LogPosition {
     is_event: bool,
 }
 
+/// A walk scans at most 2,000,000 keys, about a second: twice the largest offset, so that a page is
+/// found there even if half of the entries are left out.
+const MAX_SCANNED: usize = 2_000_000;
+
 /// Calls `visit` with the position of each matching entry, newest first, until it breaks. No record
-/// is read.
+/// is read. Returns whether it did not end early, at the limit of scanned keys.
 ///
 /// # Errors
 /// If the store fails.
@@ -68,24 +76,26 @@ pub fn walk_log(
     view: &View,
     query: &LogQuery,
     mut visit: impl FnMut(LogPosition) -> ControlFlow<()>,
-) -> Result<()> {
+) -> Result<bool> {
     let org = view.org();
     let events = |end| events_before(view, query, end);
     let deliveries = |end| deliveries_before(view, query, end);
     let mut events = Chunks::new(query.has_events(org), query.end, &events);
     let mut deliveries = Chunks::new(query.has_deliveries(org), query.end, &deliveries);
-    loop {
+    while events.scanned + deliveries.scanned < MAX_SCANNED {
         let newer = match (events.peek()?, deliveries.peek()?) {
-            (None, None) => return Ok(()),
-            (Some(event), delivery) if delivery.is_none_or(|delivery| delivery < event) => {
-                events.take()
-            }
+            (Peeked::End, Peeked::End) => return Ok(true),
+            // Which of them is newer is known once both have read on.
+            (Peeked::Unknown, _) | (_, Peeked::Unknown) => continue,
+            (Peeked::Entry(event), Peeked::Entry(delivery)) if delivery < event => events.take(),
+            (Peeked::Entry(_), Peeked::End) => events.take(),
             _ => deliveries.take(),
         };
         if newer.is_some_and(|newer| visit(newer) == ControlFlow::Break(())) {
-            return Ok(());
+            return Ok(true);
         }
     }
+    Ok(false)
 }
 
 /// Returns the entry at a position that [`walk_log`] reported.
@@ -110,51 +120,78 @@ const CHUNK: usize = 1024;
 /// The exclusive end of a scan: the time and id of an entry.
 type Before = (Time, Id<LogEntry>);
 
+/// The result of one scan.
+#[derive(Default)]
+struct Chunk {
+    /// The positions of matching entries.
+    positions: VecDeque<LogPosition>,
+    /// The number of scanned keys.
+    scanned: usize,
+    /// The last of them.
+    last: Option<Before>,
+}
+
+impl Chunk {
+    /// Counts a scanned key and keeps its position if it matches; breaks when the chunk is full.
+    fn push(&mut self, position: LogPosition, matches: bool) -> ControlFlow<()> {
+        self.scanned += 1;
+        self.last = Some((position.at, position.id));
+        if matches {
+            self.positions.push_back(position);
+        }
+        if self.scanned == CHUNK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
 /// One of the merged scans, read in chunks: two scans cannot be open at once.
 struct Chunks<'a> {
-    chunk: VecDeque<LogPosition>,
+    positions: VecDeque<LogPosition>,
     /// The end of the next chunk; none if there is no more.
     before: Option<Before>,
-    read: &'a dyn Fn(Before) -> Result<VecDeque<LogPosition>>,
+    scanned: usize,
+    read: &'a dyn Fn(Before) -> Result<Chunk>,
+}
+
+/// The next entry of a scan.
+enum Peeked {
+    Entry(LogPosition),
+    /// None in the keys scanned so far.
+    Unknown,
+    /// There is no more.
+    End,
 }
 
 impl<'a> Chunks<'a> {
-    fn new(
-        wanted: bool,
-        end: Time,
-        read: &'a dyn Fn(Before) -> Result<VecDeque<LogPosition>>,
-    ) -> Self {
-        Chunks { chunk: VecDeque::new(), before: wanted.then_some((end, Id::NIL)), read }
+    fn new(wanted: bool, end: Time, read: &'a dyn Fn(Before) -> Result<Chunk>) -> Self {
+        let before = wanted.then_some((end, Id::NIL));
+        Chunks { positions: VecDeque::new(), before, scanned: 0, read }
     }
 
-    fn peek(&mut self) -> Result<Option<LogPosition>> {
-        if let (true, Some(before)) = (self.chunk.is_empty(), self.before) {
-            self.chunk = (self.read)(before)?;
-            let last = self.chunk.back().filter(|_| self.chunk.len() == CHUNK);
-            self.before = last.map(|last| (last.at, last.id));
+    /// Reads at most one chunk.
+    fn peek(&mut self) -> Result<Peeked> {
+        if let (true, Some(before)) = (self.positions.is_empty(), self.before) {
+            let Chunk { positions, scanned, last } = (self.read)(before)?;
+            self.positions = positions;
+            self.scanned += scanned;
+            self.before = last.filter(|_| scanned == CHUNK);
         }
-        Ok(self.chunk.front().copied())
+        Ok(match (self.positions.front(), self.before) {
+            (Some(position), _) => Peeked::Entry(*position),
+            (None, Some(_)) => Peeked::Unknown,
+            (None, None) => Peeked::End,
+        })
     }
 
     fn take(&mut self) -> Option<LogPosition> {
-        self.chunk.pop_front()
+        self.positions.pop_front()
     }
 }
 
-/// Appends a position; breaks when the chunk is full.
-fn push(
-    chunk: &mut VecDeque<LogPosition>,
-    at: Time,
-    id: Id<LogEntry>,
-    is_event: bool,
-) -> ControlFlow<()> {
-    chunk.push_back(LogPosition { at, id, is_event });
-    if chunk.len() == CHUNK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-}
-
-fn events_before(view: &View, query: &LogQuery, before: Before) -> Result<VecDeque<LogPosition>> {
-    let mut chunk = VecDeque::new();
-    let mut keep = |(at, id): (Time, Id<Event>)| Ok(push(&mut chunk, at, id.cast(), true));
+fn events_before(view: &View, query: &LogQuery, before: Before) -> Result<Chunk> {
+    let mut chunk = Chunk::default();
+    let mut keep = |(at, id): (Time, Id<Event>)| {
+        Ok(chunk.push(LogPosition { at, id: id.cast(), is_event: true }, true))
+    };
     match query.event_type {
         None => view.record_keys::<Event>(&query.start, &before, Order::Descending, keep)?,
         Some(of) => {
@@ -162,15 +199,39 @@ fn events_before(view: &View, query: &LogQuery, before: Before) -> Result<VecDeq
             view.entries(&EVENTS_BY_TYPE, &from, &to, Order::Descending, |_, key| keep(key))?;
         }
     }
+    if let (false, Some(last)) = (query.hidden.is_empty(), chunk.last) {
+        let hidden = hidden_events(view, query, last, before)?;
+        chunk.positions.retain(|position| !hidden.contains(&position.id));
+    }
     Ok(chunk)
 }
 
-/// Scans the most selective index. Most deliveries are sent, so that status is not selective.
-fn deliveries_before(
+/// Returns the events from `first` until `before` that are hidden from the reader. There are at most
+/// as many guarded ones as there are events in the range.
+fn hidden_events(
     view: &View,
     query: &LogQuery,
+    first: Before,
     before: Before,
-) -> Result<VecDeque<LogPosition>> {
+) -> Result<HashSet<Id<LogEntry>>> {
+    let mut hidden = HashSet::new();
+    for of in EventType::ALL {
+        if query.event_type.is_some_and(|wanted| wanted != of) {
+            continue;
+        }
+        let (from, to) = ((of, first), (of, before));
+        view.entries(&GUARDED_EVENTS, &from, &to, Order::Ascending, |(_, (_, id), guard), _| {
+            if query.hidden.contains(&guard) {
+                hidden.insert(id.cast());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    Ok(hidden)
+}
+
+/// Scans the most selective index. Most deliveries are sent, so that status is not selective.
+fn deliveries_before(view: &View, query: &LogQuery, before: Before) -> Result<Chunk> {
     match (query.status, query.channel, query.event_type) {
         (Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Dead)), _, _) => {
             indexed_before(view, query, &UNDELIVERED, status, before)
@@ -181,19 +242,19 @@ fn deliveries_before(
     }
 }
 
-/// Returns the positions of the matching deliveries under `of` in `index`.
+/// Scans the deliveries under `of` in `index`.
 fn indexed_before<K: Key + Copy>(
     view: &View,
     query: &LogQuery,
     index: &'static Index<Delivery, (K, EntryFacts)>,
     of: K,
     before: Before,
-) -> Result<VecDeque<LogPosition>> {
-    let mut chunk = VecDeque::new();
+) -> Result<Chunk> {
+    let mut chunk = Chunk::default();
     let (from, to) = ((of, query.start), (of, before));
     view.entries(index, &from, &to, Order::Descending, |(_, facts), id| {
-        let matches = query.matches(&facts);
-        Ok(if matches { push(&mut chunk, facts.0, id, false) } else { ControlFlow::Continue(()) })
+        let position = LogPosition { at: facts.0, id, is_event: false };
+        Ok(chunk.push(position, query.matches(&facts)))
     })?;
     Ok(chunk)
 }

@@ -159,6 +159,7 @@ fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Princi
             name: Name::parse(name).unwrap(),
             image: None,
             password: None,
+            session_generation: 0,
             created_at: tx.now(),
         };
         tx.insert(&user)?;

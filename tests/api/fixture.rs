@@ -127,6 +127,7 @@ impl Running {
                 name: name.clone(),
                 image: None,
                 password: None,
+                session_generation: 0,
                 created_at: tx.now(),
             };
             tx.insert(&user)?;
@@ -148,7 +149,7 @@ impl Running {
         let session = self.store.write_blocking(Id::NIL, move |tx| {
             let (id, created_at) = (tx.new_id(), tx.now());
             let expires_at = created_at.plus_secs(secs);
-            let session = Session { id, user, created_at, expires_at };
+            let session = Session { id, user, generation: 0, created_at, expires_at };
             tx.insert(&session)?;
             Ok(session)
         });

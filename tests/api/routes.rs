@@ -233,6 +233,7 @@ fn forged(acme: &Fixture, token: &str) -> Vec<(&'static str, String)> {
     let session = roadstead::auth::Session {
         id: Id::parse(&unknown_id()),
         user: Id::parse(&acme.owner_id),
+        generation: 0,
         created_at: now,
         expires_at: now.plus_secs(60),
     };

@@ -211,10 +211,18 @@ fn member_of(tx: &mut Tx, slug: &str) -> Result<(Id<Org>, Session)> {
         updated_at: now,
     })?;
     let email = Email::parse("ada@open.test").unwrap();
-    tx.insert(&User { id: user, email, name, image: None, password: None, created_at: now })?;
+    tx.insert(&User {
+        id: user,
+        email,
+        name,
+        image: None,
+        password: None,
+        session_generation: 0,
+        created_at: now,
+    })?;
     tx.insert(&Membership { user, org, role: Role::Member, email_verified: true, joined_at: now })?;
     let expires_at: Time = now.plus_secs(3600);
-    let session = Session { id: tx.new_id(), user, created_at: now, expires_at };
+    let session = Session { id: tx.new_id(), user, generation: 0, created_at: now, expires_at };
     tx.insert(&session)?;
     Ok((org, session))
 }

@@ -50,6 +50,9 @@ impl Record for Restricted<Environment> {
     fn key(&self) -> Self::Key {
         self.id()
     }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        self.remember_deleted(tx)
+    }
 }
 
 impl Restrictable for Environment {

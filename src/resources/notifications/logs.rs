@@ -2,14 +2,17 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::api::{Input, Output, Req};
+use crate::auth::{DELETED_BY_TIME, DeletedRestricted};
 use crate::base::{Id, Int, Issue, Result, Time};
 use crate::outbox::{
     Channel, DeliveryStatus, EventType, LogEntry, LogQuery, RetentionSettings, Sweep,
-    SweepProgress, read_log, remove_old_entries, walk_log,
+    SweepProgress, delete_due, read_log, remove_old_entries, walk_log,
 };
+use crate::resources::organizations;
 use crate::store::{Tx, View};
 
 /// Totals are counted up to 10,000: clients do not page through more, and counting a year's log
@@ -70,7 +73,7 @@ impl Input for LogFilter {
 }
 
 impl LogFilter {
-    fn query(&self) -> LogQuery {
+    fn query(&self, hidden: BTreeSet<Id<()>>) -> LogQuery {
         let DateRange { start, end } = self.date_range.clone().unwrap_or_default();
         LogQuery {
             event_type: self.event_type,
@@ -78,6 +81,7 @@ impl LogFilter {
             status: self.status,
             start: start.unwrap_or(Time::from_millis(i64::MIN)),
             end: end.unwrap_or(Time::from_millis(i64::MAX)),
+            hidden,
         }
     }
 }
@@ -109,8 +113,9 @@ pub struct LogPagination {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-/// GET /notifications/logs, newest first. Scans keys up to the page's end or the largest total, and
-/// reads only the records of the page.
+/// GET /notifications/logs, newest first, without the entries about resources that the caller may
+/// not use. Scans keys up to the page's end or the largest total, and reads only the records of the
+/// page.
 pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
     let Pagination { limit, offset } = req.input.pagination.clone().unwrap_or_default();
     let limit = limit.map_or(DEFAULT_LIMIT, Int::get);
@@ -120,7 +125,8 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
 
     let mut found = 0;
     let mut positions = Vec::new();
-    walk_log(view, &req.input.query(), |position| {
+    let hidden = organizations::hidden_from(view, req.caller())?.into_iter().map(Id::cast);
+    let is_whole = walk_log(view, &req.input.query(hidden.collect()), |position| {
         if wanted.contains(&found) {
             positions.push(position);
         }
@@ -133,7 +139,7 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
     let total = found.min(MAX_TOTAL);
     Ok(LogPage {
         items,
-        pagination: LogPagination { limit, offset, total, total_exact: found == total },
+        pagination: LogPagination { limit, offset, total, total_exact: is_whole && found == total },
     })
 }
 
@@ -149,7 +155,13 @@ pub const DELETE_EXPIRED: Sweep = Sweep {
 
 fn delete_expired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
     let end = tx.now().minus_secs(settings.log_retention_secs);
-    remove_old_entries(tx, end)
+    match remove_old_entries(tx, end)? {
+        SweepProgress::More => Ok(SweepProgress::More),
+        // Kept as long as the log has entries about what was deleted.
+        SweepProgress::Clean => {
+            delete_due(tx, &DELETED_BY_TIME, |gone: &DeletedRestricted| gone.deleted_at <= end)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -208,6 +220,7 @@ mod tests {
             channel: channels(tx.org())[1],
             event: newest.unwrap().id,
             event_type,
+            guarded_by: None,
             created_at: tx.now(),
             status,
             attempts: 1,

@@ -3,15 +3,19 @@
 //!
 //! A grant refers to a member and a resource, and is deleted with either of them.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    ADMIN, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, MEMBER, Membership,
-    ResourceType, User,
+    ADMIN, Caller, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, MEMBER,
+    Membership, ResourceType, User, hidden_deleted_ids, hidden_ids,
 };
 use crate::base::{BoundedList, Error, Id, Kind, Result};
+use crate::resources::environments::Environment;
+use crate::resources::registries::Registry;
 use crate::store::{ListSource, Order, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -70,10 +74,26 @@ impl Output for Grant {
 
 impl Output for GrantsCreated {}
 
+// ── For other resources ──────────────────────────────────────────────────────
+
+/// Returns the resources of all types that are hidden from a caller, because they may not use them,
+/// or might not before they were deleted: lists leave out what is about them
+/// (reference: identity-and-rights, "Restricted resources").
+///
+/// # Errors
+/// If the store fails.
+pub fn hidden_from(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>> {
+    let mut hidden = hidden_ids::<Registry>(view, caller)?;
+    hidden.append(&mut hidden_ids::<Environment>(view, caller)?);
+    hidden.append(&mut hidden_deleted_ids(view, caller)?);
+    Ok(hidden)
+}
+
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
     let GrantFilter { user_id, resource_type, resource_id } = req.input;
+    let hidden = hidden_from(view, req.caller())?;
     let wanted = |grant: &Grant| {
         user_id.is_none_or(|id| grant.user_id == id)
             && resource_type.is_none_or(|kind| grant.resource_type == kind)
@@ -81,6 +101,7 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
             // The grants of a deleted resource may not be deleted yet. One whose resource cannot be
             // read is listed.
             && view.target_exists(grant, RESOURCE_ID).unwrap_or(true)
+            && !hidden.contains(&grant.resource_id)
     };
     let (newest, part) = (Order::Descending, &req.page);
     match (resource_type, resource_id, user_id) {

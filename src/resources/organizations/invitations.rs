@@ -1,8 +1,13 @@
 //! Invitations of users into an organization (reference: identity-and-rights, "Invitations").
 //!
 //! An invitation's token is returned once, to the inviting caller, who passes it on. It is valid
-//! for seven days and once, and only the newest of an e-mail address is valid. A used, expired or
-//! unknown token is 404 in all cases.
+//! for seven days and once, and only the newest of an e-mail address is valid. It never gives more
+//! than its inviter may give at the time: after a demotion it falls back to the new role, and
+//! without the right to invite it is invalid. A used, expired, invalid or unknown token is 404 in
+//! all cases.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -14,8 +19,8 @@ use super::tokens::{TokenHash, hash_of, new_token};
 use crate::api::{Deleted, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
-    ANYONE, BY_EMAIL, Credential, Identity, Membership, Organization, Role, SESSION_ADMIN, Session,
-    User,
+    ANYONE, BY_EMAIL, BY_ORG, Credential, Identity, Membership, Organization, Role, SESSION_ADMIN,
+    Session, User,
 };
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
 use crate::store::{
@@ -37,7 +42,9 @@ pub(super) struct Invitation {
     id: Id<Invitation>,
     org: Id<Org>,
     email: Email,
+    /// The role that it was created for; see [`Inviters::role_of`].
     role: Role,
+    inviter: Id<User>,
     token: TokenHash,
     pub expires_at: Time,
 }
@@ -69,6 +76,8 @@ static ORGANIZATION: Reference<Invitation, Organization> = Reference::cascade(
 impl Record for Invitation {
     const TABLE: &'static str = "invitations";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("inviter", "without a membership of the inviter the invitation is not valid")];
     // The accepting caller is in no organization.
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOKEN, &BY_ADDRESS, &BY_END];
@@ -151,6 +160,7 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
         org: tx.org(),
         email: email.clone(),
         role: *role,
+        inviter: req.caller().user(),
         token: hash_of(&token),
         expires_at: tx.now().plus_secs(VALID_SECS),
     };
@@ -161,31 +171,61 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
-    let open = |invitation: &Invitation| invitation.expires_at > view.now();
+    let inviters = Inviters::new(view, view.org())?;
+    let open = |invitation: &Invitation| {
+        invitation.expires_at > view.now() && inviters.role_of(invitation).is_some()
+    };
     let page = view.page(ListSource::TABLE, &view.org(), Order::Descending, &req.page, open)?;
-    Ok(page.map(|Invitation { id, email, role, expires_at, .. }| InvitationInfo {
-        id,
-        email,
-        role,
-        expires_at,
+    Ok(page.map(|invitation| InvitationInfo {
+        role: inviters.role_of(&invitation).unwrap_or(invitation.role),
+        id: invitation.id,
+        email: invitation.email,
+        expires_at: invitation.expires_at,
     }))
 }
 
 fn revoke(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
     let invitation: Invitation = tx.fetch(&(tx.org(), req.params))?;
-    if invitation.expires_at <= tx.now() {
+    let inviters = Inviters::new(&tx.view(), invitation.org)?;
+    if invitation.expires_at <= tx.now() || inviters.role_of(&invitation).is_none() {
         return Err(Error::not_found());
     }
     tx.remove(&invitation)?;
     Ok(Deleted::new(req.params))
 }
 
+/// The members of an organization who may invite, with their current roles.
+struct Inviters(HashMap<Id<User>, Role>);
+
+impl Inviters {
+    fn new(view: &View, org: Id<Org>) -> Result<Self> {
+        let mut inviters = HashMap::new();
+        view.for_each(&BY_ORG, &org, Order::Ascending, |membership: Membership| {
+            if membership.role >= Role::Admin {
+                inviters.insert(membership.user, membership.role);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(Inviters(inviters))
+    }
+
+    /// Returns the role that an invitation gives: the one it was created for, but none that its
+    /// inviter could not give now; `None` if the inviter may not invite any more.
+    fn role_of(&self, invitation: &Invitation) -> Option<Role> {
+        self.0.get(&invitation.inviter).map(|inviter| invitation.role.min(*inviter))
+    }
+}
+
 // ── Accepting ────────────────────────────────────────────────────────────────
 
-fn open(view: &View, token: &str) -> Result<Invitation> {
-    view.find(&BY_TOKEN, &hash_of(token))?
-        .filter(|invitation| invitation.expires_at > view.now())
-        .ok_or_else(Error::not_found)
+/// Returns the invitation with this token, and the role that it gives.
+fn open(view: &View, token: &str) -> Result<(Invitation, Role)> {
+    let invitation: Invitation = view
+        .find(&BY_TOKEN, &hash_of(token))?
+        .filter(|invitation: &Invitation| invitation.expires_at > view.now())
+        .ok_or_else(Error::not_found)?;
+    let role = Inviters::new(view, invitation.org)?.role_of(&invitation);
+    Ok((invitation, role.ok_or_else(Error::not_found)?))
 }
 
 /// Returns the caller's session of `user`, required if the invited address has an account: a lost
@@ -214,7 +254,7 @@ fn new_account(input: &AcceptInvitation) -> Result<(&Name, &Password)> {
 }
 
 fn prepare(view: &View, req: &Req<(), AcceptInvitation>) -> Result<HashPlan> {
-    let invitation = open(view, &req.input.token)?;
+    let (invitation, _) = open(view, &req.input.token)?;
     let make = match view.find(&BY_EMAIL, &invitation.email)? {
         Some(user) => {
             require_session(req.identity_if_any(), user.id)?;
@@ -230,7 +270,7 @@ fn accept(
     req: &Req<(), AcceptInvitation>,
     hashed: &HashResult,
 ) -> Result<(SessionInfo, Id<User>)> {
-    let invitation = open(&tx.view(), &req.input.token)?;
+    let (invitation, role) = open(&tx.view(), &req.input.token)?;
     let (session, user) = match tx.find(&BY_EMAIL, &invitation.email)? {
         Some(user) => {
             let session: Session = tx.fetch(&require_session(req.identity_if_any(), user.id)?)?;
@@ -243,6 +283,7 @@ fn accept(
                 name: new_account(&req.input)?.0.clone(),
                 image: None,
                 password: hashed.made.clone(),
+                session_generation: 0,
                 created_at: tx.now(),
             };
             tx.insert(&user)?;
@@ -252,7 +293,7 @@ fn accept(
     tx.insert(&Membership {
         user,
         org: invitation.org,
-        role: invitation.role,
+        role,
         email_verified: false,
         joined_at: tx.now(),
     })?;
@@ -361,6 +402,61 @@ mod tests {
         let joined = accept_as(&fixture, &who, &made.token).unwrap();
         assert_eq!((joined.user.id, joined.token), (ben.id, token));
         assert_eq!(membership(&fixture, ben.id, other).unwrap().role, Role::Admin);
+    }
+
+    #[test]
+    fn an_invitation_gives_no_more_than_its_inviter_may_give() {
+        let fixture = Fixture::new();
+        let Principal::Caller(ben) = &fixture.member else {
+            panic!("no caller of an organization")
+        };
+        let ben = ben.user();
+        let key = (ben, fixture.org);
+        let demote = |role: Option<Role>| {
+            let change = move |tx: &mut Tx| {
+                let old = tx.get::<Membership>(&key)?;
+                match (old, role) {
+                    (Some(old), Some(role)) => {
+                        tx.replace(&old, &Membership { role, ..old.clone() })
+                    }
+                    (Some(old), None) => tx.remove(&old),
+                    (None, _) => Err(Error::not_found()),
+                }
+            };
+            fixture.store.write_blocking(Id::NIL, change).unwrap();
+        };
+        demote(Some(Role::Owner));
+        let Principal::Caller(caller) = &fixture.member else { unreachable!() };
+        let owner = Caller { role: Role::Owner, ..(**caller).clone() };
+        let owner = Principal::Caller(owner.into());
+        let [cy, dan] = ["cy@acme.test", "dan@acme.test"]
+            .map(|email| invite_as(&fixture, &owner, email, Role::Owner).unwrap());
+        let eve = invite_as(&fixture, &owner, "eve@acme.test", Role::Member).unwrap();
+        let open = || {
+            let items = fixture.read_as(&fixture.owner, list, (), ()).unwrap().items;
+            items.iter().map(|i| (i.id, i.role)).collect::<Vec<_>>()
+        };
+        use Role::{Admin, Member, Owner};
+        assert_eq!(open(), [(eve.id, Member), (dan.id, Owner), (cy.id, Owner)]);
+
+        demote(Some(Admin));
+        assert_eq!(open(), [(eve.id, Member), (dan.id, Admin), (cy.id, Admin)]);
+        let joined = accept_as(&fixture, &Principal::Anonymous, &cy.token).unwrap();
+        assert_eq!(membership(&fixture, joined.user.id, fixture.org).unwrap().role, Admin);
+
+        for role in [Some(Member), None] {
+            demote(role);
+            assert_eq!(open(), []);
+            for token in [&dan.token, &eve.token] {
+                let refused = accept_as(&fixture, &Principal::Anonymous, token).err().unwrap();
+                assert_eq!(refused.kind(), Kind::NotFound);
+            }
+            let revoked = fixture.write_as(&fixture.owner, revoke, dan.id, ());
+            assert_eq!(revoked.err().unwrap().kind(), Kind::NotFound);
+        }
+        // The address can be invited again.
+        invited(&fixture, "dan@acme.test");
+        assert_eq!(open().len(), 1);
     }
 
     #[test]

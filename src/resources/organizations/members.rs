@@ -323,6 +323,7 @@ mod tests {
                 name: Name::parse("cy").unwrap(),
                 image: None,
                 password: None,
+                session_generation: 0,
                 created_at: tx.now(),
             };
             tx.insert(&user)?;

@@ -15,6 +15,7 @@ mod tokens;
 mod users;
 
 pub use domains::{BY_DOMAIN, Domain, DomainState};
+pub use grants::hidden_from;
 pub use keys::record_key_usage;
 pub use organization::all;
 pub use setup::{Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token};

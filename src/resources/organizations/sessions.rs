@@ -12,12 +12,20 @@ use crate::api::{Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Rou
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership,
-    Organization, Role, SESSION, SESSION_SECS, Session, Tokens, User,
+    Organization, Role, SESSION, SESSION_SECS, SESSIONS_BY_USER, Session, Tokens, User,
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
-use crate::store::{ListSource, Tx, View};
+use crate::store::{ListSource, Order, PageRequest, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+
+/// A user has at most 100 sessions; another one ends the oldest
+/// (reference: identity-and-rights, "Sessions").
+const MAX_SESSIONS: usize = 100;
+
+/// At most 100 sessions are ended with the creation of one: more than one is only found in data of
+/// before the limit.
+const MAX_ENDED: usize = 100;
 
 // ── What callers see ─────────────────────────────────────────────────────────
 
@@ -102,9 +110,11 @@ impl Input for SignIn {}
 /// Creates a session of a user who has proved their password, and stores the address as known.
 pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Result<SessionInfo> {
     let now = tx.now();
+    end_oldest_sessions(tx, user)?;
     let session = Session {
         id: tx.new_id(),
         user: user.id,
+        generation: user.session_generation,
         created_at: now,
         expires_at: now.plus_secs(SESSION_SECS),
     };
@@ -115,6 +125,29 @@ pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Resul
         at: now,
     })?;
     to_info(&tx.view(), &session, user)
+}
+
+/// Ends the oldest sessions of a user as far as the limit requires before another is created.
+fn end_oldest_sessions(tx: &mut Tx, user: &User) -> Result<()> {
+    let of = (user.id, user.session_generation);
+    let stored = tx.count(&SESSIONS_BY_USER, &of, MAX_SESSIONS + MAX_ENDED)?;
+    let excess = (stored + 1).saturating_sub(MAX_SESSIONS).min(MAX_ENDED);
+    if excess == 0 {
+        return Ok(());
+    }
+    let part = PageRequest { limit: excess, after: None };
+    let oldest = tx.page(&SESSIONS_BY_USER, &of, Order::Ascending, &part, |_| true)?;
+    oldest.items.iter().try_for_each(|session| tx.remove(session))
+}
+
+/// Ends all sessions of `user` except `current`, and returns the user's new state. Nothing is
+/// deleted: sessions of an earlier generation are invalid, however many there are, and the sweep of
+/// expired ones deletes them.
+pub(super) fn end_other_sessions(tx: &mut Tx, user: User, current: Id<Session>) -> Result<User> {
+    let session: Session = tx.fetch(&current)?;
+    let generation = user.session_generation + 1;
+    tx.replace(&session, &Session { generation, ..session.clone() })?;
+    Ok(User { session_generation: generation, ..user })
 }
 
 /// Returns a session with its token, which is derived and always the same.
@@ -205,10 +238,10 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{PASSWORD, hashing, identity_of, signed_in, with_password};
+    use super::super::tests::{PASSWORD, hashing, identity_of, session, signed_in, with_password};
     use super::*;
     use crate::api::Principal;
-    use crate::auth::{BY_ORG, SESSIONS_BY_USER, passwords};
+    use crate::auth::{BY_ORG, passwords};
     use crate::base::Kind;
     use crate::resources::testing::{Fixture, args};
 
@@ -281,6 +314,38 @@ mod tests {
         assert!(identity_of(&fixture.store, &second.token).is_ok());
         fixture.pass_secs(SESSION_SECS);
         assert!(identity_of(&fixture.store, &second.token).is_err());
+    }
+
+    #[test]
+    fn a_user_has_at_most_a_hundred_sessions_and_another_one_ends_the_oldest() {
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let tokens: Vec<_> = (0..MAX_SESSIONS + 2).map(|_| session(&fixture.store, &ada)).collect();
+        let is_valid = |token: &String| identity_of(&fixture.store, token).is_ok();
+        assert_eq!(tokens.iter().filter(|token| is_valid(token)).count(), MAX_SESSIONS);
+        assert!(!tokens[..2].iter().any(is_valid), "the oldest have ended");
+        // Data of before the limit shrinks with every new session.
+        let user = ada.clone();
+        let stored = |count: usize| {
+            let user = user.clone();
+            fixture
+                .store
+                .write_blocking(Id::NIL, move |tx| {
+                    let (of, now) = ((user.id, user.session_generation), tx.now());
+                    for _ in 0..count {
+                        let (user, generation) = of;
+                        let (id, expires_at) = (tx.new_id(), now.plus_secs(SESSION_SECS));
+                        tx.insert(&Session { id, user, generation, created_at: now, expires_at })?;
+                    }
+                    tx.count(&SESSIONS_BY_USER, &of, 9999)
+                })
+                .unwrap()
+        };
+        assert_eq!(stored(150), MAX_SESSIONS + 150);
+        session(&fixture.store, &ada);
+        assert_eq!(stored(0), MAX_SESSIONS + 150 + 1 - MAX_ENDED);
+        session(&fixture.store, &ada);
+        assert_eq!(stored(0), MAX_SESSIONS);
     }
 
     #[test]

@@ -97,6 +97,7 @@ pub fn bootstrap(tx: &mut Tx, new: &NewFoundation) -> Result<Bootstrapped> {
         name: new.user_name.clone(),
         image: None,
         password: new.password_hash.clone(),
+        session_generation: 0,
         created_at: tx.now(),
     };
     tx.insert(&user)?;

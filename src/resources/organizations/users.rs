@@ -4,10 +4,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::sessions::{UserInfo, attempt, is_unchanged, require_session};
+use super::sessions::{UserInfo, attempt, end_other_sessions, is_unchanged, require_session};
 use crate::api::{Empty, HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
-use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};
+use crate::auth::{SESSION, User};
 use crate::base::{Error, HttpUrl, Id, Issue, Name, Nullable, Result};
 use crate::store::{Tx, View};
 
@@ -79,14 +79,9 @@ fn change_password(
     if !is_unchanged(&old, hashed) {
         return Err(Error::forbidden("wrong_password", "the current password is wrong"));
     }
-    tx.replace(&old, &User { password: hashed.made.clone(), ..old.clone() })?;
-    let current = require_session(req.identity());
-    for session in tx.all(&SESSIONS_BY_USER, &old.id)? {
-        let session: Session = session;
-        if session.id != current {
-            tx.remove(&session)?;
-        }
-    }
+    let new = User { password: hashed.made.clone(), ..old.clone() };
+    let new = end_other_sessions(tx, new, require_session(req.identity()))?;
+    tx.replace(&old, &new)?;
     Ok((Empty {}, old.id))
 }
 
@@ -109,6 +104,7 @@ pub(super) fn routes() -> Vec<Route> {
 mod tests {
     use super::super::tests::{PASSWORD, hashing, identity_of, session, signed_in, with_password};
     use super::*;
+    use crate::auth::{SESSION_SECS, Session, Tokens};
     use crate::base::Kind;
     use crate::resources::testing::Fixture;
     use serde_json::{Value, json};
@@ -136,6 +132,41 @@ mod tests {
         assert!(identity_of(&fixture.store, &other).is_err());
         let again = hashing(&fixture.store, &who, prepare, change_password, right());
         assert_eq!(again.err().unwrap().kind(), Kind::Forbidden);
+    }
+
+    #[test]
+    fn a_password_is_changed_whatever_the_number_of_sessions() {
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let mine = session(&fixture.store, &ada);
+        let stolen: Vec<_> = (0..7)
+            .flat_map(|_| {
+                let user = ada.id;
+                let thousand = move |tx: &mut Tx| {
+                    let (created_at, generation) = (tx.now(), 0);
+                    let expires_at = created_at.plus_secs(SESSION_SECS);
+                    (0..1000)
+                        .map(|_| {
+                            let id = tx.new_id();
+                            let session = Session { id, user, generation, created_at, expires_at };
+                            tx.insert(&session)?;
+                            Ok(session)
+                        })
+                        .collect::<Result<Vec<_>>>()
+                };
+                fixture.store.write_blocking(Id::NIL, thousand).unwrap()
+            })
+            .collect();
+        let tokens = Tokens::new(fixture.store.keys());
+        let is_valid =
+            |session| identity_of(&fixture.store, &tokens.issue(session).unwrap()).is_ok();
+        assert!(is_valid(&stolen[0]) && is_valid(&stolen[6999]));
+        let who = signed_in(&fixture.store, &mine);
+        let new = passwords(PASSWORD, "battery staple");
+        hashing(&fixture.store, &who, prepare, change_password, new).unwrap();
+        assert!(!stolen.iter().step_by(500).any(is_valid) && !is_valid(&stolen[6999]));
+        assert!(identity_of(&fixture.store, &mine).is_ok());
+        fixture.assert_sound();
     }
 
     #[test]

@@ -63,6 +63,7 @@ impl Record for Restricted<Registry> {
         self.id()
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
+        self.remember_deleted(tx)?;
         tx.signal(ACCESS_CHANGED); // Requests that wait for something in it find out that it is gone.
         Ok(())
     }

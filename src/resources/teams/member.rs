@@ -38,6 +38,8 @@ pub struct Member {
     pub skills: Vec<Skill>,
     /// The URL its wakes are posted to.
     pub wake_url: Option<HttpUrl>,
+    /// When it got this `wake_url`.
+    pub wake_url_at: Time,
     /// The text of the secret that signs posted wakes, sealed. Created with the first `wake_url` and
     /// kept when the URL changes or is cleared.
     pub wake_secret: Option<Sealed>,
@@ -106,6 +108,15 @@ pub fn name(view: &View, member: &Member) -> Result<Name> {
 /// Returns the current name of the member with this id, or `None` if it has left.
 pub fn current_name(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Option<Name>> {
     view.get(&(team, id))?.map(|member| name(view, &member)).transpose()
+}
+
+/// Removes a member's `wakeUrl`, unless it was set at or after `before`.
+pub fn remove_wake_url(tx: &mut Tx, member: &Member, before: Time) -> Result<bool> {
+    let is_removed = member.wake_url_at < before;
+    if is_removed {
+        tx.replace(member, &Member { wake_url: None, ..member.clone() })?;
+    }
+    Ok(is_removed)
 }
 
 /// Returns the key that signs a member's wakes, or `None` if it never had a `wakeUrl`.

@@ -134,6 +134,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         role: new.role,
         skills: new.skills.as_deref().unwrap_or_default().to_vec(),
         wake_url: new.wake_url.clone(),
+        wake_url_at: tx.now(),
         wake_secret: None,
         hired_at: tx.now(),
     };
@@ -166,6 +167,10 @@ pub fn update(
         member.skills = skills.to_vec();
     }
     patch.wake_url.clone().apply(&mut member.wake_url);
+    let has_new_url = member.wake_url.is_some() && member.wake_url != old.wake_url;
+    if has_new_url {
+        member.wake_url_at = tx.now();
+    }
     let wake_secret = secret_on_first_url(tx, &mut member);
     tx.replace(&old, &member)?;
 
@@ -174,7 +179,7 @@ pub fn update(
     if !granted.is_empty() {
         publish_event(tx, EventType::TeamAgentSkillsGranted, &team, &member, &granted)?;
     }
-    if member.wake_url.is_some() && member.wake_url != old.wake_url {
+    if has_new_url {
         wakes::enqueue_pending_posts(tx, &member)?;
     }
     Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })

@@ -15,7 +15,7 @@ use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
 
 /// How long a delivered wake is leased
 /// (reference: teams-and-wakes, "Fetching wakes").
-const LEASE_SECS: i64 = 60;
+pub const LEASE_SECS: i64 = 60;
 
 /// At most 1,000 wakes are scanned in one transaction, even if all of them are dropped.
 pub const MAX_SCANNED: usize = 1000;
@@ -106,7 +106,8 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
     }
 }
 
-/// Deletes acknowledged wakes; unknown ids are ignored.
+/// Deletes acknowledged wakes; unknown ids are ignored, and so are those of wakes that a later cause
+/// has joined, which have another id.
 pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> Result<AckedWakes> {
     let agent = fetch_agent(&tx.view(), req.params)?;
     let mut acknowledged = 0;
@@ -126,8 +127,8 @@ fn fetch_agent(view: &View, (team, agent): (Id<Team>, Id<Member>)) -> Result<Id<
 
 // ── One wake ─────────────────────────────────────────────────────────────────
 
-/// Returns a wake that is not leased, merged with the newer ones of its subject, and leases it if
-/// `lease` is set. `None` if it was merged into an older one, or if its reason no longer holds: then
+/// Returns a wake that is not leased, merged with the older ones of its subject, and leases it if
+/// `lease` is set. `None` if it is merged into a newer one, or if its reason no longer holds: then
 /// it is dropped.
 pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
     let now = tx.now();
@@ -136,11 +137,10 @@ pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
         None => vec![wake.clone()],
     };
     rows.retain(|row| !row.is_leased(now));
-    let Some((oldest, newer)) = rows.split_first().filter(|(oldest, _)| oldest.id == wake.id)
-    else {
+    let Some((newest, older)) = rows.split_last().filter(|(newest, _)| newest.id == wake.id) else {
         return Ok(None);
     };
-    let merged = newer.iter().fold(oldest.clone(), |merged, newer| merge(&merged, newer));
+    let merged = older.iter().rev().fold(newest.clone(), |merged, older| merge(older, &merged));
     if !has_reason(&tx.view(), &merged)? {
         rows.iter().try_for_each(|row| tx.remove(row))?;
         count_dropped(tx)?;
@@ -149,11 +149,11 @@ pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
     if !lease {
         return Ok(Some(merged));
     }
-    newer.iter().try_for_each(|row| tx.remove(row))?;
+    older.iter().try_for_each(|row| tx.remove(row))?;
     let attempts = merged.attempts + 1;
     let leased_until = Some(now.plus_secs(LEASE_SECS));
     let leased = Wake { attempts, leased_until, ..merged };
-    tx.replace(oldest, &leased)?;
+    tx.replace(newest, &leased)?;
     Ok(Some(leased))
 }
 

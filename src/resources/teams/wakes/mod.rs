@@ -3,7 +3,10 @@
 //!
 //! A wake is written in the transaction that causes it and stays until it is acknowledged or its
 //! reason no longer holds. Delivery leases it; an unacknowledged wake is delivered again after the
-//! lease. So delivery is at least once, and a repetition has the same id.
+//! lease. So delivery is at least once.
+//!
+//! A wake that was delivered never changes under its id: if a newer cause joins it, both continue
+//! with the id of the newer one. So a late acknowledgement takes only what its sender has seen.
 
 mod delivery;
 mod wake;
@@ -21,7 +24,7 @@ use crate::store::{TableInfo, Tx, View};
 
 #[cfg(test)]
 pub use delivery::take;
-use wake::{DroppedWakes, merge, same_subject};
+use wake::{DroppedWakes, same_subject};
 pub use wake::{Wake, WakeReason};
 pub use webhooks::enqueue_pending_posts;
 
@@ -64,11 +67,12 @@ pub enum WakeCause<'a> {
 /// agent itself: its own action never wakes it.
 pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
     let wake = new(tx, agent, cause);
-    // A wake delivered before is not merged, even if its lease is over: a late acknowledgement would
-    // delete a cause it does not know. The two merge when they are delivered.
+    // A wake delivered before is not changed: a late acknowledgement would delete a cause it does
+    // not know. The two merge when they are delivered.
     let newest = same_subject(&tx.view(), &wake)?.pop();
     if let Some(old) = newest.filter(|newest| newest.attempts == 0) {
-        return tx.replace(&old, &merge(&old, &wake));
+        let Wake { message_id, while_closed, .. } = wake;
+        return tx.replace(&old, &Wake { message_id, while_closed, ..old.clone() });
     }
     tx.signal(agent.id.uuid());
     match agent.wake_url {
@@ -91,7 +95,8 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         agent: agent.id,
         leased_until: None,
         while_closed: false,
-        posting: false,
+        posting_since: None,
+        post_again_at: None,
     };
     match *cause {
         WakeCause::TaskAssigned(task) => {

@@ -248,12 +248,12 @@ fn a_cause_while_its_wake_is_leased_makes_a_new_one_and_both_merge_when_the_leas
     fixture.pass_secs(50);
     for peeked in [true, false] {
         let merged = if peeked { peek(&fixture, (crew, ann)) } else { take(&fixture, crew, ann) };
-        assert_eq!(ids(&merged), ids(&first));
+        assert_eq!(ids(&merged), ids(&pending));
         assert_eq!(merged[0].message_id, Some(newest.id));
         assert_eq!((merged[0].created_at, merged[0].attempts), (NOON, if peeked { 1 } else { 2 }));
     }
     fixture.pass_secs(60);
-    assert_eq!(ids(&take(&fixture, crew, ann)), ids(&first), "the newer one is no more");
+    assert_eq!(ids(&take(&fixture, crew, ann)), ids(&pending), "the older one is no more");
     fixture.assert_sound();
 }
 
@@ -288,6 +288,29 @@ fn a_late_acknowledgement_takes_away_nothing_that_came_after_the_delivery() {
     assert_eq!(ack(&fixture, (crew, ann), &ids(&first)), json!({"acknowledged": 1}));
     let wakes = take(&fixture, crew, ann);
     assert_eq!((wakes.len(), wakes[0].message_id), (1, Some(newer.id)));
+}
+
+#[test]
+fn a_late_acknowledgement_takes_no_cause_that_joined_in_a_later_delivery() {
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&fixture, crew, own);
+    note(&fixture, &anns);
+    let first = take(&fixture, crew, ann);
+    let newer = note(&fixture, &anns);
+    fixture.pass_secs(60);
+    let second = take(&fixture, crew, ann);
+    assert_eq!((second.len(), second[0].message_id), (1, Some(newer.id)));
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&first)), json!({"acknowledged": 0}));
+    fixture.pass_secs(60);
+    let third = take(&fixture, crew, ann);
+    assert_eq!((ids(&third), third[0].attempts), (ids(&second), 3));
+    // One that was delivered again unchanged is what its first holder saw.
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&second)), json!({"acknowledged": 1}));
+    fixture.pass_secs(60);
+    assert!(take(&fixture, crew, ann).is_empty());
+    fixture.assert_sound();
 }
 
 #[test]

@@ -40,7 +40,7 @@ crate::store::stored_enum!(WakeReason {
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Wake {
-    /// The same in every delivery.
+    /// The same in every delivery, unless a later cause has joined the wake since.
     pub id: Id<Wake>,
     /// Why the agent is woken.
     pub reason: WakeReason,
@@ -68,9 +68,12 @@ pub struct Wake {
     /// Whether its task was already closed when its latest cause occurred.
     #[serde(skip)]
     pub while_closed: bool,
-    /// Whether a job is going to post it.
+    /// Since when a job is posting it.
     #[serde(skip)]
-    pub posting: bool,
+    pub posting_since: Option<Time>,
+    /// Not to be posted before; set by a failed post.
+    #[serde(skip)]
+    pub post_again_at: Option<Time>,
 }
 
 impl Output for Wake {
@@ -139,10 +142,15 @@ impl Record for DroppedWakes {
     fn key(&self) -> Self::Key {}
 }
 
-/// Returns the older of two wakes of one subject, with the cause of the newer.
+/// Returns the newer of two wakes of one subject with the past of the older.
 pub fn merge(older: &Wake, newer: &Wake) -> Wake {
-    let Wake { message_id, while_closed, .. } = *newer;
-    Wake { message_id, while_closed, ..older.clone() }
+    Wake {
+        created_at: older.created_at,
+        attempts: older.attempts.max(newer.attempts),
+        posting_since: older.posting_since.or(newer.posting_since),
+        post_again_at: older.post_again_at.max(newer.post_again_at),
+        ..newer.clone()
+    }
 }
 
 /// Returns the wakes of the same agent, reason and subject, oldest first; none without a subject.

@@ -2,11 +2,11 @@
 //! (reference: teams-and-wakes, "Posted wakes").
 //!
 //! One job per wake posts it; the wake is leased meanwhile as if an agent had fetched it. A 2xx
-//! acknowledges it; otherwise it can be fetched until the next attempt.
+//! acknowledges it; a 410 removes the `wakeUrl`; otherwise it can be fetched until the next attempt.
 
 use serde_json::{Value, json};
 
-use super::delivery::offer;
+use super::delivery::{LEASE_SECS, offer};
 use super::wake::{Wake, same_subject};
 use crate::base::{Error, Id, Result};
 use crate::outbox::{
@@ -21,7 +21,10 @@ use crate::store::{ListSource, Order, PageRequest, Tx};
 /// The handlers of the jobs about posts.
 pub const JOBS: &[JobHandler] = &[POST_WAKE, POST_PENDING];
 
-/// A wake to be merged waits until the older one is delivered; its job checks every minute.
+/// The status of a receiver that is permanently gone (RFC 9110).
+const GONE: u16 = 410;
+
+/// A wake to be merged waits until the newer one is delivered; its job checks every minute.
 const RECHECK_SECS: i64 = 60;
 
 /// Posts a wake; the target is the wake, the concurrency key the agent.
@@ -37,7 +40,7 @@ const POST_PENDING: JobHandler = JobHandler {
 
 /// Inserts a wake of an agent that has a `wakeUrl` and enqueues its post.
 pub fn insert_and_enqueue(tx: &mut Tx, wake: Wake) -> Result<()> {
-    let wake = Wake { posting: true, ..wake };
+    let wake = Wake { posting_since: wake.posting_since.or(Some(tx.now())), ..wake };
     tx.insert(&wake)?;
     enqueue_post(tx, &wake)
 }
@@ -56,8 +59,9 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     }
     let part = PageRequest { limit: SWEEP_ROWS, after: None };
-    let page =
-        tx.page(ListSource::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| !wake.posting)?;
+    let page = tx.page(ListSource::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| {
+        wake.posting_since.is_none()
+    })?;
     for wake in &page.items {
         start_posting(tx, wake)?;
     }
@@ -65,7 +69,8 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 }
 
 fn start_posting(tx: &mut Tx, wake: &Wake) -> Result<()> {
-    tx.replace(wake, &Wake { posting: true, ..wake.clone() })?;
+    let posting_since = Some(tx.now());
+    tx.replace(wake, &Wake { posting_since, post_again_at: None, ..wake.clone() })?;
     enqueue_post(tx, wake)
 }
 
@@ -85,9 +90,16 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     };
     let secret = member::wake_key(&tx.view(), &member)?;
     let (Some(url), Some(secret)) = (&member.wake_url, secret) else {
-        tx.replace(&wake, &Wake { posting: false, ..wake.clone() })?;
+        tx.replace(&wake, &Wake { posting_since: None, post_again_at: None, ..wake.clone() })?;
         return Ok(Prepared::Done);
     };
+    // A cause that joins a wake whose post has failed waits for its next attempt.
+    let others = super::same_subject(&tx.view(), &wake)?;
+    if let Some(at) = others.iter().filter_map(|other| other.post_again_at).max()
+        && at > tx.now()
+    {
+        return Ok(Prepared::RetryAt(at));
+    }
     let Some(wake) = offer(tx, &wake, true)? else {
         return after_undelivered(tx, &key);
     };
@@ -104,13 +116,13 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 }
 
 /// Decides on the job of a wake that was not delivered: done if it was dropped; otherwise it waits
-/// for an older one to merge into, which needs a job of its own.
+/// for a newer one to merge into, which needs a job of its own.
 fn after_undelivered(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<Prepared> {
     let Some(wake) = tx.get::<Wake>(key)? else { return Ok(Prepared::Done) };
     let now = tx.now();
-    let older = same_subject(&tx.view(), &wake)?.into_iter().find(|w| !w.is_leased(now));
-    if let Some(older) = older.filter(|older| !older.posting) {
-        start_posting(tx, &older)?;
+    let newer = same_subject(&tx.view(), &wake)?.into_iter().rfind(|w| !w.is_leased(now));
+    if let Some(newer) = newer.filter(|newer| newer.posting_since.is_none()) {
+        start_posting(tx, &newer)?;
     }
     Ok(Prepared::RetryAt(now.plus_secs(RECHECK_SECS)))
 }
@@ -122,17 +134,39 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         tx.remove(&wake)?;
         return Ok(Settled::Done);
     };
-    let again = retry_at(tx.now(), job.created_at, wake.attempts);
-    let free = Wake { leased_until: None, posting: again.is_some(), ..wake.clone() };
-    tx.replace(&wake, &free)?;
+    let is_gone = matches!(result, EffectResult::Answer(answer) if answer.status == GONE);
+    let end = if is_gone { remove_url(tx, &wake)? } else { None };
+    let since = wake.posting_since.unwrap_or(job.created_at);
+    let again = retry_at(tx.now(), since, wake.attempts).filter(|_| end.is_none());
+    let posting_since = wake.posting_since.filter(|_| again.is_some());
+    let post_again_at = again;
+    tx.replace(&wake, &Wake { leased_until: None, posting_since, post_again_at, ..wake.clone() })?;
     tx.signal(wake.agent.uuid());
-    match again {
-        Some(at) => Ok(Settled::RetryAt(at)),
-        None => {
-            give_up(tx, &wake, &error)?;
-            Ok(Settled::Done)
-        }
+    if let Some(at) = again {
+        return Ok(Settled::RetryAt(at));
     }
+    if end != Some(UrlRemoval::Earlier) {
+        give_up(tx, &wake, &error)?;
+    }
+    Ok(Settled::Done)
+}
+
+/// The end of a `wakeUrl` that answered 410. Of several posts the first removes it and is the event.
+#[derive(PartialEq)]
+enum UrlRemoval {
+    Now,
+    Earlier,
+}
+
+/// Removes the agent's `wakeUrl` unless it was set since the wake was posted.
+fn remove_url(tx: &mut Tx, wake: &Wake) -> Result<Option<UrlRemoval>> {
+    let member = tx.get::<Member>(&(wake.team, wake.agent))?;
+    let Some(member) = member.filter(|member| member.wake_url.is_some()) else {
+        return Ok(Some(UrlRemoval::Earlier));
+    };
+    let posted_at = wake.leased_until.map_or(tx.now(), |end| end.plus_secs(-LEASE_SECS));
+    let is_removed = member::remove_wake_url(tx, &member, posted_at)?;
+    Ok(is_removed.then_some(UrlRemoval::Now))
 }
 
 /// Publishes the event that an agent could not be woken. The wake stays and can be fetched.

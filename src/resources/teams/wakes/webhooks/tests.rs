@@ -204,10 +204,13 @@ fn a_cause_after_a_failed_post_joins_the_next_attempt() {
     assert_eq!(run(&fixture, 500), 1);
     let newest = message(&fixture, crew, json!({"body": "x", "taskId": anns.id}));
     assert_eq!(run(&fixture, 500), 0, "the first one's next attempt is not due");
+    let second = wakes(&fixture).remove(1);
     fixture.pass_secs(5);
     let (post, call) = begin(&fixture).remove(0);
     let body: Value = serde_json::from_slice(&call.body).unwrap();
-    assert_eq!(body["data"]["id"], json!(first.id));
+    // With another id: an acknowledgement of the first does not include the newer cause.
+    assert_ne!(second.id, first.id);
+    assert_eq!((&body["data"]["id"], &body["data"]["attempts"]), (&json!(second.id), &json!(2)));
     assert_eq!(body["data"]["messageId"], json!(newest.id));
     end(&fixture, &post, answer(200));
     assert!(wakes(&fixture).is_empty());
@@ -230,11 +233,54 @@ fn a_cause_after_a_wake_was_given_up_is_posted_with_it() {
     }
     assert!(jobs(&fixture).is_empty());
     message(&fixture, crew, json!({"body": "x", "taskId": anns.id}));
-    assert!(begin(&fixture).is_empty(), "it sees to the older one");
+    let second = wakes(&fixture).remove(1);
     let (post, call) = begin(&fixture).remove(0);
+    assert_eq!(wakes(&fixture).len(), 1, "{} has joined", first.id);
     let body: Value = serde_json::from_slice(&call.body).unwrap();
-    assert_eq!(body["data"]["id"], json!(first.id));
+    assert_eq!(body["data"]["id"], json!(second.id));
     end(&fixture, &post, answer(200));
+    assert!(wakes(&fixture).is_empty());
+}
+
+#[test]
+fn a_410_removes_the_wake_url_and_the_wakes_stay() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    let before = events(&fixture).len();
+    fixture.pass_secs(1);
+    for _ in 0..3 {
+        mail(&fixture, ann);
+    }
+    let posts = begin(&fixture);
+    assert_eq!(posts.len(), 3);
+    for (post, _) in &posts {
+        end(&fixture, post, answer(410));
+    }
+    let shown =
+        fixture.store.read_now(fixture.org, |view| member::fetch_member(view, ann.0, ann.1));
+    let shown = shown.unwrap();
+    assert!(shown.wake_url.is_none() && shown.wake_secret.is_some());
+    assert!(jobs(&fixture).is_empty(), "none is retried");
+    let events = events(&fixture).split_off(before);
+    assert_eq!(events.len(), 1, "one event, however many posts were on their way");
+    assert_eq!(events[0].event_type, EventType::TeamRunFailed);
+    assert_eq!(events[0].payload.0["error"], "the wakeUrl answered with status 410");
+    assert_eq!(take(&fixture, ann.0, ann.1).len(), 3);
+    mail(&fixture, ann);
+    assert!(jobs(&fixture).is_empty());
+}
+
+#[test]
+fn a_410_of_an_earlier_wake_url_leaves_the_present_one() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    mail(&fixture, ann);
+    let (post, _) = begin(&fixture).remove(0);
+    set_url(&fixture, ann, json!("https://new.test/"));
+    end(&fixture, &post, answer(410));
+    assert_eq!(run(&fixture, 200), 0, "it is retried later");
+    fixture.pass_secs(5);
+    assert_eq!(run(&fixture, 200), 1);
     assert!(wakes(&fixture).is_empty());
 }
 
