@@ -51,10 +51,16 @@ pub fn rows() -> Vec<Row> {
 fn init(data: &Path) {
     let made = Command::new(BINARY)
         .args(["init", "--org", "acme", "--org-name", "Acme", "--name", "Ada"])
-        .args(["--email", "ada@acme.test", "--data"])
+        .args(["--email", "ada@acme.test", "--password-stdin", "--data"])
         .arg(data)
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .status()
+        .spawn()
+        .and_then(|mut child| {
+            let mut stdin = child.stdin.take().expect("it is piped");
+            stdin.write_all(b"correct horse battery\n")?;
+            child.wait()
+        })
         .expect("the binary can be run");
     assert!(made.success(), "the data directory was not made");
 }

@@ -9,7 +9,7 @@ use hyper::http::uri::Authority;
 use ipnet::IpNet;
 
 use super::body::AnonymousBudget;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, MetricsToken};
 use super::page::Page;
 use super::router::Router;
 use crate::api::execute::Executor;
@@ -31,6 +31,8 @@ pub struct Context {
     /// The memory budget for bodies of anonymous clients.
     pub anonymous: AnonymousBudget,
     pub metrics: Metrics,
+    /// `--metrics-token`.
+    pub metrics_token: Option<MetricsToken>,
 }
 
 impl Context {

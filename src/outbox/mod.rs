@@ -14,6 +14,7 @@ mod fan_out;
 mod handlers;
 mod jobs;
 mod log;
+mod meters;
 mod release;
 pub mod runner;
 mod sweeps;
@@ -27,6 +28,7 @@ pub use handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
 pub use jobs::{Job, Target};
 pub use log::{LogPosition, LogQuery, read_log, redeliver, remove_old_entries, walk_log};
 pub use release::{delete_channel, set_channel_enabled};
+pub use meters::DeliveryMeters;
 pub use removals::COMPLETE_REMOVALS;
 pub use sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, delete_due, due};
 

@@ -16,7 +16,7 @@ use bincode::{Decode, Encode};
 
 use super::catalog::TableInfo;
 use super::codec;
-use super::engine::{
+use super::engine::{StoreMeters, 
     Attempt, CommitOutcome, Engine, KeyRange, LocalStorage, Order, Overlay, Reader, ScanFn, Terms,
     WriteBatch, WriteOp,
 };
@@ -410,6 +410,10 @@ impl Engine for Incomplete {
 
     fn submit(&self, _: Box<dyn Attempt>, _: Terms) -> Result<()> {
         Err(Error::internal(format!("{} must be built first", self.indexes.join(", "))))
+    }
+
+    fn meters(&self) -> Arc<StoreMeters> {
+        self.engine.meters()
     }
 }
 

@@ -45,7 +45,8 @@ pub use view::{ListSource, View};
 
 use crate::base::{Error, Id, Keys, Result};
 use engine::{
-    Attempt, Budget, Engine, GivenBack, GroupCommit, Lane, LocalStorage, Reader, Terms, WriteBatch,
+    Attempt, Budget, Engine, GivenBack, GroupCommit, Lane, LocalStorage, Reader, StoreMeters,
+    Terms, WriteBatch,
 };
 use fair_semaphore::FairSemaphore;
 use id_watermark::IdWatermark;
@@ -120,6 +121,11 @@ impl Store {
     /// Returns the notifications of commits.
     pub fn signals(&self) -> &Signals {
         &self.signals
+    }
+
+    /// Returns what the engine counts for the metrics.
+    pub fn meters(&self) -> Arc<StoreMeters> {
+        self.engine.meters()
     }
 
     /// Reads at the newest durable state, with the records of `org` visible ([`Id::NIL`]: of no

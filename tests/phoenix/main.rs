@@ -32,7 +32,7 @@ fn version(format: &str, messages: Value) -> Value {
 fn roadstead() -> (Place, Serving, Caller) {
     let place = Place::new();
     let password = "correct horse battery";
-    place.init(&["--json", "--password-stdin"], Some(password)).succeeds();
+    place.init(&["--json"], Some(password)).succeeds();
     let serving = Serving::start(&place, &["--allow-private-network", "127.0.0.1"]);
     let nobody = Caller::nobody(serving.address, "acme");
     let sign_in = json!({"email": "ada@acme.test", "password": password});

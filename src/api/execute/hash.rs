@@ -25,6 +25,7 @@ pub async fn hash(
         executor.coordination.take_sign_in(email, *known, request.address)?;
     }
     let hashed = executor.passwords.run(plan.hashing).await?;
+    let verifies = plan.attempt.is_some();
     let shared = executor.clone();
     let credential = request.credential.clone();
     let action = request.route.name;
@@ -41,5 +42,15 @@ pub async fn hash(
         audit(tx, &who, Audited { action, resource: None, request_id: &request_id, outcome })?;
         Ok(answer)
     });
-    written.await
+    let written = written.await;
+    if let Err(error) = &written
+        && verifies
+        && executor.meters.sign_in_failed(error)
+    {
+        // Tools that ban addresses read this line: packaging/fail2ban. What was typed may be a
+        // password in the wrong field, so no part of it is logged.
+        let (client, request_id) = (request.address, request.request_id);
+        tracing::info!(%client, route = request.route.path, request_id, "sign-in failed");
+    }
+    written
 }

@@ -6,9 +6,11 @@
 
 mod attempt;
 mod fair_queue;
+mod file_holder;
 mod group_commit;
 mod integrity;
 mod memory;
+mod meters;
 mod optimistic;
 mod overlay;
 mod reader;
@@ -22,6 +24,7 @@ pub use fair_queue::{Bounds, FairQueue, Lane};
 pub use group_commit::GroupCommit;
 pub use integrity::integrity;
 pub use memory::Memory;
+pub use meters::{Pages, StorageSize, StoreMeters};
 pub use optimistic::{Budget, too_large};
 pub use overlay::Overlay;
 pub use reader::{KeyRange, Order, Reader, ScanFn};

@@ -1,0 +1,74 @@
+//! What the metrics and the log say about a request.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::context::Context;
+use super::metrics::Endpoint;
+use crate::auth::{Credential, Identity};
+use crate::base::Error;
+
+/// What becomes known about a request while it is handled.
+pub struct Observed {
+    begun: Instant,
+    /// What it asks for.
+    pub endpoint: Endpoint,
+    /// Who asks; none before the credential is verified, and without one.
+    pub caller: Option<Arc<Identity>>,
+}
+
+impl Observed {
+    /// A request whose handling begins now.
+    pub fn begin() -> Self {
+        Observed { begun: Instant::now(), endpoint: Endpoint::Unmatched, caller: None }
+    }
+
+    /// Counts the error of a request and, if a rate limit refused it, writes a line.
+    pub fn failed(&self, context: &Context, error: &Error, client: IpAddr, request_id: &str) {
+        let Some(limit) = error.reached() else { return };
+        let now_millis = context.executor.store.clock().now().millis();
+        let Some(left_out) = context.executor.meters.limited(limit, now_millis) else { return };
+        let (method, route) = (self.endpoint.method(), self.endpoint.route());
+        let principal = Principal(self.caller.as_deref());
+        tracing::info!(
+            %client, limit = limit.name, method, route, %principal, request_id, left_out,
+            "rate limit reached"
+        );
+    }
+
+    /// Counts the response and, at `debug`, writes the line of the request.
+    pub fn answered(&self, context: &Context, status: u16, client: IpAddr, request_id: &str) {
+        let duration = self.begun.elapsed();
+        context.metrics.answered(self.endpoint, status, duration);
+        // The arguments are not evaluated at other levels.
+        tracing::debug!(
+            %client,
+            method = self.endpoint.method(),
+            route = self.endpoint.route(),
+            status,
+            duration_ms = duration.as_micros() as f64 / 1000.0,
+            principal = %Principal(self.caller.as_deref()),
+            request_id,
+            "answered"
+        );
+    }
+}
+
+/// A caller in the log: ids only.
+struct Principal<'a>(Option<&'a Identity>);
+
+impl fmt::Display for Principal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("anonymous"),
+            Some(Identity { user, credential: Credential::Key { id, .. }, .. }) => {
+                write!(f, "user:{user}/key:{id}")
+            }
+            Some(Identity { user, credential: Credential::Session(id), .. }) => {
+                write!(f, "user:{user}/session:{id}")
+            }
+        }
+    }
+}
