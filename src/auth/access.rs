@@ -1,6 +1,7 @@
 //! Authentication: from a credential to an identity and to a caller in an organization.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
@@ -102,6 +103,16 @@ pub struct Identity {
     pub credential: Credential,
     /// When the credential expires.
     pub expires_at: Option<Time>,
+}
+
+/// Writes the ids, for the log.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.credential {
+            Credential::Key { id, .. } => write!(f, "user:{}/key:{id}", self.user),
+            Credential::Session(id) => write!(f, "user:{}/session:{id}", self.user),
+        }
+    }
 }
 
 impl Identity {

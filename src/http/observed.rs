@@ -1,14 +1,16 @@
 //! What the metrics and the log say about a request.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::context::Context;
 use super::metrics::Endpoint;
-use crate::auth::{Credential, Identity};
+use crate::auth::Identity;
 use crate::base::Error;
+
+/// The principal of a request without a credential.
+const ANONYMOUS: &str = "anonymous";
 
 /// What becomes known about a request while it is handled.
 pub struct Observed {
@@ -31,9 +33,10 @@ impl Observed {
         let now_millis = context.executor.store.clock().now().millis();
         let Some(left_out) = context.executor.meters.limited(limit, now_millis) else { return };
         let (method, route) = (self.endpoint.method(), self.endpoint.route());
-        let principal = Principal(self.caller.as_deref());
+        // Its detail is the credential; without one the limit is that of the address.
+        let principal = error.log_detail().unwrap_or(ANONYMOUS);
         tracing::info!(
-            %client, limit = limit.name, method, route, %principal, request_id, left_out,
+            %client, limit = limit.name, method, route, principal, request_id, left_out,
             "rate limit reached"
         );
     }
@@ -42,33 +45,19 @@ impl Observed {
     pub fn answered(&self, context: &Context, status: u16, client: IpAddr, request_id: &str) {
         let duration = self.begun.elapsed();
         context.metrics.answered(self.endpoint, status, duration);
-        // The arguments are not evaluated at other levels.
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let principal = self.caller.as_ref().map_or(ANONYMOUS.into(), ToString::to_string);
         tracing::debug!(
             %client,
             method = self.endpoint.method(),
             route = self.endpoint.route(),
             status,
             duration_ms = duration.as_micros() as f64 / 1000.0,
-            principal = %Principal(self.caller.as_deref()),
+            principal,
             request_id,
             "answered"
         );
-    }
-}
-
-/// A caller in the log: ids only.
-struct Principal<'a>(Option<&'a Identity>);
-
-impl fmt::Display for Principal<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("anonymous"),
-            Some(Identity { user, credential: Credential::Key { id, .. }, .. }) => {
-                write!(f, "user:{user}/key:{id}")
-            }
-            Some(Identity { user, credential: Credential::Session(id), .. }) => {
-                write!(f, "user:{user}/session:{id}")
-            }
-        }
     }
 }

@@ -61,7 +61,7 @@ fn a_reached_rate_limit_has_a_line_a_second_at_most() {
     let lines = log.lines().filter(|line| line.contains("rate limit reached")).count();
     assert!((1..=10).contains(&lines), "{log}");
     let line = log.lines().find(|line| line.contains("rate limit reached")).unwrap();
-    for part in ["client=127.0.0.1", "limit=\"default\"", "/api/tools", "principal=user:"] {
+    for part in ["client=127.0.0.1", "limit=\"default\"", "/api/tools", "principal=\"user:"] {
         assert!(line.contains(part), "{line}");
     }
 }

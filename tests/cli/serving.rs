@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::{Caller, Connection, eventually};
+use crate::client::{Caller, Connection, eventually, raw};
 use crate::process::{Place, Serving, command};
 
 #[test]
@@ -149,6 +149,24 @@ fn the_rate_limit_applies() {
         reply.refused(429, "rate_limited");
         assert!(reply.header("retry-after").is_some());
     }
+}
+
+#[test]
+fn metrics_tell_the_size_of_the_database() {
+    let (place, _) = Place::founded();
+    let serving = Serving::start(&place, &[]);
+    let text = eventually("the size of the database", || {
+        let text = raw(serving.address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").text();
+        Some(text).filter(|text| text.contains("roadstead_database_free_pages"))
+    });
+    let value = |name: &str| -> u64 {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        rest.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    };
+    let bytes = value("roadstead_database_file_bytes");
+    assert_eq!(bytes, fs::metadata(place.file("roadstead.redb")).unwrap().len());
+    let free = value("roadstead_database_free_pages") * value("roadstead_database_page_bytes");
+    assert!(0 < free && free < bytes, "{free} of {bytes} bytes are free");
 }
 
 #[test]

@@ -8,10 +8,15 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+#[allow(dead_code)] // A part of each is enough here.
+#[path = "../tools/optional.rs"]
+mod optional;
 mod phoenix;
-#[allow(dead_code)] // A part of it is enough here.
+#[allow(dead_code)]
 #[path = "../cli/process.rs"]
 mod process;
+#[path = "../tools/python.rs"]
+mod python;
 
 use serde_json::{Value, json};
 

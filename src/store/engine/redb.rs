@@ -19,6 +19,7 @@ use redb::{
     TableDefinition, TableError, WriteTransaction,
 };
 
+use super::file_holder::in_use_error;
 use super::{
     CommitOutcome, KeyRange, LocalStorage, Order, Pages, Reader, ScanFn, StorageSize, WriteBatch,
     WriteOp,
@@ -227,9 +228,7 @@ fn open_file(path: &Path) -> Result<Database> {
     match catch_unwind(|| builder().open(path)) {
         Ok(Ok(database)) => Ok(database),
         Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
-            let holder = super::file_holder::find(path);
-            let pid = holder.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-            Err(open_error(path, format!("is in use by another process{pid}")))
+            Err(in_use_error(path))
         }
         Ok(Err(error)) => Err(open_error(path, format!("cannot be opened: {error}"))),
         Err(_) => Err(open_error(path, "is broken; restore a backup")),
