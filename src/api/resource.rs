@@ -72,7 +72,7 @@ pub type Check = fn(&View, &mut Findings) -> Result<()>;
 
 /// A gauge whose value is kept in the records of each organization; `/metrics` shows the sum.
 pub struct Metric {
-    /// Its name without the prefix `roadstead_`.
+    /// Its name, which begins with `roadstead_`.
     pub name: &'static str,
     /// Its help text.
     pub help: &'static str,

@@ -11,6 +11,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::data_dir_error::DataDirError;
+use super::placement;
 use super::secret_key::{self, KEY, KeySource, write_private};
 use crate::base::Keys;
 use crate::store::engine::Redb;
@@ -19,9 +20,9 @@ use crate::store::{Clock, Store, build_indexes, codec, table_names};
 /// The format of the directory. A newer Roadstead writes a larger number.
 const FORMAT: u32 = 1;
 
-const DATABASE: &str = "roadstead.redb";
-const FORMAT_FILE: &str = "format";
-const SETUP_LINK: &str = "setup-link";
+pub(super) const DATABASE: &str = "roadstead.redb";
+pub(super) const FORMAT_FILE: &str = "format";
+pub(super) const SETUP_LINK: &str = "setup-link";
 
 /// A data directory.
 #[derive(Clone)]
@@ -58,6 +59,12 @@ impl DataDir {
         self.path.join(DATABASE)
     }
 
+    /// The path of the directory from the root, with links resolved where it exists.
+    pub fn absolute(&self) -> PathBuf {
+        let resolved = fs::canonicalize(&self.path).or_else(|_| std::path::absolute(&self.path));
+        resolved.unwrap_or_else(|_| self.path.clone())
+    }
+
     /// Whether it was completely created.
     pub fn exists(&self) -> bool {
         self.path.join(FORMAT_FILE).exists()
@@ -73,7 +80,7 @@ impl DataDir {
         }
         Err(DataDirError(format!(
             "{} is not a data directory; create one with: roadstead init",
-            self.path.display()
+            self.absolute().display()
         )))
     }
 
@@ -145,6 +152,7 @@ impl DataDir {
                 self.path.display()
             )));
         }
+        placement::require_writable(&self.path, &self.database())?;
         let tables = table_names(&crate::resources::tables());
         Ok((Redb::open(&self.database(), tables).map_err(data_dir_error)?, keys))
     }
@@ -164,10 +172,14 @@ impl DataDir {
             return Err(self.already_exists());
         }
         let failed = |error: std::io::Error| {
-            DataDirError(format!("{} cannot be created: {error}", self.path.display()))
+            DataDirError(match placement::denial(&self.path, &error) {
+                Some(denied) => denied,
+                None => format!("{} cannot be created: {error}", self.path.display()),
+            })
         };
         // Before anything is created: an invalid key must leave nothing behind.
         let given = secret_key::find(&self.path, &self.key_source)?;
+        placement::require_no_foreign_files(&self.path)?;
         // It holds mail and password hashes: readable by its owner only.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(failed)?;
         let dir = File::open(&self.path).map_err(failed)?;

@@ -3,6 +3,8 @@
 mod data;
 mod data_dir_error;
 mod open_files;
+mod placement;
+mod process;
 mod secret_key;
 
 use std::net::SocketAddr;
@@ -19,11 +21,11 @@ pub use data_dir_error::DataDirError;
 pub use secret_key::KeySource;
 
 use crate::api::execute::{self, Executor, LocalCoordination};
-use crate::api::openapi;
+use crate::api::{Route, openapi};
 use crate::base::{Error, Id, Result};
-use crate::http::{self, BodyBudgets, Context, Metrics, Page, Router};
-use crate::outbox::RetentionSettings;
+use crate::http::{self, BodyBudgets, Context, Metrics, MetricsToken, Page, Router, Sources};
 use crate::outbox::runner::Runner;
+use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::{self, Outside, mail};
 use crate::resources::{self, organizations};
 use crate::store::{Org, Store};
@@ -37,6 +39,8 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     /// `--rate-limit`.
     pub rate_limit: u32,
+    /// `--metrics-token`.
+    pub metrics_token: Option<MetricsToken>,
     /// Settings of background jobs.
     pub settings: RetentionSettings,
     /// `--allow-private-network`.
@@ -51,6 +55,7 @@ impl Default for Config {
             public_url: None,
             trusted_proxies: Vec::new(),
             rate_limit: 500,
+            metrics_token: None,
             settings: RetentionSettings {
                 memory_retention_secs: 30 * 24 * 3600,
                 log_retention_secs: 365 * 24 * 3600,
@@ -98,6 +103,8 @@ impl Server {
             outside: outside.clone(),
             stopping: stopping.clone(),
         }));
+        let deliveries = Arc::<DeliveryMeters>::default();
+        let metrics = metrics(&routes, &executor, deliveries.clone());
         let context = Arc::new(Context {
             executor: executor.clone(),
             router: Router::new(routes)?,
@@ -107,7 +114,8 @@ impl Server {
             document: LazyLock::new(document),
             bodies: BodyBudgets::default(),
             max_connections,
-            metrics: Metrics::new(resources::metrics(), all_organizations),
+            metrics,
+            metrics_token: config.metrics_token,
         });
         let runner = Runner {
             store: store.clone(),
@@ -119,6 +127,7 @@ impl Server {
             sweeps: resources::sweeps(),
             settings: config.settings,
             organizations: all_organizations,
+            meters: deliveries,
         };
         Ok(Server {
             address,
@@ -142,6 +151,25 @@ impl Server {
             tracing::warn!("some jobs did not end in time; they will run again");
         }
     }
+}
+
+/// The metrics of all layers.
+fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters>) -> Metrics {
+    let (store, requests) = (executor.store.meters(), executor.meters.clone());
+    let started = executor.store.clock().now();
+    let sources = Sources {
+        gauges: resources::metrics(),
+        organizations: all_organizations,
+        others: vec![
+            Box::new(move || requests.families()),
+            Box::new(move || store.families()),
+            Box::new(move || deliveries.families()),
+            Box::new(move || process::families(started)),
+        ],
+    };
+    let routes = routes.iter().map(|route| (route.method, route.path));
+    let pages = PAGES.iter().map(|page| page.path).chain(http::PATHS);
+    Metrics::new(routes, pages, sources)
 }
 
 /// The HTML pages: for now one page that says which server this is.

@@ -101,10 +101,14 @@ fn content(path: &Path) -> Result<Option<(Vec<u8>, u32)>, DataDirError> {
 fn read(text: &[u8], origin: Origin) -> Result<(Keys, Origin), DataDirError> {
     match parse(text) {
         Some(key) => Ok((Keys::new(key), origin)),
-        None => Err(DataDirError(format!(
-            "{origin} holds no key: a key is 64 hex digits, or 32 bytes in base64; for a new data \
-             directory, create one with: openssl rand -hex 32"
-        ))),
+        None => {
+            let quoted = matches!(text.first(), Some(b'"' | b'\''));
+            let hint = if quoted { "; remove the quotation marks around it" } else { "" };
+            Err(DataDirError(format!(
+                "{origin} holds no key: a key is 64 hex digits, or 32 bytes in base64{hint}; for a \
+                 new data directory, create one with: openssl rand -hex 32"
+            )))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Authentication: from a credential to an identity and to a caller in an organization.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
@@ -20,6 +21,8 @@ pub enum RawCredential {
     Absent,
     /// Not in the form of a credential.
     Malformed,
+    /// A key or token in quotation marks, as variables of a shell or an `.env` file may hold.
+    Quoted,
     /// A key, as its hash.
     Key(KeyHash),
     /// A session token, not yet parsed.
@@ -33,8 +36,11 @@ impl RawCredential {
         mut keys: impl Iterator<Item = &'a [u8]>,
         mut authorizations: impl Iterator<Item = &'a [u8]>,
     ) -> Self {
-        let as_key =
-            |text: &str| key_hash(text).map_or(RawCredential::Malformed, RawCredential::Key);
+        let as_key = |text: &str| match key_hash(text) {
+            Some(hash) => RawCredential::Key(hash),
+            None if is_quoted(text) => RawCredential::Quoted,
+            None => RawCredential::Malformed,
+        };
         let (value, another, is_key) = match (keys.next(), authorizations.next()) {
             (Some(key), _) => (key, keys.next(), true),
             (None, Some(authorization)) => (authorization, authorizations.next(), false),
@@ -49,7 +55,9 @@ impl RawCredential {
         }
         match text.split_once(' ') {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
-                if token.starts_with(KEY_PREFIX) {
+                if is_quoted(token) {
+                    RawCredential::Quoted
+                } else if token.starts_with(KEY_PREFIX) {
                     as_key(token)
                 } else {
                     RawCredential::Token(token.into())
@@ -62,7 +70,7 @@ impl RawCredential {
     /// Identifies this credential in memory without revealing it.
     pub fn fingerprint(&self) -> [u8; 32] {
         match self {
-            RawCredential::Absent | RawCredential::Malformed => [0; 32],
+            RawCredential::Absent | RawCredential::Malformed | RawCredential::Quoted => [0; 32],
             RawCredential::Key(hash) => *hash,
             RawCredential::Token(token) => *blake3::hash(token.as_bytes()).as_bytes(),
         }
@@ -95,6 +103,16 @@ pub struct Identity {
     pub credential: Credential,
     /// When the credential expires.
     pub expires_at: Option<Time>,
+}
+
+/// Writes the ids, for the log.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.credential {
+            Credential::Key { id, .. } => write!(f, "user:{}/key:{id}", self.user),
+            Credential::Session(id) => write!(f, "user:{}/session:{id}", self.user),
+        }
+    }
 }
 
 impl Identity {
@@ -301,6 +319,11 @@ impl Authenticator {
                 ));
             }
             RawCredential::Malformed => return Err(invalid_credential()),
+            RawCredential::Quoted => {
+                return Err(Error::unauthenticated(
+                    "the credential is in quotation marks; send it without them",
+                ));
+            }
             RawCredential::Key(hash) => {
                 let key: ApiKey = view.get(hash)?.ok_or_else(invalid_credential)?;
                 // A key is valid only while its user is a member
@@ -401,6 +424,11 @@ impl Authenticator {
     }
 }
 
+/// Whether a credential begins with a quotation mark, which no valid one does.
+fn is_quoted(text: &str) -> bool {
+    text.starts_with(['"', '\'', '“', '‘'])
+}
+
 fn invalid_credential() -> Error {
     Error::unauthenticated("the credential is not valid; it may have expired or been revoked")
 }
@@ -471,6 +499,8 @@ mod tests {
             (raw(&[], &[&bearer, &bearer]), RawCredential::Malformed),
             (raw(&[], &["Basic x"]), RawCredential::Malformed),
             (raw(&[], &[&one]), RawCredential::Malformed),
+            (raw(&[&format!("\"{one}\"")], &[]), RawCredential::Quoted),
+            (raw(&[], &[&format!("Bearer '{one}'")]), RawCredential::Quoted),
         ];
         for (n, (raw, expected)) in table.into_iter().enumerate() {
             assert!(raw == expected, "row {n}");

@@ -8,6 +8,7 @@ mod id;
 mod json;
 mod keys;
 mod log_limit;
+pub mod metrics;
 mod names;
 mod nullable;
 mod number;

@@ -8,6 +8,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
+use super::log_writer::OneLineEach;
 use super::output;
 use crate::app::{DataDir, KeySource};
 
@@ -71,7 +72,7 @@ impl Common {
 }
 
 /// Format of log lines.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Readable text, in color on a terminal.
     Human,
@@ -81,12 +82,13 @@ pub enum LogFormat {
 
 /// Initializes logging to stderr.
 pub(super) fn init_logging(common: &Common) {
+    let has_colors = common.log_format == LogFormat::Human && std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt()
         .with_max_level(common.log_level)
-        .with_writer(std::io::stderr)
+        .with_writer(OneLineEach { has_colors })
         .with_target(false);
     match common.log_format {
-        LogFormat::Human => lines.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Human => lines.with_ansi(has_colors).init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),
     }
 }

@@ -1,14 +1,12 @@
 //! `roadstead init`
 
-use std::io::BufRead as _;
-
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use serde_json::json;
 
 use super::common::{Common, init_logging};
 use super::failure::Failure;
-use super::output;
+use super::{output, password};
 use crate::auth::passwords::{self, HashRequest, Password};
 use crate::base::{Email, Id, Name, Slug};
 use crate::resources::organizations::{self, NewFoundation};
@@ -17,7 +15,7 @@ use crate::resources::organizations::{self, NewFoundation};
 #[derive(Args)]
 #[command(after_help = "The API key is printed once and not stored; it may record deployment \
                         decisions for named approvers (deployment:approve-as). Without \
-                        --password-stdin the owner has no password and works through the key.\n\n\
+                        --password-stdin the password is asked for in the terminal.\n\n\
                         Example:\n  echo 'correct horse battery' | roadstead init --org acme \
                         --org-name Acme --email ada@acme.test --name Ada --password-stdin")]
 pub struct Init {
@@ -48,7 +46,12 @@ pub struct Init {
 impl Init {
     pub(super) fn run(self) -> Result<(), Failure> {
         init_logging(&self.common);
-        let password_hash = if self.password_stdin { Some(hash(&first_line()?)?) } else { None };
+        let password = if self.password_stdin {
+            password::parse(&password::first_line()?)?
+        } else {
+            password::ask()?
+        };
+        let password_hash = Some(hash(password)?);
         let dir = self.common.data_dir();
         let store = dir.open_or_create()?;
         if store.read_now(Id::NIL, organizations::has_any_user)? {
@@ -89,17 +92,7 @@ impl Init {
     }
 }
 
-fn first_line() -> Result<String, Failure> {
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
-    let end = line.trim_end_matches('\n').trim_end_matches('\r').len();
-    line.truncate(end);
-    Ok(line)
-}
-
-fn hash(password: &str) -> Result<String, Failure> {
-    let password = Password::parse(password)
-        .map_err(|problem| Failure::Usage(format!("the password {problem}")))?;
+fn hash(password: Password) -> Result<String, Failure> {
     let hashing = HashRequest { verify: None, make: Some(password.into_string()) };
     passwords::run(&hashing)?
         .made

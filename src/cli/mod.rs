@@ -8,9 +8,12 @@ mod check;
 mod common;
 mod demo;
 mod failure;
+mod hints;
 mod init;
+mod log_writer;
 mod openapi;
 mod output;
+mod password;
 mod routes;
 mod serve;
 mod setup_link;
@@ -59,7 +62,8 @@ enum Command {
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| hints::with_hint(error).exit());
+    let result = match cli.command {
         Command::Serve(command) => command.run(),
         Command::Init(command) => command.run(),
         Command::Demo(command) => command.run(),

@@ -1,10 +1,13 @@
 //! `roadstead serve`
 
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use ipnet::IpNet;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -15,6 +18,7 @@ use super::failure::Failure;
 use super::{output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::base::{HttpUrl, Id};
+use crate::http::MetricsToken;
 use crate::outbox::RetentionSettings;
 use crate::resources::organizations;
 use crate::store::Store;
@@ -22,7 +26,7 @@ use crate::store::Store;
 /// Serve the API and run background jobs
 #[derive(Args)]
 #[command(after_help = "For a new data directory it prints a link to set the server up.\n\n\
-                        SIGTERM or Ctrl-C: stops accepting connections, answers requests in \
+                        SIGTERM, SIGHUP or Ctrl-C: stops accepting connections, answers requests in \
                         flight, and exits within 10 seconds.")]
 pub struct Serve {
     /// Address to listen on
@@ -46,6 +50,14 @@ pub struct Serve {
     /// Requests per second per credential, with bursts of twice that; 0 for no limit
     #[arg(long, value_name = "N", env = "ROADSTEAD_RATE_LIMIT", default_value_t = 500)]
     rate_limit: u32,
+
+    /// A token that lets its bearer read /metrics from another machine
+    #[arg(long, value_name = "TOKEN", env = "ROADSTEAD_METRICS_TOKEN", hide_env_values = true, value_parser = values::token)]
+    metrics_token: Option<String>,
+
+    /// Refuse to create a data directory: fail if there is none
+    #[arg(long, env = "ROADSTEAD_MUST_EXIST", value_parser = BoolishValueParser::new())]
+    must_exist: bool,
 
     /// Retention of deleted and superseded memories
     #[arg(long, value_name = "DURATION", env = "ROADSTEAD_MEMORY_RETENTION", default_value = "30d", value_parser = values::duration_secs)]
@@ -87,16 +99,22 @@ impl Serve {
             // First, so that a port in use leaves no new directory behind.
             let listener = listen_at(&self.listen).await?;
             let address = listener.local_addr()?;
+            if self.must_exist {
+                dir.require_exists()?;
+            }
+            let created = !dir.exists();
             let store = dir.open_or_create()?;
+            let data = dir.absolute();
+            tracing::info!(data = %data.display(), created, %address, "starting");
             let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
             // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;
             let server = Server::start(store.clone(), listener, config)?;
-            announce(address, link.as_deref(), json)?;
+            announce(address, &data, created, link.as_deref(), json)?;
             if link.is_some() {
                 tokio::spawn(renew_setup_link(store, dir, link_base));
             }
-            shutdown.serve(server, std::future::pending()).await
+            shutdown.serve(server, &data, std::future::pending()).await
         })
     }
 
@@ -111,6 +129,7 @@ impl Serve {
             public_url: self.public_url.as_ref().map(ToString::to_string),
             trusted_proxies: self.trusted_proxy.clone(),
             rate_limit: self.rate_limit,
+            metrics_token: self.metrics_token.as_deref().map(MetricsToken::new),
             settings: RetentionSettings {
                 memory_retention_secs: self.memory_retention,
                 log_retention_secs: self.log_retention,
@@ -132,15 +151,32 @@ pub(super) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(),
 
 pub(super) async fn listen_at(address: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
-        Failure::Usage(format!("cannot listen on {address}: {error}; choose another --listen"))
+        let message = format!("cannot listen on {address}: {error}; choose another --listen");
+        match error.kind() {
+            // Another process may end, and an interface appear: a service manager tries again.
+            ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable => Failure::Failed(message),
+            _ => Failure::Usage(message),
+        }
     })
 }
 
-/// Prints the address and, until the server is set up, the setup link.
-fn announce(address: SocketAddr, link: Option<&str>, json: bool) -> Result<(), Failure> {
-    let at = format!("http://{address}");
-    let value = json!({"listening": at, "setupLink": link});
-    let mut text = format!("Roadstead {} listens on {at}", env!("CARGO_PKG_VERSION"));
+/// Prints the address, the data directory and, until the server is set up, the setup link.
+fn announce(
+    address: SocketAddr,
+    data: &Path,
+    created: bool,
+    link: Option<&str>,
+    json: bool,
+) -> Result<(), Failure> {
+    let (at, dir) = (format!("http://{address}"), data.display().to_string());
+    let value = json!({
+        "listening": at, "dataDirectory": dir, "created": created, "setupLink": link,
+    });
+    let made = if created { "created now" } else { "which was there" };
+    let mut text = format!(
+        "Roadstead {} listens on {at}\nData directory: {dir} ({made})",
+        env!("CARGO_PKG_VERSION")
+    );
     if let Some(link) = link {
         text.push_str(&format!(
             "\n\nIt is not set up yet. Within 30 minutes, POST the token after the # to \
@@ -206,6 +242,7 @@ async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
 pub(super) struct Shutdown {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Shutdown {
@@ -213,23 +250,29 @@ impl Shutdown {
         Ok(Shutdown {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
-    /// Serves, and polls `meanwhile`, until SIGTERM or Ctrl-C. A second signal stops without
+    /// Serves, and polls `meanwhile`, until SIGTERM, SIGHUP or Ctrl-C. A second signal stops without
     /// waiting for requests in flight.
     pub(super) async fn serve(
         mut self,
         server: Server,
+        data: &Path,
         meanwhile: impl Future<Output = Infallible>,
     ) -> Result<(), Failure> {
         tokio::select! {
             () = self.recv() => {}
             never = meanwhile => match never {},
         }
-        tracing::info!("stopping: answering requests in flight");
+        let data = data.display();
+        tracing::info!(%data, "stopping: answering requests in flight");
         tokio::select! {
-            () = server.stop() => Ok(()),
+            () = server.stop() => {
+                tracing::info!(%data, "stopped");
+                Ok(())
+            }
             () = self.recv() => Err(Failure::Failed("stopped before requests in flight were answered".into())),
         }
     }
@@ -238,6 +281,7 @@ impl Shutdown {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => {}
         }
     }
 }

@@ -16,12 +16,15 @@ pub struct SetupLink {
 
 impl SetupLink {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let link = self.common.data_dir().setup_link().ok_or_else(|| {
-            Failure::Failed(format!(
-                "there is no setup link in {}: the server is not running, or is set up \
-                 already",
-                self.common.data
-            ))
+        let dir = self.common.data_dir();
+        let link = dir.setup_link().ok_or_else(|| {
+            let at = dir.absolute();
+            let why = if dir.exists() {
+                "the server is not running, or is set up already"
+            } else {
+                "it is not a data directory; name the server's with --data"
+            };
+            Failure::Failed(format!("there is no setup link in {}: {why}", at.display()))
         })?;
         output::print(self.common.json, &json!({"setupLink": link}), &link)
     }

@@ -40,9 +40,25 @@ pub fn host_and_port(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses a token: printable ASCII characters without spaces, as a header can carry.
+pub fn token(text: &str) -> Result<String, String> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(text.into());
+    }
+    Err("give printable ASCII characters without spaces".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_fits_into_a_header() {
+        assert_eq!(token("s3cret-token").as_deref(), Ok("s3cret-token"));
+        for wrong in ["", "two words", "ä", "line\n"] {
+            assert!(token(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn an_address_to_listen_on_is_a_host_and_a_port() {

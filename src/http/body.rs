@@ -71,25 +71,25 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
 
 /// A client, by whom memory is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Client {
+pub enum Sender {
     /// The fingerprint of a valid credential.
     Credential([u8; 32]),
     /// The [block](address_block) of the address of a request without one.
     Address(IpAddr),
 }
 
-impl Client {
+impl Sender {
     /// The client of a request with this verified credential, or without one from this address.
     pub fn new(credential: Option<[u8; 32]>, address: IpAddr) -> Self {
-        credential.map_or_else(|| Client::Address(address_block(address)), Client::Credential)
+        credential.map_or_else(|| Sender::Address(address_block(address)), Sender::Credential)
     }
 }
 
 /// The memory for the bodies of all requests in flight, which clients share fairly: otherwise the
 /// bodies on 16,384 connections could be 16 GiB, and once parsed more.
 pub struct BodyBudgets {
-    reading: FairBudget<Client>,
-    parsed: FairBudget<Client>,
+    reading: FairBudget<Sender>,
+    parsed: FairBudget<Sender>,
 }
 
 /// Bytes of the bodies as received. A small machine can spare as much.
@@ -123,7 +123,7 @@ impl Default for BodyBudgets {
 
 impl BodyBudgets {
     /// Reserves what a body will weigh once parsed.
-    async fn reserve_parsed(&self, client: Client, body: &[u8]) -> Result<Share<Client>> {
+    async fn reserve_parsed(&self, client: Sender, body: &[u8]) -> Result<Share<Sender>> {
         self.parsed.take(Some(client), weight(body), MAX_WAIT).await.ok_or_else(overloaded)
     }
 }
@@ -143,7 +143,7 @@ fn overloaded() -> Error {
 pub struct Sent {
     pub arguments: Arguments,
     /// Held until the request is answered.
-    pub _memory: Vec<Share<Client>>,
+    pub _memory: Vec<Share<Sender>>,
 }
 
 /// Reads the body of a request, if its route takes one, and reserves the memory for it.
@@ -156,7 +156,7 @@ pub async fn read(
     headers: &HeaderMap,
     body: &mut Incoming,
     budgets: &BodyBudgets,
-    client: Client,
+    client: Sender,
 ) -> Result<Sent> {
     if !route.method.has_body() {
         return Ok(Sent { arguments: Arguments::Query, _memory: Vec::new() });
@@ -188,8 +188,8 @@ struct Pace {
 }
 
 impl Pace {
-    fn of(client: Client) -> Self {
-        Pace { total: TOTAL_TIME, is_extended: matches!(client, Client::Credential(_)) }
+    fn of(client: Sender) -> Self {
+        Pace { total: TOTAL_TIME, is_extended: matches!(client, Sender::Credential(_)) }
     }
 
     /// When a body of which this much was received must be complete.
@@ -204,8 +204,8 @@ async fn read_whole<B: Body<Data = Bytes, Error: Display> + Unpin>(
     max_bytes: usize,
     pace: Pace,
     budgets: &BodyBudgets,
-    client: Client,
-) -> Result<(Bytes, Share<Client>)> {
+    client: Sender,
+) -> Result<(Bytes, Share<Sender>)> {
     if body.size_hint().lower() > max_bytes as u64 {
         return Err(too_large(max_bytes));
     }
@@ -310,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    const ADA: Client = Client::Credential([1; 32]);
+    const ADA: Sender = Sender::Credential([1; 32]);
 
     /// A body that never ends, a byte at every other look.
     #[derive(Default)]
@@ -392,8 +392,8 @@ mod tests {
             let reading = read_whole(&mut piece, MAX_BODY_BYTES, pace, &budgets, client);
             tokio::time::timeout(READ_TIMEOUT, reading).await.unwrap().map(drop)
         };
-        assert!(read(Client::Credential([2; 32])).await.is_ok());
-        assert!(read(Client::new(None, IpAddr::from([192, 0, 2, 1]))).await.is_ok());
+        assert!(read(Sender::Credential([2; 32])).await.is_ok());
+        assert!(read(Sender::new(None, IpAddr::from([192, 0, 2, 1]))).await.is_ok());
         drop(unfinished);
         assert!(read(ADA).await.is_ok());
     }
@@ -403,7 +403,7 @@ mod tests {
         let start = Instant::now();
         let secs =
             |client, received| (Pace::of(client).deadline(start, received) - start).as_secs();
-        let unknown = Client::new(None, IpAddr::from([192, 0, 2, 1]));
+        let unknown = Sender::new(None, IpAddr::from([192, 0, 2, 1]));
         assert_eq!((secs(unknown, 0), secs(unknown, 1024 * 1024)), (60, 60));
         assert_eq!((secs(ADA, 0), secs(ADA, 16_383), secs(ADA, 1024 * 1024)), (60, 60, 124));
     }

@@ -9,7 +9,7 @@ use hyper::http::uri::Authority;
 use ipnet::IpNet;
 
 use super::body::BodyBudgets;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, MetricsToken};
 use super::page::Page;
 use super::router::Router;
 use crate::api::execute::Executor;
@@ -33,6 +33,8 @@ pub struct Context {
     /// Limit of connections, see [`max_connections`](super::max_connections).
     pub max_connections: usize,
     pub metrics: Metrics,
+    /// `--metrics-token`.
+    pub metrics_token: Option<MetricsToken>,
 }
 
 impl Context {

@@ -3,19 +3,30 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use hyper::Response;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
+use hyper::{Method, Response};
 
-use super::body::{self, Client, Sent};
+use super::body::{self, Sender, Sent};
 use super::context::Context;
 use super::headers::{idempotency_key, preconditions, raw_credential, wants_stream};
+use super::metrics::endpoint_of;
+use super::observed::Observed;
 use super::reply::Reply;
 use super::router::{Match, Missing};
 use super::wire::ConnectionState;
 use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
 use crate::base::{Error, Kind, LogLimit, Result};
+
+/// Where a request comes from.
+#[derive(Clone, Copy)]
+struct Client {
+    /// The other end of the connection.
+    peer: IpAddr,
+    /// The client, if a trusted proxy says which it is.
+    address: IpAddr,
+}
 
 /// Handles a request; errors become responses.
 pub async fn answer(
@@ -26,12 +37,14 @@ pub async fn answer(
     request_id: &str,
 ) -> Response<Reply> {
     let address = context.address(peer, &head.headers);
-    let answered = dispatch(context, head, body, address, request_id).await;
-    let response = answered.unwrap_or_else(|error| refusal(&error, request_id));
-    let status = response.status().as_u16();
-    context.metrics.answered(status);
-    let (method, path) = (&head.method, head.uri.path());
-    tracing::debug!(request_id, %method, path, status, "answered");
+    let mut observed = Observed::begin();
+    let client = Client { peer, address };
+    let answered = dispatch(context, head, body, client, request_id, &mut observed).await;
+    let response = answered.unwrap_or_else(|error| {
+        observed.failed(context, &error, address, request_id);
+        refusal(&error, request_id)
+    });
+    observed.answered(context, response.status().as_u16(), address, request_id);
     response
 }
 
@@ -40,10 +53,12 @@ async fn dispatch(
     context: &Context,
     head: &Parts,
     body: &mut Incoming,
-    address: IpAddr,
+    client: Client,
     request_id: &str,
+    observed: &mut Observed,
 ) -> Result<Response<Reply>> {
     let path = head.uri.path();
+    observed.endpoint = pages::endpoint(context, path);
     if context.executor.coordination.is_setup_required()
         && !pages::is_open_before_setup(context, path)
     {
@@ -52,9 +67,9 @@ async fn dispatch(
     match path.strip_prefix("/api") {
         Some("/openapi.json") => pages::document(context, &head.method, request_id),
         Some(below) if below.starts_with('/') => {
-            handle(context, head, body, below, address, request_id).await
+            handle(context, head, body, below, client.address, request_id, observed).await
         }
-        _ => pages::page(context, head, address, request_id).await,
+        _ => pages::page(context, head, client.peer, request_id).await,
     }
 }
 
@@ -67,14 +82,16 @@ async fn handle(
     path: &str,
     address: IpAddr,
     request_id: &str,
+    observed: &mut Observed,
 ) -> Result<Response<Reply>> {
     let Match { route, params, reading } = match context.router.find(&head.method, path) {
         Ok(found) => found,
-        Err(Missing::Path) => return Err(no_such_path()),
+        Err(Missing::Path) => return Err(no_such_path(context, &head.method, path)),
         Err(Missing::Method(allowed)) => {
             return Ok(problem::method_not_allowed(&allowed, request_id));
         }
     };
+    observed.endpoint = endpoint_of(route);
     let headers = &head.headers;
     let mut request = Request {
         route,
@@ -91,10 +108,11 @@ async fn handle(
         request_id,
     };
     let caller = context.executor.authenticate(&request).await?;
+    observed.caller = caller.identity().cloned();
     let credential = (!caller.is_anonymous()).then(|| request.credential.fingerprint());
-    let client = Client::new(credential, address);
+    let sender = Sender::new(credential, address);
     let Sent { arguments, _memory } =
-        body::read(route, headers, incoming, &context.bodies, client).await?;
+        body::read(route, headers, incoming, &context.bodies, sender).await?;
     request.arguments = arguments;
     request.idempotency_key = idempotency_key(headers, route.method)?;
     if route.waits()
@@ -105,8 +123,16 @@ async fn handle(
     context.executor.execute(&request, caller).await.map(response::response)
 }
 
-fn no_such_path() -> Error {
-    Error::new(Kind::NotFound, "no_such_path", "there is no such path; see /api/openapi.json")
+/// The 404 of a path without a route; one that has a route but for a slash at its end is told so.
+fn no_such_path(context: &Context, method: &Method, path: &str) -> Error {
+    let without = path.trim_end_matches('/');
+    let has_route = |path| !matches!(context.router.find(method, path), Err(Missing::Path));
+    let message = if without.len() < path.len() && has_route(without) {
+        "there is no such path; without the slash at its end there is"
+    } else {
+        "there is no such path; see /api/openapi.json"
+    };
+    Error::new(Kind::NotFound, "no_such_path", message)
 }
 
 /// The response to an error; logs its internal details. Clients can cause any number of these, so

@@ -11,6 +11,7 @@ mod framing;
 mod handler;
 mod headers;
 mod metrics;
+mod observed;
 mod page;
 mod pages;
 mod problem;
@@ -24,8 +25,9 @@ mod wire;
 pub use body::BodyBudgets;
 pub use connections::max_connections;
 pub use context::Context;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, MetricsToken, Source, Sources};
 pub use page::Page;
+pub use pages::PATHS;
 pub use router::Router;
 pub use server::serve;
 

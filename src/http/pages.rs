@@ -5,23 +5,38 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    VARY,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
 use super::context::Context;
-use super::headers::raw_credential;
+use super::metrics::{Endpoint, Format, require_access};
 use super::page::Page;
 use super::problem;
 use super::reply::{Reply, json};
-use crate::auth::{Organization, key_organization};
+use crate::auth::Organization;
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{ListSource, View};
 
 /// Liveness and readiness, for monitoring.
 const HEALTH: &str = "/healthz";
 const READY: &str = "/readyz";
+const METRICS: &str = "/metrics";
+
+/// The OpenAPI document.
+const DOCUMENT: &str = "/api/openapi.json";
+
+/// The paths served here besides those of [`Page`]s.
+pub const PATHS: [&str; 4] = [HEALTH, READY, METRICS, DOCUMENT];
+
+/// The endpoint of a path outside of the API's routes.
+pub(super) fn endpoint(context: &Context, path: &str) -> Endpoint {
+    let own = PATHS.into_iter().find(|own| *own == path);
+    let page = || context.pages.iter().map(|page| page.path).find(|page| *page == path);
+    own.or_else(page).map_or(Endpoint::Unmatched, Endpoint::Page)
+}
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
@@ -41,7 +56,7 @@ pub(super) fn is_open_before_setup(context: &Context, path: &str) -> bool {
 pub(super) async fn page(
     context: &Context,
     head: &Parts,
-    address: IpAddr,
+    peer: IpAddr,
     id: &str,
 ) -> Result<Response<Reply>> {
     let (method, path) = (&head.method, head.uri.path());
@@ -54,8 +69,8 @@ pub(super) async fn page(
             require_ready(context).await?;
             reading(method, id, || json(Full::from("{\"status\":\"ok\"}")))
         }
-        "/metrics" => {
-            let page = metrics(context, address, &head.headers).await?;
+        METRICS => {
+            let page = metrics(context, peer, &head.headers).await?;
             reading(method, id, || page)
         }
         _ => Err(Error::new(
@@ -108,35 +123,16 @@ fn html(page: &Page) -> Response<Reply> {
     response
 }
 
-/// `/metrics`: open to this machine; other clients need the API key of an admin.
-async fn metrics(
-    context: &Context,
-    address: IpAddr,
-    headers: &HeaderMap,
-) -> Result<Response<Reply>> {
-    if !address.is_loopback() {
-        require_admin_key(context, headers).await?;
-    }
-    let text = context.metrics.text(&context.executor.store).await?;
+/// `/metrics`, in the format that the client asks for.
+async fn metrics(context: &Context, peer: IpAddr, headers: &HeaderMap) -> Result<Response<Reply>> {
+    require_access(context, peer, headers).await?;
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let format = Format::accepted_by(accept);
+    let text = context.metrics.text(&context.executor.store, format).await?;
     let mut response = Response::new(Reply::Whole(Full::new(Bytes::from(text))));
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(VARY, HeaderValue::from_static("accept"));
     Ok(response)
-}
-
-async fn require_admin_key(context: &Context, headers: &HeaderMap) -> Result<()> {
-    let credential = raw_credential(headers);
-    let authenticator = &context.executor.authenticator;
-    let check = |view: &View| {
-        let identity = authenticator.identify(view, &credential)?;
-        let org = key_organization(&identity).unwrap_or(Id::NIL);
-        match authenticator.authorize_in(view, &credential, org) {
-            Ok(caller) if caller.is_admin() => Ok(()),
-            _ => Err(Error::forbidden(
-                "admin_required",
-                "from another machine this takes the API key of an organization admin",
-            )),
-        }
-    };
-    context.executor.store.read(Id::NIL, check).await
 }

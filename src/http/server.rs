@@ -25,6 +25,7 @@ use super::connections::Places;
 use super::context::Context;
 use super::framing::Head;
 use super::handler::answer;
+use super::metrics::Endpoint;
 use super::reply::Reply;
 use super::wire::{self, ConnectionState, Wire};
 use super::{body, problem};
@@ -112,6 +113,8 @@ async fn connection(
     context: Arc<Context>,
     mut ending: watch::Receiver<bool>,
 ) {
+    let counted = context.clone();
+    let _open = counted.metrics.connected();
     // Responses are small and complete: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     let (mut wire, progress) = Wire::new(stream);
@@ -216,7 +219,12 @@ async fn request_of(
     let mut last = refused.is_some();
     let mut response = match refused {
         None => answer(context, &head, &mut body, peer, &id).await,
-        Some(error) => problem::reply(&error, &id),
+        Some(error) => {
+            let response = problem::reply(&error, &id);
+            let (status, unmatched) = (response.status().as_u16(), Endpoint::Unmatched);
+            context.metrics.answered(unmatched, status, Duration::ZERO);
+            response
+        }
     };
     // A client that was too slow is not waited for again.
     last |= response.status() == StatusCode::REQUEST_TIMEOUT

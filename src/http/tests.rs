@@ -151,7 +151,12 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
         ])
         .unwrap(),
         pages: PAGES,
-        metrics: Metrics::new(vec![], |_| Ok(vec![])),
+        metrics: Metrics::new(
+            [],
+            [],
+            Sources { gauges: vec![], organizations: |_| Ok(vec![]), others: vec![] },
+        ),
+        metrics_token: None,
         public_url: None,
         trusted_proxies: Vec::new(),
         document: std::sync::LazyLock::new(|| Bytes::from_static(b"{}")),

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::jobs::{BY_DUE, ENQUEUED, Job, Target};
+use super::meters::DeliveryMeters;
 use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, Result, Time};
 use crate::outside::Outside;
@@ -55,6 +56,8 @@ pub struct Runner {
     pub settings: RetentionSettings,
     /// Lists the organizations, for the sweeps.
     pub organizations: fn(&Store) -> Result<Vec<Id<Org>>>,
+    /// What it counts for the metrics.
+    pub meters: Arc<DeliveryMeters>,
 }
 
 impl Runner {
@@ -118,6 +121,7 @@ impl Runner {
 
     async fn execute(&self, job: Job) {
         let Err(error) = self.try_job(&job).await else { return };
+        self.meters.broken();
         tracing::error!(%error, kind = job.kind, job = %job.id, "a job failed");
         let postponed = self.store.write(Id::NIL, move |tx| postpone(tx, &job));
         if let Err(error) = postponed.await {
@@ -150,9 +154,18 @@ impl Runner {
                 written => return written,
             },
         };
-        let own = job.clone();
+        let (own, outcome) = (job.clone(), result.clone());
         let settle = move |tx: &mut Tx| settle(tx, handler, &own, &result);
-        self.store.write(job.org, settle).await
+        let settled = self.store.write(job.org, settle).await?;
+        self.count(&outcome, settled);
+        Ok(())
+    }
+
+    /// Counts an attempt, unless its lease was lost: then another one counts.
+    fn count(&self, result: &EffectResult, settled: Option<Settled>) {
+        if let Some(settled) = settled {
+            self.meters.settled(result, settled);
+        }
     }
 
     /// Prepares a job; returns its effect, if it has one. The end of a job without an effect is
@@ -160,13 +173,14 @@ impl Runner {
     async fn prepare(&self, handler: &'static JobHandler, job: &Job) -> Result<Option<Effect>> {
         let (own, workflows) = (job.clone(), self.workflows.clone());
         let prepare = move |tx: &mut Tx| {
+            let mut refused = None;
             if leased(tx, &own)?.is_none() {
-                return Ok(None);
+                return Ok((None, refused));
             }
             match (handler.prepare)(tx, &own)? {
                 Prepared::Done => finish(tx, &own, Settled::Done)?,
                 Prepared::RetryAt(at) => finish(tx, &own, Settled::RetryAt(at))?,
-                Prepared::Effect(effect) => return Ok(Some(effect)),
+                Prepared::Effect(effect) => return Ok((Some(effect), refused)),
                 Prepared::Delivery(attempt) => {
                     let key = &attempt.channel.workflow;
                     let workflow = workflows.iter().find(|workflow| workflow.key == key);
@@ -175,17 +189,21 @@ impl Runner {
                         None => Err(Error::internal(format!("there is no workflow {key}"))),
                     };
                     match effect {
-                        Ok(effect) => return Ok(Some(effect)),
+                        Ok(effect) => return Ok((Some(effect), refused)),
                         Err(error) => {
                             let result = EffectResult::Failed(error.message().into());
-                            settle(tx, handler, &own, &result)?;
+                            refused = settle(tx, handler, &own, &result)?.map(|end| (result, end));
                         }
                     }
                 }
             }
-            Ok(None)
+            Ok((None, refused))
         };
-        self.store.write(job.org, prepare).await
+        let (effect, refused) = self.store.write(job.org, prepare).await?;
+        if let Some((result, settled)) = refused {
+            self.count(&result, Some(settled));
+        }
+        Ok(effect)
     }
 
     /// Writes the rows of an effect and settles its job, in one transaction.
@@ -198,12 +216,14 @@ impl Runner {
         let own = job.clone();
         let write = move |tx: &mut Tx| {
             if leased(tx, &own)?.is_none() {
-                return Ok(());
+                return Ok(None);
             }
             write(tx)?;
             settle(tx, handler, &own, &EffectResult::Done)
         };
-        self.store.write(job.org, write).await
+        let settled = self.store.write(job.org, write).await?;
+        self.count(&EffectResult::Done, settled);
+        Ok(())
     }
 
     async fn sweep(self: Arc<Self>, sweep: &'static Sweep, mut stop: watch::Receiver<bool>) {
@@ -281,13 +301,20 @@ fn leased(tx: &Tx, job: &Job) -> Result<Option<Job>> {
     Ok(tx.get::<Job>(&job.id)?.filter(|now| now.attempts == job.attempts))
 }
 
-/// Stores the result of an effect through the handler, unless the lease was lost.
-fn settle(tx: &mut Tx, handler: &JobHandler, job: &Job, result: &EffectResult) -> Result<()> {
+/// Stores the result of an effect through the handler, and returns what became of the job; nothing
+/// if the lease was lost.
+fn settle(
+    tx: &mut Tx,
+    handler: &JobHandler,
+    job: &Job,
+    result: &EffectResult,
+) -> Result<Option<Settled>> {
     if leased(tx, job)?.is_none() {
-        return Ok(());
+        return Ok(None);
     }
     let settled = (handler.settle)(tx, job, result)?;
-    finish(tx, job, settled)
+    finish(tx, job, settled)?;
+    Ok(Some(settled))
 }
 
 /// Removes a job that is done, or makes it due again.

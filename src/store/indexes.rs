@@ -17,8 +17,8 @@ use bincode::{Decode, Encode};
 use super::catalog::TableInfo;
 use super::codec;
 use super::engine::{
-    Attempt, CommitOutcome, Engine, KeyRange, LocalStorage, Order, Overlay, Reader, ScanFn, Terms,
-    WriteBatch, WriteOp,
+    Attempt, CommitOutcome, Engine, KeyRange, LocalStorage, Order, Overlay, Reader, ScanFn,
+    StoreMeters, Terms, WriteBatch, WriteOp,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
 use super::record::{IndexInfo, Record, decode, encode};
@@ -410,6 +410,10 @@ impl Engine for Incomplete {
 
     fn submit(&self, _: Box<dyn Attempt>, _: Terms) -> Result<()> {
         Err(Error::internal(format!("{} must be built first", self.indexes.join(", "))))
+    }
+
+    fn meters(&self) -> Arc<StoreMeters> {
+        self.engine.meters()
     }
 }
 

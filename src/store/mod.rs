@@ -46,7 +46,7 @@ pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};
 
 use crate::base::{Id, Keys, Result};
-use engine::{Engine, GroupCommit, LocalStorage, Reader};
+use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
 use fair_semaphore::FairSemaphore;
 use id_watermark::IdWatermark;
 
@@ -120,6 +120,11 @@ impl Store {
     /// Returns the notifications of commits.
     pub fn signals(&self) -> &Signals {
         &self.signals
+    }
+
+    /// Returns what the engine counts for the metrics.
+    pub fn meters(&self) -> Arc<StoreMeters> {
+        self.engine.meters()
     }
 
     /// Reads at the newest durable state, with the records of `org` visible ([`Id::NIL`]: of no

@@ -18,6 +18,7 @@ mod ids;
 mod imports;
 mod lists;
 mod llm_providers;
+mod metrics;
 mod notifications;
 mod order;
 mod people;

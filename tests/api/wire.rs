@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{Caller, Connection, Reply, raw};
-use crate::fixture::{Fixture, Running, config, key_of};
+use crate::client::{Connection, Reply, raw};
+use crate::fixture::{Fixture, Running, config};
 
 fn post(acme: &Fixture, body: impl Into<Vec<u8>>) -> Reply {
     acme.owner.ask("POST", "/tools").bytes(body).send()
@@ -351,22 +351,20 @@ fn an_endless_head_does_not_delay_others() {
 }
 
 #[test]
-fn metrics_are_for_loopback_or_an_admin_key() {
+fn common_mistakes_get_a_hint() {
     let acme = Fixture::new();
-    let scrape = |fields: &str| {
-        let head = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
-        raw(acme.address, head.as_bytes())
-    };
-    let from_afar = |caller: &Caller| {
-        let (name, value) = &caller.fields[0];
-        scrape(&format!("X-Forwarded-For: 192.0.2.1\r\n{name}: {value}\r\n"))
-    };
-    let here = scrape("");
-    assert_eq!(here.status, 200);
-    assert!(here.text().contains("roadstead_http_requests_total{status="));
-    assert!(here.text().contains("roadstead_wakes_dropped "));
-    scrape("X-Forwarded-For: 192.0.2.1\r\n").refused(401, "unauthenticated");
-    from_afar(&acme.owner).refused(403, "admin_required");
-    from_afar(&key_of(&acme.member)).refused(403, "admin_required");
-    assert_eq!(from_afar(&acme.key).status, 200);
+    let slash = acme.owner.get("/tools/").refused(404, "no_such_path");
+    assert!(slash["message"].as_str().unwrap().contains("without the slash"), "{slash}");
+    let unknown = acme.owner.get("/nothing/").refused(404, "no_such_path");
+    assert!(!unknown["message"].as_str().unwrap().contains("slash"), "{unknown}");
+    let key = acme.key.credential();
+    for (name, value) in [
+        ("X-API-Key", format!("\"{key}\"")),
+        ("X-API-Key", format!("'{key}'")),
+        ("Authorization", format!("Bearer \"{key}\"")),
+    ] {
+        let quoted = acme.nobody.with_fields(&[(name, &value)]);
+        let problem = quoted.get("/tools").refused(401, "unauthenticated");
+        assert!(problem["message"].as_str().unwrap().contains("quotation marks"), "{problem}");
+    }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::process::{Place, Serving, command, run};
+use crate::process::{PASSWORD, Place, Serving, command, run};
 
 #[test]
 fn init_creates_an_organization_its_owner_and_a_key_that_is_printed_once() {
@@ -50,13 +50,13 @@ fn the_password_is_the_first_line_without_its_newline() {
         ["correct horse battery\r\nsecond", "correct horse battery\n", "correct horse battery"]
     {
         let place = Place::new();
-        place.init(&["--json", "--password-stdin"], Some(stdin)).succeeds();
+        place.init(&["--json"], Some(stdin)).succeeds();
         let serving = Serving::start(&place, &[]);
         let sign_in = json!({"email": "ada@acme.test", "password": "correct horse battery"});
         serving.caller("x").with_fields(&[]).post("/auth/sign-in", sign_in).ok();
     }
     let place = Place::new();
-    place.init(&["--password-stdin"], Some("short\n")).fails(2, "at least 12 characters");
+    place.init(&[], Some("short\n")).fails(2, "at least 12 characters");
     assert!(!place.data().exists());
 }
 
@@ -65,7 +65,8 @@ fn a_second_init_changes_nothing() {
     let (place, key) = Place::founded();
     place.init(&["--json"], None).fails(1, "already");
     let other = ["init", "--org", "b", "--org-name", "B", "--email", "b@b.test", "--name", "B"];
-    place.run(&other).fails(1, "already");
+    let other = [&other[..], &["--password-stdin"]].concat();
+    run(place.command(&other), Some(PASSWORD)).fails(1, "already");
     let serving = Serving::start(&place, &[]);
     assert_eq!(serving.caller(&key).get("/organizations/members").items().len(), 1);
 }
@@ -95,7 +96,8 @@ fn a_flag_wins_over_its_variable() {
     by_variables.env("ROADSTEAD_ORG", "acme").env("ROADSTEAD_ORG_NAME", "Acme");
     by_variables.env("ROADSTEAD_EMAIL", "ada@acme.test").env("ROADSTEAD_NAME", "Ada");
     by_variables.env("ROADSTEAD_JSON", "true").args(["--org", "flag"]);
-    assert_eq!(run(by_variables, None).succeeds()["organization"]["slug"], "flag");
+    by_variables.env("ROADSTEAD_PASSWORD_STDIN", "true");
+    assert_eq!(run(by_variables, Some(PASSWORD)).succeeds()["organization"]["slug"], "flag");
 }
 
 #[test]

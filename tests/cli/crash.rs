@@ -220,7 +220,7 @@ fn acknowledged_writes_survive_a_kill() {
     let mut dice = Dice(seed);
     let place = Place::new();
     let password = "correct horse battery";
-    let made = place.init(&["--json", "--password-stdin"], Some(password)).succeeds();
+    let made = place.init(&["--json"], Some(password)).succeeds();
     let key = made["apiKey"]["key"].as_str().unwrap().to_string();
     let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
     let ada = serving.caller(&key);

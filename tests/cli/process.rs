@@ -10,6 +10,22 @@ use serde_json::Value;
 
 use crate::client::{Caller, eventually};
 
+/// The owner's password, where a test does not care.
+pub const PASSWORD: &str = "correct horse battery";
+
+/// `init` for the organization `acme`.
+pub const INIT: [&str; 9] = [
+    "init",
+    "--org",
+    "acme",
+    "--org-name",
+    "Acme",
+    "--email",
+    "ada@acme.test",
+    "--name",
+    "Ada Lovelace",
+];
+
 /// A temporary data directory of one test.
 pub struct Place {
     dir: tempfile::TempDir,
@@ -32,7 +48,7 @@ impl Place {
         self.dir.path().join("data")
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = command(args, &self.data());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
@@ -49,11 +65,10 @@ impl Place {
         (place, made["apiKey"]["key"].as_str().unwrap().into())
     }
 
-    /// Runs `init` for the organization `acme`.
-    pub fn init(&self, more: &[&str], stdin: Option<&str>) -> Ended {
-        let about = ["--org", "acme", "--org-name", "Acme", "--email", "ada@acme.test"];
-        let args = [&["init"][..], &about, &["--name", "Ada Lovelace"], more].concat();
-        run(self.command(&args), stdin)
+    /// Runs `init` for the organization `acme`, with this password or [`PASSWORD`] on stdin.
+    pub fn init(&self, more: &[&str], password: Option<&str>) -> Ended {
+        let args = [&INIT[..], &["--password-stdin"], more].concat();
+        run(self.command(&args), Some(password.unwrap_or(PASSWORD)))
     }
 
     /// Runs a command.
@@ -160,6 +175,11 @@ impl Serving {
     /// A client with an API key of `acme`.
     pub fn caller(&self, key: &str) -> Caller {
         Caller::nobody(self.address, "acme").with_key(key)
+    }
+
+    /// The id of the process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends a signal by its name.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::{Caller, Connection, eventually};
+use crate::client::{Caller, Connection, eventually, raw};
 use crate::process::{Place, Serving, command};
 
 #[test]
@@ -64,11 +64,11 @@ fn a_port_in_use_is_reported() {
     let (place, _) = Place::founded();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
-    place.run(&["serve", "--listen", &at]).fails(2, "--listen");
+    place.run(&["serve", "--listen", &at]).fails(1, "--listen");
     place.run(&["serve", "--listen", "nonsense"]).fails(2, "--listen");
     let nothing = Place::new();
     for command in ["serve", "demo"] {
-        nothing.run(&[command, "--listen", &at]).fails(2, "--listen");
+        nothing.run(&[command, "--listen", &at]).fails(1, "--listen");
         assert!(!nothing.data().exists(), "{command} left a directory behind");
     }
 }
@@ -84,7 +84,7 @@ fn links_use_the_public_url() {
 #[test]
 fn sigterm_answers_long_polls_and_exits_soon() {
     let (place, key) = Place::founded();
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP"] {
         let mut serving = Serving::start(&place, &[]);
         let ada = serving.caller(&key);
         let slug = signal.to_lowercase();
@@ -149,6 +149,24 @@ fn the_rate_limit_applies() {
         reply.refused(429, "rate_limited");
         assert!(reply.header("retry-after").is_some());
     }
+}
+
+#[test]
+fn metrics_tell_the_size_of_the_database() {
+    let (place, _) = Place::founded();
+    let serving = Serving::start(&place, &[]);
+    let text = eventually("the size of the database", || {
+        let text = raw(serving.address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").text();
+        Some(text).filter(|text| text.contains("roadstead_database_free_pages"))
+    });
+    let value = |name: &str| -> u64 {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        rest.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    };
+    let bytes = value("roadstead_database_file_bytes");
+    assert_eq!(bytes, fs::metadata(place.file("roadstead.redb")).unwrap().len());
+    let free = value("roadstead_database_free_pages") * value("roadstead_database_page_bytes");
+    assert!(0 < free && free < bytes, "{free} of {bytes} bytes are free");
 }
 
 #[test]

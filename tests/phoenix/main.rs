@@ -8,10 +8,15 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+#[allow(dead_code)] // A part of each is enough here.
+#[path = "../tools/optional.rs"]
+mod optional;
 mod phoenix;
-#[allow(dead_code)] // A part of it is enough here.
+#[allow(dead_code)]
 #[path = "../cli/process.rs"]
 mod process;
+#[path = "../tools/python.rs"]
+mod python;
 
 use serde_json::{Value, json};
 
@@ -32,7 +37,7 @@ fn version(format: &str, messages: Value) -> Value {
 fn roadstead() -> (Place, Serving, Caller) {
     let place = Place::new();
     let password = "correct horse battery";
-    place.init(&["--json", "--password-stdin"], Some(password)).succeeds();
+    place.init(&["--json"], Some(password)).succeeds();
     let serving = Serving::start(&place, &["--allow-private-network", "127.0.0.1"]);
     let nobody = Caller::nobody(serving.address, "acme");
     let sign_in = json!({"email": "ada@acme.test", "password": password});

@@ -2,20 +2,24 @@
 //! keeps its data in a temporary directory, listens on the loopback interface alone and is told to
 //! call nobody.
 
-use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::client::{self, Reply};
+use crate::optional::is_left_out;
+use crate::python::{self, Packages};
 
-/// The version that is installed, with what it needs as `constraints.txt` says, so that what
-/// is tried does not depend on the day.
-const VERSION: &str = "20.26.1";
+const PACKAGES: Packages = Packages {
+    folder: "phoenix-20.26.1",
+    what: "Arize Phoenix for its test (once, about a minute)",
+    wanted: &["arize-phoenix==20.26.1"],
+    constraints: "tests/phoenix/constraints.txt",
+};
 
 /// How long it may take to start: it makes its tables first, which takes 15 s on a good day.
 const START: Duration = Duration::from_secs(120);
@@ -121,53 +125,8 @@ fn free() -> SocketAddr {
 
 /// The Python that has Phoenix; none, which is said aloud, where there is not to be any.
 fn installed() -> Option<PathBuf> {
-    let why = match std::env::var("ROADSTEAD_TEST_PHOENIX") {
-        Ok(switch) if switch == "off" => Some("ROADSTEAD_TEST_PHOENIX is off"),
-        _ if !works(&["-c", "import sys; assert sys.version_info >= (3, 11)"]) => {
-            Some("there is no Python 3.11 or later")
-        }
-        _ if !works(&["-c", "import venv, ensurepip"]) => Some("Python has no venv with pip"),
-        _ => None,
-    };
-    if let Some(why) = why {
-        say(&format!("\n*** NOT TESTED against a real Arize Phoenix: {why}. ***\n"));
+    if is_left_out("PHOENIX", "a real Arize Phoenix", python::missing()) {
         return None;
     }
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("phoenix-{VERSION}"));
-    let (python, complete) = (place.join("bin/python"), place.join("complete"));
-    if !complete.exists() {
-        say(&format!("installing Arize Phoenix {VERSION} for its test (once, about a minute) ..."));
-        let _ = std::fs::remove_dir_all(&place);
-        run(Command::new("python3").args(["-m", "venv"]).arg(&place));
-        let constraints =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/phoenix/constraints.txt");
-        run(Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"])
-            // Nothing is built here, and what is never imported need not be compiled.
-            .args(["--only-binary", ":all:", "--no-compile", "--constraint"])
-            .arg(constraints)
-            .arg(format!("arize-phoenix=={VERSION}")));
-        std::fs::write(complete, "").unwrap();
-    }
-    Some(python)
-}
-
-fn works(args: &[&str]) -> bool {
-    let mut command = Command::new("python3");
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
-fn run(command: &mut Command) {
-    let done = command.stdin(Stdio::null()).output().unwrap();
-    let stderr = String::from_utf8_lossy(&done.stderr);
-    assert!(
-        done.status.success(),
-        "{command:?}: {stderr}\nROADSTEAD_TEST_PHOENIX=off leaves this test out"
-    );
-}
-
-/// The test runner holds back what goes through `eprintln!`, this it does not.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    Some(python::environment(&PACKAGES).join("bin/python"))
 }

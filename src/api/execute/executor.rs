@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
 use super::key_usage::KeyUsage;
+use super::meters::Meters;
 use super::searches::Searches;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Tokens};
@@ -24,6 +25,8 @@ pub struct Executor {
     pub key_usage: KeyUsage,
     /// The state shared with other processes that serve the same store.
     pub coordination: Arc<dyn Coordination>,
+    /// What executing requests counts for the metrics.
+    pub meters: Arc<Meters>,
     pub(super) passwords: Passwords,
     /// The client for outgoing calls.
     pub(super) outside: Outside,
@@ -56,6 +59,7 @@ impl Executor {
             store,
             key_usage: KeyUsage::default(),
             coordination,
+            meters: Arc::default(),
             passwords: Passwords::default(),
             outside,
             searches: Searches::default(),

@@ -26,7 +26,8 @@ pub async fn hash(
     if let Some((email, known)) = &plan.attempt {
         executor.coordination.take_sign_in(email, *known, request.address)?;
     }
-    let is_known = plan.attempt.is_some_and(|(_, known)| known);
+    let is_known = plan.attempt.as_ref().is_some_and(|(_, known)| *known);
+    let verifies = plan.attempt.is_some();
     let lane = if is_known || context.identity.is_some() { Lane::Known } else { Lane::Unknown };
     let hashed = executor.passwords.run(lane, plan.hashing).await?;
     let auth = context.auth(&OrgHint::default());
@@ -42,5 +43,15 @@ pub async fn hash(
         audit(tx, &who, Audited { action, resource: None, request_id: &request_id, outcome })?;
         Ok(answer)
     });
-    written.await
+    let written = written.await;
+    if let Err(error) = &written
+        && verifies
+        && executor.meters.sign_in_failed(error)
+    {
+        // Tools that ban addresses read this line: packaging/fail2ban. What was typed may be a
+        // password in the wrong field, so no part of it is logged.
+        let (client, request_id) = (request.address, request.request_id);
+        tracing::info!(%client, route = request.route.path, request_id, "sign-in failed");
+    }
+    written
 }

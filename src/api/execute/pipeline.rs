@@ -48,7 +48,12 @@ impl Executor {
             self.identify(request).await?
         };
         let bucket = identity.as_ref().map(|_| request.credential.fingerprint());
-        self.coordination.take_request(bucket, request.address)?;
+        let taken = self.coordination.take_request(bucket, request.address);
+        // For the log: which credential it is.
+        taken.map_err(|error| match &identity {
+            Some(identity) => error.detail(identity),
+            None => error,
+        })?;
         Ok(Authenticated(identity))
     }
 

@@ -136,6 +136,11 @@ impl Preconditions<'_> {
 pub struct Authenticated(pub(super) Option<Arc<Identity>>);
 
 impl Authenticated {
+    /// The identity; none if the request has no credential.
+    pub fn identity(&self) -> Option<&Arc<Identity>> {
+        self.0.as_ref()
+    }
+
     /// Whether the request has no credential.
     pub fn is_anonymous(&self) -> bool {
         self.0.is_none()

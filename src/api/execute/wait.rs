@@ -117,6 +117,7 @@ impl Waiting {
                 // One millisecond more, so that the lease has ended by then.
                 next = next.min(now + Duration::from_millis(wait.max(0) as u64 + 1));
             }
+            let _waiting = executor.meters.waiting.hold();
             tokio::select! {
                 () = subscription.notified() => {}
                 () = access.notified() => {}

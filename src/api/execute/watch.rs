@@ -53,6 +53,7 @@ pub async fn watch(
                 continue;
             }
         };
+        let _waiting = executor.meters.waiting.hold();
         tokio::select! {
             () = subscription.notified() => {}
             () = access.notified() => {}

@@ -75,7 +75,7 @@ impl Demo {
         let session = client.with_credential(session["token"].as_str().unwrap_or_default().into());
         let sample = sample::fill(&client, &session).await?;
         self.announce(&client, &sample, &key, &password)?;
-        shutdown.serve(server, agent::run(&client, &sample)).await
+        shutdown.serve(server, &dir.absolute(), agent::run(&client, &sample)).await
     }
 
     fn announce(

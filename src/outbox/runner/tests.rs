@@ -46,6 +46,7 @@ fn runner() -> Runner {
         sweeps: vec![],
         settings: RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 },
         organizations: |_| Ok(vec![org(1), org(2)]),
+        meters: Arc::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::fair_queue::Lane;
+use super::meters::StoreMeters;
 use super::optimistic::Budget;
 use super::reader::Reader;
 use super::snapshot::Snapshot;
@@ -64,4 +65,6 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// 503 if too many attempts wait or the engine is stopping; nothing of it is or will be stored.
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()>;
+    /// Returns what it counts for the metrics.
+    fn meters(&self) -> Arc<StoreMeters>;
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::optimistic::{History, ReadSet, Reads, Recorder};
 use super::{
     Attempt, Bounds, Budget, CommitOutcome, Engine, FairQueue, GivenBack, Lane, LocalStorage,
-    Overlay, Reader, Terms, WriteBatch, too_large,
+    Overlay, Reader, StoreMeters, Terms, WriteBatch, too_large,
 };
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
@@ -43,6 +43,9 @@ const MAX_GROUP_TIME: Duration = Duration::from_millis(10);
 /// How often the writer checks whether the storage must be, or can be, reopened: every second.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often an idle writer measures the size of the storage for the metrics.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(60);
+
 /// A group whose commit conflicts runs at most 8 times; then its callers get a 503 and may retry.
 const MAX_RETRIES: usize = 8;
 
@@ -50,6 +53,7 @@ const MAX_RETRIES: usize = 8;
 pub struct GroupCommit {
     current: CurrentSnapshot,
     queue: Arc<Queue>,
+    meters: Arc<StoreMeters>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -60,11 +64,14 @@ impl GroupCommit {
     /// If the storage cannot be read or the thread cannot be started.
     pub fn start(mut storage: impl LocalStorage, signals: Arc<Signals>) -> Result<Self> {
         let current = CurrentSnapshot::new(storage.snapshot()?);
-        let queue = Arc::new(Queue::new());
+        let meters = Arc::<StoreMeters>::default();
+        let queue = Arc::new(Queue::new(meters.clone()));
         let mut writer = Writer {
             storage,
             current: current.clone(),
             signals,
+            meters: meters.clone(),
+            measured_at: None,
             outcome_known: true,
             history: History::default(),
         };
@@ -73,7 +80,7 @@ impl GroupCommit {
             .name("writer".into())
             .spawn(move || writer.run(&waiting))
             .map_err(|e| Error::internal(format!("the writer thread cannot be started: {e}")))?;
-        Ok(GroupCommit { current, queue, thread: Mutex::new(Some(thread)) })
+        Ok(GroupCommit { current, queue, meters, thread: Mutex::new(Some(thread)) })
     }
 }
 
@@ -106,6 +113,10 @@ impl Engine for GroupCommit {
             (Ok(writes), Reads::Whole(reads)) => Some(Ran { writes, reads, read_at: number }),
         };
         self.queue.push(Prepared { attempt, ran, terms })
+    }
+
+    fn meters(&self) -> Arc<StoreMeters> {
+        self.meters.clone()
     }
 }
 
@@ -150,6 +161,7 @@ impl Prepared {
 struct Queue {
     waiting: Mutex<Waiting>,
     filled: Condvar,
+    meters: Arc<StoreMeters>,
 }
 
 struct Waiting {
@@ -175,13 +187,13 @@ enum Next {
 }
 
 impl Queue {
-    fn new() -> Self {
+    fn new(meters: Arc<StoreMeters>) -> Self {
         let waiting = Waiting {
             prepared: FairQueue::new(WAITING),
             committing: HashSet::new(),
             closed: false,
         };
-        Queue { waiting: Mutex::new(waiting), filled: Condvar::new() }
+        Queue { waiting: Mutex::new(waiting), filled: Condvar::new(), meters }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -190,9 +202,17 @@ impl Queue {
 
     fn push(&self, prepared: Prepared) -> Result<()> {
         let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes());
-        let refused = self.lock().prepared.push(lane, bytes, prepared);
+        let refused = {
+            let mut waiting = self.lock();
+            let refused = waiting.prepared.push(lane, bytes, prepared);
+            self.measure(&waiting);
+            refused
+        };
         // A refused attempt is dropped here, outside of the lock.
-        refused.map_err(|_| Error::busy("overloaded", "too many writes are waiting", 1))?;
+        refused.map_err(|_| {
+            self.meters.refused.add_one();
+            Error::busy("overloaded", "too many writes are waiting", 1)
+        })?;
         self.filled.notify_one();
         Ok(())
     }
@@ -204,7 +224,10 @@ impl Queue {
     }
 
     fn pop(&self) -> Option<Prepared> {
-        self.lock().pop()
+        let mut waiting = self.lock();
+        let next = waiting.pop();
+        self.measure(&waiting);
+        next
     }
 
     /// Forgets the lanes of a group whose commit is over.
@@ -212,12 +235,20 @@ impl Queue {
         self.lock().committing.clear();
     }
 
+    /// Updates the length of the queue in the metrics.
+    fn measure(&self, waiting: &Waiting) {
+        self.meters.queued.set(waiting.prepared.len() as u64);
+        self.meters.queued_bytes.set(waiting.prepared.bytes() as u64);
+    }
+
     /// Waits for an attempt, at most so long.
     fn wait(&self, at_most: Duration) -> Next {
         let nothing = |waiting: &mut Waiting| waiting.prepared.is_empty() && !waiting.closed;
         let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
         let (mut waiting, _) = waited.expect("no thread panics while holding it");
-        match waiting.pop() {
+        let next = waiting.pop();
+        self.measure(&waiting);
+        match next {
             Some(prepared) => Next::Prepared(prepared),
             None if waiting.closed => Next::Closed,
             None => Next::TimedOut,
@@ -265,6 +296,9 @@ struct Writer<S> {
     storage: S,
     current: CurrentSnapshot,
     signals: Arc<Signals>,
+    meters: Arc<StoreMeters>,
+    /// When the storage was measured last.
+    measured_at: Option<Instant>,
     /// Whether the outcome of the last commit is known. If not, the storage is reopened first.
     outcome_known: bool,
     history: History,
@@ -289,8 +323,20 @@ impl<S: LocalStorage> Writer<S> {
                     if let Err(error) = self.recover() {
                         tracing::warn!(%error, "the database cannot be reopened yet");
                     }
+                    self.measure();
                 }
                 Next::Closed => return,
+            }
+        }
+    }
+
+    /// Measures the storage for the metrics, at most once in [`MEASURE_INTERVAL`].
+    fn measure(&mut self) {
+        if self.measured_at.is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL) && self.outcome_known
+        {
+            self.measured_at = Some(Instant::now());
+            if let Ok(Some(size)) = catch_unwind(AssertUnwindSafe(|| self.storage.size())) {
+                self.meters.set_size(size);
             }
         }
     }
@@ -353,6 +399,7 @@ impl<S: LocalStorage> Writer<S> {
             writes.append(ran.writes);
             return Some(Member { attempt, own: Ok(()), terms });
         }
+        self.meters.conflicts.add(u64::from(!failed && !rehearses));
         // Running a light attempt again is faster than giving it back.
         let is_light = terms.budget == Budget::LIGHT;
         if !is_light && !terms.rerun_on_conflict && !rehearses && !failed {
@@ -411,6 +458,8 @@ impl<S: LocalStorage> Writer<S> {
             if writes.is_empty() {
                 return Ok(());
             }
+            self.meters.commit_attempts.observe(group.len() as u64);
+            self.meters.commit_bytes.observe(writes.bytes() as u64);
             match self.commit(writes) {
                 GroupOutcome::Known(end) => return end,
                 GroupOutcome::Conflict => {}
@@ -425,8 +474,12 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     fn commit(&mut self, writes: &WriteBatch) -> GroupOutcome {
+        let begun = Instant::now();
         let end = catch_unwind(AssertUnwindSafe(|| self.storage.commit(writes)))
             .unwrap_or_else(|_| CommitOutcome::Unknown(Error::internal("the commit panicked")));
+        self.meters.commit_micros.observe(begun.elapsed().as_micros() as u64);
+        let is_done = matches!(end, CommitOutcome::Done(_));
+        self.meters.failed_commits.add(u64::from(!is_done));
         match end {
             CommitOutcome::Done(reader) => {
                 self.current.set(reader);

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 
+use super::file_holder::in_use_error;
 use super::redb::{Redb, open_error};
 use crate::base::Result;
 
@@ -27,7 +28,7 @@ pub fn integrity(path: &Path) -> Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(open_error(path, "is in use by another process"));
+            return Err(in_use_error(path));
         }
         Err(TryLockError::Error(error)) => return Err(open_error(path, error)),
     }

@@ -6,10 +6,12 @@
 
 mod attempt;
 mod fair_queue;
+mod file_holder;
 mod group_commit;
 mod integrity;
 mod memory;
 mod meter;
+mod meters;
 mod optimistic;
 mod overlay;
 mod reader;
@@ -24,6 +26,7 @@ pub use group_commit::GroupCommit;
 pub use integrity::integrity;
 pub use memory::Memory;
 pub use meter::Meter;
+pub use meters::{Pages, StorageSize, StoreMeters};
 pub use optimistic::{Budget, too_large};
 pub use overlay::Overlay;
 pub use reader::{KeyRange, Order, Reader, ScanFn};

@@ -19,7 +19,11 @@ use redb::{
     TableDefinition, TableError, WriteTransaction,
 };
 
-use super::{CommitOutcome, KeyRange, LocalStorage, Order, Reader, ScanFn, WriteBatch, WriteOp};
+use super::file_holder::in_use_error;
+use super::{
+    CommitOutcome, KeyRange, LocalStorage, Order, Pages, Reader, ScanFn, StorageSize, WriteBatch,
+    WriteOp,
+};
 use crate::base::{Error, Kind, Result};
 use crate::store::codec;
 
@@ -29,6 +33,10 @@ const CACHE_BYTES: usize = 64 * 1024 * 1024;
 /// Free space that a disk that was full must have before it is written to again: 1 MiB, more than a
 /// commit of ordinary requests takes, so that it does not fail at once.
 const MIN_FREE_BYTES: usize = 1024 * 1024;
+
+/// The largest file whose pages are counted. redb counts them by reading every page in a write
+/// transaction: some 10 ms for what its cache holds, too long for all others beyond that.
+const MAX_COUNTED_BYTES: u64 = CACHE_BYTES as u64;
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
@@ -167,6 +175,16 @@ impl Redb {
         Ok(Arc::new(Snapshot { transaction, tables, versions: self.versions, reads_fail }))
     }
 
+    /// Counts the pages of the file.
+    fn pages(&self) -> Option<Pages> {
+        let transaction = self.database.as_ref()?.begin_write().ok()?;
+        let stats = transaction.stats().ok()?;
+        transaction.abort().ok()?;
+        let bytes = stats.page_size() as u64;
+        let file_bytes = self.path.as_ref()?.metadata().ok()?.len();
+        Some(Pages { bytes, free: (file_bytes / bytes).saturating_sub(stats.allocated_pages()) })
+    }
+
     /// Applies a batch and makes it durable; the error is any other outcome of the commit.
     fn write(&mut self, writes: &WriteBatch) -> Result<Arc<dyn Reader>, CommitOutcome> {
         let transaction = self.database().and_then(begin).map_err(CommitOutcome::Unknown)?;
@@ -209,9 +227,7 @@ fn open_file(path: &Path) -> Result<Database> {
     }
     match catch_unwind(|| builder().open(path)) {
         Ok(Ok(database)) => Ok(database),
-        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
-            Err(open_error(path, "is in use by another process"))
-        }
+        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(in_use_error(path)),
         Ok(Err(error)) => Err(open_error(path, format!("cannot be opened: {error}"))),
         Err(_) => Err(open_error(path, "is broken; restore a backup")),
     }
@@ -255,6 +271,12 @@ impl LocalStorage for Redb {
 
     fn add_table(&mut self, name: &'static str) {
         self.tables.push(name);
+    }
+
+    fn size(&mut self) -> Option<StorageSize> {
+        let file_bytes = self.path.as_ref()?.metadata().ok()?.len();
+        let pages = if file_bytes <= MAX_COUNTED_BYTES { self.pages() } else { None };
+        Some(StorageSize { file_bytes, pages })
     }
 
     fn failed(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::meters::StorageSize;
 use super::reader::Reader;
 use super::writes::WriteBatch;
 use crate::base::{Error, Result};
@@ -42,6 +43,10 @@ pub trait LocalStorage: Send + 'static {
     /// Makes a table readable that was not named when this was opened: that of an index that is no
     /// longer defined. Earlier snapshots cannot read it.
     fn add_table(&mut self, _name: &'static str) {}
+    /// Measures it, if it can be; called while no attempt waits. Takes at most some milliseconds.
+    fn size(&mut self) -> Option<StorageSize> {
+        None
+    }
     /// Returns how many attempts share a commit at most.
     fn max_group(&self) -> usize {
         MAX_GROUP

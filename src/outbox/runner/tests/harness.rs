@@ -175,6 +175,7 @@ pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
         sweeps: vec![],
         settings: RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 },
         organizations: |_| Ok(vec![org(1)]),
+        meters: Arc::default(),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) const RESOURCE: Resource = Resource {
     tables: &[TableInfo::of::<Wake>(), TableInfo::of::<DroppedWakes>()],
     jobs: webhooks::JOBS,
     metrics: &[Metric {
-        name: "wakes_dropped",
+        name: "roadstead_wakes_dropped",
         help: "Wakes dropped because their reason no longer held",
         read: dropped_wakes,
     }],

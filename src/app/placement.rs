@@ -1,0 +1,94 @@
+//! Whether a directory can be a data directory: what is in it already, and who may write it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::data::{DATABASE, FORMAT_FILE, SETUP_LINK};
+use super::data_dir_error::DataDirError;
+use super::secret_key::KEY;
+
+/// The beginnings of the names of files that a data directory may have before it is complete: a key
+/// that was put there, and what an interrupted creation left. `lost+found` is in every new file
+/// system.
+const EXPECTED: [&str; 5] = [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, "lost+found"];
+
+/// Names in the message about foreign files.
+const MAX_NAMED: usize = 3;
+
+/// Refuses a directory with files that are not Roadstead's: it is somebody else's, named by mistake.
+///
+/// # Errors
+/// If there are any.
+pub fn require_no_foreign_files(path: &Path) -> Result<(), DataDirError> {
+    // One that does not exist has none; one that cannot be read fails at the next step.
+    let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut foreign: Vec<_> =
+        names.filter(|name| !EXPECTED.iter().any(|known| name.starts_with(known))).collect();
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    foreign.sort();
+    let more = foreign.len().saturating_sub(MAX_NAMED);
+    foreign.truncate(MAX_NAMED);
+    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Err(DataDirError(format!(
+        "{} is no data directory and not empty: it has {}{and_more}; name an empty directory, or \
+         one that does not exist, with --data",
+        path.display(),
+        foreign.join(", ")
+    )))
+}
+
+/// Refuses a data directory whose database cannot be written.
+///
+/// # Errors
+/// If it cannot.
+pub fn require_writable(path: &Path, database: &Path) -> Result<(), DataDirError> {
+    match OpenOptions::new().read(true).write(true).open(database) {
+        Ok(_) => Ok(()),
+        Err(error) => denial(path, &error).map_or(Ok(()), |message| Err(DataDirError(message))),
+    }
+}
+
+/// Returns the message about an existing directory that this process may not read or write; none
+/// for other failures.
+pub fn denial(path: &Path, error: &io::Error) -> Option<String> {
+    let is_denied =
+        matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+    let directory = path.metadata().ok().filter(|_| is_denied)?;
+    Some(format!(
+        "{} exists but cannot be written: {error}; it belongs to the user {} and has mode {:03o}; \
+         run this as that user, give the directory to yours (chown), or name another with --data",
+        path.display(),
+        directory.uid(),
+        directory.mode() & 0o777
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::DataDir;
+
+    #[test]
+    fn a_directory_with_foreign_files_is_refused_and_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path();
+        for name in ["thesis.txt", "photos", "b", "a"] {
+            fs::write(path.join(name), "mine").unwrap();
+        }
+        let refused = DataDir::at(path).open_or_create().err().unwrap().0;
+        assert!(refused.contains("has a, b, photos and 1 more"), "{refused}");
+        assert_eq!(fs::read_dir(path).unwrap().count(), 4);
+    }
+
+    #[test]
+    fn a_new_file_system_is_as_good_as_an_empty_directory() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("lost+found")).unwrap();
+        assert!(DataDir::at(place.path()).open_or_create().is_ok());
+    }
+}

@@ -1,0 +1,40 @@
+//! Hints for mistakes on the command line that clap's own suggestions do not cover.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Flags that other servers have, and what they are here.
+const ELSEWHERE: &[(&[&str], &str)] = &[
+    (&["--port", "--host", "--bind", "--addr", "--address", "-p"], "--listen 127.0.0.1:7420"),
+    (&["--data-dir", "--datadir", "--dir", "--db", "--database", "-d"], "--data DIR"),
+    (&["--base-url", "--url", "--domain", "--external-url"], "--public-url URL"),
+    (&["--password"], "--password-stdin, which keeps it out of the list of processes"),
+    (&["--log", "--verbose", "--debug", "-v"], "--log-level debug"),
+];
+
+/// Adds a hint to an error, where there is one.
+pub fn with_hint(mut error: clap::Error) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let hint = match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let argument = text(ContextKind::InvalidArg);
+            let known = ELSEWHERE.iter().find(|(names, _)| names.contains(&argument.as_str()));
+            known.map(|(_, ours)| format!("here it is {ours}"))
+        }
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
+            let value = text(ContextKind::InvalidValue);
+            let quoted = value.starts_with(['"', '\'', '“']);
+            quoted.then(|| "the value is in quotation marks; remove them".to_string())
+        }
+        _ => None,
+    };
+    if let Some(hint) = hint {
+        error.remove(ContextKind::SuggestedArg);
+        let hint = ContextValue::StyledStrs(vec![StyledStr::from(hint)]);
+        error.insert(ContextKind::Suggested, hint);
+    }
+    error
+}

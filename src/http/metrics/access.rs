@@ -1,0 +1,97 @@
+//! Who may read the metrics: callers on this machine, and others with a credential.
+
+use std::net::IpAddr;
+
+use hyper::header::{AUTHORIZATION, FORWARDED, HeaderMap, HeaderName, VIA};
+
+use crate::auth::key_organization;
+use crate::base::{Error, Id, Result};
+use crate::http::context::Context;
+use crate::http::headers::raw_credential;
+use crate::store::View;
+
+/// The headers that proxies add.
+const OF_PROXIES: [HeaderName; 5] = [
+    FORWARDED,
+    VIA,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-real-ip"),
+];
+
+/// The hash of `--metrics-token`: comparing hashes takes the same time wherever they differ.
+#[derive(Clone, Debug)]
+pub struct MetricsToken(blake3::Hash);
+
+impl MetricsToken {
+    /// Returns the hash of a token.
+    pub fn new(token: &str) -> Self {
+        MetricsToken(blake3::hash(token.as_bytes()))
+    }
+
+    fn is_in(&self, headers: &HeaderMap) -> bool {
+        let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = sent.and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+        });
+        token.is_some_and(|token| blake3::hash(token.as_bytes()) == self.0)
+    }
+}
+
+/// Requires that the caller may read the metrics: one on this machine that no proxy stands before,
+/// or one with the metrics token or an admin's API key.
+///
+/// # Errors
+/// 401 without a valid credential, 403 without the right.
+pub async fn require_access(context: &Context, peer: IpAddr, headers: &HeaderMap) -> Result<()> {
+    // A proxy on this machine connects from here too: what it adds distinguishes its clients.
+    let is_direct = !OF_PROXIES.iter().any(|name| headers.contains_key(name));
+    if peer.to_canonical().is_loopback() && is_direct {
+        return Ok(());
+    }
+    if context.metrics_token.as_ref().is_some_and(|token| token.is_in(headers)) {
+        return Ok(());
+    }
+    require_admin_key(context, headers).await
+}
+
+async fn require_admin_key(context: &Context, headers: &HeaderMap) -> Result<()> {
+    let credential = raw_credential(headers);
+    let authenticator = &context.executor.authenticator;
+    let check = |view: &View| {
+        let identity = authenticator.identify(view, &credential)?;
+        let org = key_organization(&identity).unwrap_or(Id::NIL);
+        match authenticator.authorize_in(view, &credential, org) {
+            Ok(caller) if caller.is_admin() => Ok(()),
+            _ => Err(Error::forbidden(
+                "admin_required",
+                "from another machine this takes the metrics token (--metrics-token) or the API \
+                 key of an organization admin",
+            )),
+        }
+    };
+    context.executor.store.read(Id::NIL, check).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+
+    #[test]
+    fn a_token_is_sent_as_bearer() {
+        let token = MetricsToken::new("scrape me");
+        for (sent, is_right) in [
+            ("Bearer scrape me", true),
+            ("bearer scrape me", true),
+            ("Bearer scrape", false),
+            ("Basic scrape me", false),
+            ("scrape me", false),
+        ] {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(sent))]);
+            assert_eq!(token.is_in(&headers), is_right, "{sent}");
+        }
+        assert!(!token.is_in(&HeaderMap::new()));
+    }
+}

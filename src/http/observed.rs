@@ -1,0 +1,64 @@
+//! What the metrics and the log say about a request.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::context::Context;
+use super::metrics::Endpoint;
+use crate::auth::Identity;
+use crate::base::Error;
+
+/// The principal of a request without a credential.
+const ANONYMOUS: &str = "anonymous";
+
+/// What becomes known about a request while it is handled.
+pub struct Observed {
+    begun: Instant,
+    /// What it asks for.
+    pub endpoint: Endpoint,
+    /// Who asks; none before the credential is verified, and without one.
+    pub caller: Option<Arc<Identity>>,
+}
+
+impl Observed {
+    /// A request whose handling begins now.
+    pub fn begin() -> Self {
+        Observed { begun: Instant::now(), endpoint: Endpoint::Unmatched, caller: None }
+    }
+
+    /// Counts the error of a request and, if a rate limit refused it, writes a line.
+    pub fn failed(&self, context: &Context, error: &Error, client: IpAddr, request_id: &str) {
+        let Some(limit) = error.reached() else { return };
+        let Some(suppressed) = context.executor.meters.limited(limit, Instant::now()) else {
+            return;
+        };
+        let (method, route) = (self.endpoint.method(), self.endpoint.route());
+        // Its detail is the credential; without one the limit is that of the address.
+        let principal = error.log_detail().unwrap_or(ANONYMOUS);
+        tracing::info!(
+            %client, limit = limit.name, method, route, principal, request_id, suppressed,
+            "rate limit reached"
+        );
+    }
+
+    /// Counts the response and, at `debug`, writes the line of the request.
+    pub fn answered(&self, context: &Context, status: u16, client: IpAddr, request_id: &str) {
+        let duration = self.begun.elapsed();
+        context.metrics.answered(self.endpoint, status, duration);
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let principal = self.caller.as_ref().map_or(ANONYMOUS.into(), ToString::to_string);
+        tracing::debug!(
+            %client,
+            method = self.endpoint.method(),
+            route = self.endpoint.route(),
+            status,
+            duration_ms = duration.as_micros() as f64 / 1000.0,
+            principal,
+            request_id,
+            "answered"
+        );
+    }
+}

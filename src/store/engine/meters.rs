@@ -1,0 +1,151 @@
+//! What an engine counts for the metrics.
+
+use crate::base::metrics::{Buckets, Counter, Family, Gauge, Histogram};
+
+/// Attempts of a commit: 512 at most share one.
+static ATTEMPTS: Buckets = Buckets { bounds: &[1, 2, 5, 10, 25, 50, 100, 250, 512], scale: 1 };
+
+/// Bytes of a commit: a group takes no more attempts at 8 MiB, to which the last may add as much.
+static BYTES: Buckets = Buckets {
+    bounds: &[1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216],
+    scale: 1,
+};
+
+/// Microseconds of a commit: a millisecond or a few on an SSD, tens on a disk.
+static SECONDS: Buckets = Buckets {
+    bounds: &[
+        500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+        5_000_000,
+    ],
+    scale: 1_000_000,
+};
+
+/// What an engine counts for the metrics.
+#[derive(Debug)]
+pub struct StoreMeters {
+    /// Attempts of each commit.
+    pub commit_attempts: Histogram,
+    /// Bytes of keys and values that each commit writes.
+    pub commit_bytes: Histogram,
+    /// The time of each commit, in microseconds.
+    pub commit_micros: Histogram,
+    /// Commits that failed, were refused by the storage, or have an unknown outcome.
+    pub failed_commits: Counter,
+    /// Attempts that ran again, or were given back, because what they had read has changed.
+    pub conflicts: Counter,
+    /// Attempts that were refused because the queue was full.
+    pub refused: Counter,
+    /// Attempts that wait for the writer.
+    pub queued: Gauge,
+    /// The bytes that they are going to write.
+    pub queued_bytes: Gauge,
+    /// Bytes of the database file; 0 while unknown.
+    pub file_bytes: Gauge,
+    /// Bytes of a page of the database; 0 while unknown.
+    pub page_bytes: Gauge,
+    /// Pages of the database that are free; valid if `page_bytes` is known.
+    pub free_pages: Gauge,
+}
+
+impl Default for StoreMeters {
+    fn default() -> Self {
+        StoreMeters {
+            commit_attempts: Histogram::new(&ATTEMPTS),
+            commit_bytes: Histogram::new(&BYTES),
+            commit_micros: Histogram::new(&SECONDS),
+            failed_commits: Counter::default(),
+            conflicts: Counter::default(),
+            refused: Counter::default(),
+            queued: Gauge::default(),
+            queued_bytes: Gauge::default(),
+            file_bytes: Gauge::default(),
+            page_bytes: Gauge::default(),
+            free_pages: Gauge::default(),
+        }
+    }
+}
+
+impl StoreMeters {
+    /// Returns the families for `/metrics`.
+    pub fn families(&self) -> Vec<Family> {
+        let mut families = vec![
+            Family::histogram(
+                "roadstead_commit_attempts",
+                "Transactions that share a commit",
+                &self.commit_attempts,
+            ),
+            Family::histogram(
+                "roadstead_commit_size_bytes",
+                "Keys and values that a commit writes",
+                &self.commit_bytes,
+            ),
+            Family::histogram(
+                "roadstead_commit_duration_seconds",
+                "Time of a commit, until it is synced",
+                &self.commit_micros,
+            ),
+            Family::counter(
+                "roadstead_commits_failed",
+                "Commits that failed or whose outcome is unknown",
+                &self.failed_commits,
+            ),
+            Family::counter(
+                "roadstead_transaction_conflicts",
+                "Transactions that ran again because what they had read has changed",
+                &self.conflicts,
+            ),
+            Family::counter(
+                "roadstead_transactions_refused",
+                "Transactions refused because too many wait for the writer",
+                &self.refused,
+            ),
+        ];
+        let mut gauge = |name, help, value: u64| {
+            families.push(Family::gauge(name, help, value as f64));
+        };
+        gauge(
+            "roadstead_queue_length",
+            "Transactions that wait for the writer",
+            self.queued.value(),
+        );
+        gauge("roadstead_queue_bytes", "What they are going to write", self.queued_bytes.value());
+        let file_bytes = self.file_bytes.value();
+        if file_bytes > 0 {
+            gauge("roadstead_database_file_bytes", "Size of the database file", file_bytes);
+        }
+        let page_bytes = self.page_bytes.value();
+        if page_bytes > 0 {
+            gauge("roadstead_database_page_bytes", "Size of a page of the database", page_bytes);
+            let free = self.free_pages.value();
+            gauge("roadstead_database_free_pages", "Pages free for later writes", free);
+        }
+        families
+    }
+
+    /// Sets what is known about the size of the storage.
+    pub(super) fn set_size(&self, size: StorageSize) {
+        self.file_bytes.set(size.file_bytes);
+        if let Some(pages) = size.pages {
+            self.page_bytes.set(pages.bytes);
+            self.free_pages.set(pages.free);
+        }
+    }
+}
+
+/// The size of storage on this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StorageSize {
+    /// Bytes of its file.
+    pub file_bytes: u64,
+    /// Its pages, where they can be counted quickly.
+    pub pages: Option<Pages>,
+}
+
+/// The pages of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages {
+    /// Bytes of each.
+    pub bytes: u64,
+    /// How many are free.
+    pub free: u64,
+}

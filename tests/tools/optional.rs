@@ -1,0 +1,50 @@
+//! Tests with real programs of others, each of which can be left out, but never silently.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Why a test is left out: `ROADSTEAD_TEST_<NAME>` is `off`, or what is `missing`. It is said aloud.
+pub fn is_left_out(name: &str, what: &str, missing: Option<&str>) -> bool {
+    let flag = format!("ROADSTEAD_TEST_{name}");
+    let is_off = std::env::var(&flag).is_ok_and(|value| value == "off");
+    let why = if is_off { Some(format!("{flag} is off")) } else { missing.map(String::from) };
+    if let Some(why) = &why {
+        say(&format!("\n*** NOT TESTED against {what}: {why}. ***\n"));
+    }
+    why.is_some()
+}
+
+/// The path of a program; none where it is left out or not installed, which is said aloud.
+pub fn program(name: &str, what: &str, package: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Debian keeps servers where the path of ordinary users does not lead.
+    let folders =
+        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let found = folders.map(|folder| folder.join(name)).find(|file| file.is_file());
+    let missing = format!("it is not installed (apt-get install {package})");
+    let missing = found.is_none().then_some(missing.as_str());
+    if is_left_out(&name.to_uppercase(), what, missing) { None } else { found }
+}
+
+/// Whether a command succeeds.
+pub fn works(program: &str, args: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Runs a command, which must succeed, and returns what it printed.
+#[track_caller]
+pub fn run(command: &mut Command) -> String {
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{command:?}: {stdout}\n{stderr}");
+    stdout
+}
+
+/// The test runner holds back what goes through `eprintln!`, this it does not.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,197 @@
+//! The sample configurations of nginx and Caddy let through what the server needs.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::client::{Caller, Connection, eventually, raw};
+use crate::optional::{program, run};
+use crate::server::{Acme, free_port};
+
+const MIB: usize = 1024 * 1024;
+
+/// A running proxy. It is ended when dropped.
+struct Proxy {
+    child: Child,
+    address: SocketAddr,
+    /// Its files.
+    _place: tempfile::TempDir,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // It ends its own processes.
+        let id = self.child.id().to_string();
+        let _ = Command::new("kill").args(["-s", "TERM", &id]).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn sample(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging").join(name)).unwrap()
+}
+
+/// Replaces a part of a sample, which must have it.
+#[track_caller]
+fn with(text: String, part: &str, other: &str) -> String {
+    assert!(text.contains(part), "the sample has no {part}");
+    text.replace(part, other)
+}
+
+fn start(mut command: Command, address: SocketAddr, place: tempfile::TempDir) -> Proxy {
+    let log = fs::File::create(place.path().join("log")).unwrap();
+    command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    let proxy = Proxy { child: command.spawn().unwrap(), address, _place: place };
+    eventually("the proxy's start", || TcpStream::connect(address).ok());
+    proxy
+}
+
+/// nginx with the sample, on a free port and without TLS.
+fn nginx(nginx: &Path, server: SocketAddr) -> Proxy {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().display().to_string();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let site = with(sample("nginx.conf"), "127.0.0.1:7420", &server.to_string());
+    let site = with(site, "listen 443 ssl;", &format!("listen {address};"));
+    let without_tls = site.lines().filter(|line| !line.trim().starts_with("ssl_certificate"));
+    let site: String = without_tls.map(|line| format!("{line}\n")).collect();
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temporary = temporary.map(|name| format!("{name}_temp_path {folder}/{name};")).join("\n");
+    let whole = format!(
+        "daemon off;\nworker_processes 1;\npid {folder}/pid;\nerror_log {folder}/error.log;\n\
+         events {{ worker_connections 256; }}\n\
+         http {{ access_log off;\n{temporary}\n{site} }}\n"
+    );
+    let file = place.path().join("nginx.conf");
+    fs::write(&file, whole).unwrap();
+    let mut command = Command::new(nginx);
+    command.arg("-c").arg(&file).arg("-p").arg(place.path());
+    command.arg("-e").arg(place.path().join("error.log"));
+    start(command, address, place)
+}
+
+/// Caddy with the sample, on a free port and without TLS.
+fn caddy(caddy: &Path, server: SocketAddr) -> Proxy {
+    let place = tempfile::tempdir().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let site = with(sample("Caddyfile"), "127.0.0.1:7420", &server.to_string());
+    let site = with(site, "agents.example.com {", &format!("http://{address} {{"));
+    let file = place.path().join("Caddyfile");
+    fs::write(&file, format!("{{\n\tadmin off\n\tauto_https off\n}}\n{site}")).unwrap();
+    let mut command = Command::new(caddy);
+    command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file);
+    command.env("XDG_DATA_HOME", place.path()).env("XDG_CONFIG_HOME", place.path());
+    start(command, address, place)
+}
+
+/// The owner of a served organization, through a proxy.
+fn through(proxy: &Proxy, acme: &Acme) -> Caller {
+    Caller::nobody(proxy.address, "acme").with_bearer(acme.owner.credential())
+}
+
+/// Long polls and event streams answer the moment something happens.
+fn passes_what_waits(proxy: &Proxy, acme: &Acme) {
+    let ada = through(proxy, acme);
+    let team = acme.team("waiting", None);
+    let path = format!("/teams/{}/agents/{}/wakes", team.id, team.agent);
+    let wait = ada.in_org(&format!("{path}?wait=55"));
+    let mut poll = Connection::open(proxy.address).unwrap();
+    poll.write(&ada.ask("GET", &wait).to_bytes()).unwrap();
+    waits(acme, 1);
+    acme.assign(&team, "Wake the poll");
+    let woken = poll.reply(false).unwrap().items();
+    assert_eq!(woken[0]["reason"], "task_assigned");
+    let ack = json!({"wakeIds": [woken[0]["id"]]});
+    ada.post(&format!("{path}/ack"), ack).ok();
+
+    let stream = ada.ask("GET", &ada.in_org(&path)).with("Accept", "text/event-stream");
+    let mut events = Connection::open(proxy.address).unwrap();
+    events.write(&stream.to_bytes()).unwrap();
+    assert_eq!(events.head().unwrap().0, 200);
+    waits(acme, 1);
+    for title in ["Wake the stream", "Wake it again"] {
+        acme.assign(&team, title);
+        let mut read = String::new();
+        while !read.contains("event: wake") {
+            let chunk = events.chunk().unwrap();
+            assert!(!chunk.is_empty(), "the stream ended: {read}");
+            read.push_str(&chunk);
+        }
+    }
+}
+
+/// Waits until so many requests wait in the server.
+fn waits(acme: &Acme, count: usize) {
+    eventually("waiting", || {
+        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let text = raw(acme.serving.address, request).text();
+        Some(()).filter(|()| text.contains(&format!("\nroadstead_waiting_requests {count}\n")))
+    });
+}
+
+/// Bodies reach the server up to its limits; what it refuses, it refuses itself.
+fn passes_bodies_up_to_the_limit(proxy: &Proxy, acme: &Acme) {
+    let ada = through(proxy, acme);
+    let tool = |bytes: usize| {
+        let rest = r#"{"orgSlug":"acme","name":"large","type":"function"}"#;
+        ada.ask("POST", "/tools").bytes(format!("{}{rest}", " ".repeat(bytes - rest.len()))).send()
+    };
+    tool(MIB).ok();
+    assert_eq!(tool(MIB + 1).problem()["code"], "too_large");
+    assert_eq!(tool(10 * MIB).status, 413);
+}
+
+/// The client's address reaches the server, whatever the client claims to be, and is none of this
+/// machine for `/metrics`.
+fn passes_the_client_address(proxy: &Proxy, acme: &mut Acme) {
+    let url = format!("http://{}", proxy.address);
+    let curl = |path: &str, more: &[&str]| {
+        let mut command = Command::new("curl");
+        command.args(["-sS", "--interface", "127.0.0.2", "-H", "X-Forwarded-For: 203.0.113.9"]);
+        run(command.args(more).arg(format!("{url}{path}")))
+    };
+    let wrong = r#"{"email": "nobody@acme.test", "password": "not a password"}"#;
+    let json = "Content-Type: application/json";
+    let answer = curl("/api/auth/sign-in", &["-H", json, "-d", wrong]);
+    assert!(answer.contains("unauthenticated"), "{answer}");
+    let answer = curl("/metrics", &[]);
+    assert!(answer.contains("unauthenticated"), "{answer}");
+    acme.serving.signal("TERM");
+    let (_, _, log) = acme.serving.ends();
+    assert!(log.contains("sign-in failed client=127.0.0.2 "), "{log}");
+}
+
+fn checked(begin: fn(&Path, SocketAddr) -> Proxy, program: PathBuf) {
+    let mut acme = Acme::start(&["--trusted-proxy", "127.0.0.1"]);
+    let proxy = begin(&program, acme.serving.address);
+    passes_what_waits(&proxy, &acme);
+    passes_bodies_up_to_the_limit(&proxy, &acme);
+    passes_the_client_address(&proxy, &mut acme);
+}
+
+#[test]
+fn the_server_works_behind_the_sample_of_nginx() {
+    let Some(program) = program("nginx", "nginx", "nginx-light") else { return };
+    checked(nginx, program);
+}
+
+#[test]
+fn the_server_works_behind_the_sample_of_caddy() {
+    let Some(program) = program("caddy", "Caddy", "caddy") else { return };
+    checked(caddy, program);
+}
+
+#[test]
+fn the_samples_wait_longer_than_the_longest_poll() {
+    for (file, setting) in
+        [("nginx.conf", "proxy_read_timeout "), ("Caddyfile", "response_header_timeout ")]
+    {
+        let text = sample(file);
+        let seconds = text.split(setting).nth(1).unwrap().split('s').next().unwrap();
+        // 55 s, and time for the answer.
+        assert!(seconds.parse::<u64>().unwrap() >= 60, "{file}: {setting}{seconds}s");
+    }
+}
