@@ -52,10 +52,11 @@ struct Urls {
 }
 impl Input for Urls {}
 
-/// What two runs of an operation leave if the first is not dropped: something is there already.
+/// The id that an operation inserts in each run: if an earlier run is not discarded, the next one
+/// conflicts with it.
 const MARK: uuid::Uuid = uuid::Uuid::from_u128(7);
 
-/// What is at these addresses. It writes before it knows, and must find nothing of that.
+/// Fetches these addresses. Writes before the results are known; a discarded run leaves nothing.
 fn fetch(tx: &mut Tx, req: &Req<(), Urls>, calls: &mut Calls) -> Result<Outcome<Vec<String>>> {
     use crate::auth::{Session, User};
     let (id, now) = (crate::base::Id::<Session>::new(MARK), tx.now());

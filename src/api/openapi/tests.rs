@@ -131,7 +131,7 @@ fn routes() -> Vec<Route> {
         Route::get(
             "/fleets/{fleetId}/boats/{boatId}",
             MEMBER,
-            "boat.show",
+            "boat.get",
             op::read::<Boats, (), Boat>(read),
         )
         .about("Show a boat"),
@@ -167,7 +167,7 @@ fn routes() -> Vec<Route> {
         )
         .no_replay()
         .about("Sign out"),
-        Route::get("/tides", ANYONE, "tide.show", op::read::<(), (), Empty>(read))
+        Route::get("/tides", ANYONE, "tide.get", op::read::<(), (), Empty>(read))
             .about("Show the tide"),
     ]
 }
@@ -523,17 +523,17 @@ fn mistakes_of_routes_are_reported() {
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
     let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
-    assert_refused(&[tide("/a", "a.show")], "does not say what it does");
-    assert_refused(&[tide("/a/{b}", "a.show")], "takes 0 path parameters");
-    assert_refused(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
-    assert_refused(&[tide("/a", "a.show"), tide("/a", "b.show")], "declared twice");
+    assert_refused(&[tide("/a", "a.get")], "does not say what it does");
+    assert_refused(&[tide("/a/{b}", "a.get")], "takes 0 path parameters");
+    assert_refused(&[tide("/a", "a.get"), tide("/b", "a.get")], "is called a.get too");
+    assert_refused(&[tide("/a", "a.get"), tide("/a", "b.get")], "declared twice");
     #[derive(Deserialize, JsonSchema)]
     #[serde(untagged)]
     enum Either {
         One(String),
     }
     impl Input for Either {}
-    let either = Route::get("/a", ANYONE, "a.show", op::read::<(), Either, Empty>(read));
+    let either = Route::get("/a", ANYONE, "a.get", op::read::<(), Either, Empty>(read));
     assert_refused(&[either], "named fields");
 }
 
@@ -563,11 +563,11 @@ fn two_types_of_one_name_are_reported() {
         let problems = problems(&routes);
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
-    let get = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::Boat>(read));
+    let get = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::Boat>(read));
     assert_refused(get, "two types are called Boat");
-    let post = Route::post("/b", MEMBER, "b.show", op::write::<(), elsewhere::Crew, Empty>(write));
+    let post = Route::post("/b", MEMBER, "b.get", op::write::<(), elsewhere::Crew, Empty>(write));
     assert_refused(post, "two types are called Crew");
-    let page = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::PageOfBoat>(read));
+    let page = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::PageOfBoat>(read));
     assert_refused(page, "as is a page of a list");
 }
 

@@ -39,7 +39,7 @@ fn look(view: &View, _: &Req) -> Result<ContentVersion> {
 }
 
 pub(super) fn route() -> Route {
-    Route::get("/watched", ANYONE, "thing.show", op::watch(read, look))
+    Route::get("/watched", ANYONE, "thing.get", op::watch(read, look))
 }
 
 /// Makes the thing this, and says that it may have changed.

@@ -28,17 +28,13 @@ pub(super) const RESOURCE: Resource = Resource {
 
 /// A version submitted for publication.
 pub struct Submission<'a> {
-    /// The type of the artifact.
     pub kind: ArtifactType,
-    /// The name of the artifact.
     pub name: &'a ArtifactName,
-    /// The version.
     pub version: &'a Version,
     /// The text after compilation, with variables in place.
     pub text: &'a str,
     /// The variables of the text.
     pub variables: &'a [String],
-    /// The metadata.
     pub metadata: &'a JsonMap,
     /// The model that the text is for.
     pub model: &'a str,

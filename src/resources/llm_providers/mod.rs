@@ -239,7 +239,7 @@ fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "llm_provider.list", op::list(list)).about("List LLM providers"),
         Route::post(ALL, ADMIN, "llm_provider.create", op::write(create))
             .about("Create an LLM provider"),
-        Route::get(ONE, MEMBER, "llm_provider.show", op::read(get)).about("Get an LLM provider"),
+        Route::get(ONE, MEMBER, "llm_provider.get", op::read(get)).about("Get an LLM provider"),
         Route::patch(ONE, ADMIN, "llm_provider.update", op::write(update))
             .about("Update an LLM provider"),
         Route::delete(ONE, ADMIN, "llm_provider.delete", op::write(delete))

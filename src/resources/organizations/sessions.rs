@@ -198,7 +198,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/auth/sign-out", SESSION, "session.sign_out", op::write(sign_out))
             .no_replay()
             .about("Sign out"),
-        Route::get("/auth/session", SESSION, "session.show", op::read(get))
+        Route::get("/auth/session", SESSION, "session.get", op::read(get))
             .about("Get the current session"),
     ]
 }

@@ -85,7 +85,6 @@ pub struct FoundPrompt {
     pub name: String,
     /// The version in the provider.
     pub version: String,
-    /// The template.
     pub template: Template,
     /// The labels, tags or aliases of the version.
     pub labels: Vec<String>,
