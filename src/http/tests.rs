@@ -19,7 +19,7 @@ use hyper::header::{HOST, HeaderMap};
 use super::context::link_base;
 use super::*;
 use crate::api::execute::{self, Executor, LocalCoordination};
-use crate::api::{Calls, Empty, Input, Outcome, Req, Route, op};
+use crate::api::{Calls, Empty, Input, Outcome, Output, Req, ResourceRef, Route, op};
 use crate::auth::ANYONE;
 use crate::base::Result;
 use crate::outside::{self, AnswerBody, Call, Outside};
@@ -51,6 +51,12 @@ struct Urls {
     urls: Vec<String>,
 }
 impl Input for Urls {}
+
+impl Output for String {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// The id that an operation inserts in each run: if an earlier run is not discarded, the next one
 /// conflicts with it.

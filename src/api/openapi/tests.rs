@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
 use crate::api::{
-    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, Route, Scope, op,
+    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, ResourceRef, Route, Scope, op,
 };
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Id, Int, Json, Keys, Nullable, Result, Text, Time, Title};
@@ -51,7 +51,11 @@ struct Boat {
     launched_at: Option<Time>,
 }
 
-impl Output for Boat {}
+impl Output for Boat {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 #[derive(Serialize, JsonSchema)]
 struct BoatMade {
@@ -62,6 +66,10 @@ struct BoatMade {
 
 impl Output for BoatMade {
     const MAY_SHOW_SECRET: bool = true;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -545,7 +553,11 @@ fn two_types_of_one_name_are_reported() {
         pub struct Boat {
             pub sauce: bool,
         }
-        impl Output for Boat {}
+        impl Output for Boat {
+            fn resource(&self) -> Option<ResourceRef> {
+                None
+            }
+        }
         #[derive(Deserialize, JsonSchema)]
         pub struct Crew {
             pub rowers: u8,
@@ -555,7 +567,11 @@ fn two_types_of_one_name_are_reported() {
         pub struct PageOfBoat {
             pub number: u8,
         }
-        impl Output for PageOfBoat {}
+        impl Output for PageOfBoat {
+            fn resource(&self) -> Option<ResourceRef> {
+                None
+            }
+        }
     }
     let assert_refused = |more: Route, part: &str| {
         let mut routes = routes();

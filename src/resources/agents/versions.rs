@@ -98,7 +98,11 @@ pub struct AgentDiff {
     changes: Vec<AgentChange>,
 }
 
-impl Output for AgentDiff {}
+impl Output for AgentDiff {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A value that differs between two versions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

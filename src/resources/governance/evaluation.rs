@@ -13,7 +13,7 @@ use super::flags::PolicyFlag;
 use super::judge::{self, JUDGE_SECS};
 use super::policy::{Policy, PolicySeverity};
 use super::rules::{self, PolicyInput, PolicyRuleType};
-use crate::api::{Calls, Input, Output, Req, Resource, Route, op};
+use crate::api::{Calls, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, BoundedList, Id, Issue, JsonMap, Range, Result, Text, Version};
 use crate::outbox::{About, EventType, publish};
@@ -53,7 +53,11 @@ pub struct PolicyVerdict {
     policies: Vec<Id<Policy>>,
 }
 
-impl Output for PolicyVerdict {}
+impl Output for PolicyVerdict {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A rule that a text violates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

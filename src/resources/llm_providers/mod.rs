@@ -12,7 +12,7 @@ mod provider;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Calls, Deleted, Input, Output, Req, Resource, Route, op};
+use crate::api::{Calls, Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{
     Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, Result, TextRule, Validated,
@@ -123,7 +123,11 @@ pub struct LlmTestResult {
     message: String,
 }
 
-impl Output for LlmTestResult {}
+impl Output for LlmTestResult {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
