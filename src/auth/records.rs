@@ -14,7 +14,6 @@ pub struct User {
     pub id: Id<User>,
     /// The e-mail address with which the user signs in.
     pub email: Email,
-    /// Their name.
     pub name: Name,
     /// An https URL of a picture of the user.
     pub image: Option<String>,
@@ -52,7 +51,6 @@ pub struct Organization {
     pub id: Id<Org>,
     /// The slug by which requests refer to it.
     pub slug: Slug,
-    /// Its name.
     pub name: Name,
     pub created_at: Time,
     pub updated_at: Time,
@@ -142,7 +140,6 @@ pub type KeyHash = [u8; 32];
 /// (reference: identity-and-rights, "API keys").
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ApiKey {
-    /// Its id.
     pub id: Id<ApiKey>,
     pub hash: KeyHash,
     pub org: Id<Org>,

@@ -38,7 +38,6 @@ pub struct Delivery {
     pub id: Id<LogEntry>,
     /// The channel, which may be deleted.
     pub channel: Id<Channel>,
-    /// The event.
     pub event: Id<Event>,
     /// The event's type; a filter of the log.
     pub event_type: EventType,
@@ -46,7 +45,6 @@ pub struct Delivery {
     pub guarded_by: Option<Id<()>>,
     /// When the event happened; the order of the log.
     pub created_at: Time,
-    /// Its status.
     pub status: DeliveryStatus,
     /// The number of finished attempts.
     pub attempts: u32,
@@ -162,9 +160,7 @@ impl Delivery {
 pub struct DeliveryAttempt {
     /// The delivery; its id is sent to the receiver, the same at every attempt.
     pub delivery: Delivery,
-    /// The event.
     pub event: Event,
-    /// The channel.
     pub channel: Channel,
 }
 

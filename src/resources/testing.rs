@@ -12,7 +12,6 @@ use crate::store::{Clock, Org, PageRequest, Store, Tx, View};
 /// A store with an organization and its users.
 #[derive(Clone)]
 pub struct Fixture {
-    /// Its store.
     pub store: Store,
     /// The organization `acme`.
     pub org: Id<Org>,

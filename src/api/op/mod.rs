@@ -14,7 +14,6 @@ mod waiting;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
 use serde_json::Value;
 
 pub use bind::CommonParams;
@@ -102,20 +101,9 @@ fn names_of<I: JsonSchema>() -> Vec<String> {
     properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// The body of a page.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PageBody<T> {
-    items: Vec<T>,
-    next_cursor: Option<String>,
-}
-
-impl<T> PageBody<T> {
-    /// A page of the list whose cursors this key signs.
-    fn new(page: Page<T>, list: &[u8; 32]) -> Self {
-        let next_cursor = page.next.map(|position| cursor(list, &position));
-        PageBody { items: page.items, next_cursor }
-    }
+/// Returns the answer with a page of the list whose cursors this key signs.
+fn page_of<O: Output>(page: Page<O>, list: &[u8; 32]) -> Result<Answer> {
+    Answer::list(&page.items, page.next.map(|position| cursor(list, &position)))
 }
 
 /// Reads one thing.
@@ -146,33 +134,32 @@ pub fn read_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
 }
 
 /// Reads a list page by page.
-pub fn list<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+pub fn list<P: PathParams, I: Input + JsonSchema, O: Output>(
     list: fn(&View, &Req<P, I>) -> Result<Page<O>>,
 ) -> Operation {
     let bind = move |args: Args<P, I>, common: &mut CommonParams| {
         let key = common.list;
         let read = move |view: &View, who: &_, _: &mut Calls| {
-            Answer::list(&PageBody::new(list(view, &Req::new(&args, who))?, &key))
+            page_of(list(view, &Req::new(&args, who))?, &key)
         };
         Action::Read(Box::new(read), None)
     };
-    Operation::new::<P, I, O>(Shape::BoundedList, bind)
+    Operation::new::<P, I, O>(Shape::BoundedList, bind).showing::<O>()
 }
 
 /// Reads a list with outgoing calls, which may take `total_secs` together.
-pub fn list_calling<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
+pub fn list_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
     total_secs: u64,
     list: ListCallingFn<P, I, O>,
 ) -> Operation {
     let bind = move |args: Args<P, I>, common: &mut CommonParams| {
         let key = common.list;
         let read = move |view: &View, who: &_, calls: &mut Calls| {
-            let page = list(view, &Req::new(&args, who), calls)?;
-            Answer::list(&PageBody::new(page, &key))
+            page_of(list(view, &Req::new(&args, who), calls)?, &key)
         };
         Action::Read(Box::new(read), Some(Duration::from_secs(total_secs)))
     };
-    Operation::new::<P, I, O>(Shape::BoundedList, bind).calling()
+    Operation::new::<P, I, O>(Shape::BoundedList, bind).showing::<O>().calling()
 }
 
 /// Writes in a transaction.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
 use crate::api::{
-    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, Route, Scope, op,
+    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, ResourceRef, Route, Scope, op,
 };
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Id, Int, Json, Keys, Nullable, Result, Text, Time, Title};
@@ -51,7 +51,11 @@ struct Boat {
     launched_at: Option<Time>,
 }
 
-impl Output for Boat {}
+impl Output for Boat {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 #[derive(Serialize, JsonSchema)]
 struct BoatMade {
@@ -62,6 +66,10 @@ struct BoatMade {
 
 impl Output for BoatMade {
     const MAY_SHOW_SECRET: bool = true;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -131,7 +139,7 @@ fn routes() -> Vec<Route> {
         Route::get(
             "/fleets/{fleetId}/boats/{boatId}",
             MEMBER,
-            "boat.show",
+            "boat.get",
             op::read::<Boats, (), Boat>(read),
         )
         .about("Show a boat"),
@@ -167,7 +175,7 @@ fn routes() -> Vec<Route> {
         )
         .no_replay()
         .about("Sign out"),
-        Route::get("/tides", ANYONE, "tide.show", op::read::<(), (), Empty>(read))
+        Route::get("/tides", ANYONE, "tide.get", op::read::<(), (), Empty>(read))
             .about("Show the tide"),
     ]
 }
@@ -523,17 +531,17 @@ fn mistakes_of_routes_are_reported() {
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
     let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
-    assert_refused(&[tide("/a", "a.show")], "does not say what it does");
-    assert_refused(&[tide("/a/{b}", "a.show")], "takes 0 path parameters");
-    assert_refused(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
-    assert_refused(&[tide("/a", "a.show"), tide("/a", "b.show")], "declared twice");
+    assert_refused(&[tide("/a", "a.get")], "does not say what it does");
+    assert_refused(&[tide("/a/{b}", "a.get")], "takes 0 path parameters");
+    assert_refused(&[tide("/a", "a.get"), tide("/b", "a.get")], "is called a.get too");
+    assert_refused(&[tide("/a", "a.get"), tide("/a", "b.get")], "declared twice");
     #[derive(Deserialize, JsonSchema)]
     #[serde(untagged)]
     enum Either {
         One(String),
     }
     impl Input for Either {}
-    let either = Route::get("/a", ANYONE, "a.show", op::read::<(), Either, Empty>(read));
+    let either = Route::get("/a", ANYONE, "a.get", op::read::<(), Either, Empty>(read));
     assert_refused(&[either], "named fields");
 }
 
@@ -545,7 +553,11 @@ fn two_types_of_one_name_are_reported() {
         pub struct Boat {
             pub sauce: bool,
         }
-        impl Output for Boat {}
+        impl Output for Boat {
+            fn resource(&self) -> Option<ResourceRef> {
+                None
+            }
+        }
         #[derive(Deserialize, JsonSchema)]
         pub struct Crew {
             pub rowers: u8,
@@ -555,7 +567,11 @@ fn two_types_of_one_name_are_reported() {
         pub struct PageOfBoat {
             pub number: u8,
         }
-        impl Output for PageOfBoat {}
+        impl Output for PageOfBoat {
+            fn resource(&self) -> Option<ResourceRef> {
+                None
+            }
+        }
     }
     let assert_refused = |more: Route, part: &str| {
         let mut routes = routes();
@@ -563,11 +579,11 @@ fn two_types_of_one_name_are_reported() {
         let problems = problems(&routes);
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
-    let get = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::Boat>(read));
+    let get = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::Boat>(read));
     assert_refused(get, "two types are called Boat");
-    let post = Route::post("/b", MEMBER, "b.show", op::write::<(), elsewhere::Crew, Empty>(write));
+    let post = Route::post("/b", MEMBER, "b.get", op::write::<(), elsewhere::Crew, Empty>(write));
     assert_refused(post, "two types are called Crew");
-    let page = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::PageOfBoat>(read));
+    let page = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::PageOfBoat>(read));
     assert_refused(page, "as is a page of a list");
 }
 

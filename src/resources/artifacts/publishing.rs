@@ -93,11 +93,8 @@ impl Output for ArtifactVersion {
 
 /// A version to publish.
 pub struct Publication {
-    /// The type of the artifact.
     pub kind: ArtifactType,
-    /// The name of the artifact.
     pub name: ArtifactName,
-    /// The version.
     pub version: Version,
     /// The model that the text is for.
     pub model: Model,

@@ -33,13 +33,10 @@ pub(super) const RESOURCE: Resource = Resource {
 /// A version for one model, without its texts.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VersionRecord {
-    /// The artifact.
     pub of: ArtifactId,
-    /// The version.
     pub version: Version,
     /// The model that the text is for.
     pub model: Model,
-    /// Its id.
     pub id: Id<VersionRecord>,
     /// The metadata given by its author.
     pub metadata: JsonMap,
@@ -53,9 +50,7 @@ pub struct VersionRecord {
     pub depth: u32,
     /// Every promptlet in its compiled text, imports of imports included.
     pub transitive_imports: Vec<ArtifactName>,
-    /// The user who published it.
     pub published_by: Id<User>,
-    /// When it was published.
     pub published_at: Time,
 }
 
@@ -176,7 +171,6 @@ pub fn highest(view: &View, id: &ArtifactId) -> Result<Option<Version>> {
 /// A reference from a published version to a version of a promptlet that it imports.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ImportReference {
-    /// The promptlet.
     pub promptlet: ArtifactId,
     /// The version that the range resolved to.
     pub resolved: Version,
@@ -295,11 +289,8 @@ pub fn add_imports(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
 /// A reference from a published version to a variable that its text for some model uses.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VariableReference {
-    /// The variable.
     pub variable: VariableName,
-    /// The artifact.
     pub of: ArtifactId,
-    /// The version.
     pub version: Version,
 }
 

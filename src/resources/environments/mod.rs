@@ -222,7 +222,7 @@ fn routes() -> Vec<Route> {
             .about("List accessible environments, newest first"),
         Route::post("/environments", ADMIN, "environment.create", op::write(create))
             .about("Create an environment"),
-        Route::get("/environments/{environmentId}", MEMBER, "environment.show", op::read(get))
+        Route::get("/environments/{environmentId}", MEMBER, "environment.get", op::read(get))
             .about("Get an environment"),
         Route::patch(
             "/environments/{environmentId}",

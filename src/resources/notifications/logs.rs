@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::api::{Input, Output, Req};
+use crate::api::{Input, Output, Req, ResourceRef};
 use crate::auth::{DELETED_BY_TIME, DeletedRestricted};
 use crate::base::{Id, Int, Issue, Result, Time};
 use crate::outbox::{
@@ -95,7 +95,11 @@ pub struct LogPage {
     pagination: LogPagination,
 }
 
-impl Output for LogPage {}
+impl Output for LogPage {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// The position of a page in the list.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]

@@ -72,7 +72,11 @@ impl Output for Grant {
     }
 }
 
-impl Output for GrantsCreated {}
+impl Output for GrantsCreated {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 // ── For other resources ──────────────────────────────────────────────────────
 

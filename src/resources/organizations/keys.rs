@@ -58,6 +58,12 @@ struct ApiKeyInfo {
     expires_at: Option<Time>,
 }
 
+impl Output for ApiKeyInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
 /// An API key with its text, which cannot be retrieved again.
 #[derive(Clone, Serialize, JsonSchema)]
 struct ApiKeyCreated {

@@ -12,7 +12,7 @@ use super::client::TOTAL_SECS;
 use super::external::{FoundPrompt, PromptLookup};
 use super::fetch;
 use super::provider::PromptProvider;
-use crate::api::{Calls, Input, Outcome, Output, Req, Resource, Route, op};
+use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{
     ArtifactName, BoundedList, Error, Id, JsonMap, Kind, Prompt, Result, Selector, Text, Version,
@@ -68,7 +68,11 @@ pub struct ImportResult {
     failed: Vec<FailedImport>,
 }
 
-impl Output for ImportResult {}
+impl Output for ImportResult {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A prompt that was imported, or had been before.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
