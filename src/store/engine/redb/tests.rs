@@ -76,7 +76,6 @@ fn after_a_failed_commit_nothing_is_written_until_there_is_room() {
     redb.suspect = true;
     // A directory in its place: the trial cannot be written.
     std::fs::create_dir(path.with_extension("room")).unwrap();
-    redb.reopen().unwrap();
     match write(&mut redb, &[("a", insert())]) {
         CommitOutcome::Refused(error) => assert_eq!(error.code(), "read_only"),
         _ => panic!("written without room"),
@@ -86,6 +85,7 @@ fn after_a_failed_commit_nothing_is_written_until_there_is_room() {
     assert!(matches!(write(&mut redb, &[("a", insert())]), CommitOutcome::Done(_)));
     assert!(!path.with_extension("room").exists());
     assert!(!redb.suspect);
+    redb.reopen().unwrap();
 
     // Who still reads what was there before the database was opened again reads that, or is told
     // to come back.
@@ -93,6 +93,24 @@ fn after_a_failed_commit_nothing_is_written_until_there_is_room() {
         Ok(there) => assert!(!there),
         Err(error) => assert_eq!((error.kind(), error.code()), (Kind::Busy, "reopening")),
     }
+}
+
+#[test]
+fn a_database_is_reopened_only_where_something_can_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    let mut redb = Redb::create(&path, vec!["t"]).unwrap();
+    assert!(matches!(write(&mut redb, &[("a", insert())]), CommitOutcome::Done(_)));
+    std::fs::create_dir(path.with_extension("room")).unwrap();
+    let before = redb.snapshot().unwrap().access_version();
+    assert!(redb.reopen().is_err());
+    assert!(there(&mut redb, "a"), "reads continue");
+    assert_eq!(redb.snapshot().unwrap().access_version(), before);
+    std::fs::remove_dir(path.with_extension("room")).unwrap();
+    redb.reopen().unwrap();
+    // On a full disk it is reopened, so that something can be deleted.
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap().write_all(&[0]);
+    assert!(is_full(&full.unwrap_err()));
 }
 
 #[test]
