@@ -1,5 +1,5 @@
-//! The state that processes serving the same store share besides it: signals, rate limits and
-//! requests in flight. The only implementation is for a single process; several machines would
+//! The state that processes serving the same store share besides it: signals, rate limits,
+//! quotas and requests in flight. The only implementation is for a single process; several machines would
 //! share theirs.
 //!
 //! The cache of credentials needs no coordination: its key is the version of the last change of
@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
+use super::answer_quota::AnswerQuota;
 use super::rate_limits::RateLimits;
 use crate::base::{Error, Result};
 use crate::store::{Listener, Store, Topic};
@@ -37,6 +38,12 @@ pub trait Coordination: Send + Sync {
     /// 409 if it is in flight already.
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard>;
 
+    /// Returns how many more bytes of answers may be stored for this credential.
+    fn answer_room(&self, credential: &[u8; 32]) -> usize;
+
+    /// Counts the stored bytes of an answer.
+    fn count_answer(&self, credential: [u8; 32], bytes: usize);
+
     /// Drops the state of idle clients.
     fn evict_idle(&self);
 }
@@ -51,6 +58,7 @@ pub struct LocalCoordination {
     store: Store,
     rate_limits: RateLimits,
     in_flight: Arc<InFlight>,
+    answers: AnswerQuota,
 }
 
 impl LocalCoordination {
@@ -58,7 +66,12 @@ impl LocalCoordination {
     /// `rate` requests per second; 0 for no limit.
     pub fn new(store: Store, rate: u32) -> Self {
         let rate_limits = RateLimits::new(rate);
-        LocalCoordination { store, rate_limits, in_flight: Arc::default() }
+        LocalCoordination {
+            store,
+            rate_limits,
+            in_flight: Arc::default(),
+            answers: AnswerQuota::default(),
+        }
     }
 }
 
@@ -80,7 +93,16 @@ impl Coordination for LocalCoordination {
         Ok(InFlightGuard { _end: Box::new(end) })
     }
 
+    fn answer_room(&self, credential: &[u8; 32]) -> usize {
+        self.answers.room(credential, self.store.clock().now())
+    }
+
+    fn count_answer(&self, credential: [u8; 32], bytes: usize) {
+        self.answers.add(credential, bytes, self.store.clock().now());
+    }
+
     fn evict_idle(&self) {
+        self.answers.evict_expired(self.store.clock().now());
         self.rate_limits.evict_idle();
     }
 }
