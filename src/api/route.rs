@@ -174,9 +174,14 @@ impl Route {
         self.operation.shape.waits()
     }
 
-    /// Whether its answers are stored for an `Idempotency-Key`.
+    /// Whether it takes an `Idempotency-Key`.
     pub fn is_idempotent(&self) -> bool {
         self.method == Method::Post && !self.no_replay
+    }
+
+    /// Whether it changes anything.
+    pub fn changes(&self) -> bool {
+        self.operation.shape == Shape::Write
     }
 
     /// Whether it evaluates `If-Match`.

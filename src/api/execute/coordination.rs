@@ -1,5 +1,6 @@
-//! The state that processes serving the same store share besides it: signals, rate limits, requests
-//! in flight, and whether the server is set up. The only implementation is for a single process; several machines would
+//! The state that processes serving the same store share besides it: signals, rate limits, quotas,
+//! requests in flight, and whether the server is set up. The only implementation is for a single
+//! process; several machines would
 //! share theirs.
 //!
 //! The cache of credentials needs no coordination: its key is the version of the last change of
@@ -11,6 +12,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::answer_quota::AnswerQuota;
 use super::rate_limits::RateLimits;
 use crate::base::{Error, Result};
 use crate::store::{Listener, Store, Subscribe, Topic};
@@ -35,6 +37,12 @@ pub trait Coordination: Subscribe {
     /// 409 if it is in flight already.
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard>;
 
+    /// Returns how many more bytes of answers may be stored for this credential.
+    fn answer_room(&self, credential: &[u8; 32]) -> usize;
+
+    /// Counts the stored bytes of an answer.
+    fn count_answer(&self, credential: [u8; 32], bytes: usize);
+
     /// Drops the state of idle clients.
     fn evict_idle(&self);
 
@@ -57,6 +65,7 @@ pub struct LocalCoordination {
     rate_limits: RateLimits,
     in_flight: Arc<InFlight>,
     setup_required: AtomicBool,
+    answers: AnswerQuota,
 }
 
 impl LocalCoordination {
@@ -69,6 +78,7 @@ impl LocalCoordination {
             rate_limits: RateLimits::new(rate),
             in_flight: Arc::default(),
             setup_required: AtomicBool::new(setup_required),
+            answers: AnswerQuota::default(),
         }
     }
 }
@@ -93,7 +103,16 @@ impl Coordination for LocalCoordination {
         Ok(InFlightGuard { _end: Box::new(end) })
     }
 
+    fn answer_room(&self, credential: &[u8; 32]) -> usize {
+        self.answers.room(credential, self.store.clock().now())
+    }
+
+    fn count_answer(&self, credential: [u8; 32], bytes: usize) {
+        self.answers.add(credential, bytes, self.store.clock().now());
+    }
+
     fn evict_idle(&self) {
+        self.answers.evict_expired(self.store.clock().now());
         self.rate_limits.evict_idle();
     }
 

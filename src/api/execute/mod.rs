@@ -5,6 +5,7 @@
 //! the [`Response`] for its client. In between, every request passes the same steps, in
 //! `pipeline.rs`.
 
+mod answer_quota;
 mod authorize;
 mod audit;
 mod call_round;

@@ -13,14 +13,12 @@ use super::request::{Authenticated, Request};
 use super::response::{Body, Response};
 use super::write::{Written, write};
 use super::{download, hash, wait, watch};
-use crate::api::action::{Action, BoundRead, BoundRequest, BoundWrite, WaitAction};
-use crate::api::calls::{Calls, Outcome};
+use crate::api::action::{Action, BoundRequest, WaitAction};
 use crate::api::op::Shape;
-use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::auth::{Credential, Identity, RawCredential};
 use crate::base::{Id, Kind, Result};
-use crate::store::{Tx, View, WorkHints};
+use crate::store::{View, WorkHints};
 
 impl Executor {
     /// Executes a request whose arguments are complete.
@@ -142,13 +140,13 @@ impl Bound {
 async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
     let Bound { hint, action, fingerprint, expected } = bound;
     match action {
-        // The answer to a query with an `Idempotency-Key` is stored, and so written.
-        Action::Read(reading, time) if fingerprint.is_some() => {
-            answer(write(context, stored(reading), time, &hint, fingerprint, None).await)
-        }
         Action::Read(reading, time) => read(context, reading, time, &hint).await,
         Action::Write(writing, time) => {
-            answer(write(context, writing, time, &hint, fingerprint, expected).await)
+            let written = write(context, writing, time, &hint, fingerprint, expected).await;
+            if let (Ok(Written::Done(answer)), Some(fingerprint)) = (&written, &fingerprint) {
+                fingerprint.count(context, answer);
+            }
+            answer(written)
         }
         Action::Hash(operation) => {
             hash::hash(context, operation).await.map(|answer| Response::json(answer.body))
@@ -175,13 +173,6 @@ async fn wait(
         }
         _ => wait::wait(context, operation, hint).await.map(Response::json),
     }
-}
-
-/// A read whose answer is kept.
-fn stored(reading: BoundRead) -> BoundWrite {
-    Box::new(move |tx: &mut Tx, who: &Principal, calls: &mut Calls| {
-        reading(&tx.view(), who, calls).map(Outcome::Done)
-    })
 }
 
 fn answer(written: Result<Written>) -> Result<Response> {

@@ -18,13 +18,19 @@ pub struct RequestFingerprint {
     pub request: [u8; 32],
     /// A keyed hash of the arguments.
     pub body: [u8; 32],
+    /// The fingerprint of the credential.
+    credential: [u8; 32],
+    /// How many bytes of answers may still be stored for the credential.
+    room: usize,
 }
 
 impl RequestFingerprint {
-    /// The fingerprint of a request with an `Idempotency-Key`, if its route supports that.
+    /// The fingerprint of a request with an `Idempotency-Key`, if its route supports that and changes
+    /// something: what changes nothing may as well be done again.
     pub fn of(context: &RequestContext) -> Option<Self> {
         let request = context.request;
-        let key = request.idempotency_key.filter(|_| request.route.is_idempotent())?;
+        let has_record = request.route.is_idempotent() && request.route.changes();
+        let key = request.idempotency_key.filter(|_| has_record)?;
         let keys = context.executor.store.keys();
         let mut named = match &context.identity {
             Some(identity) => credential_bytes(&identity.credential),
@@ -40,7 +46,10 @@ impl RequestFingerprint {
         let query = request.query.as_bytes();
         let body = request.arguments.bytes();
         let sent = [&(query.len() as u64).to_be_bytes(), query, &body].concat();
+        let credential = request.credential.fingerprint();
         Some(RequestFingerprint {
+            credential,
+            room: context.executor.coordination.answer_room(&credential),
             request: keys.hash("roadstead 2026 idempotency request", &named),
             body: keys.hash("roadstead 2026 idempotency body", &sent),
         })
@@ -65,23 +74,31 @@ impl RequestFingerprint {
             Error::conflict(
                 "answer_not_kept",
                 "this request was executed before, and its answer was not stored: it held a secret \
-                 that is shown only once, or had more than 2 MiB",
+                 that is shown only once, had more than 2 MiB, or the answers stored for this credential \
+                 within a day had 64 MiB",
             )
         })
     }
 
-    /// Stores an answer, unless it shows a secret or is too large: then only the fact that the
-    /// request was answered is stored, if it was a write. A read may as well be repeated.
-    pub fn store(&self, tx: &mut Tx, answer: &Answer, has_changed: bool) -> Result<()> {
-        let is_stored = !answer.shows_secret && answer.body.len() <= MAX_STORED_BYTES;
-        if !is_stored && !has_changed {
-            return Ok(());
-        }
+    /// Stores an answer, or only the fact that the request was answered, if the answer shows a secret
+    /// or is too large.
+    pub fn store(&self, tx: &mut Tx, answer: &Answer) -> Result<()> {
         tx.put(&IdempotencyRecord {
             request: self.request,
             body: self.body,
-            answer: is_stored.then(|| answer.body.clone()),
+            answer: self.is_stored(answer).then(|| answer.body.clone()),
             at: tx.now(),
         })
+    }
+
+    /// Counts an answer that is stored durably now.
+    pub fn count(&self, context: &RequestContext, answer: &Answer) {
+        if self.is_stored(answer) {
+            context.executor.coordination.count_answer(self.credential, answer.body.len());
+        }
+    }
+
+    fn is_stored(&self, answer: &Answer) -> bool {
+        !answer.shows_secret && answer.body.len() <= MAX_STORED_BYTES.min(self.room)
     }
 }

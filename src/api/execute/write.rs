@@ -12,7 +12,6 @@ use super::replay::RequestFingerprint;
 use crate::api::action::{BoundWrite, CallTime};
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::calls::{Calls, Outcome, PendingCalls};
-use crate::api::op::Shape;
 use crate::api::output::{Answer, ResourceRef};
 use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
@@ -127,12 +126,9 @@ impl Transaction {
         if let Some(expected) = &self.expected {
             expected.require_tag()?;
         }
-        let has_changed = self.auth.route.operation.shape == Shape::Write;
-        if has_changed {
-            self.audit(tx, &who, &answer)?;
-        }
+        self.audit(tx, &who, &answer)?;
         if let Some(fingerprint) = &self.fingerprint {
-            fingerprint.store(tx, &answer, has_changed)?;
+            fingerprint.store(tx, &answer)?;
         }
         Ok(Written::Done(answer))
     }
