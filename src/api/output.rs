@@ -48,11 +48,13 @@ impl ResourceRef {
 
 impl<T: Serialize + JsonSchema + 'static> Output for Vec<T> {}
 
-/// The answer of an operation that succeeded, as JSON.
+/// The answer of an operation that succeeded.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The JSON.
+    /// The JSON, or the text.
     pub body: Vec<u8>,
+    /// Whether it is plain text.
+    pub is_text: bool,
     /// The resource it is about; only of a write.
     pub resource: Option<ResourceRef>,
     /// Whether it contains a secret that is shown only once.
@@ -63,7 +65,12 @@ impl Answer {
     /// The answer to a read.
     pub(super) fn read<O: Output>(value: &O) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && value.shows_secret();
-        Ok(Answer { body: json(value)?, resource: None, shows_secret })
+        Ok(Answer { body: json(value)?, is_text: false, resource: None, shows_secret })
+    }
+
+    /// The answer to a read whose client prefers text.
+    pub(super) fn text(text: String) -> Self {
+        Answer { body: text.into(), is_text: true, resource: None, shows_secret: false }
     }
 
     /// The answer to a write.
@@ -79,7 +86,7 @@ impl Answer {
 
     /// A page of a list.
     pub(super) fn list(value: &impl Serialize) -> Result<Self> {
-        Ok(Answer { body: json(value)?, resource: None, shows_secret: false })
+        Ok(Answer { body: json(value)?, is_text: false, resource: None, shows_secret: false })
     }
 }
 

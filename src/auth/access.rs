@@ -382,7 +382,7 @@ impl Authenticator {
                 org_slug: organization.slug,
                 role: membership.role,
             }),
-            _ => Err(Error::organization_not_found()),
+            _ => Err(Error::organization_not_found("orgSlug")),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::execute::Arguments;
@@ -50,6 +50,18 @@ fn require_media_type(headers: &HeaderMap, media_types: &[&str]) -> Result<()> {
     }
     let message = format!("send one of these, by its Content-Type: {}", media_types.join(", "));
     Err(Error::new(Kind::Media, "unsupported_media_type", message))
+}
+
+/// Refuses a body that is encoded in any way.
+fn require_unencoded(headers: &HeaderMap) -> Result<()> {
+    if !headers.contains_key(CONTENT_ENCODING) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Media,
+        "unsupported_content_encoding",
+        "send the body as it is, without a Content-Encoding",
+    ))
 }
 
 /// The media type of a body, if it has one, in lower case and without parameters.
@@ -128,6 +140,7 @@ pub async fn read(
     if !route.method.has_body() {
         return Ok(Sent { arguments: Arguments::Query, _reservation: None });
     }
+    require_unencoded(headers)?;
     let max_bytes = match &route.operation.upload {
         None => {
             require_json(headers)?;

@@ -2,15 +2,18 @@
 
 use std::net::IpAddr;
 
-use hyper::Response;
 use hyper::body::Incoming;
+use hyper::header::{HeaderValue, VARY};
 use hyper::http::request::Parts;
+use hyper::{Method, Response};
 
 use super::body::{self, Sent};
 use super::context::Context;
-use super::headers::{idempotency_key, preconditions, raw_credential, wants_stream};
+use super::headers::{
+    idempotency_key, is_lenient, preconditions, raw_credential, wants_stream, wants_text,
+};
 use super::reply::Reply;
-use super::router::{Match, Missing};
+use super::router::{Match, Missing, normalized};
 use super::wire::ConnectionState;
 use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
@@ -26,7 +29,12 @@ pub async fn answer(
 ) -> Response<Reply> {
     let address = context.address(peer, &head.headers);
     let answered = dispatch(context, head, body, address, request_id).await;
-    let response = answered.unwrap_or_else(|error| refusal(&error, request_id));
+    let mut response = answered.unwrap_or_else(|error| refusal(&error, request_id));
+    if is_lenient(&head.headers) {
+        response
+            .headers_mut()
+            .insert("preference-applied", HeaderValue::from_static("handling=lenient"));
+    }
     let status = response.status().as_u16();
     context.metrics.answered(status);
     let (method, path) = (&head.method, head.uri.path());
@@ -42,7 +50,7 @@ async fn dispatch(
     address: IpAddr,
     request_id: &str,
 ) -> Result<Response<Reply>> {
-    let path = head.uri.path();
+    let path = &*normalized(head.uri.path());
     if context.executor.is_setup_required() && !pages::is_open_before_setup(context, path) {
         context.executor.require_setup()?;
     }
@@ -51,7 +59,7 @@ async fn dispatch(
         Some(below) if below.starts_with('/') => {
             handle(context, head, body, below, address, request_id).await
         }
-        _ => pages::page(context, head, address, request_id).await,
+        _ => pages::page(context, head, path, address, request_id).await,
     }
 }
 
@@ -82,6 +90,9 @@ async fn handle(
         credential: raw_credential(headers),
         preconditions: preconditions(headers),
         idempotency_key: None,
+        is_lenient: is_lenient(headers),
+        wants_text: route.operation.has_text && wants_text(headers),
+        is_head: head.method == Method::HEAD,
         is_stream: route.waits() && wants_stream(headers),
         address,
         link_base: &context.link_base(headers),
@@ -97,7 +108,11 @@ async fn handle(
     {
         progress.wait();
     }
-    context.executor.execute(&request, caller).await.map(response::response)
+    let mut response = response::response(context.executor.execute(&request, caller).await?);
+    if route.operation.has_text {
+        response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+    }
+    Ok(response)
 }
 
 fn no_such_path() -> Error {

@@ -125,7 +125,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// 404 if it does not exist.
     pub fn fetch<R: Record>(&self, key: &R::Key) -> Result<R> {
-        self.get(key)?.ok_or_else(Error::not_found)
+        self.get(key)?.ok_or_else(|| R::missing(key))
     }
 
     /// Returns the record with this key in a unique index, if there is one.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::executor::Executor;
-use crate::api::request::Principal;
+use crate::api::request::{Principal, path_names};
 use crate::api::route::Route;
 use crate::api::scope::{OrgHint, OrgResolver, Scope};
 use crate::auth::{
@@ -117,7 +117,8 @@ pub fn resolve<'v>(
         }
         Scope::InferFromPath(contains) if hint.org_slug.is_none() => {
             let org = org_with(view, &*identify()?, contains, &hint.params)?;
-            authenticator.authorize_in(view, credential, org.ok_or_else(Error::not_found)?)?
+            let org = org.ok_or_else(|| no_such_in_path(route))?;
+            authenticator.authorize_in(view, credential, org)?
         }
         Scope::Organization | Scope::InferFromPath(_) => authenticator.authorize(
             view,
@@ -127,6 +128,12 @@ pub fn resolve<'v>(
     };
     let view = view.in_org(caller.org);
     Ok((Principal::Caller(caller), view))
+}
+
+/// The 404 of the resource that the last parameter of the path names.
+fn no_such_in_path(route: &Route) -> Error {
+    let noun = route.name.split('.').next().unwrap_or_default().replace('_', " ");
+    Error::no_such(&noun).at(path_names(route.path).last().unwrap_or_default())
 }
 
 /// As [`resolve`], for an organization found by a resource that the request names. A public

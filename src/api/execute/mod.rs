@@ -17,6 +17,7 @@ mod etag;
 mod executor;
 mod hash;
 mod key_usage;
+mod not_found;
 mod pipeline;
 mod rate_limits;
 mod read;

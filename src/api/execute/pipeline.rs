@@ -9,6 +9,7 @@ use super::authorize::{authorize, identify};
 use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::executor::Executor;
+use super::not_found::locate;
 use super::read::{conditional, read};
 use super::replay::RequestFingerprint;
 use super::request::{Authenticated, Request};
@@ -97,6 +98,8 @@ impl Executor {
         let context = RequestContext { executor: self, request, identity };
         let BoundRequest { hint, action } = request.route.bind(context.raw(&arguments, mode))?;
         let answered = run(&context, action, &hint, &arguments, mode).await;
+        let answered = answered
+            .map_err(|error| locate(error, request.route.path, &request.params, &arguments));
         match &answered {
             Err(error) if error.kind() == Kind::Forbidden => audit_refusal(&context, &hint).await,
             Ok(_) if request.route.open_before_setup => self.end_setup(),
@@ -146,6 +149,10 @@ async fn wait(
     hint: &OrgHint,
 ) -> Result<Response> {
     match context.request.route.operation.shape {
+        Shape::Wait(_) if context.request.is_head => {
+            wait::probe(context, operation, hint).await?;
+            Ok(Response::of(Body::Untaken { is_stream: context.request.is_stream }))
+        }
         Shape::Wait(event) if context.request.is_stream => {
             let items = wait::stream(context, operation, hint).await?;
             Ok(Response::of(Body::Items(event, items)))

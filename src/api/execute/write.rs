@@ -126,7 +126,8 @@ impl Transaction {
         if let Some(expected) = &self.expected {
             expected.require_tag()?;
         }
-        let has_changed = self.auth.route.operation.shape == Shape::Write;
+        // What is there already is answered as it is: there is nothing to record.
+        let has_changed = self.auth.route.operation.shape == Shape::Write && tx.has_changes();
         if has_changed {
             self.audit(tx, &who, &answer)?;
         }

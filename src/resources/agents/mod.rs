@@ -202,8 +202,9 @@ fn get(view: &View, req: &Req<String>) -> Result<AgentInfo> {
 }
 
 /// Returns the agent with this stable key, or 404.
-fn fetch(view: &View, stable_key: &str) -> Result<Agent> {
-    by_stable_key(view, stable_key)?.ok_or_else(Error::not_found)
+pub fn fetch(view: &View, stable_key: &str) -> Result<Agent> {
+    let key = || stable_key.to_string();
+    by_stable_key(view, stable_key)?.ok_or_else(|| Agent::missing(&key()))
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
@@ -232,7 +233,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
 
 /// Refuses every fleet id with 404: there are no fleets yet.
 fn require_fleet(fleet: Option<&Id<Fleet>>) -> Result<()> {
-    fleet.map_or(Ok(()), |_| Err(Error::not_found()))
+    fleet.map_or(Ok(()), |_| Err(Error::no_such("fleet").at("fleetId")))
 }
 
 fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {

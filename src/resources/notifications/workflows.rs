@@ -114,7 +114,7 @@ impl WorkflowKey {
     }
 }
 
-/// Returns the schema of an object that permits unknown fields, as everywhere
+/// Returns the schema of an object with these fields and no others
 /// (reference: conventions, "Unknown fields").
 fn object(properties: Value, required: Value) -> Value {
     json!({
@@ -122,6 +122,7 @@ fn object(properties: Value, required: Value) -> Value {
         "type": "object",
         "properties": properties,
         "required": required,
+        "additionalProperties": false,
     })
 }
 
@@ -213,7 +214,7 @@ mod tests {
                 json!({"url": url, "secret": "c2VjcmV0"}),
             ),
             (WorkflowKey::Email, json!({"to": ["ada@acme.test"]}), json!({"to": []})),
-            (WorkflowKey::Slack, json!({"url": url, "later": 1}), json!({})),
+            (WorkflowKey::Slack, json!({"url": url}), json!({"url": url, "later": 1})),
             (WorkflowKey::TeamTask, json!({"teamId": id}), json!({"assigneeAgentId": id})),
             (WorkflowKey::AgentWake, json!({"teamId": id, "agentId": id}), json!({"teamId": id})),
         ] {

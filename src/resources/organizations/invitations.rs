@@ -174,7 +174,7 @@ fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
 fn revoke(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
     let invitation: Invitation = tx.fetch(&(tx.org(), req.params))?;
     if invitation.expires_at <= tx.now() {
-        return Err(Error::not_found());
+        return Err(Invitation::missing(&(tx.org(), req.params)));
     }
     tx.remove(&invitation)?;
     Ok(Deleted::new(req.params))
@@ -185,7 +185,7 @@ fn revoke(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
 fn open(view: &View, token: &str) -> Result<Invitation> {
     view.find(&BY_TOKEN, &hash_of(token))?
         .filter(|invitation| invitation.expires_at > view.now())
-        .ok_or_else(Error::not_found)
+        .ok_or_else(|| Error::no_such("invitation").at("token"))
 }
 
 /// Returns the caller's session of `user`, required if the invited address has an account: a lost

@@ -295,7 +295,8 @@ fn visible_environments(
 ) -> Result<BTreeMap<Id<Environment>, Environment>> {
     let mut found = BTreeMap::new();
     for reference in named {
-        let environment = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
+        let environment = environments::find(view, reference)?
+            .ok_or_else(|| Error::no_such("environment").missing(reference.clone().to_bytes()))?;
         found.insert(environment.id(), environment);
     }
     found.into_iter().map(|(id, found)| Ok((id, found.open(view, caller)?))).collect()
