@@ -46,16 +46,20 @@ pub const DEFAULT_LIMIT: i64 = 50;
 #[derive(Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct CursorQuery {
-    /// The `nextCursor` of the previous page; absent for the first one.
+    /// The `nextCursor` of the previous page; absent or empty for the first one.
     pub cursor: Option<String>,
 }
 impl Input for CursorQuery {}
+
+/// No request waits longer, whatever it asks for: proxies give up after 60 seconds.
+pub const MAX_WAIT_SECS: u64 = 55;
 
 /// The time to wait.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct WaitQuery {
-    /// Maximum time to wait, in seconds, while there is nothing to return.
+    /// Maximum time to wait, in seconds, while there is nothing to return. More than 55 counts as 55:
+    /// proxies give up after 60 seconds.
     #[schemars(extend("default" = 0))]
     pub wait: Option<Int<0, 60>>,
 }

@@ -57,11 +57,13 @@ impl<T: Output> Output for Vec<T> {
     }
 }
 
-/// The answer of an operation that succeeded, as JSON.
+/// The answer of an operation that succeeded.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The JSON.
+    /// The JSON, or the text.
     pub body: Vec<u8>,
+    /// Whether it is plain text.
+    pub is_text: bool,
     /// The resource it is about; only of a write.
     pub resource: Option<ResourceRef>,
     /// Whether it contains a secret that is shown only once.
@@ -72,7 +74,12 @@ impl Answer {
     /// The answer to a read.
     pub(super) fn read<O: Output>(value: &O) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && value.shows_secret();
-        Ok(Answer { body: json(value)?, resource: None, shows_secret })
+        Ok(Answer { body: json(value)?, is_text: false, resource: None, shows_secret })
+    }
+
+    /// The answer to a read whose client prefers text.
+    pub(super) fn text(text: String) -> Self {
+        Answer { body: text.into(), is_text: true, resource: None, shows_secret: false }
     }
 
     /// The answer to a write.
@@ -83,7 +90,8 @@ impl Answer {
     /// A page of a list, whose next one begins at `next_cursor`.
     pub(super) fn list<O: Output>(items: &Vec<O>, next_cursor: Option<String>) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && items.shows_secret();
-        Ok(Answer { body: json(&PageBody { items, next_cursor })?, resource: None, shows_secret })
+        let body = json(&PageBody { items, next_cursor })?;
+        Ok(Answer { body, is_text: false, resource: None, shows_secret })
     }
 }
 

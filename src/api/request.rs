@@ -22,6 +22,12 @@ pub struct RawArgs<'a> {
     pub arguments: &'a Value,
     /// Which of the two.
     pub mode: SourceFormat,
+    /// The query of a request whose arguments are in its body.
+    pub unread_query: &'a str,
+    /// Whether unknown fields are ignored rather than refused.
+    pub is_lenient: bool,
+    /// Whether the client prefers text, where an operation can answer with it.
+    pub wants_text: bool,
     /// How `orgSlug` is treated.
     pub org: OrgSlugMode,
     /// The argument other than `orgSlug` that determines the organization.
@@ -43,6 +49,9 @@ impl<'a> RawArgs<'a> {
             params: params.iter().map(|param| param.to_string()).collect(),
             arguments,
             mode: SourceFormat::Body,
+            unread_query: "",
+            is_lenient: false,
+            wants_text: false,
             org,
             reference: None,
             content: Bytes::new(),

@@ -417,7 +417,7 @@ impl Authenticator {
                 org_slug: organization.slug,
                 role: membership.role,
             }),
-            _ => Err(Error::organization_not_found()),
+            _ => Err(Error::organization_not_found("orgSlug")),
         }
     }
 }

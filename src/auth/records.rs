@@ -123,6 +123,7 @@ static MEMBER_ORG: Reference<Membership, Organization> = Reference::cascade(
 
 impl Record for Membership {
     const TABLE: &'static str = "memberships";
+    const NOUN: &'static str = "member";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&MEMBER_USER, &MEMBER_ORG];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -180,6 +181,7 @@ static KEY_MEMBER: Reference<ApiKey, Membership> = Reference::cascade(
 
 impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
+    const NOUN: &'static str = "API key";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -328,6 +330,7 @@ static GRANT_MEMBER: Reference<Grant, Membership> = Reference::cascade(
 
 impl Record for Grant {
     const TABLE: &'static str = "grants";
+    const NOUN: &'static str = "access grant";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&GRANT_MEMBER];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: the user who granted it may have left")];

@@ -76,7 +76,7 @@ impl<T: Restrictable> Restricted<T> {
         match caller {
             _ if self.is_public() => Ok(self.0),
             Some(caller) => self.open(view, caller),
-            None => Err(Error::not_found()),
+            None => Err(Error::no_such("resource").missing(self.id().to_bytes())),
         }
     }
 

@@ -84,6 +84,8 @@ struct ErrorInner {
     detail: Option<String>,
     retry_after_secs: Option<u32>,
     limit: Option<ReachedLimit>,
+    path: Option<Cow<'static, str>>,
+    missing: Option<Vec<u8>>,
 }
 
 impl Error {
@@ -98,6 +100,8 @@ impl Error {
             detail: None,
             retry_after_secs: None,
             limit: None,
+            path: None,
+            missing: None,
         }))
     }
 
@@ -128,16 +132,17 @@ impl Error {
         Error::new(Kind::Forbidden, code, message)
     }
 
-    /// Returns the one 404: it never repeats the request, so that a foreign id and one that never
-    /// existed look the same (reference: conventions, "Not found").
-    pub fn not_found() -> Self {
-        Error::new(Kind::NotFound, "not_found", "there is no such resource")
+    /// Returns the 404 of a thing of this kind. It never repeats the request, so that a foreign id and
+    /// one that never existed look the same (reference: conventions, "Not found").
+    pub fn no_such(kind: &str) -> Self {
+        Error::new(Kind::NotFound, "not_found", format!("there is no such {kind}"))
     }
 
-    /// Returns the 404 of an organization that does not exist for this caller
-    /// (reference: conventions, "Not found").
-    pub fn organization_not_found() -> Self {
-        Error::new(Kind::NotFound, "organization_not_found", "there is no such organization")
+    /// Returns the 404 of an organization that does not exist for this caller, named by the parameter
+    /// at this path (reference: conventions, "Not found").
+    pub fn organization_not_found(path: &'static str) -> Self {
+        let message = "there is no such organization";
+        Error::new(Kind::NotFound, "organization_not_found", message).at(path)
     }
 
     /// Returns a 409.
@@ -153,6 +158,19 @@ impl Error {
     /// Returns a 500. `detail` is logged; the client only learns that the server failed.
     pub fn internal(detail: impl std::fmt::Display) -> Self {
         Error::new(Kind::Internal, "internal", "something went wrong on our side").detail(detail)
+    }
+
+    /// Adds the path of the field or parameter that it is about.
+    pub fn at(mut self, path: impl Into<Cow<'static, str>>) -> Self {
+        self.0.path = Some(path.into());
+        self
+    }
+
+    /// Adds the key of the record that does not exist, by which
+    /// [`api::execute`](crate::api::execute) finds the field or parameter that named it.
+    pub fn missing(mut self, key: Vec<u8>) -> Self {
+        self.0.missing = Some(key);
+        self
     }
 
     /// Adds a detail that is logged and never sent.
@@ -191,6 +209,16 @@ impl Error {
     /// Returns the problems of a 400.
     pub fn issues(&self) -> &[Issue] {
         &self.0.issues
+    }
+
+    /// Returns the path of the field or parameter that it is about.
+    pub fn path(&self) -> Option<&str> {
+        self.0.path.as_deref()
+    }
+
+    /// Returns the key of the record that does not exist.
+    pub fn missing_key(&self) -> Option<&[u8]> {
+        self.0.missing.as_deref()
     }
 
     /// Returns the detail that is logged and never sent.

@@ -27,7 +27,7 @@ pub use keys::{Keys, Sealed};
 pub use log_limit::LogLimit;
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
 pub use nullable::Nullable;
-pub use number::{Int, Usd};
+pub use number::{Int, Usd, whole_number};
 pub use selector::{Range, Selector};
 pub use text::{
     Body, Description, Domain, Email, HttpUrl, Name, Prompt, Skill, Text, TextRule, Title,

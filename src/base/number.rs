@@ -4,8 +4,19 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
+use serde_json::Number;
 
 use super::validated::checked;
+
+/// Returns a JSON number without a fractional part, however it is written: `2`, `2.0` and `2e0` are
+/// one number, as in JSON Schema.
+pub fn whole_number(number: &Number) -> Option<i128> {
+    number.as_i128().or_else(|| {
+        let float = number.as_f64()?;
+        // The conversion saturates far beyond every type that is read.
+        (float.fract() == 0.0).then_some(float as i128)
+    })
+}
 
 /// A whole number from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap};
 use tokio::time::{Instant, timeout_at};
 
 use super::fair_budget::{FairBudget, Share};
@@ -61,6 +61,18 @@ fn require_media_type(headers: &HeaderMap, media_types: &[&str]) -> Result<()> {
     }
     let message = format!("send one of these, by its Content-Type: {}", media_types.join(", "));
     Err(Error::new(Kind::Media, "unsupported_media_type", message))
+}
+
+/// Refuses a body that is encoded in any way.
+fn require_unencoded(headers: &HeaderMap) -> Result<()> {
+    if !headers.contains_key(CONTENT_ENCODING) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Media,
+        "unsupported_content_encoding",
+        "send the body as it is, without a Content-Encoding",
+    ))
 }
 
 /// The media type of a body, if it has one, in lower case and without parameters.
@@ -161,6 +173,7 @@ pub async fn read(
     if !route.method.has_body() {
         return Ok(Sent { arguments: Arguments::Query, _memory: Vec::new() });
     }
+    require_unencoded(headers)?;
     let max_bytes = match &route.operation.upload {
         None => {
             require_json(headers)?;

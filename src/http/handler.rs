@@ -4,16 +4,19 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use hyper::body::Incoming;
+use hyper::header::{HeaderValue, VARY};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
 use super::body::{self, Sender, Sent};
 use super::context::Context;
-use super::headers::{idempotency_key, preconditions, raw_credential, wants_stream};
+use super::headers::{
+    idempotency_key, is_lenient, preconditions, raw_credential, wants_stream, wants_text,
+};
 use super::metrics::endpoint_of;
 use super::observed::Observed;
 use super::reply::Reply;
-use super::router::{Match, Missing};
+use super::router::{Match, Missing, normalized};
 use super::wire::ConnectionState;
 use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
@@ -40,10 +43,15 @@ pub async fn answer(
     let mut observed = Observed::begin();
     let client = Client { peer, address };
     let answered = dispatch(context, head, body, client, request_id, &mut observed).await;
-    let response = answered.unwrap_or_else(|error| {
+    let mut response = answered.unwrap_or_else(|error| {
         observed.failed(context, &error, address, request_id);
         refusal(&error, request_id)
     });
+    if is_lenient(&head.headers) {
+        response
+            .headers_mut()
+            .insert("preference-applied", HeaderValue::from_static("handling=lenient"));
+    }
     observed.answered(context, response.status().as_u16(), address, request_id);
     response
 }
@@ -57,7 +65,7 @@ async fn dispatch(
     request_id: &str,
     observed: &mut Observed,
 ) -> Result<Response<Reply>> {
-    let path = head.uri.path();
+    let path = &*normalized(head.uri.path());
     observed.endpoint = pages::endpoint(context, path);
     if context.executor.coordination.is_setup_required()
         && !pages::is_open_before_setup(context, path)
@@ -69,7 +77,7 @@ async fn dispatch(
         Some(below) if below.starts_with('/') => {
             handle(context, head, body, below, client.address, request_id, observed).await
         }
-        _ => pages::page(context, head, client.peer, request_id).await,
+        _ => pages::page(context, head, path, client.peer, request_id).await,
     }
 }
 
@@ -102,6 +110,9 @@ async fn handle(
         credential: raw_credential(headers),
         preconditions: preconditions(headers),
         idempotency_key: None,
+        is_lenient: is_lenient(headers),
+        wants_text: route.operation.has_text && wants_text(headers),
+        is_head: head.method == Method::HEAD,
         is_stream: route.waits() && wants_stream(headers),
         address,
         link_base: &context.link_base(headers),
@@ -120,7 +131,11 @@ async fn handle(
     {
         progress.wait();
     }
-    context.executor.execute(&request, caller).await.map(response::response)
+    let mut response = response::response(context.executor.execute(&request, caller).await?);
+    if route.operation.has_text {
+        response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+    }
+    Ok(response)
 }
 
 /// The 404 of a path without a route; one that has a route but for a slash at its end is told so.

@@ -1,7 +1,10 @@
-//! The request headers that affect the execution of a route.
+//! The request headers that affect how a request is handled.
 
+use std::net::Ipv6Addr;
+
+use hyper::Version;
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+    ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
 };
 
 use crate::api::Method;
@@ -10,6 +13,7 @@ use crate::auth::RawCredential;
 use crate::base::{Error, Result};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The credential of a request.
@@ -32,6 +36,62 @@ pub fn wants_stream(headers: &HeaderMap) -> bool {
     accepts.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
+/// Whether the client prefers text to JSON where there are both: it accepts `text/plain`, and JSON
+/// not as much. `*/*` is JSON.
+pub fn wants_text(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut text = 0.0;
+    let mut json = 0.0;
+    for range in accepted.flat_map(|value| value.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default();
+        let weight = parts.find_map(|part| part.strip_prefix("q="));
+        let weight = weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0));
+        if media_type.eq_ignore_ascii_case("text/plain") {
+            text = weight;
+        } else if media_type.eq_ignore_ascii_case("application/json") {
+            json = weight;
+        }
+    }
+    text > json
+}
+
+/// Whether the client asks to ignore what the server does not know:
+/// `Prefer: handling=lenient` (RFC 7240).
+pub fn is_lenient(headers: &HeaderMap) -> bool {
+    let sent = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
+    let mut preferences = sent.flat_map(|value| value.split(','));
+    // Of several values of one preference the first counts.
+    let handling = preferences.find_map(|preference| {
+        let (name, value) = preference.split(';').next()?.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("handling").then(|| value.trim().trim_matches('"'))
+    });
+    handling.is_some_and(|handling| handling.eq_ignore_ascii_case("lenient"))
+}
+
+/// Whether a request has exactly one `Host`, and that is one: a name or an address, optionally with
+/// a port. HTTP/1.0 does not require it.
+pub fn has_valid_host(version: Version, headers: &HeaderMap) -> bool {
+    let mut sent = headers.get_all(HOST).iter();
+    match (sent.next(), sent.next()) {
+        (None, _) => version < Version::HTTP_11,
+        (Some(host), None) => host.to_str().is_ok_and(is_host),
+        (Some(_), Some(_)) => false,
+    }
+}
+
+fn is_host(text: &str) -> bool {
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some(rest) = text.strip_prefix('[') {
+        let Some((address, rest)) = rest.split_once(']') else { return false };
+        let port = if rest.is_empty() { Some("") } else { rest.strip_prefix(':') };
+        return address.parse::<Ipv6Addr>().is_ok() && port.is_some_and(is_port);
+    }
+    let (name, port) = text.split_once(':').unwrap_or((text, ""));
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_name) && is_port(port)
+}
+
 /// The `Idempotency-Key` of a POST.
 ///
 /// # Errors
@@ -47,4 +107,89 @@ pub fn idempotency_key(headers: &HeaderMap, method: Method) -> Result<Option<&[u
         "Idempotency-Key",
         "must be 1 to 255 printable ASCII characters, given once",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &HeaderName, values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_host_is_one_name_or_address() {
+        for host in ["a", "roadstead.test:7420", "127.0.0.1", "[::1]", "[::1]:80", "my_host", "a:"]
+        {
+            assert!(has_valid_host(Version::HTTP_11, &with(&HOST, &[host])), "{host}");
+        }
+        for hosts in [
+            &[""][..],
+            &["a b"],
+            &["a/b"],
+            &["http://a"],
+            &["u@a"],
+            &["a:b"],
+            &["a:1:2"],
+            &["[::1"],
+            &["[a]"],
+            &["[::1]80"],
+            &["a,b"],
+            &["a", "a"],
+            &["a", "b"],
+        ] {
+            assert!(!has_valid_host(Version::HTTP_11, &with(&HOST, hosts)), "{hosts:?}");
+            assert!(!has_valid_host(Version::HTTP_10, &with(&HOST, hosts)), "{hosts:?}");
+        }
+        assert!(!has_valid_host(Version::HTTP_11, &HeaderMap::new()));
+        assert!(has_valid_host(Version::HTTP_10, &HeaderMap::new()));
+    }
+
+    #[test]
+    fn lenient_handling_is_a_preference() {
+        for lenient in [
+            &["handling=lenient"][..],
+            &["respond-async, handling=lenient"],
+            &["wait=5", "Handling = \"lenient\"; x=y"],
+        ] {
+            assert!(is_lenient(&with(&PREFER, lenient)), "{lenient:?}");
+        }
+        for strict in [
+            &[][..],
+            &["handling=strict"],
+            &["lenient"],
+            &["handling"],
+            &["x=handling=lenient"],
+            &["handling=strict, handling=lenient"],
+        ] {
+            assert!(!is_lenient(&with(&PREFER, strict)), "{strict:?}");
+        }
+    }
+
+    #[test]
+    fn text_is_sent_to_clients_that_prefer_it_to_json() {
+        for text in [
+            "text/plain",
+            "Text/Plain; charset=utf-8",
+            "text/plain, */*",
+            "application/json;q=0.5, text/plain;q=0.9",
+        ] {
+            assert!(wants_text(&with(&ACCEPT, &[text])), "{text}");
+        }
+        for json in [
+            "*/*",
+            "application/json, text/plain, */*",
+            "text/*",
+            "text/plain;q=0",
+            "application/json",
+            "text/html",
+        ] {
+            assert!(!wants_text(&with(&ACCEPT, &[json])), "{json}");
+        }
+        assert!(!wants_text(&HeaderMap::new()));
+    }
 }

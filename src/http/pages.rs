@@ -56,10 +56,11 @@ pub(super) fn is_open_before_setup(context: &Context, path: &str) -> bool {
 pub(super) async fn page(
     context: &Context,
     head: &Parts,
+    path: &str,
     peer: IpAddr,
     id: &str,
 ) -> Result<Response<Reply>> {
-    let (method, path) = (&head.method, head.uri.path());
+    let method = &head.method;
     if let Some(page) = context.pages.iter().find(|page| page.path == path) {
         return reading(method, id, || html(page));
     }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ALLOW, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
@@ -40,6 +40,8 @@ struct Problem<'a> {
     code: &'a str,
     request_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     issues: Option<Vec<One<'a>>>,
 }
 
@@ -53,9 +55,18 @@ struct One<'a> {
 pub fn body(error: &Error, request_id: &str) -> Vec<u8> {
     let all = error.issues().iter().map(|Issue { path, message }| One { path, message });
     let issues = Some(all.collect::<Vec<_>>()).filter(|issues| !issues.is_empty());
-    let problem = Problem { message: error.message(), code: error.code(), request_id, issues };
+    let problem = Problem {
+        message: error.message(),
+        code: error.code(),
+        request_id,
+        path: error.path(),
+        issues,
+    };
     serde_json::to_vec(&problem).unwrap_or_default()
 }
+
+/// How to authenticate, as every 401 says. An API key may be sent in this way too.
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"roadstead\"");
 
 /// The response to an error.
 pub fn reply(error: &Error, request_id: &str) -> Response<Reply> {
@@ -63,6 +74,9 @@ pub fn reply(error: &Error, request_id: &str) -> Response<Reply> {
     *response.status_mut() = status(error.kind());
     if let Some(secs) = error.retry_after_secs() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(secs));
+    }
+    if error.kind() == Kind::Unauthenticated {
+        response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
     }
     add_limit_headers(error, response.headers_mut());
     response

@@ -22,6 +22,9 @@ pub fn response(response: execute::Response) -> Response<Reply> {
     let mut answer = match response.body {
         Body::Json(body) => json(Full::new(body)),
         Body::NotModified => not_modified(),
+        Body::Text(text) => plain(text),
+        Body::Untaken { is_stream: true } => sse::empty_stream(),
+        Body::Untaken { is_stream: false } => json_of_unknown_length(),
         Body::Items(event, items) => sse::stream(event, items),
         Body::Download(stream) => download(stream),
     };
@@ -35,6 +38,17 @@ pub fn response(response: execute::Response) -> Response<Reply> {
         headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
     }
     answer
+}
+
+fn plain(text: Bytes) -> Response<Reply> {
+    let mut response = json(Full::new(text));
+    let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    response
+}
+
+fn json_of_unknown_length() -> Response<Reply> {
+    json(Full::default()).map(|_| Reply::Stream(mpsc::channel(1).1))
 }
 
 fn not_modified() -> Response<Reply> {

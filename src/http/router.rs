@@ -1,5 +1,6 @@
 //! Finds the route of a method and path.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,13 +51,16 @@ impl Router {
         Ok(Router { paths })
     }
 
-    /// Finds the route of `method` and `path` (relative to `/api`). Paths are compared as sent,
-    /// without normalization.
+    /// Finds the route of `method` and `path` (relative to `/api`), which is [`normalized`]. HEAD finds
+    /// the GET.
     pub fn find(&self, method: &hyper::Method, path: &str) -> Result<Match<'_>, Missing> {
         let matched = self.paths.at(path).map_err(|_| Missing::Path)?;
         let methods = matched.value;
         let route = named(method).and_then(|method| methods.get(&method)).ok_or_else(|| {
-            let allowed: Vec<_> = methods.keys().map(|method| method.as_str()).collect();
+            let mut allowed: Vec<_> = methods.keys().map(|method| method.as_str()).collect();
+            if methods.contains_key(&Method::Get) {
+                allowed.insert(1, "HEAD");
+            }
             Missing::Method(allowed.join(", "))
         })?;
         let decoded = |value: &str| {
@@ -77,13 +81,57 @@ impl Router {
     }
 }
 
+/// Decodes the percent-encoded unreserved characters of a path (RFC 3986, 6.2.2.2): `%61` is `a`.
+/// Everything else stays as it was sent.
+pub fn normalized(path: &str) -> Cow<'_, str> {
+    let mut rest = path;
+    let mut out = String::new();
+    while let Some(at) = rest.find('%') {
+        let code = rest.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok());
+        match code {
+            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                out.push_str(&rest[..at]);
+                out.push(char::from(byte));
+                rest = &rest[at + 3..];
+            }
+            _ => {
+                out.push_str(&rest[..=at]);
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    if out.is_empty() {
+        return path.into();
+    }
+    (out + rest).into()
+}
+
 fn named(method: &hyper::Method) -> Option<Method> {
     Some(match *method {
-        hyper::Method::GET => Method::Get,
+        hyper::Method::GET | hyper::Method::HEAD => Method::Get,
         hyper::Method::POST => Method::Post,
         hyper::Method::PUT => Method::Put,
         hyper::Method::PATCH => Method::Patch,
         hyper::Method::DELETE => Method::Delete,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoded_unreserved_characters_of_a_path_are_decoded_once() {
+        for (sent, expected) in [
+            ("/api/agents", "/api/agents"),
+            ("/%61pi/%41gents%2D%2e%5F%7e", "/api/Agents-._~"),
+            ("/a%2Fb%20c%25", "/a%2Fb%20c%25"),
+            ("/%2561", "/%2561"),
+            ("/%2e%2e/%", "/../%"),
+            ("/%6/%zz/%+1/ä%61", "/%6/%zz/%+1/äa"),
+        ] {
+            assert_eq!(normalized(sent), expected, "{sent}");
+        }
+    }
 }

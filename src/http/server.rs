@@ -25,6 +25,7 @@ use super::connections::Places;
 use super::context::Context;
 use super::framing::Head;
 use super::handler::answer;
+use super::headers::has_valid_host;
 use super::metrics::Endpoint;
 use super::reply::Reply;
 use super::wire::{self, ConnectionState, Wire};
@@ -253,6 +254,10 @@ fn refuse(head: &Parts, known: Head) -> Option<Error> {
         return Some(wire::target_too_long());
     }
     match known {
+        Head::Good if !has_valid_host(head.version, &head.headers) => Some(Error::invalid_at(
+            "Host",
+            "must be given once: the name or address of this server, optionally with a port",
+        )),
         Head::Good => None,
         Head::TooLarge => Some(wire::head_too_large()),
         Head::BothLengths => Some(Error::invalid_at(

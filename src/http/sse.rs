@@ -24,18 +24,35 @@ const MAX_STALL: Duration = Duration::from_secs(5);
 
 type Events = mpsc::Sender<Result<Bytes, BodyAborted>>;
 
+/// The first frame: how long a client that lost its connection waits before it connects again.
+const RETRY: Bytes = Bytes::from_static(b"retry: 2000\n\n");
+
 /// The response that sends each item as an event, until the client disconnects or the server stops.
 pub fn stream(event: &'static str, items: ItemStream) -> Response<Reply> {
     let (events, body) = mpsc::channel(MAX_UNREAD);
     tokio::spawn(send(event, items, events));
+    headed(body)
+}
+
+/// The headers of such a response, without a body: for HEAD, which must take nothing.
+pub fn empty_stream() -> Response<Reply> {
+    headed(mpsc::channel(1).1)
+}
+
+fn headed(body: mpsc::Receiver<Result<Bytes, BodyAborted>>) -> Response<Reply> {
     let mut response = Response::new(Reply::Stream(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // nginx would buffer the events.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
 async fn send(event: &'static str, mut items: ItemStream, events: Events) {
+    if events.send(Ok(RETRY)).await.is_err() {
+        return;
+    }
     loop {
         let beat = Instant::now() + HEARTBEAT_INTERVAL;
         let taken = tokio::select! {

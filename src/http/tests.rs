@@ -192,7 +192,8 @@ async fn raw(address: SocketAddr, sent: &str) -> String {
 /// The status and body of an answer.
 async fn ask(address: SocketAddr, method: &str, path: &str) -> (String, String) {
     let came =
-        raw(address, &format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n\r\n")).await;
+        raw(address, &format!("{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
+            .await;
     let (head, body) = came.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().into(), body.into())
 }
@@ -200,9 +201,9 @@ async fn ask(address: SocketAddr, method: &str, path: &str) -> (String, String) 
 #[tokio::test]
 async fn a_request_with_both_lengths_is_refused_behind_others_too() {
     let address = serving(false).await;
-    let get = "GET /healthz HTTP/1.1\r\n\r\n";
-    let post = "POST /api/nothing HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}";
-    let chunked = "POST /api/nothing HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
+    let get = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    let post = "POST /api/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+    let chunked = "POST /api/nothing HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
                    1\r\n{\r\n1\r\n}\r\n0\r\n\r\n";
     let both = chunked.replacen("\r\n", "\r\nContent-Length: 4\r\n", 1);
     let came = raw(address, &[get, post, chunked, get, &both, get].concat()).await;
@@ -214,8 +215,8 @@ async fn a_request_with_both_lengths_is_refused_behind_others_too() {
 #[tokio::test]
 async fn a_half_closed_connection_gets_its_response() {
     let address = serving(false).await;
-    let post = "POST /api/nothing HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}";
-    for sent in [post, "GET /healthz HTTP/1.1\r\n\r\n", &[post, post].concat()] {
+    let post = "POST /api/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+    for sent in [post, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", &[post, post].concat()] {
         for _ in 0..20 {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(sent.as_bytes()).await.unwrap();
@@ -249,15 +250,15 @@ async fn before_setup_only_setup_responds() {
 #[tokio::test]
 async fn a_cursor_is_valid_for_the_same_path_and_filters_only() {
     let address = serving(false).await;
-    let (_, body) = ask(address, "GET", "/api/parts?kind=a&kinds=b&limit=1").await;
+    let (_, body) = ask(address, "GET", "/api/parts?kind=a&limit=1").await;
     let part: Value = serde_json::from_str(&body).unwrap();
     let cursor = part["nextCursor"].as_str().unwrap();
     for (query, status) in [
         ("kind=a", "200"),
-        ("limit=7&kind=%61&_=1795292078", "200"),
-        ("kind=a&kinds=c&orgslug=x", "200"),
+        ("limit=7&kind=%61", "200"),
+        ("kind=a&kinds=c", "400"),
         ("kind=b", "400"),
-        ("kinds=b", "400"),
+        ("", "400"),
         ("kind=a&kind[x]=b", "400"),
     ] {
         let answer = ask(address, "GET", &format!("/api/parts?{query}&cursor={cursor}")).await;
@@ -318,7 +319,7 @@ fn fetching(urls: &[String], key: &str) -> String {
     let body = serde_json::json!({"urls": urls}).to_string();
     let length = body.len();
     format!(
-        "POST /api/fetch HTTP/1.1\r\nIdempotency-Key: {key}\r\nConnection: close\r\n\
+        "POST /api/fetch HTTP/1.1\r\nHost: a\r\nIdempotency-Key: {key}\r\nConnection: close\r\n\
          Content-Length: {length}\r\n\r\n{body}"
     )
 }
@@ -342,7 +343,9 @@ async fn a_get_may_call_too_and_what_it_reads_has_a_tag() {
     let (_let, let_answer) = watch::channel(true);
     let there = elsewhere(let_answer).await;
     let get = |more: &str| {
-        format!("GET /api/fetched?url=http://{there}/a HTTP/1.1\r\nConnection: close\r\n{more}\r\n")
+        format!(
+            "GET /api/fetched?url=http://{there}/a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{more}\r\n"
+        )
     };
     let came = raw(address, &get("")).await;
     assert!(came.starts_with("HTTP/1.1 200") && came.ends_with(r#"["/a"]"#), "{came}");

@@ -267,12 +267,13 @@ fn indexed_before<K: Key + Copy>(
 /// # Errors
 /// 404 if there is no such entry.
 pub fn redeliver(tx: &mut Tx, id: Id<LogEntry>) -> Result<LogEntry> {
+    let no_such = || Error::no_such("log entry").missing(id.to_bytes());
     if let Some(delivery) = tx.get::<Delivery>(&id)? {
         let scheduled = schedule(tx, &delivery)?;
-        let event = find_event(&tx.view(), delivery.event)?.ok_or_else(Error::not_found)?;
+        let event = find_event(&tx.view(), delivery.event)?.ok_or_else(no_such)?;
         return Ok(LogEntry::of_delivery(scheduled, event));
     }
-    let event = find_event(&tx.view(), id.cast())?.ok_or_else(Error::not_found)?;
+    let event = find_event(&tx.view(), id.cast())?.ok_or_else(no_such)?;
     let again = Event { attempts: event.attempts + 1, sent_at: tx.now(), ..event.clone() };
     tx.replace(&event, &again)?;
     Ok(LogEntry::of_event(tx.org(), again))

@@ -98,7 +98,8 @@ impl Fixture {
 
     /// Reads an input as a client would send it.
     pub fn input<I: crate::api::Input>(json: serde_json::Value) -> Result<I> {
-        crate::api::read::read_input(&json, crate::api::read::SourceFormat::Body)
+        use crate::api::read::{SourceFormat, UnknownFields, read_input};
+        read_input(&json, SourceFormat::Body, UnknownFields::Refused(Default::default()))
     }
 
     /// Advances the clock.

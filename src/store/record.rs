@@ -17,6 +17,8 @@ pub enum Org {}
 pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// The name of its table. Never changes once released.
     const TABLE: &'static str;
+    /// What messages call it; if empty, the singular of the name of its table.
+    const NOUN: &'static str = "";
     /// The version of its layout; older ones are read by [`Record::upgrade`].
     const VERSION: u8 = 1;
     /// Whether an organization owns it. Its stored key then begins with that organization's id, and
@@ -49,6 +51,16 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Returns the 404 of a record. `key` is its key, or what requests name it by.
+    fn missing(key: &impl Key) -> Error {
+        let error = if Self::NOUN.is_empty() {
+            Error::no_such(&singular(Self::TABLE))
+        } else {
+            Error::no_such(Self::NOUN)
+        };
+        error.missing(key.to_bytes())
+    }
+
     /// Converts the body of an older version, read with [`decode_body`](super::codec::decode_body) into a
     /// struct with the fields of that version. `tests/golden/records/` has a sample of each version.
     ///
@@ -56,6 +68,16 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// 500 if the bytes are not such a body, or there is no such version.
     fn upgrade(version: u8, _body: &[u8]) -> Result<Self> {
         Err(no_upgrade::<Self>(version))
+    }
+}
+
+/// `policy_assignments` as `policy assignment`.
+fn singular(table: &str) -> String {
+    let words = table.replace('_', " ");
+    match (words.strip_suffix("ies"), words.strip_suffix('s')) {
+        (Some(stem), _) => format!("{stem}y"),
+        (None, Some(stem)) => stem.into(),
+        (None, None) => words,
     }
 }
 

@@ -48,7 +48,8 @@ impl<'a> Tx<'a> {
         self.writes.len()
     }
 
-    pub(super) fn has_changes(&self) -> bool {
+    /// Returns whether anything changes so far.
+    pub fn has_changes(&self) -> bool {
         !self.writes.is_empty()
     }
 

@@ -127,7 +127,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// 404 if it does not exist.
     pub fn fetch<R: Record>(&self, key: &R::Key) -> Result<R> {
-        self.get(key)?.ok_or_else(Error::not_found)
+        self.get(key)?.ok_or_else(|| R::missing(key))
     }
 
     /// Returns whether a record, which need not be stored, refers by `field` to something that

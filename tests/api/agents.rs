@@ -41,7 +41,8 @@ fn a_stable_key_has_its_form_and_is_unique_in_its_organization() {
     make("a").refused(409, "stable_key_taken");
     Fixture::new().owner.post("/agents", json!({"stableKey": "a", "name": "A"})).ok();
     // It never changes.
-    let patched = acme.owner.patch("/agents/a", json!({"stableKey": "b", "name": "B"})).ok();
+    acme.owner.patch("/agents/a", json!({"stableKey": "b"})).invalid(&["stableKey"]);
+    let patched = acme.owner.patch("/agents/a", json!({"name": "B"})).ok();
     assert_eq!(pick(&patched, "stableKey name"), json!(["a", "B"]));
     acme.owner.delete("/agents/a").ok();
     acme.owner.get("/agents/a").refused(404, "not_found");

@@ -75,7 +75,6 @@ fn a_cursor_is_valid_for_its_own_list_only() {
         format!("/tools?cursor={}", turned(&of_all)),
         format!("/tools?cursor={}", &of_all[..of_all.len() - 1]),
         format!("/tools?cursor={of_all}A"),
-        "/tools?cursor=".into(),
         "/tools?cursor=%00".into(),
         "/tools?cursor=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".into(),
     ] {
@@ -149,19 +148,49 @@ fn booleans_in_a_query_are_true_or_false() {
 }
 
 #[test]
-fn unknown_fields_are_ignored() {
+fn unknown_fields_are_refused_unless_the_client_prefers_lenient_handling() {
     let acme = with_tools(2);
-    let page = acme.owner.get("/tools?newer=1&newer=2&%FF=%&a[b][c]=d&wait=x&limit=1").ok();
-    assert_eq!(page["items"].as_array().unwrap().len(), 1);
-    let body = json!({
-        "name": "a", "type": "function", "id": "mine", "createdAt": null, "more": {"deep": [1]},
-    });
-    let made = acme.owner.post("/tools", body).ok();
+    let query = "/tools?newer=1&newer=2&%FF=%&a[b][c]=d&wait=x&limt=1";
+    let reply = acme.owner.get(query);
+    reply.invalid(&["newer", "%FF", "a[b][c]", "wait", "limt"]);
+    assert!(reply.text().contains("did you mean limit?"), "{}", reply.text());
+    let body = json!({"name": "", "type": "function", "id": "mine", "more": {"deep": [1]}, "verison": "1"});
+    acme.owner.post("/tools", body).invalid(&["name", "id", "more", "verison"]);
+    let made = acme.owner.post("/tools", json!({"name": "a", "type": "function"}));
+    let path = format!("/tools/{}", made.id());
+    let fixed = acme.owner.patch(&path, json!({"createdAt": null, "nmae": "b"}));
+    fixed.invalid(&["createdAt", "nmae"]);
+    assert_eq!(fixed.json()["issues"][0]["message"], "cannot be changed");
+    acme.owner
+        .ask("POST", "/tools?dryRun=true&orgSlug=x")
+        .org_json(json!({"name": "a", "type": "b"}))
+        .send()
+        .invalid(&["dryRun"]);
+
+    let lenient = acme.owner.with_fields(&[
+        ("Authorization", &format!("Bearer {}", acme.owner.credential())),
+        ("Prefer", "handling=lenient"),
+    ]);
+    let page = lenient.get(&query.replace("limt", "limit"));
+    assert_eq!(page.header("preference-applied"), Some("handling=lenient"));
+    assert_eq!(page.items().len(), 1);
+    let body = json!({"name": "a", "type": "function", "id": "mine", "more": {"deep": [1]}});
+    let made = lenient.post("/tools?dryRun=true", body).ok();
     assert_ne!(made["id"], "mine");
     assert!(made.get("more").is_none());
+    let refused = lenient.post("/tools", json!({"more": 1}));
+    refused.invalid(&["name", "type"]);
+    assert_eq!(refused.header("preference-applied"), Some("handling=lenient"));
     // The body of a GET is not read.
     let path = acme.owner.in_org("/tools");
     assert_eq!(acme.owner.ask("GET", &path).bytes("{nonsense").send().status, 200);
+}
+
+#[test]
+fn an_empty_cursor_is_as_none() {
+    let acme = with_tools(2);
+    let first = acme.owner.get("/tools?limit=1").ok();
+    assert_eq!(acme.owner.get("/tools?limit=1&cursor=").ok(), first);
 }
 
 #[test]
@@ -179,12 +208,14 @@ fn absent_and_null_are_the_same_in_a_request() {
 }
 
 #[test]
-fn objects_in_a_query_have_three_encodings() {
+fn objects_in_a_query_have_four_encodings() {
     let acme = Fixture::new();
     let log = |query: &str| acme.owner.get(&format!("/notifications/logs?{query}"));
     for good in [
         "pagination[limit]=7&pagination[offset]=0",
         "pagination.limit=7",
+        "limit=7&offset=0&start=2020-01-01T00:00:00Z",
+        "pagination[limit]=7&offset=0",
         "pagination=%7B%22limit%22:7%7D",
         "pagination%5Blimit%5D=7&dateRange[start]=2020-01-01T00:00:00Z",
     ] {
@@ -200,6 +231,11 @@ fn objects_in_a_query_have_three_encodings() {
         ("dateRange.start=yesterday", "dateRange.start"),
         ("dateRange=2020", "dateRange"),
         ("pagination[limit]=7&pagination.limit=7", "pagination.limit"),
+        ("limit=201", "pagination.limit"),
+        ("start=yesterday", "dateRange.start"),
+        ("limit=7&limit=7", "pagination.limit"),
+        ("limit=7&pagination[limit]=7", "pagination.limit"),
+        ("limit=7&pagination=%7B%22limit%22:7%7D", "pagination"),
     ] {
         log(bad).invalid(&[path]);
     }

@@ -43,8 +43,8 @@ fn llm_providers_are_written_by_admins_and_read_by_members() {
     assert_eq!(acme.member.get("/llm-providers").items(), [made]);
 
     acme.member.patch(&path, json!({"name": "P"})).refused(403, "admin_required");
-    let patch = json!({"name": "P", "provider": "google", "baseUrl": "https://a.test",
-        "config": {"a": [1]}});
+    acme.admin.patch(&path, json!({"provider": "google"})).invalid(&["provider"]);
+    let patch = json!({"name": "P", "baseUrl": "https://a.test", "config": {"a": [1]}});
     let changed = acme.admin.patch(&path, patch).ok();
     let shown = json!(["P", "openai", "https://a.test", {"a": [1]}]);
     assert_eq!(pick(&changed, "name provider baseUrl config"), shown);

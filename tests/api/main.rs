@@ -11,6 +11,7 @@ mod fixture;
 mod agents;
 mod artifacts;
 mod conditions;
+mod conventions;
 mod drafts;
 mod environments;
 mod governance;

@@ -124,7 +124,8 @@ fn prompt_providers_are_written_by_admins_and_returned_without_credentials() {
     let path = format!("/prompt-providers/{}", made["id"].as_str().unwrap());
     assert_eq!(acme.member.get(&path).ok(), made);
     assert_eq!(key_of(&acme.member).get("/prompt-providers").items(), [made]);
-    let patch = json!({"name": "Other", "kind": "http", "baseUrl": "http://other.test"});
+    acme.key.patch(&path, json!({"kind": "http"})).invalid(&["kind"]);
+    let patch = json!({"name": "Other", "baseUrl": "http://other.test"});
     let changed = acme.key.patch(&path, patch).ok();
     let expected = json!(["Other", "langfuse", "http://other.test"]);
     assert_eq!(pick(&changed, "name kind baseUrl"), expected);

@@ -45,7 +45,6 @@ fn a_registry_has_every_field_and_its_defaults() {
     assert_eq!(acme.key.get(&format!("/registries/{}", made["id"].as_str().unwrap())).ok(), made);
     let patch = json!({
         "name": "Main", "description": "d", "visibility": "public", "access": "restricted",
-        "slug": "ignored",
     });
     let patched = acme.owner.patch("/registries/main", patch).ok();
     let some = pick(&patched, "slug name description visibility access");

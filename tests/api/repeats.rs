@@ -41,9 +41,9 @@ fn an_idempotency_key_with_another_body_is_refused() {
 #[test]
 fn idempotency_is_per_path_credential_and_key() {
     let acme = Fixture::new();
-    let body = json!({"name": "a", "slug": "a", "type": "function"});
+    let body = json!({"name": "a", "type": "function"});
     keyed(&acme.key, "once", "/tools", body.clone()).ok();
-    keyed(&acme.key, "once", "/teams", body.clone()).ok();
+    keyed(&acme.key, "once", "/teams", json!({"name": "a", "slug": "a"})).ok();
     keyed(&acme.key, "twice", "/tools", body.clone()).ok();
     keyed(&acme.owner, "once", "/tools", body.clone()).ok();
     keyed(&key_of(&acme.owner), "once", "/tools", body.clone()).ok();
@@ -144,7 +144,11 @@ fn a_response_too_large_to_store_is_sent_once_and_reads_may_be_repeated() {
     let publish = || keyed(&acme.key, "once", "/registries/artifacts", large.clone());
     publish().ok();
     publish().refused(409, "answer_not_kept");
+    let mut compile = large.clone();
+    for field in ["name", "version"] {
+        compile.as_object_mut().unwrap().remove(field);
+    }
     for _ in 0..2 {
-        keyed(&acme.key, "once", "/prompts/p/compile", large.clone()).ok();
+        keyed(&acme.key, "once", "/prompts/p/compile", compile.clone()).ok();
     }
 }

@@ -78,7 +78,8 @@ fn a_team_is_created_updated_and_deleted_with_its_contents() {
     assert_eq!(pick(&team, "slug budget"), json!(["crew", null]));
     let again = crew.acme.owner.post("/teams", json!({"slug": "crew", "name": "B"}));
     again.refused(409, "team_slug_taken");
-    let patch = json!({"name": "B", "description": "d", "slug": "x", "budget": {"monthlyUsd": 5}});
+    crew.patch("", json!({"slug": "x"})).invalid(&["slug"]);
+    let patch = json!({"name": "B", "description": "d", "budget": {"monthlyUsd": 5}});
     let changed = crew.patch("", patch).ok();
     assert_eq!(pick(&changed, "name slug description"), json!(["B", "crew", "d"]));
     assert_eq!(changed["budget"], json!({"monthlyUsd": 5.0, "spentUsd": 0.0}));

@@ -166,6 +166,9 @@ fn a_stream_sends_each_wake_as_an_event() {
     let field = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
     assert_eq!((status, field("content-type")), (200, Some("text/event-stream")));
     assert!(field("x-request-id").is_some());
+    assert_eq!(field("cache-control"), Some("no-cache"));
+    assert_eq!(field("x-accel-buffering"), Some("no"));
+    assert!(stream.chunk().unwrap().starts_with("retry: "));
 
     let mut next = || {
         let event = stream.chunk().unwrap();
@@ -258,6 +261,7 @@ fn a_stopping_server_answers_long_polls() {
     let mut streaming = Connection::open(crew.acme.address).unwrap();
     streaming.write(&stream).unwrap();
     streaming.head().unwrap();
+    assert!(streaming.chunk().unwrap().starts_with("retry: "));
     let begun = Instant::now();
     running.stop();
     for connection in &mut polling {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::executor::Executor;
-use crate::api::request::Principal;
+use crate::api::request::{Principal, path_names};
 use crate::api::route::Route;
 use crate::api::scope::{OrgHint, OrgResolver, Scope};
 use crate::auth::{Authenticator, Identity, RawCredential, key_organization, user_organizations};
@@ -86,7 +86,8 @@ impl Presented<'_> {
             Scope::InferFromPath(contains) if hint.org_slug.is_none() => {
                 let identity = self.require_identity(view)?;
                 let org = org_with(view, &identity, contains, &hint.params)?;
-                authenticator.authorize_in(view, credential, org.ok_or_else(Error::not_found)?)?
+                let org = org.ok_or_else(|| no_such_in_path(route))?;
+                authenticator.authorize_in(view, credential, org)?
             }
             Scope::Organization | Scope::InferFromPath(_) => {
                 self.require_kind()?;
@@ -172,6 +173,12 @@ impl AuthContext {
         tx.set_org(org);
         Ok(who)
     }
+}
+
+/// The 404 of the resource that the last parameter of the path names.
+fn no_such_in_path(route: &Route) -> Error {
+    let noun = route.name.split('.').next().unwrap_or_default().replace('_', " ");
+    Error::no_such(&noun).at(path_names(route.path).last().unwrap_or_default())
 }
 
 /// Returns the first of the caller's organizations that contains the resource in the path.

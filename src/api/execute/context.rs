@@ -62,6 +62,9 @@ impl RequestContext<'_> {
     pub fn raw<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
         let scope = self.request.route.scope;
         RawArgs {
+            unread_query: if mode == SourceFormat::Body { self.request.query } else { "" },
+            is_lenient: self.request.is_lenient,
+            wants_text: self.request.wants_text,
             org: scope.org_slug(),
             reference: scope.argument(),
             content: self.request.arguments.content(),
@@ -69,12 +72,16 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The arguments for the GET of the same path, once the organization is known.
+    /// The arguments for the GET of the same path, once the organization is known. It ignores those
+    /// that only the called route takes.
     pub fn raw_of_reading<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
         RawArgs {
             params: self.request.params.clone(),
             arguments,
             mode,
+            unread_query: "",
+            is_lenient: true,
+            wants_text: false,
             org: OrgSlugMode::Ignored,
             reference: None,
             content: bytes::Bytes::new(),

@@ -19,6 +19,7 @@ mod executor;
 mod hash;
 mod key_usage;
 mod meters;
+mod not_found;
 mod pipeline;
 mod rate_limits;
 mod read;

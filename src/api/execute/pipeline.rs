@@ -7,6 +7,7 @@ use super::authorize::Presented;
 use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::executor::Executor;
+use super::not_found::locate_in;
 use super::read::read;
 use super::replay::RequestFingerprint;
 use super::request::{Authenticated, Request};
@@ -105,6 +106,7 @@ impl Executor {
         };
         let hint = bound.hint.clone();
         let answered = run(&context, bound).await;
+        let answered = answered.map_err(|error| locate_in(error, request));
         match &answered {
             Err(error) if error.kind() == Kind::Forbidden => audit_refusal(&context, &hint).await,
             Ok(_) if request.route.open_before_setup => self.coordination.end_setup(),
@@ -167,6 +169,10 @@ async fn wait(
     hint: &OrgHint,
 ) -> Result<Response> {
     match context.request.route.operation.shape {
+        Shape::Wait(_) if context.request.is_head => {
+            wait::probe(context, operation, hint).await?;
+            Ok(Response::of(Body::Untaken { is_stream: context.request.is_stream }))
+        }
         Shape::Wait(event) if context.request.is_stream => {
             let items = wait::stream(context, operation, hint).await?;
             Ok(Response::of(Body::Items(event, items)))

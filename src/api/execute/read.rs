@@ -3,7 +3,7 @@
 use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
 use super::context::RequestContext;
 use super::etag::Etag;
-use super::response::Response;
+use super::response::{Body, Response};
 use crate::api::action::{BoundRead, CallTime};
 use crate::api::calls::Calls;
 use crate::api::output::Answer;
@@ -44,5 +44,6 @@ fn conditional(context: &RequestContext, answer: Answer) -> Response {
     }
     let tag = Etag::of(&answer.body);
     let is_wanted = !context.request.preconditions.has(&tag);
-    Response::tagged(tag, is_wanted.then(|| answer.body.into()))
+    let body = if answer.is_text { Body::Text } else { Body::Json };
+    Response::tagged(tag, is_wanted.then(|| body(answer.body.into())))
 }

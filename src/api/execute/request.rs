@@ -29,6 +29,12 @@ pub struct Request<'a> {
     pub preconditions: Preconditions<'a>,
     /// 1 to 255 printable ASCII characters; used by POST only.
     pub idempotency_key: Option<&'a [u8]>,
+    /// Whether unknown fields and parameters are ignored rather than refused.
+    pub is_lenient: bool,
+    /// Whether the client prefers text, where an operation can answer with it.
+    pub wants_text: bool,
+    /// Whether only the headers of the response are sent, so that nothing may be taken.
+    pub is_head: bool,
     /// Whether an operation that waits should answer with a stream of items.
     pub is_stream: bool,
     /// The client's IP address.

@@ -19,6 +19,11 @@ pub struct Response {
 pub enum Body {
     /// JSON.
     Json(Bytes),
+    /// Plain text.
+    Text(Bytes),
+    /// None: the request asked for the headers of items that only reading would take, as an event
+    /// stream or not.
+    Untaken { is_stream: bool },
     /// None: the client has the current representation.
     NotModified,
     /// An indefinite stream of items, as events of this name.
@@ -33,9 +38,9 @@ impl Response {
         Response { body: Body::Json(body.into()), etag: None, is_replayed: false }
     }
 
-    /// JSON with this tag; `None` if the client has it.
-    pub(super) fn tagged(etag: Etag, body: Option<Bytes>) -> Self {
-        let body = body.map_or(Body::NotModified, Body::Json);
+    /// A body with this tag; `None` if the client has it.
+    pub(super) fn tagged(etag: Etag, body: Option<Body>) -> Self {
+        let body = body.unwrap_or(Body::NotModified);
         Response { body, etag: Some(etag), is_replayed: false }
     }
 

@@ -70,6 +70,17 @@ fn get(view: &View, req: &Req<Id<Note>>) -> Result<Note> {
     view.fetch(&req.params)
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct ShelfQuery {
+    #[expect(dead_code, reason = "the resolver reads it")]
+    shelf: String,
+}
+impl Input for ShelfQuery {}
+
+fn shelf(view: &View, req: &Req<(), ShelfQuery>) -> Result<Page<Note>> {
+    view.page(ListSource::TABLE, &(), Order::Ascending, &req.page, |_| true)
+}
+
 fn list(view: &View, req: &Req) -> Result<Page<Note>> {
     view.page(ListSource::TABLE, &(), Order::Ascending, &req.page, |_| true)
 }
@@ -102,7 +113,7 @@ fn take(tx: &mut Tx, req: &Req) -> Result<Page<Note>> {
 static BY_SHELF: OrgResolver = OrgResolver {
     argument: Some("shelf"),
     resolve: |view, hint, _| {
-        let unknown = Error::organization_not_found;
+        let unknown: fn() -> Error = || Error::organization_not_found("orgSlug");
         let slug = hint.reference.as_deref().unwrap_or_default();
         Ok(ResolvedOrg { org: organization_named(view, slug)?.ok_or_else(unknown)?, unknown })
     },
@@ -116,7 +127,7 @@ fn routes() -> Vec<Arc<Route>> {
         Route::patch("/notes/{noteId}", MEMBER, "note.update", op::write(update)),
         Route::delete("/notes/{noteId}", ADMIN, "note.delete", op::write(delete)),
         Route::get("/notes/next", MEMBER, "note.take", op::take("note", look, take)),
-        Route::get("/shelf", MEMBER_OR_PUBLIC, "shelf.list", op::list(list))
+        Route::get("/shelf", MEMBER_OR_PUBLIC, "shelf.list", op::list(shelf))
             .scope(Scope::Named(&BY_SHELF)),
     ];
     routes.into_iter().map(Arc::new).collect()
@@ -171,6 +182,9 @@ impl Fixture {
             credential: self.member.clone(),
             preconditions: Preconditions::default(),
             idempotency_key: None,
+            is_lenient: false,
+            wants_text: false,
+            is_head: false,
             is_stream: false,
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             link_base: "",

@@ -29,6 +29,15 @@ pub async fn wait(
     Ok(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes())
 }
 
+/// Checks that the caller may take items, and takes none.
+pub async fn probe(
+    context: &RequestContext<'_>,
+    operation: Arc<dyn WaitAction>,
+    hint: &OrgHint,
+) -> Result<()> {
+    Waiting { auth: context.auth(hint), operation }.poll().await.map(drop)
+}
+
 /// Starts a stream of items. Errors known now are ordinary responses; later ones end the stream.
 pub async fn stream(
     context: &RequestContext<'_>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::context::RequestContext;
-use super::response::Response;
+use super::response::{Body, Response};
 use crate::api::action::{ConditionalWaitAction, ContentVersion};
 use crate::api::scope::OrgHint;
 use crate::base::Result;
@@ -42,7 +42,7 @@ pub async fn watch(
         let (topic, tag, other) = poll().await?;
         let now = Instant::now();
         if other.is_some() || now >= until || *stopping.borrow() {
-            return Ok(Response::tagged(tag, other));
+            return Ok(Response::tagged(tag, other.map(Body::Json)));
         }
         let (subscription, access) = match &mut subscribed {
             Some((to, subscription, access)) if *to == topic => (subscription, access),

@@ -126,6 +126,10 @@ impl Transaction {
         if let Some(expected) = &self.expected {
             expected.require_tag()?;
         }
+        // What is there already is answered as it is: there is nothing to record.
+        if !tx.has_changes() {
+            return Ok(Written::Done(answer));
+        }
         self.audit(tx, &who, &answer)?;
         if let Some(fingerprint) = &self.fingerprint {
             fingerprint.store(tx, &answer)?;

@@ -1,17 +1,23 @@
 //! Binds the parsed arguments of a request to the input of its operation and collects every
 //! problem.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::Shape;
+use super::names::InputNames;
 use crate::api::common_params::{
-    CursorQuery, DEFAULT_LIMIT, LimitQuery, OrgOptional, OrgRequired, WaitQuery, read_cursor,
+    CursorQuery, DEFAULT_LIMIT, LimitQuery, MAX_WAIT_SECS, OrgOptional, OrgRequired, WaitQuery,
+    read_cursor,
 };
-use crate::api::read::{Input, read_input};
+use crate::api::read::{
+    Input, MAX_ISSUES, OtherNames, SourceFormat, UnknownFields, parse_query, read_input, shortened,
+};
 use crate::api::request::{Args, PathParams, RawArgs, path_names};
 use crate::api::scope::{OrgHint, OrgSlugMode};
-use crate::base::{Error, Int, Issue, Keys, Result, canonical};
+use crate::base::{Error, Int, Issue, Result, canonical};
 use crate::store::PageRequest;
 
 /// Parameters that some shapes of operations take besides their input.
@@ -22,28 +28,49 @@ pub struct CommonParams {
     pub list: [u8; 32],
     /// The time to wait, in seconds.
     pub wait_secs: u64,
+    /// Whether the client prefers text.
+    pub wants_text: bool,
     /// The bytes that were uploaded.
     pub content: Bytes,
 }
 
+/// The names by which the requests of a route are read.
+pub struct RouteNames<'a> {
+    /// The shape of its operation.
+    pub shape: Shape,
+    /// Its path.
+    pub path: &'static str,
+    /// The names of its input.
+    pub names: &'a InputNames,
+    /// The names besides.
+    pub others: Arc<OtherNames>,
+}
+
 /// Binds a request: the hint to its organization, the operation's input, and the common parameters
-/// of this shape.
+/// of its shape.
 ///
 /// # Errors
 /// 400 with every problem found.
 pub fn bind<P: PathParams, I: Input>(
-    shape: Shape,
-    path: &'static str,
-    filters: &[String],
-    mut raw: RawArgs,
+    route: &RouteNames,
+    raw: RawArgs,
 ) -> Result<(OrgHint, Args<P, I>, CommonParams)> {
+    let is_query = raw.mode == SourceFormat::Query;
+    let gathered = is_query.then(|| route.names.objects.gather(raw.arguments)).flatten();
+    let mut raw = RawArgs { arguments: gathered.as_ref().unwrap_or(raw.arguments), ..raw };
     let mut issues = Vec::new();
     P::problems(&raw.params, &mut |index, problem| {
-        issues.push(Issue::new(path_names(path).nth(index).unwrap_or_default(), problem));
+        issues.push(Issue::new(path_names(route.path).nth(index).unwrap_or_default(), problem));
     });
     let org_slug = read_org_slug(&raw, &mut issues);
-    let common = CommonParams::read(shape, path, filters, &mut raw, &mut issues);
-    let input = read_input::<I>(raw.arguments, raw.mode)
+    let common = CommonParams::read(route, &mut raw, &mut issues);
+    let unknown = if raw.is_lenient {
+        UnknownFields::Ignored
+    } else {
+        refuse_unread(raw.unread_query, &mut issues);
+        UnknownFields::Refused(route.others.clone())
+    };
+    let input = read_input::<I>(raw.arguments, raw.mode, unknown)
         .map_err(|error| issues.extend_from_slice(error.issues()));
     let (Ok(input), true) = (input, issues.is_empty()) else {
         return Err(Error::invalid(issues));
@@ -61,9 +88,20 @@ pub fn bind<P: PathParams, I: Input>(
     Ok((OrgHint { org_slug, reference, params: raw.params }, args, common))
 }
 
-/// Reads an input; `None` if it has problems, which are added to `issues`.
+/// Refuses parameters in the query of a request whose arguments are in its body: they would have no
+/// effect. `orgSlug` may be there, as it may be everywhere.
+fn refuse_unread(query: &str, issues: &mut Vec<Issue>) {
+    let sent = parse_query(query);
+    let names = sent.as_object().into_iter().flat_map(|sent| sent.keys());
+    let unread = names.filter(|name| *name != "orgSlug").take(MAX_ISSUES);
+    issues.extend(unread.map(|name| {
+        Issue::new(shortened(name), "is not read from the query; send it in the body")
+    }));
+}
+
+/// Reads one of the common parameters; `None` if it has problems, which are added to `issues`.
 fn read_noting<I: Input>(raw: &RawArgs, issues: &mut Vec<Issue>) -> Option<I> {
-    read_input(raw.arguments, raw.mode)
+    read_input(raw.arguments, raw.mode, UnknownFields::Ignored)
         .map_err(|error| issues.extend_from_slice(error.issues()))
         .ok()
 }
@@ -77,35 +115,32 @@ fn read_org_slug(raw: &RawArgs, issues: &mut Vec<Issue>) -> Option<String> {
 }
 
 impl CommonParams {
-    fn read(
-        shape: Shape,
-        path: &'static str,
-        filters: &[String],
-        raw: &mut RawArgs,
-        issues: &mut Vec<Issue>,
-    ) -> Self {
+    fn read(route: &RouteNames, raw: &mut RawArgs, issues: &mut Vec<Issue>) -> Self {
         let mut common = CommonParams {
             page: PageRequest { limit: DEFAULT_LIMIT as usize, after: None },
             list: [0; 32],
             wait_secs: 0,
+            wants_text: raw.wants_text,
             content: std::mem::take(&mut raw.content),
         };
-        if shape.is_list() {
-            common.list = list_key(raw.keys, path, raw, filters);
+        if route.shape.is_list() {
+            common.list = list_key(raw, route.path, &route.names.fields);
             if let Some(LimitQuery { limit: Some(limit) }) = read_noting(raw, issues) {
                 common.page.limit = limit.get() as usize;
             }
-            if let Some(CursorQuery { cursor: Some(cursor) }) = read_noting(raw, issues) {
+            if let Some(CursorQuery { cursor: Some(cursor) }) = read_noting(raw, issues)
+                && !cursor.is_empty()
+            {
                 common.page.after = read_cursor(&common.list, &cursor);
                 if common.page.after.is_none() {
                     issues.push(Issue::new("cursor", "is not a cursor of this list"));
                 }
             }
         }
-        if shape.waits()
+        if route.shape.waits()
             && let Some(WaitQuery { wait }) = read_noting(raw, issues)
         {
-            common.wait_secs = wait.map_or(0, Int::get) as u64;
+            common.wait_secs = (wait.map_or(0, Int::get) as u64).min(MAX_WAIT_SECS);
         }
         common
     }
@@ -113,7 +148,7 @@ impl CommonParams {
 
 /// Returns the key that signs the cursors of a list. The path and the filters identify the list;
 /// the page size, the time to wait and parameters that the route does not take do not.
-fn list_key(keys: &Keys, path: &'static str, raw: &RawArgs, filters: &[String]) -> [u8; 32] {
+fn list_key(raw: &RawArgs, path: &'static str, filters: &[String]) -> [u8; 32] {
     let mut list = path.as_bytes().to_vec();
     let mut add = |name: &str, value: &str| {
         list.extend_from_slice(&[&[0], name.as_bytes(), &[0], value.as_bytes()].concat());
@@ -134,5 +169,36 @@ fn list_key(keys: &Keys, path: &'static str, raw: &RawArgs, filters: &[String]) 
             Some(value) => add(name, &canonical(value)),
         }
     }
-    keys.hash("roadstead 2026 cursors", &list)
+    raw.keys.hash("roadstead 2026 cursors", &list)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::route::Method;
+    use crate::api::scope::OrgSlugMode;
+    use crate::base::Keys;
+
+    #[test]
+    fn no_wait_is_longer_than_55_seconds() {
+        let keys = Keys::new([7; 32]);
+        let names = InputNames::of::<(), ()>(Shape::Watch);
+        let route = RouteNames {
+            shape: Shape::Watch,
+            path: "/watched",
+            names: &names,
+            others: names.others(Method::Get),
+        };
+        for (asked, waits) in [("0", 0), ("54", 54), ("55", 55), ("56", 55), ("60", 55)] {
+            let query = json!({"wait": asked});
+            let raw = RawArgs {
+                mode: SourceFormat::Query,
+                ..RawArgs::body(&[], &query, OrgSlugMode::Ignored, &keys)
+            };
+            let (.., common) = bind::<(), ()>(&route, raw).unwrap();
+            assert_eq!(common.wait_secs, waits);
+        }
+    }
 }

@@ -8,17 +8,19 @@
 mod bind;
 mod content;
 mod hash;
+mod names;
 mod shape;
 mod waiting;
 
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde_json::Value;
 
 pub use bind::CommonParams;
+use bind::RouteNames;
 pub use content::{Upload, download, upload};
 pub use hash::{Complete, hash};
+use names::InputNames;
 pub use shape::Shape;
 pub use waiting::{take, watch};
 
@@ -28,10 +30,11 @@ use super::common_params::cursor;
 use super::output::{Answer, Output};
 use super::read::Input;
 use super::request::{Args, PathParams, RawArgs, Req};
+use super::route::Method;
 use crate::base::Result;
 use crate::store::{Page, Tx, View};
 
-type Binder = Box<dyn Fn(&'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
+type Binder = Box<dyn Fn(Method, &'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
 type ListCallingFn<P, I, O> = fn(&View, &Req<P, I>, &mut Calls) -> Result<Page<O>>;
 type WriteCallingFn<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
 /// Generates a schema; the schemas it refers to are added to the generator.
@@ -44,6 +47,8 @@ pub struct Operation {
     pub calls: bool,
     /// Whether its answers may contain a secret that is shown only once.
     pub may_show_secret: bool,
+    /// Whether it answers with plain text to clients that prefer it.
+    pub has_text: bool,
     /// The bytes it takes, if any; its arguments are in the query then.
     pub upload: Option<Upload>,
     /// The schemas of its path parameters.
@@ -60,18 +65,19 @@ impl Operation {
         shape: Shape,
         bind: impl Fn(Args<P, I>, &mut CommonParams) -> Action + Send + Sync + 'static,
     ) -> Self {
-        // The query parameters that identify the list.
-        let filters = if shape.is_list() { names_of::<I>() } else { Vec::new() };
+        let names = InputNames::of::<I, O>(shape);
         Operation {
             shape,
             calls: false,
             may_show_secret: false,
+            has_text: false,
             upload: None,
             params: P::schemas(),
             input: |generator| generator.subschema_for::<I>(),
             output: |generator| generator.subschema_for::<O>(),
-            bind: Box::new(move |path, raw| {
-                let (hint, args, mut common) = bind::bind::<P, I>(shape, path, &filters, raw)?;
+            bind: Box::new(move |method, path, raw| {
+                let route = RouteNames { shape, path, names: &names, others: names.others(method) };
+                let (hint, args, mut common) = bind::bind::<P, I>(&route, raw)?;
                 Ok(BoundRequest { hint, action: bind(args, &mut common) })
             }),
         }
@@ -85,20 +91,13 @@ impl Operation {
         Operation { may_show_secret: O::MAY_SHOW_SECRET, ..self }
     }
 
-    /// Binds the arguments of a request to the route with this `path`.
+    /// Binds the arguments of a request to the route with this `method` and `path`.
     ///
     /// # Errors
     /// 400 with every problem found.
-    pub fn bind(&self, path: &'static str, raw: RawArgs) -> Result<BoundRequest> {
-        (self.bind)(path, raw)
+    pub fn bind(&self, method: Method, path: &'static str, raw: RawArgs) -> Result<BoundRequest> {
+        (self.bind)(method, path, raw)
     }
-}
-
-/// Returns the names of an input's fields.
-fn names_of<I: JsonSchema>() -> Vec<String> {
-    let schema = I::json_schema(&mut SchemaGenerator::default());
-    let properties = schema.get("properties").and_then(Value::as_object);
-    properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
 }
 
 /// Returns the answer with a page of the list whose cursors this key signs.
@@ -117,6 +116,22 @@ pub fn read<P: PathParams, I: Input + JsonSchema, O: Output>(
         Action::Read(Box::new(read), None)
     };
     Operation::new::<P, I, O>(Shape::One, bind).showing::<O>()
+}
+
+/// Reads one thing; `text` is what a client gets that prefers plain text.
+pub fn read_or_text<P: PathParams, I: Input + JsonSchema, O: Output>(
+    read: fn(&View, &Req<P, I>) -> Result<O>,
+    text: fn(O) -> String,
+) -> Operation {
+    let bind = move |args: Args<P, I>, common: &mut CommonParams| {
+        let wants_text = common.wants_text;
+        let read = move |view: &View, who: &_, _: &mut Calls| {
+            let out = read(view, &Req::new(&args, who))?;
+            if wants_text { Ok(Answer::text(text(out))) } else { Answer::read(&out) }
+        };
+        Action::Read(Box::new(read), None)
+    };
+    Operation { has_text: true, ..Operation::new::<P, I, O>(Shape::One, bind) }
 }
 
 /// Reads one thing with outgoing calls, which may take `total_secs` together.

@@ -107,15 +107,15 @@ struct BoatQuery {
 impl Input for BoatQuery {}
 
 fn read<P, I, O>(_: &View, _: &Req<P, I>) -> Result<O> {
-    Err(Error::not_found())
+    Err(Error::no_such("thing"))
 }
 
 fn list<P, I, O>(_: &View, _: &Req<P, I>) -> Result<Page<O>> {
-    Err(Error::not_found())
+    Err(Error::no_such("thing"))
 }
 
 fn write<P, I, O>(_: &mut Tx, _: &Req<P, I>) -> Result<O> {
-    Err(Error::not_found())
+    Err(Error::no_such("thing"))
 }
 
 type Boats = (Id<Target>, Id<Target>);
@@ -358,7 +358,7 @@ fn the_document_and_the_route_accept_the_same_inputs() {
     let keys = Keys::new([7; 32]);
     for (sent, good) in [
         (json!({"orgSlug": "acme", "name": "Ark"}), true),
-        (json!({"orgSlug": "acme", "name": "Ark", "crew": null, "decks": 4, "new": 1}), true),
+        (json!({"orgSlug": "acme", "name": "Ark", "crew": null, "decks": 4}), true),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": {"captain": "Noah"}}), true),
         (json!({"name": "Ark"}), false),
         (json!({"orgSlug": "acme"}), false),
@@ -481,7 +481,7 @@ fn a_route_lists_the_responses_of_its_kind() {
 
 #[test]
 fn routes_with_calls_document_their_failures() {
-    let hail = |_: &View, _: &Req, _: &mut Calls| -> Result<Empty> { Err(Error::not_found()) };
+    let hail = |_: &View, _: &Req, _: &mut Calls| -> Result<Empty> { Err(Error::no_such("thing")) };
     let route = Route::post("/hail", MEMBER, "hail.send", op::read_calling(1, hail));
     let document = document(&[route], "1.2.3");
     assert!(operation(&document, "hailSend")["responses"]["502"].is_object());

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::path::Path;
 use super::reader::{Reader, SourceFormat};
 use super::state::{MAX_ISSUES, ReadState};
+use super::unknown::UnknownFields;
 use crate::base::{Error, Result};
 
 /// Limit of visited values, counted over all passes: enough to list a hundred problems in thousands
@@ -22,8 +23,12 @@ const MAX_VALUES: usize = 1_000_000;
 ///
 /// # Errors
 /// [`Kind::Invalid`](crate::base::Kind::Invalid) with every problem found, at most [`MAX_ISSUES`].
-pub fn read<T: DeserializeOwned>(value: &Value, mode: SourceFormat) -> Result<T> {
-    let mut state = ReadState::default();
+pub fn read<T: DeserializeOwned>(
+    value: &Value,
+    mode: SourceFormat,
+    unknown: UnknownFields,
+) -> Result<T> {
+    let mut state = ReadState::new(unknown);
     loop {
         match T::deserialize(Reader::root(value, mode, &mut state)) {
             Ok(input) if state.issues.is_empty() => return Ok(input),

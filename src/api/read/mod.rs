@@ -3,22 +3,24 @@
 //!
 //! Two steps: [`parse_body`] and [`parse_query`] make a JSON value, [`read`] makes a `T` of it, so
 //! that two readers of one request (the organization, the arguments) parse it once. Forms that two
-//! programs could interpret differently, such as duplicate keys, are refused; unknown fields are
-//! ignored.
+//! programs could interpret differently, such as duplicate keys, are refused, and so are fields that
+//! the type does not have, unless the caller asks to ignore them ([`UnknownFields`]).
 //!
-//! In an input type all that may be absent is an `Option`, or a [`base::Nullable`](crate::base::Field)
+//! In an input type all that may be absent is an `Option`, or a [`Nullable`](crate::base::Nullable)
 //! where `null` clears. A bare `#[serde(default)]` on another type would refuse `null`, which must
 //! mean the same as absent. A type that checks its value does so with
 //! [`base::checked`](crate::base::checked): a value refused in another way is reported too, but
 //! problems after it may not be.
 
 mod collect;
-mod state;
+mod fields;
 mod json;
 mod key;
 mod path;
 mod query;
 mod reader;
+mod state;
+mod unknown;
 #[cfg(test)]
 mod tests;
 
@@ -27,9 +29,11 @@ use serde_json::Value;
 
 pub use collect::read;
 pub use json::{MAX_VALUES, parse_body};
-pub use query::parse_query;
+pub use path::shortened;
+pub use query::{ObjectParameters, parse_query};
 pub use reader::SourceFormat;
 pub use state::MAX_ISSUES;
+pub use unknown::{OtherNames, UnknownFields};
 
 use crate::base::{Error, Issue, Result};
 
@@ -39,15 +43,19 @@ pub trait Input: DeserializeOwned + Send + Sync + 'static {
     fn check(&self, _issues: &mut Vec<Issue>) {}
 }
 
-/// Takes nothing; ignores whatever is sent.
+/// Takes nothing.
 impl Input for () {}
 
 /// Reads an input and checks the rules between its fields.
 ///
 /// # Errors
 /// [`Kind::Invalid`](crate::base::Kind::Invalid) with every problem found.
-pub fn read_input<T: Input>(value: &Value, mode: SourceFormat) -> Result<T> {
-    let input: T = read(value, mode)?;
+pub fn read_input<T: Input>(
+    value: &Value,
+    mode: SourceFormat,
+    unknown: UnknownFields,
+) -> Result<T> {
+    let input: T = read(value, mode, unknown)?;
     let mut issues = Vec::new();
     input.check(&mut issues);
     if issues.is_empty() { Ok(input) } else { Err(Error::invalid(issues)) }

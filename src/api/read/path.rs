@@ -1,6 +1,7 @@
 //! Paths of values in a request. A path is a chain of stack frames; it is formatted only when there
 //! is a problem to report.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Limit of the characters shown of a key: more than any field name has, and few enough that a path
@@ -14,7 +15,7 @@ pub enum Path<'a> {
     /// The whole request; formatted as an empty text.
     Root,
     /// A field of a type.
-    Nullable(&'a Path<'a>, &'a str),
+    Field(&'a Path<'a>, &'a str),
     /// A key chosen by the client.
     Entry(&'a Path<'a>, &'a str),
     /// An item of a list.
@@ -26,9 +27,7 @@ impl<'a> Path<'a> {
     pub fn parent(self) -> Option<&'a Path<'a>> {
         match self {
             Path::Root => None,
-            Path::Nullable(parent, _) | Path::Entry(parent, _) | Path::Item(parent, _) => {
-                Some(parent)
-            }
+            Path::Field(parent, _) | Path::Entry(parent, _) | Path::Item(parent, _) => Some(parent),
         }
     }
 }
@@ -38,15 +37,20 @@ impl fmt::Display for Path<'_> {
         let (parent, key) = match self {
             Path::Root => return Ok(()),
             Path::Item(parent, index) => return write!(f, "{parent}[{index}]"),
-            Path::Nullable(parent, key) | Path::Entry(parent, key) => (parent, key),
+            Path::Field(parent, key) | Path::Entry(parent, key) => (parent, key),
         };
         if !matches!(parent, Path::Root) {
             write!(f, "{parent}.")?;
         }
-        match key.char_indices().nth(MAX_KEY_CHARS) {
-            Some((end, _)) => write!(f, "{}…", &key[..end]),
-            None => f.write_str(key),
-        }
+        f.write_str(&shortened(key))
+    }
+}
+
+/// Returns a key as paths show it.
+pub fn shortened(key: &str) -> Cow<'_, str> {
+    match key.char_indices().nth(MAX_KEY_CHARS) {
+        Some((end, _)) => format!("{}…", &key[..end]).into(),
+        None => key.into(),
     }
 }
 
@@ -56,9 +60,9 @@ mod tests {
 
     #[test]
     fn paths_are_dotted_with_indexes_from_0_and_long_keys_are_cut() {
-        let list = Path::Nullable(&Path::Root, "grants");
+        let list = Path::Field(&Path::Root, "grants");
         let item = Path::Item(&list, 1);
-        assert_eq!(Path::Nullable(&item, "userId").to_string(), "grants[1].userId");
+        assert_eq!(Path::Field(&item, "userId").to_string(), "grants[1].userId");
         assert_eq!(Path::Root.to_string(), "");
         let long = "ä".repeat(129);
         let cut = format!("{}…", "ä".repeat(128));

@@ -1,7 +1,7 @@
 //! Parses a query string into a tree of texts; the type that reads a text interprets it.
 //!
-//! Nothing is refused here, since unknown parameters must be ignored. A text that cannot be decoded
-//! becomes `null`, which no other text does, and is refused by the type that reads it.
+//! Nothing is refused here: the type that reads the tree knows its parameters. A text that cannot be
+//! decoded becomes `null`, which no other text does, and is refused by that type.
 
 use std::borrow::Cow;
 
@@ -16,17 +16,47 @@ use serde_json::{Map, Value, json};
 /// - `a[b]=1` and `a.b=1` are a field of an object, `a={"b":1}` stays a text until an object is
 ///   read from it;
 /// - mixtures become lists, from which neither a scalar nor an object can be read;
-/// - names of any other form are dropped, since no parameter has them.
+/// - names of any other form are kept as they are: no parameter has such a name, so they are unknown.
 pub fn parse_query(query: &str) -> Value {
     let mut parameters = Map::new();
-    for pair in query.split('&') {
-        let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
-        let Some(name) = decode(name) else { continue };
-        let Some(name) = Name::parse(&name) else { continue };
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (sent, text) = pair.split_once('=').unwrap_or((pair, ""));
+        let decoded = decode(sent).unwrap_or(Cow::Borrowed(sent));
+        let name = Name::parse(&decoded).unwrap_or(Name::plain(&decoded));
         let value = decode(text).map_or(Value::Null, |text| Value::String(text.into_owned()));
         add(&mut parameters, name, value);
     }
     Value::Object(parameters)
+}
+
+/// The parameters of a route that are objects, by their members, which may also be sent alone: the
+/// exploded form of OpenAPI.
+#[derive(Debug, Default)]
+pub struct ObjectParameters {
+    /// Member and parameter. A member of two parameters cannot be sent alone.
+    pub members: Vec<(String, String)>,
+}
+
+impl ObjectParameters {
+    /// Moves members that were sent alone into their objects; `None` if there are none.
+    pub fn gather(&self, sent: &Value) -> Option<Value> {
+        let sent = sent.as_object()?;
+        let object_of = |key: &String| {
+            let mut members = self.members.iter();
+            members.find(|(member, _)| member == key).map(|(_, object)| object.as_str())
+        };
+        if !sent.keys().any(|key| object_of(key).is_some()) {
+            return None;
+        }
+        let (alone, mut gathered): (Map<_, _>, Map<_, _>) =
+            sent.clone().into_iter().partition(|(key, _)| object_of(key).is_some());
+        for (member, value) in &alone {
+            let name = object_of(member).unwrap_or_default();
+            let name = Name { name, field: Some(member), is_list: false };
+            add(&mut gathered, name, value.clone());
+        }
+        Some(Value::Object(gathered))
+    }
 }
 
 /// The name of a parameter: `name`, `name[field]` or `name.field`, each optionally with `[]`.
@@ -37,6 +67,11 @@ struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
+    /// A name that is kept as it is.
+    fn plain(name: &'a str) -> Self {
+        Name { name, field: None, is_list: false }
+    }
+
     fn parse(text: &'a str) -> Option<Self> {
         let (text, is_list) = text.strip_suffix("[]").map_or((text, false), |text| (text, true));
         let (name, field) = match text.find(['[', '.']) {
@@ -101,7 +136,7 @@ mod tests {
     fn every_encoding_becomes_the_same_tree() {
         let table = [
             ("", json!({})),
-            ("&&=x&", json!({})),
+            ("&&=x&", json!({"": "x"})),
             ("a=1&b=&c&d=x=y", json!({"a": "1", "b": "", "c": "", "d": "x=y"})),
             ("a=b+c%20d%2B%26%3d%c3%A4", json!({"a": "b c d+&=ä"})),
             ("%61%20=1&ä=ö", json!({"a ": "1", "ä": "ö"})),
@@ -122,8 +157,14 @@ mod tests {
             ),
             ("a=%+1&b=%%41", json!({"a": null, "b": null})),
             ("a=%ff&a=x", json!({"a": [null, "x"]})),
-            ("%ff=1&a%=1&ok=1", json!({"ok": "1"})),
-            ("a[b=1&a]=1&a[b]c=1&a[b][c]=1&a.b.c=1&[b]=1&.b=1&a.=1&a[].b=1&[]=1", json!({})),
+            ("%ff=1&a%=1&ok=1", json!({"%ff": "1", "a%": "1", "ok": "1"})),
+            (
+                "a[b=1&a]=1&a[b]c=1&a[b][c]=1&a.b.c=1&[b]=1&.b=1&a.=1&a[].b=1&[]=1",
+                json!({
+                    "a[b": "1", "a]": "1", "a[b]c": "1", "a[b][c]": "1", "a.b.c": "1", "[b]": "1",
+                    ".b": "1", "a.": "1", "a[].b": "1", "[]": "1"
+                }),
+            ),
         ];
         for (query, expected) in table {
             assert_eq!(parse_query(query), expected, "{query}");
@@ -132,7 +173,31 @@ mod tests {
 
     #[test]
     fn a_tree_is_shallow_however_long_its_query() {
-        let query = format!("a{}=1&b{}=1", "[b]".repeat(5_000), ".b".repeat(5_000));
-        assert_eq!(parse_query(&query), json!({}));
+        let names = [format!("a{}", "[b]".repeat(5_000)), format!("b{}", ".b".repeat(5_000))];
+        let [a, b] = &names;
+        assert_eq!(parse_query(&format!("{a}=1&{b}=1")), json!({a: "1", b: "1"}));
+    }
+
+    #[test]
+    fn members_that_are_sent_alone_are_gathered_in_their_object() {
+        let members = [("start", "range"), ("end", "range"), ("limit", "page")];
+        let objects = ObjectParameters {
+            members: members.map(|(a, b)| (a.to_string(), b.to_string())).into(),
+        };
+        let gather = |query: &str| objects.gather(&parse_query(query));
+        assert_eq!(gather("range[start]=1&other=2"), None);
+        let table = [
+            ("start=1&x=2", json!({"x": "2", "range": {"start": "1"}})),
+            (
+                "start=1&range.end=2&limit=3",
+                json!({"range": {"end": "2", "start": "1"}, "page": {"limit": "3"}}),
+            ),
+            ("start=1&range[start]=2", json!({"range": {"start": ["2", "1"]}})),
+            ("start=1&start=2", json!({"range": {"start": ["1", "2"]}})),
+            ("range={}&start=1", json!({"range": ["{}", {"start": "1"}]})),
+        ];
+        for (query, expected) in table {
+            assert_eq!(gather(query), Some(expected), "{query}");
+        }
     }
 }

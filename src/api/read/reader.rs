@@ -2,15 +2,17 @@
 
 use std::fmt::Display;
 
-use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Number, Value};
 
+use super::fields::{Entries, Fields, Items};
 use super::json::parse_object;
 use super::key::Key;
 use super::path::Path;
 use super::state::{Placeholder, ReadError, ReadState};
+use super::unknown;
+use crate::base::whole_number;
 
 /// The name under which [`base::checked`](crate::base::checked) reads. It takes a unit in place of
 /// a value, and nothing else does.
@@ -86,12 +88,17 @@ impl<'a> Reader<'a> {
         seed.deserialize(Key(key)).map_err(|error| self.state.record(path, error))
     }
 
+    /// Treats the fields of this object that are not in `names` as the request wishes.
+    pub fn refuse_unknown(&mut self, names: &[&str], fields: &Map<String, Value>) {
+        unknown::refuse(self.state, self.mode, self.path, names, fields);
+    }
+
     /// Why the value is not what was expected.
     fn wrong(&self, expected: &str) -> ReadError {
         let message = match (self.mode, self.value, self.path) {
             (SourceFormat::Query, Some(Value::Null), _) => "must be percent-encoded UTF-8",
             (SourceFormat::Query, Some(Value::Array(_)), _) => "must be given once, not as a list",
-            (SourceFormat::Body, Some(Value::Null), Path::Nullable(..)) => "is required",
+            (SourceFormat::Body, Some(Value::Null), Path::Field(..)) => "is required",
             _ => expected,
         };
         ReadError::Wrong(message.into())
@@ -107,11 +114,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number without fraction or exponent that fits the type.
+    /// A number that fits the type: in a body without a fractional part, however it is written, in a
+    /// query in digits.
     fn whole_number<N: TryFrom<i128> + Display>(&self, min: N, max: N) -> Result<N, ReadError> {
         let number: Option<i128> = match (self.value, self.mode) {
             (None, _) => Some(0),
-            (Some(Value::Number(n)), SourceFormat::Body) => n.as_i128(),
+            (Some(Value::Number(n)), SourceFormat::Body) => whole_number(n),
             (Some(Value::String(text)), SourceFormat::Query) => parse_digits(text),
             _ => None,
         };
@@ -268,7 +276,11 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         }
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+    /// An input that takes nothing.
+    fn deserialize_unit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, ReadError> {
+        if let Some(Value::Object(fields)) = self.value {
+            self.refuse_unknown(&[], fields);
+        }
         visitor.visit_unit()
     }
 
@@ -333,127 +345,5 @@ impl<'de> Deserializer<'de> for Reader<'_> {
             }
             None => Err(self.wrong(&format!("must be one of {}", variants.join(", ")))),
         }
-    }
-}
-
-/// The items of a list.
-pub struct Items<'a> {
-    items: std::slice::Iter<'a, Value>,
-    index: usize,
-    list: Reader<'a>,
-}
-
-impl<'a> Items<'a> {
-    /// The items of `list`.
-    pub fn new(items: &'a [Value], list: Reader<'a>) -> Self {
-        Items { items: items.iter(), index: 0, list }
-    }
-}
-
-impl<'de> SeqAccess<'de> for Items<'_> {
-    type Error = ReadError;
-
-    fn next_element_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, ReadError> {
-        let Some(value) = self.items.next() else { return Ok(None) };
-        let path = Path::Item(self.list.path(), self.index);
-        self.index += 1;
-        self.list.read_part(&path, Some(value), seed).map(Some)
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.items.len())
-    }
-}
-
-/// The fields of a type. Other fields of the object are ignored.
-pub struct Fields<'a> {
-    names: std::slice::Iter<'static, &'static str>,
-    /// `None` for a placeholder, in which every field is one.
-    fields: Option<&'a Map<String, Value>>,
-    current: Option<(&'static str, Option<&'a Value>)>,
-    object: Reader<'a>,
-}
-
-impl<'a> Fields<'a> {
-    /// The fields of `object` that are in `names`.
-    pub fn new(
-        names: &'static [&'static str],
-        fields: Option<&'a Map<String, Value>>,
-        object: Reader<'a>,
-    ) -> Self {
-        Fields { names: names.iter(), fields, current: None, object }
-    }
-}
-
-impl<'de> MapAccess<'de> for Fields<'_> {
-    type Error = ReadError;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, ReadError> {
-        for &name in self.names.by_ref() {
-            let value = self.fields.and_then(|fields| fields.get(name));
-            // A missing required field that is already recorded gets a placeholder.
-            let is_there = value.is_some()
-                || self.fields.is_none()
-                || self.object.is_settled(&Path::Nullable(self.object.path(), name));
-            if is_there {
-                self.current = Some((name, value));
-                let key: StrDeserializer<ReadError> = name.into_deserializer();
-                return seed.deserialize(key).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
-        let (name, value) = self.current.take().expect("serde asks for the key first");
-        self.object.read_part(&Path::Nullable(self.object.path(), name), value, seed)
-    }
-}
-
-/// The entries of an object whose keys are chosen by the client. Settled ones are left out: a
-/// placeholder for a key could equal another key.
-pub struct Entries<'a> {
-    entries: serde_json::map::Iter<'a>,
-    current: Option<(&'a str, &'a Value)>,
-    object: Reader<'a>,
-}
-
-impl<'a> Entries<'a> {
-    /// The entries of `object`.
-    pub fn new(entries: &'a Map<String, Value>, object: Reader<'a>) -> Self {
-        Entries { entries: entries.iter(), current: None, object }
-    }
-}
-
-impl<'de> MapAccess<'de> for Entries<'_> {
-    type Error = ReadError;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, ReadError> {
-        for (key, value) in self.entries.by_ref() {
-            let path = Path::Entry(self.object.path(), key);
-            if !self.object.is_settled(&path) {
-                self.current = Some((key, value));
-                return self.object.read_key(&path, key, seed).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
-        let (key, value) = self.current.take().expect("serde asks for the key first");
-        self.object.read_part(&Path::Entry(self.object.path(), key), Some(value), seed)
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.entries.len())
     }
 }

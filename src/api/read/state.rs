@@ -1,16 +1,16 @@
 //! The problems of a value and their paths, over several passes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::path::Path;
+use super::unknown::UnknownFields;
 use crate::base::Issue;
 
 /// Limit of reported problems. No client fixes more at once, and the answer stays small.
 pub const MAX_ISSUES: usize = 100;
 
 /// The state of reading one value, over all passes.
-#[derive(Default)]
 pub struct ReadState {
     /// In order of discovery.
     pub issues: Vec<Issue>,
@@ -21,6 +21,11 @@ pub struct ReadState {
     pub is_stuck: bool,
     /// Values visited.
     pub values: usize,
+    /// What happens to fields that a type does not have.
+    pub unknown: UnknownFields,
+    /// The paths of those that were reported. They have no mark: a type never sees them, so the
+    /// problems of what contains them are reported too.
+    unknown_paths: HashSet<String>,
 }
 
 /// What is recorded for a path.
@@ -33,6 +38,18 @@ pub enum Placeholder {
 }
 
 impl ReadState {
+    /// The state before the first pass.
+    pub fn new(unknown: UnknownFields) -> Self {
+        ReadState {
+            issues: Vec::new(),
+            marks: HashMap::new(),
+            is_stuck: false,
+            values: 0,
+            unknown,
+            unknown_paths: HashSet::new(),
+        }
+    }
+
     /// Counts a visited value.
     pub fn count(&mut self) {
         self.values += 1;
@@ -48,7 +65,7 @@ impl ReadState {
         match error {
             ReadError::Noted => {}
             ReadError::Missing(field) => {
-                let path = Path::Nullable(path, field);
+                let path = Path::Field(path, field);
                 self.settle(&path, vec![Issue::new(path.to_string(), "is required")]);
             }
             ReadError::Wrong(message) => {
@@ -57,6 +74,13 @@ impl ReadState {
             ReadError::Within(issues) => self.settle(path, issues),
         }
         ReadError::Noted
+    }
+
+    /// Records the problem of a field that its type does not have, once.
+    pub fn note_unknown(&mut self, issue: Issue) {
+        if self.unknown_paths.insert(issue.path.clone()) {
+            self.issues.push(issue);
+        }
     }
 
     fn settle(&mut self, path: &Path, issues: Vec<Issue>) {

@@ -6,9 +6,10 @@ mod random;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::*;
 use crate::base::{
@@ -71,6 +72,15 @@ struct Search {
 struct Page {
     limit: Int<1, 200>,
     offset: Option<u32>,
+}
+
+/// Reads as a route does that knows no other names.
+fn read<T: DeserializeOwned>(value: &Value, mode: SourceFormat) -> crate::base::Result<T> {
+    super::read(value, mode, UnknownFields::Refused(Arc::default()))
+}
+
+fn read_input<T: Input>(value: &Value, mode: SourceFormat) -> crate::base::Result<T> {
+    super::read_input(value, mode, UnknownFields::Refused(Arc::default()))
 }
 
 /// The problems of a reading that must fail, as `path message`.

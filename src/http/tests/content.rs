@@ -60,7 +60,7 @@ fn get(view: &View, req: &Req<String>, at: Offset) -> Result<Piece> {
     if req.params == "torn" && at > 0 {
         return Err(Error::internal("it is torn"));
     }
-    let bytes = piece(at)?.ok_or_else(Error::not_found)?.bytes.into();
+    let bytes = piece(at)?.ok_or_else(|| Error::no_such("picture"))?.bytes.into();
     Ok(Piece { bytes, next: piece(at + 1)?.map(|_| at + 1) })
 }
 
@@ -78,7 +78,7 @@ async fn send(address: SocketAddr, path: &str, media_type: &str, bytes: &[u8]) -
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = bytes.len();
     let head = format!(
-        "PUT /api/pictures/{path} HTTP/1.1\r\nConnection: close\r\nContent-Type: {media_type}\r\n\
+        "PUT /api/pictures/{path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {media_type}\r\n\
          Content-Length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -135,7 +135,7 @@ async fn an_invalid_upload_is_refused() {
 async fn a_download_that_fails_does_not_look_complete() {
     let address = serving(false).await;
     assert!(send(address, "torn?by=ada", "image/png", &[1; 100_000]).await.contains("200 OK"));
-    let ask = "GET /api/pictures/torn HTTP/1.1\r\n\r\n";
+    let ask = "GET /api/pictures/torn HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(ask.as_bytes()).await.unwrap();
     let mut came = Vec::new();

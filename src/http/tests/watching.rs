@@ -61,7 +61,7 @@ async fn wait(address: SocketAddr, tag: &str) -> JoinHandle<String> {
     let looked = LOOKED.load(Ordering::SeqCst);
     let head = format!("If-None-Match: {tag}\r\nConnection: close\r\n\r\n");
     let waiting = tokio::spawn(async move {
-        raw(address, &format!("GET /api/watched?wait=60 HTTP/1.1\r\n{head}")).await
+        raw(address, &format!("GET /api/watched?wait=60 HTTP/1.1\r\nHost: a\r\n{head}")).await
     });
     // Once before it listens, and once after.
     while LOOKED.load(Ordering::SeqCst) < looked + 2 {
@@ -74,7 +74,8 @@ async fn wait(address: SocketAddr, tag: &str) -> JoinHandle<String> {
 async fn a_watched_thing_is_read_once_per_version_for_all_clients() {
     let Server { address, store, stop } = start(false).await;
     put(&store, 1).await;
-    let first = raw(address, "GET /api/watched HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+    let first =
+        raw(address, "GET /api/watched HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
     let tag = first.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap();
     let before = READ.load(Ordering::SeqCst);
     let waiting = [wait(address, tag).await, wait(address, tag).await, wait(address, tag).await];

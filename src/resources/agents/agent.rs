@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::AgentConfig;
 use crate::api::{Output, ResourceRef};
-use crate::base::{Description, Error, Id, Name, Result, StableKey, Time};
+use crate::base::{Description, Id, Name, Result, StableKey, Time};
 use crate::store::{AnyIndex, Index, Record, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
@@ -133,7 +133,8 @@ pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Agent>> {
 
 /// Returns the agent with this stable key, or 404.
 pub fn fetch(view: &View, stable_key: &str) -> Result<Agent> {
-    by_stable_key(view, stable_key)?.ok_or_else(Error::not_found)
+    let key = || stable_key.to_string();
+    by_stable_key(view, stable_key)?.ok_or_else(|| Agent::missing(&key()))
 }
 
 /// Replaces `old` by `new` if they differ, with a new `draftRevision` if the draft does.

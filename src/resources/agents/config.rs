@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{BoundedList, Error, Id, JsonMap, Nullable, Result, Text, VariableName, Version};
 use crate::resources::tools::{self, Tool};
-use crate::store::View;
+use crate::store::{Key, Record, View};
 
 /// An agent uses at most 100 tools: more than any model chooses well from, and few enough to be
 /// looked up one by one.
@@ -96,9 +96,13 @@ impl AgentConfigPatch {
 }
 
 fn require_tool(view: &View, tool: &ToolRef) -> Result<()> {
-    let is_there = match &tool.version {
-        None => view.get::<Tool>(&tool.tool_id)?.is_some(),
-        Some(version) => tools::version(view, tool.tool_id, version)?.is_some(),
-    };
-    if is_there { Ok(()) } else { Err(Error::not_found()) }
+    if !view.has::<Tool>(&tool.tool_id)? {
+        return Err(Tool::missing(&tool.tool_id));
+    }
+    match &tool.version {
+        Some(version) if tools::version(view, tool.tool_id, version)?.is_none() => {
+            Err(Error::no_such("tool version").missing(version.to_string().to_bytes()))
+        }
+        _ => Ok(()),
+    }
 }

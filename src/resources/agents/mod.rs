@@ -16,8 +16,8 @@ use crate::auth::MEMBER;
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
-pub use agent::{Agent, by_stable_key};
-use agent::{AgentInfo, AgentStatus, BY_FLEET, Fleet, STATUS, fetch, info, save};
+pub use agent::{Agent, fetch};
+use agent::{AgentInfo, AgentStatus, BY_FLEET, Fleet, STATUS, info, save};
 use config::{AgentConfig, AgentConfigPatch};
 
 /// Agents and their versions.
@@ -110,7 +110,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
 
 /// Refuses every fleet id with 404: there are no fleets yet.
 fn require_fleet(fleet: Option<&Id<Fleet>>) -> Result<()> {
-    fleet.map_or(Ok(()), |_| Err(Error::not_found()))
+    fleet.map_or(Ok(()), |_| Err(Error::no_such("fleet").at("fleetId")))
 }
 
 fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {

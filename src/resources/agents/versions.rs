@@ -62,6 +62,7 @@ static AGENT: Reference<AgentVersion, Agent> = Reference::cascade(
 
 impl Record for AgentVersion {
     const TABLE: &'static str = "agent_versions";
+    const NOUN: &'static str = "version";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("config.tool_refs.tool_id", "history: a version never changes, a tool may be deleted"),

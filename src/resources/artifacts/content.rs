@@ -11,7 +11,7 @@ use super::version::VersionRecord;
 use super::versions;
 use crate::api::{ContentVersion, Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
-use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Version};
+use crate::base::{ArtifactName, JsonMap, Prompt, Result, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::View;
 
@@ -72,7 +72,7 @@ fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, VersionRe
     let id = ArtifactId::parse(&registry, query.artifact_type, &query.prompt_name)?;
     let selector = versions::selector(query.version.as_deref());
     let row = versions::resolve(view, &id, &selector, query.model.as_deref())?
-        .ok_or_else(Error::not_found)?;
+        .ok_or_else(|| versions::none_selected(view, &id, "version"))?;
     Ok((registry, row))
 }
 

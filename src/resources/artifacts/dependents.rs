@@ -9,7 +9,7 @@ use super::version::{BY_RESOLVED, ImportReference, numbers};
 use super::versions;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
-use crate::base::{ArtifactName, Error, Range, Result, Selector, Version};
+use crate::base::{ArtifactName, Range, Result, Selector, Version};
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::{ListSource, Order, Page, View};
 
@@ -66,7 +66,7 @@ pub(super) fn list(view: &View, req: &Req<(), DependentFilter>) -> Result<Page<D
     let id = ArtifactId::parse(&registry, query.artifact_type, &query.prompt_name)?;
     let artifact: Artifact = view.fetch(&id)?;
     let page = match versions::selector(query.version.as_deref()) {
-        Selector::Nothing => return Err(Error::not_found()),
+        Selector::Nothing => return Err(versions::no_such("version")),
         Selector::Newest => view.page(
             ListSource::<ImportReference>::TABLE,
             &id,
@@ -75,7 +75,8 @@ pub(super) fn list(view: &View, req: &Req<(), DependentFilter>) -> Result<Page<D
             |_| true,
         ),
         Selector::Label(label) => {
-            let version = artifact.labels.get(&label).ok_or_else(Error::not_found)?;
+            let version =
+                artifact.labels.get(&label).ok_or_else(|| versions::no_such("version"))?;
             versions_at(view, req, &id, version)
         }
         Selector::Range(range) => match query.version.as_deref().map(Version::parse) {

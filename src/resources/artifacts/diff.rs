@@ -12,7 +12,7 @@ use super::version::VersionRecord;
 use super::versions;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
-use crate::base::{Error, Result, Selector, Version};
+use crate::base::{Result, Selector, Version};
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::View;
 
@@ -78,15 +78,15 @@ pub(super) fn get(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Versio
     let query = &req.input;
     let registry = registries::require_readable(view, req.caller_if_any(), &query.registry_ref)?;
     let id = ArtifactId::parse(&registry, query.artifact_type, &query.prompt_name)?;
-    let version = |selector: &str| -> Result<(VersionRecord, String)> {
+    let version = |path: &'static str, selector: &str| -> Result<(VersionRecord, String)> {
         let found =
             versions::resolve(view, &id, &Selector::parse(selector), query.model.as_deref())?;
-        let row = found.ok_or_else(Error::not_found)?;
+        let row = found.ok_or_else(|| versions::none_selected(view, &id, path))?;
         let source = versions::text(view, &row)?.source.into_string();
         Ok((row, source))
     };
-    let (from, old) = version(&query.from)?;
-    let (to, new) = version(&query.to)?;
+    let (from, old) = version("from", &query.from)?;
+    let (to, new) = version("to", &query.to)?;
     Ok(VersionDiff {
         diff: unified(&old, &new, (&from.version, &to.version)),
         variables: VariableDiff {
@@ -202,7 +202,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifact-versions/diff",
             MEMBER_OR_PUBLIC,
             "artifact_version.diff",
-            op::read(get),
+            op::read_or_text(get, |diff| diff.diff),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Compare two versions"),

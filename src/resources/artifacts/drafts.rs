@@ -248,7 +248,9 @@ fn fetch(
 ) -> Result<Draft> {
     let of = ArtifactId::parse(registry, kind, name)?;
     let draft = view.get::<Draft>(&(registry.id, *id))?;
-    draft.filter(|draft| draft.of == of && draft.end.is_none()).ok_or_else(Error::not_found)
+    draft
+        .filter(|draft| draft.of == of && draft.end.is_none())
+        .ok_or_else(|| Draft::missing(&(registry.id, *id)))
 }
 
 pub(super) fn get(view: &View, req: &Req<(String, Id<Draft>), DraftQuery>) -> Result<DraftInfo> {

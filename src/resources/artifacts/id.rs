@@ -52,7 +52,8 @@ impl ArtifactId {
     /// # Errors
     /// 404 for a name that no artifact can have.
     pub fn parse(registry: &Registry, kind: Option<ArtifactType>, name: &str) -> Result<Self> {
-        let name = ArtifactName::parse(name).map_err(|_| Error::not_found())?;
+        let name = ArtifactName::parse(name)
+            .map_err(|_| Error::no_such("artifact").missing(name.to_string().to_bytes()))?;
         Ok(ArtifactId { registry: registry.id, kind: kind.unwrap_or(DEFAULT_TYPE), name })
     }
 

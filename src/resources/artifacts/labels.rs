@@ -83,9 +83,10 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> 
     let registry = registries::require_usable(&tx.view(), req.caller(), registry_ref)?;
     let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     let old: Artifact = tx.fetch(&id)?;
-    let label = Label::parse(label.as_str()).map_err(|_| Error::not_found())?;
+    let no_such = || Error::no_such("label").at("label");
+    let label = Label::parse(label.as_str()).map_err(|_| no_such())?;
     let mut labels = old.labels.clone();
-    labels.remove(&label).ok_or_else(Error::not_found)?;
+    labels.remove(&label).ok_or_else(no_such)?;
     set_labels(tx, &old, labels)?;
     Ok(Deleted::new(label))
 }

@@ -124,7 +124,7 @@ pub(super) fn render(view: &View, req: &Req<String, RenderRequest>) -> Result<Re
     let id = ArtifactId::parse(&registry, input.artifact_type, &req.params)?;
     let selector = versions::selector(input.version.as_deref());
     let row = versions::resolve(view, &id, &selector, input.model.as_deref())?
-        .ok_or_else(Error::not_found)?;
+        .ok_or_else(|| versions::none_selected(view, &id, "version"))?;
     let given = input.variables.as_ref();
     let environment = match &input.environment {
         Some(reference) => variables_of(view, req.caller(), reference)?,
@@ -144,7 +144,8 @@ pub(super) fn render(view: &View, req: &Req<String, RenderRequest>) -> Result<Re
 /// # Errors
 /// 404 if there is no such environment, 403 if the caller may not use it.
 fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringMap> {
-    let environment = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
+    let environment = environments::find(view, reference)?
+        .ok_or_else(|| Error::no_such("environment").at("environment"))?;
     let environment = environment.open(view, caller)?;
     environments::variables(view, environment.id)
 }

@@ -195,11 +195,12 @@ impl PreparedVersion {
     }
 }
 
-/// Publishes a version.
+/// Publishes a version. One that exists with the same content is returned as it is, and nothing is
+/// written: a pipeline may run twice.
 ///
 /// # Errors
 /// 400 with every problem of the source, or one issue for each rule of a policy that refuses it;
-/// 409 if the version exists for this model; 502 if a judge cannot be queried.
+/// 409 if the version exists for this model with other content; 502 if a judge cannot be queried.
 pub fn publish(
     tx: &mut Tx,
     by: Id<User>,
@@ -224,8 +225,14 @@ pub fn publish_all(
     calls: &mut Calls,
 ) -> Result<Outcome<Vec<ArtifactVersion>>> {
     let mut all = Vec::with_capacity(new.len());
+    // Where each answer comes from: a version that exists already, or the next new one.
+    let mut answers = Vec::with_capacity(new.len());
     for new in new {
-        all.push(prepare(tx, by, registry, new)?);
+        let existing = existing(&tx.view(), registry, &new)?;
+        if existing.is_none() {
+            all.push(prepare(tx, by, registry, new)?);
+        }
+        answers.push(existing);
     }
     let mut verdicts = Vec::with_capacity(all.len());
     for prepared in &all {
@@ -241,10 +248,12 @@ pub fn publish_all(
     for (prepared, verdict) in all.into_iter().zip(verdicts) {
         store(tx, registry, &prepared)?;
         governance::record_result(tx, registry, &prepared.submission(), &verdict)?;
-        let reference = registry.reference.clone();
-        published.push(representation(reference, prepared.row, prepared.texts));
+        published.push(representation(registry, prepared.row, prepared.texts));
     }
-    Ok(Outcome::Done(published))
+    let mut published = published.into_iter();
+    Ok(Outcome::Done(
+        answers.into_iter().filter_map(|one| one.or_else(|| published.next())).collect(),
+    ))
 }
 
 /// Returns a 400 with the violations that refuse any of the versions, if there are any.
@@ -255,6 +264,25 @@ fn refusal(all: &[PreparedVersion], verdicts: &[PolicyVerdict]) -> Option<Error>
         issues.extend(refused.map(|issue| Issue::new(prepared.path, issue.message.clone())));
     }
     (!issues.is_empty()).then(|| Error::invalid(issues))
+}
+
+/// Returns the version that `new` would be, if it was published with the same content: its hash covers
+/// all of that.
+fn existing(
+    view: &View,
+    registry: &Registry,
+    new: &Publication,
+) -> Result<Option<ArtifactVersion>> {
+    let Publication { kind, name, version, model, source, metadata, .. } = new;
+    let of = ArtifactId { registry: registry.id, kind: *kind, name: name.clone() };
+    let key = (of, version::numbers(version), model.clone());
+    let Some(row) = view.get::<VersionRecord>(&key)? else { return Ok(None) };
+    // The version may be written in another way, as 01.0.0 for 1.0.0.
+    if hash(&row.of, &row.version, model, source, metadata) != row.hash {
+        return Ok(None);
+    }
+    let texts = versions::text(view, &row)?;
+    Ok(Some(representation(registry, row, texts)))
 }
 
 fn prepare(
@@ -350,9 +378,9 @@ fn store(tx: &mut Tx, registry: &Registry, prepared: &PreparedVersion) -> Result
 }
 
 /// Returns a version as answers show it.
-fn representation(registry_ref: String, row: VersionRecord, texts: VersionText) -> ArtifactVersion {
+fn representation(registry: &Registry, row: VersionRecord, texts: VersionText) -> ArtifactVersion {
     let compiled = texts.compiled().to_string();
-    let row = ArtifactVersionRow::new(registry_ref, row);
+    let row = ArtifactVersionRow::new(registry.reference.clone(), row);
     ArtifactVersion { row, source: texts.source, compiled }
 }
 

@@ -93,6 +93,7 @@ static REGISTRY: Reference<VersionRecord, Restricted<Registry>> = Reference::cas
 
 impl Record for VersionRecord {
     const TABLE: &'static str = "artifact_versions";
+    const NOUN: &'static str = "version";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_MODEL];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =

@@ -119,10 +119,24 @@ pub fn text(view: &View, row: &VersionRecord) -> Result<VersionText> {
 /// # Errors
 /// 404 if `version` is no version or does not exist.
 pub fn find(view: &View, id: &ArtifactId, version: &str) -> Result<Vec<VersionRecord>> {
-    let version = Version::parse(version).map_err(|_| Error::not_found())?;
+    let version = Version::parse(version).map_err(|_| no_such("version"))?;
     match versions_at(view, id, &version)? {
-        rows if rows.is_empty() => Err(Error::not_found()),
+        rows if rows.is_empty() => Err(no_such("version")),
         rows => Ok(rows),
+    }
+}
+
+/// The 404 of a version that the parameter or field at this path selects.
+pub fn no_such(path: &'static str) -> Error {
+    Error::no_such("version").at(path)
+}
+
+/// The same, if there is such an artifact at all.
+pub fn none_selected(view: &View, id: &ArtifactId, path: &'static str) -> Error {
+    match view.has::<Artifact>(id) {
+        Ok(true) => no_such(path),
+        Ok(false) => Artifact::missing(id),
+        Err(error) => error,
     }
 }
 

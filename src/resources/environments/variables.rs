@@ -147,8 +147,9 @@ fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
 fn delete(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> {
     let (environment, name) = &req.params;
     fetch(&tx.view(), req.caller(), *environment)?;
-    let name = VariableName::parse(name.as_str()).map_err(|_| Error::not_found())?;
-    let variable = tx.find(&BY_NAME, &(*environment, name))?.ok_or_else(Error::not_found)?;
+    let no_such = || Error::no_such("variable").at("name");
+    let name = VariableName::parse(name.as_str()).map_err(|_| no_such())?;
+    let variable = tx.find(&BY_NAME, &(*environment, name))?.ok_or_else(no_such)?;
     tx.remove(&variable)?;
     mark_updated(tx, *environment)?;
     Ok(Deleted::new(variable.name))

@@ -119,7 +119,8 @@ impl NewPolicyAssignment {
             (Some(_), _) => named,
             (None, _) => by_id,
         };
-        found.ok_or_else(Error::not_found)
+        let path = if self.registry_ref.is_some() { "registryRef" } else { "registryId" };
+        found.ok_or_else(|| Error::no_such("registry").at(path))
     }
 }
 

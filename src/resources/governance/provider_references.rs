@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 
 use super::super::llm_providers::LlmProvider;
 use super::policy::Policy;
-use crate::base::{Error, Id, Result};
+use crate::base::{Id, Result};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx};
 
 /// A reference from a policy to a provider that one of its judges uses.
@@ -70,7 +70,7 @@ pub fn set(tx: &mut Tx, policy: Id<Policy>, providers: &[Option<Id<LlmProvider>>
         if let Some(id) = provider
             && !tx.view().has::<LlmProvider>(&id)?
         {
-            return Err(Error::not_found());
+            return Err(LlmProvider::missing(&id));
         }
         tx.put(&ProviderReference { provider, policy })?;
     }

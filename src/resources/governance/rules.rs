@@ -16,7 +16,9 @@ use serde_json::Value;
 
 use super::super::llm_providers::LlmProvider;
 use crate::api::{Calls, Search};
-use crate::base::{BoundedList, Error, Id, Issue, Json, JsonMap, Result, Text, VariableName};
+use crate::base::{
+    BoundedList, Error, Id, Issue, Json, JsonMap, Result, Text, VariableName, whole_number,
+};
 
 /// The size limit of a compiled pattern, in bytes: enough for `BEGIN.{0,500}END`.
 const MAX_PATTERN_BYTES: usize = 512 * 1024;
@@ -155,8 +157,11 @@ impl NewPolicyRule {
 
     fn read_value(&self) -> Result<RuleValue, String> {
         if self.kind == PolicyRuleType::MaxLength {
-            let number = self.value.0.as_u64().map(RuleValue::Number);
-            return number.ok_or_else(|| "must be a whole number, at least 0".into());
+            let number = self.value.0.as_number().and_then(whole_number);
+            let number = number.and_then(|number| u64::try_from(number).ok());
+            return number
+                .map(RuleValue::Number)
+                .ok_or_else(|| "must be a whole number, at least 0".into());
         }
         let Value::String(text) = &self.value.0 else { return Err("must be a string".into()) };
         match self.kind {

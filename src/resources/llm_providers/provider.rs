@@ -48,6 +48,7 @@ static DEFAULT: Index<LlmProvider, ()> = Index::unique(
 
 impl Record for LlmProvider {
     const TABLE: &'static str = "llm_providers";
+    const NOUN: &'static str = "LLM provider";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DEFAULT];
     type Key = Id<LlmProvider>;
     fn key(&self) -> Self::Key {

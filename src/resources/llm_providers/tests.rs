@@ -113,7 +113,6 @@ fn a_new_url_without_a_key_removes_the_old_key() {
     assert_eq!(key(json!({"apiKey": "sk-2"})).as_deref(), Some("sk-2"));
     let both = json!({"baseUrl": "http://c.test", "apiKey": "sk-3"});
     assert_eq!(key(both).as_deref(), Some("sk-3"));
-    assert_eq!(key(json!({"provider": "openai"})).as_deref(), Some("sk-3"));
     assert_eq!(key(json!({"apiKey": null})), None);
     let shown = fixture.read(get, id, ()).unwrap();
     assert_eq!(shown.provider, Provider::Custom);

@@ -175,7 +175,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::read::{SourceFormat, parse_query, read_input};
+    use crate::api::read::{SourceFormat, UnknownFields, parse_query, read_input};
     use crate::outbox::{self, About, Delivery, Event, SWEEP_ROWS, in_app};
     use crate::resources::testing::{Fixture, NOON};
     use crate::store::{ListSource, Order, Org};
@@ -186,7 +186,7 @@ mod tests {
         [DeliveryStatus::Sent, DeliveryStatus::Failed, DeliveryStatus::Dead];
 
     fn filter(query: &str) -> Result<LogFilter> {
-        read_input(&parse_query(query), SourceFormat::Query)
+        read_input(&parse_query(query), SourceFormat::Query, UnknownFields::Ignored)
     }
 
     fn log(fixture: &Fixture, query: &str) -> LogPage {

@@ -120,7 +120,7 @@ impl WorkflowKey {
     }
 }
 
-/// Returns the schema of an object that permits unknown fields, as everywhere
+/// Returns the schema of an object with these fields and no others
 /// (reference: conventions, "Unknown fields").
 fn object(properties: Value, required: Value) -> Value {
     json!({
@@ -128,6 +128,7 @@ fn object(properties: Value, required: Value) -> Value {
         "type": "object",
         "properties": properties,
         "required": required,
+        "additionalProperties": false,
     })
 }
 
@@ -219,7 +220,7 @@ mod tests {
                 json!({"url": url, "secret": "c2VjcmV0"}),
             ),
             (WorkflowKey::Email, json!({"to": ["ada@acme.test"]}), json!({"to": []})),
-            (WorkflowKey::Slack, json!({"url": url, "later": 1}), json!({})),
+            (WorkflowKey::Slack, json!({"url": url}), json!({"url": url, "later": 1})),
             (WorkflowKey::TeamTask, json!({"teamId": id}), json!({"assigneeAgentId": id})),
             (WorkflowKey::AgentWake, json!({"teamId": id, "agentId": id}), json!({"teamId": id})),
         ] {

@@ -120,7 +120,7 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
 fn create(tx: &mut Tx, req: &Req<(), NewGrant>) -> Result<Grant> {
     let by = req.caller().user();
     match missing(tx, &req.input, by)? {
-        Some(_) => Err(Error::not_found()),
+        Some((path, kind)) => Err(Error::no_such(kind).at(path)),
         None => insert(tx, &req.input, by),
     }
 }
@@ -129,9 +129,11 @@ fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsCreated> {
     let by = req.caller().user();
     let mut made = GrantsCreated { created: Vec::new(), skipped: 0 };
     for (n, new) in req.input.grants.iter().enumerate() {
-        if let Some(what) = missing(tx, new, by)? {
-            let message = format!("grants[{n}].{what}; nothing was created");
-            return Err(Error::new(Kind::NotFound, "not_found", message));
+        if let Some((field, kind)) = missing(tx, new, by)? {
+            let path = format!("grants[{n}].{field}");
+            let message =
+                format!("{path} is not a {kind} of the organization; nothing was created");
+            return Err(Error::new(Kind::NotFound, "not_found", message).at(path));
         }
         match insert_new(tx, new, by)? {
             Some(grant) => made.created.push(grant),
@@ -167,13 +169,13 @@ fn grant(tx: &Tx, new: &NewGrant, by: Id<User>) -> Grant {
     }
 }
 
-/// Returns a message about the field that refers to an unknown member or resource, if any.
-fn missing(tx: &Tx, new: &NewGrant, by: Id<User>) -> Result<Option<&'static str>> {
+/// Returns the field that refers to an unknown member or resource, if any, and what there is none of.
+fn missing(tx: &Tx, new: &NewGrant, by: Id<User>) -> Result<Option<(&'static str, &'static str)>> {
     if tx.get::<Membership>(&(new.user_id, tx.org()))?.is_none() {
-        return Ok(Some("userId is not a member of the organization"));
+        return Ok(Some(("userId", "member")));
     }
     if !tx.view().target_exists(&grant(tx, new, by), RESOURCE_ID)? {
-        return Ok(Some("resourceId is not the id of such a resource"));
+        return Ok(Some(("resourceId", "resource")));
     }
     Ok(None)
 }
@@ -319,7 +321,7 @@ mod tests {
             assert!(refused.message().starts_with(&beginning), "{}", refused.message());
             let one = new(who, ResourceType::Fleet, B);
             let refused = fixture.write_as(&fixture.owner, create, (), one).err().unwrap();
-            assert_eq!(refused.message(), Error::not_found().message());
+            assert_eq!((refused.kind(), refused.path()), (Kind::NotFound, Some(field)));
         }
         assert_eq!(listed(&fixture, json!({})).len(), 1);
     }

@@ -194,7 +194,7 @@ fn revoke(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
     let invitation: Invitation = tx.fetch(&(tx.org(), req.params))?;
     let inviters = Inviters::new(&tx.view(), invitation.org)?;
     if invitation.expires_at <= tx.now() || inviters.role_of(&invitation).is_none() {
-        return Err(Error::not_found());
+        return Err(Invitation::missing(&(tx.org(), req.params)));
     }
     tx.remove(&invitation)?;
     Ok(Deleted::new(req.params))
@@ -226,12 +226,13 @@ impl Inviters {
 
 /// Returns the invitation with this token, and the role that it gives.
 fn open(view: &View, token: &str) -> Result<(Invitation, Role)> {
+    let missing = || Error::no_such("invitation").at("token");
     let invitation: Invitation = view
         .find(&BY_TOKEN, &hash_of(token))?
         .filter(|invitation: &Invitation| invitation.expires_at > view.now())
-        .ok_or_else(Error::not_found)?;
+        .ok_or_else(missing)?;
     let role = Inviters::new(view, invitation.org)?.role_of(&invitation);
-    Ok((invitation, role.ok_or_else(Error::not_found)?))
+    Ok((invitation, role.ok_or_else(missing)?))
 }
 
 /// Returns the caller's session of `user`, required if the invited address has an account: a lost
@@ -426,7 +427,7 @@ mod tests {
                         tx.replace(&old, &Membership { role, ..old.clone() })
                     }
                     (Some(old), None) => tx.remove(&old),
-                    (None, _) => Err(Error::not_found()),
+                    (None, _) => Err(crate::base::Error::no_such("invitation").at("token")),
                 }
             };
             fixture.store.write_blocking(Id::NIL, change).unwrap();

@@ -15,7 +15,7 @@ use crate::auth::{
 };
 use crate::base::{Error, Id, Int, Name, Result, Time};
 use crate::outbox::{About, EventType, RetentionSettings, Sweep, SweepProgress, due, publish};
-use crate::store::{Order, Org, Page, Tx, View};
+use crate::store::{Order, Org, Page, Record, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -194,7 +194,8 @@ fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Deleted> {
     let key = key.filter(|key: &ApiKey| {
         is_active(&tx.view(), key) && (caller.is_admin() || key.user == caller.user())
     });
-    tx.remove(&key.ok_or_else(Error::not_found)?)?;
+    let missing = || ApiKey::missing(&req.params);
+    tx.remove(&key.ok_or_else(missing)?)?;
     Ok(Deleted::new(req.params))
 }
 

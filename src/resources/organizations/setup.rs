@@ -15,7 +15,7 @@ use super::tokens::{TokenHash, hash_of, new_token};
 use crate::api::{HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, ApiKey, Organization, User};
-use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
+use crate::base::{Email, Error, Id, Kind, Name, Result, Slug, Time};
 use crate::store::{ListSource, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
@@ -157,7 +157,7 @@ fn set_up(
 
 fn require_invitation(view: &View, token: &str) -> Result<()> {
     if has_any_user(view)? {
-        return Err(Error::not_found());
+        return Err(Error::new(Kind::NotFound, "not_found", "this server is set up; sign in"));
     }
     let is_valid = view.get::<SetupToken>(&())?.is_some_and(|stored| {
         // Hashes are compared in constant time.

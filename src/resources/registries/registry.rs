@@ -101,12 +101,17 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Registry>>
     Ok(found.filter(is_named))
 }
 
+/// The 404 of a registry that a request names by this reference.
+fn no_such(reference: &str) -> Error {
+    <Restricted<Registry>>::missing(&reference.to_string())
+}
+
 /// Returns the registry that a `registryRef` names, for use by a member.
 ///
 /// # Errors
 /// 404 if it does not exist, 403 if it is restricted and the caller has no grant.
 pub fn require_usable(view: &View, caller: &Caller, reference: &str) -> Result<Registry> {
-    find(view, reference)?.ok_or_else(Error::not_found)?.open(view, caller)
+    find(view, reference)?.ok_or_else(|| no_such(reference))?.open(view, caller)
 }
 
 /// Returns the registry that a `registryRef` names, for reading: a public one by any client.
@@ -114,7 +119,7 @@ pub fn require_usable(view: &View, caller: &Caller, reference: &str) -> Result<R
 /// # Errors
 /// As [`require_usable`]; 404 for a private registry if the caller is no member of its organization.
 pub fn require_readable(view: &View, caller: Option<&Caller>, reference: &str) -> Result<Registry> {
-    find(view, reference)?.ok_or_else(Error::not_found)?.open_to_read(view, caller)
+    find(view, reference)?.ok_or_else(|| no_such(reference))?.open_to_read(view, caller)
 }
 
 /// Returns the registry with this id, if it exists.

@@ -85,6 +85,7 @@ static TEAM: Reference<TeamApproval, Team> = Reference::cascade(
 
 impl Record for TeamApproval {
     const TABLE: &'static str = "team_approvals";
+    const NOUN: &'static str = "approval";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DECISION];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[

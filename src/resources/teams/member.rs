@@ -78,6 +78,7 @@ static AGENT: Reference<Member, Agent> = Reference::restrict(
 
 impl Record for Member {
     const TABLE: &'static str = "team_agents";
+    const NOUN: &'static str = "agent";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_AGENT, &SCRUM_MASTERS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &AGENT];
     type Key = (Id<Team>, Id<Member>);

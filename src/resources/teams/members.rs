@@ -9,9 +9,7 @@ use super::team::{Team, fetch_team, require_team};
 use super::wakes;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
-use crate::base::{
-    BoundedList, Error, HttpUrl, Id, Name, Nullable, Result, Skill, StableKey, Time,
-};
+use crate::base::{BoundedList, HttpUrl, Id, Name, Nullable, Result, Skill, StableKey, Time};
 use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
 use crate::resources::agents;
@@ -125,7 +123,7 @@ fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
 pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentCreated> {
     let team = fetch_team(&tx.view(), req.params)?;
     let new = &req.input;
-    let agent = agents::by_stable_key(&tx.view(), &new.stable_key)?.ok_or_else(Error::not_found)?;
+    let agent = agents::fetch(&tx.view(), &new.stable_key)?;
     let mut member = Member {
         id: tx.new_id(),
         team: team.id,

@@ -12,7 +12,7 @@ use super::member::{Member, fetch_member};
 use super::team::{Team, require_team};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
-use crate::base::{Body, BoundedList, Error, Id, Result, Skill, Time};
+use crate::base::{Body, BoundedList, Id, Result, Skill, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
@@ -174,7 +174,7 @@ fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<
 fn mark_retired(tx: &mut Tx, key: (Id<Team>, Id<Member>, Id<Memory>)) -> Result<()> {
     let live: Memory = tx.fetch(&key)?;
     if live.retired_at.is_some() {
-        return Err(Error::not_found());
+        return Err(Memory::missing(&key));
     }
     tx.replace(&live, &Memory { retired_at: Some(tx.now()), ..live.clone() })
 }

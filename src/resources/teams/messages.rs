@@ -14,9 +14,9 @@ use super::team::{Team, fetch_team, require_team};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::MEMBER;
-use crate::base::{Body, Error, Id, Issue, Result, Title};
+use crate::base::{Body, Id, Issue, Result, Title};
 use crate::outbox::{About, EventType, publish};
-use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
+use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -203,7 +203,7 @@ pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), ClaimTask>) -> Re
         }
         _ => None,
     };
-    if reader == Some(agent) { mark_read(tx, message) } else { Err(Error::not_found()) }
+    if reader == Some(agent) { mark_read(tx, message) } else { Err(Message::missing(&req.params)) }
 }
 
 fn mark_read(tx: &mut Tx, old: Message) -> Result<Message> {

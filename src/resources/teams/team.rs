@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
-use crate::base::{Description, Error, Id, Name, Nullable, Result, Slug, Time, Usd};
+use crate::base::{Description, Id, Name, Nullable, Result, Slug, Time, Usd};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
     View,
@@ -90,7 +90,7 @@ pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
 
 /// Returns the id if the team exists, or 404.
 pub fn require_team(view: &View, id: Id<Team>) -> Result<Id<Team>> {
-    if view.has::<Team>(&id)? { Ok(id) } else { Err(Error::not_found()) }
+    if view.has::<Team>(&id)? { Ok(id) } else { Err(Team::missing(&id)) }
 }
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -280,7 +280,7 @@ mod tests {
         fixture.pass_secs(1);
         let patch = |body| fixture.write(update, made.id, Fixture::input(body).unwrap()).unwrap();
 
-        let renamed = patch(json!({"name": "New", "slug": "other"}));
+        let renamed = patch(json!({"name": "New"}));
         let expected = json!({
             "id": made.id, "slug": "crew", "name": "New", "description": "sails",
             "budget": {"monthlyUsd": 10.0, "spentUsd": 0.0},

@@ -20,7 +20,7 @@ use crate::auth::{Caller, MEMBER};
 use crate::base::{
     Description, Error, Id, Issue, JsonMap, Name, Nullable, Prompt, Result, Version,
 };
-use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
+use crate::store::{Key, ListSource, Order, Page, TableInfo, Tx, View};
 
 pub use tool::Tool;
 use tool::{BY_KIND, ToolKind};
@@ -234,7 +234,8 @@ fn visible_environments(
 ) -> Result<BTreeMap<Id<Environment>, Environment>> {
     let mut found = BTreeMap::new();
     for reference in named {
-        let environment = environments::find(view, reference)?.ok_or_else(Error::not_found)?;
+        let environment = environments::find(view, reference)?
+            .ok_or_else(|| Error::no_such("environment").missing(reference.clone().to_bytes()))?;
         found.insert(environment.id(), environment);
     }
     found.into_iter().map(|(id, found)| Ok((id, found.open(view, caller)?))).collect()

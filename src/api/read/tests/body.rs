@@ -51,6 +51,7 @@ fn every_problem_is_listed_where_it_is() {
             "grants[2] must be an object",
             "grants[3].count is required",
             "grants[3].resourceType is required",
+            "grants[3].unknown is not a known field",
             "grants[3].userId must be a string",
             "name is required",
             "object must be an object",
@@ -71,8 +72,8 @@ fn each_type_says_what_it_must_be() {
         (json!({"name": {}}), "name must be a string"),
         (json!({"flag": 1}), "flag must be true or false"),
         (json!({"flag": null}), "flag is required"),
-        (json!({"small": 1.0}), "small must be a whole number"),
-        (json!({"small": 1e300}), "small must be a whole number"),
+        (json!({"small": 1.5}), "small must be a whole number"),
+        (json!({"small": 1e300}), "small must be a whole number from -128 to 127"),
         (json!({"small": u64::MAX}), "small must be a whole number from -128 to 127"),
         (json!({"small": "1"}), "small must be a whole number"),
         (json!({"cleared": "1"}), "cleared must be a number"),
@@ -209,8 +210,74 @@ fn rules_between_fields_are_checked_on_what_could_be_read() {
     assert_eq!(read(json!({"start": early, "end": late})), "");
     assert_eq!(read(json!({"start": late, "end": early})), "end must be after start");
     assert_eq!(read(json!({"start": late, "end": 1})), "end must be a string");
-    assert!(read_input::<()>(&json!({"a": 1}), SourceFormat::Body).is_ok());
-    assert!(read_input::<()>(&json!({"a": null}), SourceFormat::Query).is_ok());
+}
+
+#[test]
+fn what_takes_nothing_refuses_everything() {
+    for mode in [SourceFormat::Body, SourceFormat::Query] {
+        assert!(read_input::<()>(&json!({}), mode).is_ok());
+        let error = read_input::<()>(&json!({"a": 1, "b": null}), mode).unwrap_err();
+        assert_eq!(error.issues().len(), 2);
+    }
+}
+
+#[test]
+fn a_number_without_a_fractional_part_is_an_integer_however_it_is_written() {
+    for text in ["2", "2.0", "2e0", "20e-1", "0.2e1"] {
+        let body = format!(r#"{{"name": "N", "grants": [], "flag": true, "small": {text}}}"#);
+        let value = parse_body(body.as_bytes()).unwrap();
+        let sample: Sample = read(&value, SourceFormat::Body).unwrap();
+        assert_eq!(sample.small, Some(2), "{text}");
+    }
+}
+
+#[test]
+fn unknown_fields_are_refused_at_their_paths_beside_all_other_problems() {
+    let value = json!({
+        "name": "", "grants": [{"userID": "u", "resourceType": "fleet", "count": 1}],
+        "falg": true, "texts": {"any": "key"}, "object": {"any": 1}, "range": {"begin": null},
+    });
+    let mut found = problems::<Sample>(&value, SourceFormat::Body);
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "falg is not a known field; did you mean flag?",
+            "flag is required",
+            "grants[0].userID is not a known field; did you mean userId?",
+            "grants[0].userId is required",
+            "name must not be empty",
+            "range.begin is not a known field",
+        ]
+    );
+}
+
+#[test]
+fn names_that_something_else_reads_are_known_and_fixed_ones_named() {
+    let others = OtherNames { read_elsewhere: vec!["orgSlug".into()], fixed: vec!["id".into()] };
+    let unknown = UnknownFields::Refused(Arc::new(others));
+    let value = sample(json!({"orgSlug": "acme", "id": 1, "orgSulg": 1, "range": {"orgSlug": 1}}));
+    let error = super::super::read::<Sample>(&value, SourceFormat::Body, unknown).unwrap_err();
+    let found: Vec<_> =
+        error.issues().iter().map(|i| format!("{} {}", i.path, i.message)).collect();
+    assert_eq!(
+        found,
+        [
+            "range.orgSlug is not a known field",
+            "id cannot be changed",
+            "orgSulg is not a known field; did you mean orgSlug?",
+        ]
+    );
+}
+
+#[test]
+fn unknown_fields_cannot_fill_an_answer_nor_the_time() {
+    let many: Map<String, Value> =
+        (0..50_000).map(|n| (format!("field{n}{}", "x".repeat(50)), json!(0))).collect();
+    let found = problems::<Sample>(&Value::Object(many), SourceFormat::Body);
+    assert_eq!(found.len(), MAX_ISSUES);
+    let long = problems::<Range>(&json!({"x".repeat(100_000): 1}), SourceFormat::Body);
+    assert!(long[0].len() < 500);
 }
 
 #[test]

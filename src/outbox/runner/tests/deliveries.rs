@@ -180,7 +180,7 @@ async fn a_failing_workflow_fails_the_delivery() {
     runner.run_due().await;
     let failed = runner.only_delivery();
     assert_eq!((failed.status, failed.attempts), (DeliveryStatus::Failed, 1));
-    assert_eq!(failed.error.as_deref(), Some(Error::not_found().message()));
+    assert_eq!(failed.error.as_deref(), Some(Error::no_such("thing").message()));
 }
 
 #[tokio::test]

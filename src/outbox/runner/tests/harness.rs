@@ -66,7 +66,8 @@ pub const ROW: Workflow = Workflow {
 };
 
 /// Always fails.
-pub const UNABLE: Workflow = Workflow { key: "unable", effect: |_, _| Err(Error::not_found()) };
+pub const UNABLE: Workflow =
+    Workflow { key: "unable", effect: |_, _| Err(Error::no_such("thing")) };
 
 /// The row that [`ROW`] writes.
 #[derive(Clone, Debug, Encode, Decode)]

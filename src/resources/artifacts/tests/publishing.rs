@@ -62,10 +62,34 @@ fn a_version_is_published_once_for_each_model() {
     let mut new = version("prompt", "p", "1.0.0", "y");
     new["model"] = json!("a");
     publish(&fixture, new.clone()).unwrap();
+    new["source"] = json!("z");
     assert_eq!(publish(&fixture, new).unwrap_err().code(), "version_exists");
     promptlet(&fixture, "p", "1.0.0", "x");
     assert_eq!(rows(&fixture), [2, 3, 3, 0, 0, 0]);
     fixture.assert_sound();
+}
+
+#[test]
+fn publishing_the_same_content_again_answers_the_version_and_writes_nothing() {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    let mut new = version("prompt", "p", "1.0.0", "x");
+    new["metadata"] = json!({"b": 1, "a": [2.0]});
+    let made = publish(&fixture, new.clone()).unwrap();
+    let before = rows(&fixture);
+    fixture.pass_secs(60);
+    // The same by another order of keys and another form of the version.
+    new["metadata"] = json!({"a": [2.0], "b": 1});
+    new["version"] = json!("01.0.0");
+    assert_eq!(publish(&fixture, new.clone()).unwrap(), made);
+    assert_eq!(rows(&fixture), before);
+    for (field, other) in [("source", json!("y")), ("metadata", json!({"b": 1}))] {
+        let mut other_content = new.clone();
+        other_content[field] = other;
+        let error = publish(&fixture, other_content).unwrap_err();
+        assert_eq!(error.code(), "version_exists", "{field}");
+    }
+    assert_eq!(rows(&fixture), before);
 }
 
 #[test]

@@ -111,7 +111,9 @@ fn versions_are_compared_by_their_sources_and_variables() {
 }
 
 fn render(fixture: &Fixture, more: Value) -> Result<Value> {
-    let input = Fixture::input(about("prompt", "p", more))?;
+    let mut body = about("prompt", "p", more);
+    body.as_object_mut().unwrap().remove("promptName");
+    let input = Fixture::input(body)?;
     fixture.read(prompts::render, "p".to_string(), input).map(|rendered| json!(rendered))
 }
 
@@ -194,10 +196,17 @@ fn a_clone_has_all_models_and_is_compiled_in_its_target() {
     assert_eq!(rows(&fixture)[1], 8);
     let again = clone("1.0.0", json!({"version": "1.1.0"})).unwrap();
     assert_eq!(again.compiled, "generic here");
-    for to in [json!({}), json!({"version": "1.1.0"}), json!({"promptName": "p"})] {
-        let error = clone("1.0.0", to).unwrap_err();
-        assert_eq!(error.code(), "version_exists");
+    // Onto itself, or again: the version as it is.
+    let before = rows(&fixture);
+    assert_eq!(clone("1.0.0", json!({"version": "1.1.0"})).unwrap(), again);
+    for to in [json!({}), json!({"promptName": "p"}), json!({"version": "01.0.0"})] {
+        assert_eq!(clone("1.0.0", to).unwrap().compiled, "generic here");
     }
+    assert_eq!(rows(&fixture), before);
+    prompt(&fixture, "taken", "1.0.0", "other");
+    let error = clone("1.0.0", json!({"promptName": "taken"})).unwrap_err();
+    assert_eq!(error.code(), "version_exists");
+    delete(&fixture, "prompt", "taken", "1.0.0").unwrap();
     for (version, to) in [
         ("9.0.0", json!({"version": "9.1.0"})),
         ("^1", json!({"version": "9.1.0"})),

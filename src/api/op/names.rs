@@ -1,0 +1,77 @@
+//! The names that a request to an operation may use, derived from the schemas of its types.
+
+use std::sync::Arc;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
+
+use super::Shape;
+use crate::api::read::{ObjectParameters, OtherNames};
+use crate::api::route::Method;
+
+/// The names that a request may use.
+pub struct InputNames {
+    /// The fields of the input.
+    pub fields: Vec<String>,
+    /// Those that are objects, by their members.
+    pub objects: ObjectParameters,
+    others: Arc<OtherNames>,
+    others_of_patch: Arc<OtherNames>,
+}
+
+impl InputNames {
+    /// The names for an operation of this `shape` with the input `I` and the output `O`.
+    pub fn of<I: JsonSchema, O: JsonSchema>(shape: Shape) -> Self {
+        let input = inlined::<I>();
+        let fields = names(&input);
+        // `orgSlug` is known everywhere, also where it is not read.
+        let mut elsewhere = vec!["orgSlug".to_string()];
+        if shape.is_list() {
+            elsewhere.extend(["limit".into(), "cursor".into()]);
+        }
+        if shape.waits() {
+            elsewhere.push("wait".into());
+        }
+        let objects = objects(&input, &[fields.as_slice(), &elsewhere].concat());
+        let fixed = if shape == Shape::Write { names(&inlined::<O>()) } else { Vec::new() };
+        let others = |fixed| Arc::new(OtherNames { read_elsewhere: elsewhere.clone(), fixed });
+        let (others, others_of_patch) = (others(Vec::new()), others(fixed));
+        InputNames { fields, objects, others, others_of_patch }
+    }
+
+    /// The names besides the fields of the input, for a request with this method.
+    pub fn others(&self, method: Method) -> Arc<OtherNames> {
+        if method == Method::Patch { self.others_of_patch.clone() } else { self.others.clone() }
+    }
+}
+
+/// The schema of a type, without references.
+fn inlined<T: JsonSchema>() -> Schema {
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    T::json_schema(&mut settings.into_generator())
+}
+
+fn names(schema: &Schema) -> Vec<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// The fields that are objects with named members, by those members that no other name equals.
+fn objects(input: &Schema, others: &[String]) -> ObjectParameters {
+    let properties = input.get("properties").and_then(Value::as_object);
+    let mut members: Vec<(String, String)> = Vec::new();
+    for (name, schema) in properties.into_iter().flatten() {
+        // An optional one is a choice between the object and null.
+        let choices =
+            schema["anyOf"].as_array().map_or(std::slice::from_ref(schema), Vec::as_slice);
+        let inner = choices.iter().filter_map(|choice| choice["properties"].as_object());
+        members.extend(inner.flatten().map(|(member, _)| (member.clone(), name.clone())));
+    }
+    let is_single = |member: &String| {
+        members.iter().filter(|(other, _)| other == member).count() == 1 && !others.contains(member)
+    };
+    let single = members.iter().filter(|(member, _)| is_single(member)).cloned().collect();
+    ObjectParameters { members: single }
+}
