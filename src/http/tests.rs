@@ -130,7 +130,7 @@ async fn serving_at_most(max_connections: usize) -> SocketAddr {
 async fn start_with(setup_required: bool, max_connections: usize) -> Server {
     let store = Store::in_memory(Clock::system(), &[]);
     let route = |path| Route::post(path, ANYONE, "nothing.do", op::write(nothing));
-    let fetch = Route::post("/fetch", ANYONE, "page.fetch", op::write_calling(10, fetch));
+    let fetch = Route::post("/fetch", ANYONE, "page.fetch", op::write(op::calling(10, fetch)));
     let list = Route::get("/parts", ANYONE, "part.list", op::list(parts));
     let (stop, stopping) = watch::channel(false);
     let stop = Arc::new(stop);
@@ -152,7 +152,7 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
             list,
             fetch,
             watching::route(),
-            Route::get("/fetched", ANYONE, "page.read", op::read_calling(10, fetched)),
+            Route::get("/fetched", ANYONE, "page.read", op::read(op::calling(10, fetched))),
             content::upload(),
             content::download(),
         ])

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::Value;
 
 use super::Shape;
@@ -30,8 +29,6 @@ pub struct CommonParams {
     pub wait_secs: u64,
     /// Whether the client prefers text.
     pub wants_text: bool,
-    /// The bytes that were uploaded.
-    pub content: Bytes,
 }
 
 /// The names by which the requests of a route are read.
@@ -57,13 +54,13 @@ pub fn bind<P: PathParams, I: Input>(
 ) -> Result<(OrgHint, Args<P, I>, CommonParams)> {
     let is_query = raw.mode == SourceFormat::Query;
     let gathered = is_query.then(|| route.names.objects.gather(raw.arguments)).flatten();
-    let mut raw = RawArgs { arguments: gathered.as_ref().unwrap_or(raw.arguments), ..raw };
+    let raw = RawArgs { arguments: gathered.as_ref().unwrap_or(raw.arguments), ..raw };
     let mut issues = Vec::new();
     P::problems(&raw.params, &mut |index, problem| {
         issues.push(Issue::new(path_names(route.path).nth(index).unwrap_or_default(), problem));
     });
     let org_slug = read_org_slug(&raw, &mut issues);
-    let common = CommonParams::read(route, &mut raw, &mut issues);
+    let common = CommonParams::read(route, &raw, &mut issues);
     let unknown = if raw.is_lenient {
         UnknownFields::Ignored
     } else {
@@ -79,6 +76,7 @@ pub fn bind<P: PathParams, I: Input>(
         params: P::bind(&raw.params),
         input,
         page: common.page.clone(),
+        content: raw.content,
         address: raw.address,
         link_base: raw.link_base.into(),
     };
@@ -115,13 +113,12 @@ fn read_org_slug(raw: &RawArgs, issues: &mut Vec<Issue>) -> Option<String> {
 }
 
 impl CommonParams {
-    fn read(route: &RouteNames, raw: &mut RawArgs, issues: &mut Vec<Issue>) -> Self {
+    fn read(route: &RouteNames, raw: &RawArgs, issues: &mut Vec<Issue>) -> Self {
         let mut common = CommonParams {
             page: PageRequest { limit: DEFAULT_LIMIT as usize, after: None },
             list: [0; 32],
             wait_secs: 0,
             wants_text: raw.wants_text,
-            content: std::mem::take(&mut raw.content),
         };
         if route.shape.is_list() {
             common.list = list_key(raw, route.path, &route.names.fields);

@@ -1,12 +1,13 @@
 //! Operations: one or two functions over a view or a transaction, whose signatures determine the
 //! types, the validation and the OpenAPI document of a route.
 //!
-//! Each constructor can be combined with each method: a GET with outgoing calls is
-//! `Route::get(.., read_calling(..))`, a PATCH with them `Route::patch(.., write_calling(..))`, and
+//! Each constructor can be combined with each method, and with outgoing calls: a GET with them is
+//! `Route::get(.., read(calling(..)))`, a PATCH with them `Route::patch(.., write(calling(..)))`, and
 //! a POST with [`read`] is a query without side effects.
 
 mod bind;
 mod content;
+mod function;
 mod hash;
 mod names;
 mod shape;
@@ -19,13 +20,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 pub use bind::CommonParams;
 use bind::RouteNames;
 pub use content::{Upload, download, upload};
+pub use function::{Calling, ReadFn, WriteFn, calling};
 pub use hash::{Complete, hash};
 use names::InputNames;
 pub use shape::Shape;
 pub use waiting::{take, watch};
 
 use super::action::{Action, BoundRequest};
-use super::calls::{Calls, Outcome};
+use super::calls::Calls;
 use super::common_params::cursor;
 use super::output::{Answer, Output};
 use super::read::Input;
@@ -35,8 +37,6 @@ use crate::base::Result;
 use crate::store::{Page, Tx, View};
 
 type Binder = Box<dyn Fn(Method, &'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
-type ListCallingFn<P, I, O> = fn(&View, &Req<P, I>, &mut Calls) -> Result<Page<O>>;
-type WriteCallingFn<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
 /// Generates a schema; the schemas it refers to are added to the generator.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -83,8 +83,8 @@ impl Operation {
         }
     }
 
-    fn calling(self) -> Self {
-        Operation { calls: true, ..self }
+    fn calling(self, limit: Option<Duration>) -> Self {
+        Operation { calls: limit.is_some(), ..self }
     }
 
     fn showing<O: Output>(self) -> Self {
@@ -100,107 +100,65 @@ impl Operation {
     }
 }
 
-/// Returns the answer with a page of the list whose cursors this key signs.
-fn page_of<O: Output>(page: Page<O>, list: &[u8; 32]) -> Result<Answer> {
-    Answer::list(&page.items, page.next.map(|position| cursor(list, &position)))
-}
-
 /// Reads one thing.
 pub fn read<P: PathParams, I: Input + JsonSchema, O: Output>(
-    read: fn(&View, &Req<P, I>) -> Result<O>,
+    read: impl ReadFn<P, I, O>,
 ) -> Operation {
+    let limit = read.calls_within();
     let bind = move |args: Args<P, I>, _: &mut CommonParams| {
-        let read = move |view: &View, who: &_, _: &mut Calls| {
-            Answer::read(&read(view, &Req::new(&args, who))?)
+        let read = move |view: &View, who: &_, calls: &mut Calls| {
+            Answer::read(&read.run(view, &Req::new(&args, who), calls)?)
         };
-        Action::Read(Box::new(read), None)
+        Action::Read(Box::new(read), limit)
     };
-    Operation::new::<P, I, O>(Shape::One, bind).showing::<O>()
+    Operation::new::<P, I, O>(Shape::One, bind).showing::<O>().calling(limit)
 }
 
 /// Reads one thing; `text` is what a client gets that prefers plain text.
 pub fn read_or_text<P: PathParams, I: Input + JsonSchema, O: Output>(
-    read: fn(&View, &Req<P, I>) -> Result<O>,
+    read: impl ReadFn<P, I, O>,
     text: fn(O) -> String,
 ) -> Operation {
+    let limit = read.calls_within();
     let bind = move |args: Args<P, I>, common: &mut CommonParams| {
         let wants_text = common.wants_text;
-        let read = move |view: &View, who: &_, _: &mut Calls| {
-            let out = read(view, &Req::new(&args, who))?;
+        let read = move |view: &View, who: &_, calls: &mut Calls| {
+            let out = read.run(view, &Req::new(&args, who), calls)?;
             if wants_text { Ok(Answer::text(text(out))) } else { Answer::read(&out) }
         };
-        Action::Read(Box::new(read), None)
+        Action::Read(Box::new(read), limit)
     };
-    Operation { has_text: true, ..Operation::new::<P, I, O>(Shape::One, bind) }
-}
-
-/// Reads one thing with outgoing calls, which may take `total_secs` together.
-pub fn read_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
-    total_secs: u64,
-    read: fn(&View, &Req<P, I>, &mut Calls) -> Result<O>,
-) -> Operation {
-    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
-        let read = move |view: &View, who: &_, calls: &mut Calls| {
-            Answer::read(&read(view, &Req::new(&args, who), calls)?)
-        };
-        Action::Read(Box::new(read), Some(Duration::from_secs(total_secs)))
-    };
-    Operation::new::<P, I, O>(Shape::One, bind).showing::<O>().calling()
+    Operation { has_text: true, ..Operation::new::<P, I, O>(Shape::One, bind).calling(limit) }
 }
 
 /// Reads a list page by page.
 pub fn list<P: PathParams, I: Input + JsonSchema, O: Output>(
-    list: fn(&View, &Req<P, I>) -> Result<Page<O>>,
+    list: impl ReadFn<P, I, Page<O>>,
 ) -> Operation {
-    let bind = move |args: Args<P, I>, common: &mut CommonParams| {
-        let key = common.list;
-        let read = move |view: &View, who: &_, _: &mut Calls| {
-            page_of(list(view, &Req::new(&args, who))?, &key)
-        };
-        Action::Read(Box::new(read), None)
-    };
-    Operation::new::<P, I, O>(Shape::BoundedList, bind).showing::<O>()
-}
-
-/// Reads a list with outgoing calls, which may take `total_secs` together.
-pub fn list_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
-    total_secs: u64,
-    list: ListCallingFn<P, I, O>,
-) -> Operation {
+    let limit = list.calls_within();
     let bind = move |args: Args<P, I>, common: &mut CommonParams| {
         let key = common.list;
         let read = move |view: &View, who: &_, calls: &mut Calls| {
-            page_of(list(view, &Req::new(&args, who), calls)?, &key)
+            let page = list.run(view, &Req::new(&args, who), calls)?;
+            let next_cursor = page.next.map(|position| cursor(&key, &position));
+            Answer::list(&page.items, next_cursor)
         };
-        Action::Read(Box::new(read), Some(Duration::from_secs(total_secs)))
+        Action::Read(Box::new(read), limit)
     };
-    Operation::new::<P, I, O>(Shape::BoundedList, bind).showing::<O>().calling()
+    Operation::new::<P, I, O>(Shape::List, bind).showing::<O>().calling(limit)
 }
 
 /// Writes in a transaction.
 pub fn write<P: PathParams, I: Input + JsonSchema, O: Output>(
-    write: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+    write: impl WriteFn<P, I, O>,
 ) -> Operation {
-    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
-        let write = move |tx: &mut Tx, who: &_, _: &mut Calls| {
-            Answer::written(&write(tx, &Req::new(&args, who))?).map(Outcome::Done)
-        };
-        Action::Write(Box::new(write), None)
-    };
-    Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>()
-}
-
-/// Writes with outgoing calls, which may take `total_secs` together.
-pub fn write_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
-    total_secs: u64,
-    write: WriteCallingFn<P, I, O>,
-) -> Operation {
+    let limit = write.calls_within();
     let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         let write = move |tx: &mut Tx, who: &_, calls: &mut Calls| {
-            let outcome = write(tx, &Req::new(&args, who), calls)?;
+            let outcome = write.run(tx, &Req::new(&args, who), calls)?;
             outcome.try_map(|out| Answer::written(&out))
         };
-        Action::Write(Box::new(write), Some(Duration::from_secs(total_secs)))
+        Action::Write(Box::new(write), limit)
     };
-    Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>().calling()
+    Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>().calling(limit)
 }

@@ -6,7 +6,7 @@ pub enum Shape {
     /// Reads one thing.
     One,
     /// Reads a list page by page.
-    BoundedList,
+    List,
     /// Writes.
     Write,
     /// Waits for items; as a stream, each is an event of this name.
@@ -20,7 +20,7 @@ pub enum Shape {
 impl Shape {
     /// Whether its answers are pages of a list.
     pub fn is_list(self) -> bool {
-        matches!(self, Shape::BoundedList | Shape::Wait(_))
+        matches!(self, Shape::List | Shape::Wait(_))
     }
 
     /// Whether it takes `wait`.

@@ -162,7 +162,7 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
              is delayed until it changes, or is 304 at the end of the wait."
                 .into()
         }
-        Shape::BoundedList => "A page of the list.".into(),
+        Shape::List => "A page of the list.".into(),
         Shape::Write => "The request succeeded.".into(),
         Shape::Wait(event) => format!(
             "The items that were available, possibly none. With `Accept: text/event-stream` an \
@@ -187,7 +187,7 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     let output = route.operation.output;
     let schema = match route.operation.shape {
         Shape::Download(media_type) => return json!({media_type: binary()}),
-        Shape::BoundedList | Shape::Wait(_) => schemas.page(output),
+        Shape::List | Shape::Wait(_) => schemas.page(output),
         Shape::One | Shape::Watch | Shape::Write => schemas.output(output),
     };
     let mut content = json!({"application/json": {"schema": schema}});

@@ -294,7 +294,7 @@ fn scope_and_method_determine_where_the_slug_is() {
     for (id, required) in [("boatList", true), ("boatRemove", true), ("berthArrivalsAwait", true)] {
         assert_eq!(parameter(&document, id, "orgSlug").unwrap()["required"], required, "{id}");
     }
-    for id in ["boatCreate", "boatChange", "berthKeep", "sessionSignOut", "tideShow"] {
+    for id in ["boatCreate", "boatChange", "berthKeep", "sessionSignOut", "tideGet"] {
         assert!(parameter(&document, id, "orgSlug").is_none(), "{id}");
     }
     let create = body(&document, "boatCreate");
@@ -330,7 +330,7 @@ fn each_field_of_a_query_is_a_parameter() {
         parameter(&document, "berthArrivalsAwait", "wait").unwrap()["schema"]["maximum"],
         60
     );
-    assert!(parameter(&document, "boatShow", "limit").is_none());
+    assert!(parameter(&document, "boatGet", "limit").is_none());
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn every_field_of_a_response_is_required() {
         "id": Id::<()>::NIL.to_string(), "name": "Ark", "state": "afloat",
         "crew": {"captain": "Noah", "mate": null}, "watches": [], "masts": 2, "papers": [1], "launchedAt": null
     });
-    let schema = answer(&document, "boatShow");
+    let schema = answer(&document, "boatGet");
     assert!(satisfies(&document, schema, &boat));
     for field in boat.as_object().unwrap().keys() {
         let mut less = boat.clone();
@@ -454,7 +454,7 @@ fn a_route_lists_the_responses_of_its_kind() {
     };
     let list = ["200", "400", "401", "403", "404", "429", "500", "503"];
     assert_eq!(statuses("boatList"), list);
-    assert!(statuses("boatShow").contains(&"304".into()));
+    assert!(statuses("boatGet").contains(&"304".into()));
     for (id, more) in [("boatCreate", &["409", "413", "415"][..]), ("boatRemove", &["409", "412"])]
     {
         for status in more {
@@ -462,7 +462,7 @@ fn a_route_lists_the_responses_of_its_kind() {
         }
     }
     assert!(!statuses("boatRemove").contains(&"415".into()));
-    assert!(!statuses("tideShow").contains(&"403".into()));
+    assert!(!statuses("tideGet").contains(&"403".into()));
     for (_, operation) in operations(&document) {
         for (status, response) in operation["responses"].as_object().unwrap() {
             let response = follow(&document, response);
@@ -472,9 +472,9 @@ fn a_route_lists_the_responses_of_its_kind() {
     let has = |id: &str, name: &str| parameter(&document, id, name).is_some();
     assert!(has("boatCreate", "Idempotency-Key") && !has("sessionSignOut", "Idempotency-Key"));
     assert!(has("boatChange", "If-Match") && !has("boatCreate", "If-Match"));
-    assert!(has("boatShow", "If-None-Match") && !has("boatList", "If-None-Match"));
+    assert!(has("boatGet", "If-None-Match") && !has("boatList", "If-None-Match"));
     let headers = |id: &str| &operation(&document, id)["responses"]["200"]["headers"];
-    assert!(headers("boatShow")["ETag"].is_object() && headers("boatList")["ETag"].is_null());
+    assert!(headers("boatGet")["ETag"].is_object() && headers("boatList")["ETag"].is_null());
     // An answer with a secret is not stored, so it is never replayed.
     assert!(headers("boatCreate")["Idempotency-Replayed"].is_null());
 }
@@ -482,7 +482,7 @@ fn a_route_lists_the_responses_of_its_kind() {
 #[test]
 fn routes_with_calls_document_their_failures() {
     let hail = |_: &View, _: &Req, _: &mut Calls| -> Result<Empty> { Err(Error::no_such("thing")) };
-    let route = Route::post("/hail", MEMBER, "hail.send", op::read_calling(1, hail));
+    let route = Route::post("/hail", MEMBER, "hail.send", op::read(op::calling(1, hail)));
     let document = document(&[route], "1.2.3");
     assert!(operation(&document, "hailSend")["responses"]["502"].is_object());
     assert!(operation(&made(), "boatCreate")["responses"]["502"].is_null());
@@ -511,7 +511,7 @@ fn each_route_lists_its_policy_and_credentials() {
         ("boatChange", "sm", json!([{"bearer": []}])),
         ("boatRemove", "sa", json!([{"bearer": []}])),
         ("sessionSignOut", "s", json!([{"bearer": []}])),
-        ("tideShow", "any", json!([])),
+        ("tideGet", "any", json!([])),
     ] {
         let operation = operation(&document, id);
         assert_eq!(operation["x-rule"], rule, "{id}");

@@ -314,8 +314,13 @@ pub(super) fn routes() -> Vec<Route> {
         Route::delete(ONE, MEMBER, "draft.delete", op::write(delete))
             .scope(scope)
             .about("Delete a draft"),
-        Route::post(PUBLISH, MEMBER, "draft.publish", op::write_calling(JUDGE_SECS, publish_draft))
-            .scope(scope)
-            .about("Publish a draft as its draftVersion"),
+        Route::post(
+            PUBLISH,
+            MEMBER,
+            "draft.publish",
+            op::write(op::calling(JUDGE_SECS, publish_draft)),
+        )
+        .scope(scope)
+        .about("Publish a draft as its draftVersion"),
     ]
 }

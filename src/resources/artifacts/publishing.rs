@@ -411,7 +411,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifacts",
             MEMBER,
             "artifact_version.publish",
-            op::write_calling(governance::JUDGE_SECS, create),
+            op::write(op::calling(governance::JUDGE_SECS, create)),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Publish a version"),

@@ -296,7 +296,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/governance/check",
             MEMBER,
             "governance.check",
-            op::read_calling(JUDGE_SECS, check),
+            op::read(op::calling(JUDGE_SECS, check)),
         )
         .about("Dry-run policies on a text"),
     ]

@@ -252,7 +252,7 @@ fn routes() -> Vec<Route> {
             "/llm-providers/{id}/test",
             ADMIN,
             "llm_provider.test",
-            op::read_calling(TEST_SECS, test),
+            op::read(op::calling(TEST_SECS, test)),
         )
         .about("Test the connection"),
     ]

@@ -262,11 +262,11 @@ pub(super) fn route() -> Route {
         "/prompt-providers/{id}/import",
         MEMBER,
         "prompt_provider.import",
-        op::write_calling(
+        op::write(op::calling(
             // Judges may evaluate what was fetched.
             TOTAL_SECS + governance::JUDGE_SECS,
             import,
-        ),
+        )),
     )
     .about("ImportRequest prompts into a registry")
 }

@@ -175,7 +175,7 @@ fn routes() -> Vec<Route> {
             "/prompt-providers/{id}/prompts",
             MEMBER,
             "prompt_provider.list_prompts",
-            op::list_calling(TOTAL_SECS, list_prompts),
+            op::list(op::calling(TOTAL_SECS, list_prompts)),
         )
         .about("Fetch the current prompts of a provider"),
     ]

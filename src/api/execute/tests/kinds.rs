@@ -37,8 +37,8 @@ fn fetch(tx: &mut Tx, req: &Req<(), NewNote>, calls: &mut Calls) -> Result<Outco
 
 const UPLOADED: Upload = Upload { max_bytes: 1024 * 1024, media_types: &["text/plain"] };
 
-fn upload(tx: &mut Tx, _: &Req, bytes: &Bytes) -> Result<Note> {
-    let note = Note { id: tx.new_id(), text: String::from_utf8_lossy(bytes).into() };
+fn upload(tx: &mut Tx, req: &Req) -> Result<Note> {
+    let note = Note { id: tx.new_id(), text: String::from_utf8_lossy(&req.content).into() };
     tx.insert(&note)?;
     Ok(note)
 }
@@ -88,7 +88,7 @@ fn ada() -> Email {
 async fn fixture(rate: u32) -> Fixture {
     let fixture = Fixture::new().await;
     let more = [
-        Route::post("/notes/fetch", MEMBER, "note.fetch", op::write_calling(30, fetch)),
+        Route::post("/notes/fetch", MEMBER, "note.fetch", op::write(op::calling(30, fetch))),
         Route::put("/notes/text", MEMBER, "note.upload", op::upload(UPLOADED, upload)),
         Route::get(
             "/notes/{noteId}/text",
