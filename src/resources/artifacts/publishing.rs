@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::id::{ArtifactId, Model, generic};
 use super::version::{self, ResolvedImport, VersionRecord, VersionText};
 use super::versions::ArtifactVersionRow;
-use super::{artifact, versions};
+use super::{artifact, metadata, versions};
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{
@@ -180,6 +180,7 @@ pub fn compile(
 /// A version that is valid in itself; only its registry's policies can still refuse it.
 struct PreparedVersion {
     row: VersionRecord,
+    metadata: JsonMap,
     texts: VersionText,
     path: &'static str,
 }
@@ -192,7 +193,7 @@ impl PreparedVersion {
             version: &self.row.version,
             text: self.texts.compiled(),
             variables: &self.row.variables,
-            metadata: &self.row.metadata,
+            metadata: &self.metadata,
             model: &self.row.model,
         }
     }
@@ -245,7 +246,7 @@ pub fn publish_all(
         store(tx, registry, &prepared)?;
         governance::record_result(tx, registry, &prepared.submission(), &verdict)?;
         let reference = registry.reference.clone();
-        published.push(representation(reference, prepared.row, prepared.texts));
+        published.push(representation(reference, prepared));
     }
     Ok(Outcome::Done(published))
 }
@@ -287,7 +288,7 @@ fn prepare(
         version,
         model,
         id: tx.new_id(),
-        metadata,
+        has_metadata: metadata != JsonMap::default(),
         imports: imports.collect(),
         variables: compilation.variables,
         depth,
@@ -298,7 +299,7 @@ fn prepare(
     versions::require_new(&tx.view(), &row.of, &row.version, &row.model)?;
     check_limits(&tx.view(), &row)?;
     let texts = VersionText::new(&row, source, compilation.text);
-    Ok(PreparedVersion { row, texts, path })
+    Ok(PreparedVersion { row, metadata, texts, path })
 }
 
 /// Checks that a version stays within its limits with one more text.
@@ -337,9 +338,10 @@ fn hash(
 }
 
 fn store(tx: &mut Tx, registry: &Registry, prepared: &PreparedVersion) -> Result<()> {
-    let PreparedVersion { row, texts, .. } = prepared;
+    let PreparedVersion { row, metadata, texts, .. } = prepared;
     tx.insert(row)?;
     tx.insert(texts)?;
+    metadata::add(tx, row, metadata)?;
     version::add_imports(tx, row)?;
     version::add_variables(tx, row)?;
     artifact::version_added(tx, &row.of, &row.version)?;
@@ -353,9 +355,10 @@ fn store(tx: &mut Tx, registry: &Registry, prepared: &PreparedVersion) -> Result
 }
 
 /// Returns a version as answers show it.
-fn representation(registry_ref: String, row: VersionRecord, texts: VersionText) -> ArtifactVersion {
+fn representation(registry_ref: String, prepared: PreparedVersion) -> ArtifactVersion {
+    let PreparedVersion { row, metadata, texts, .. } = prepared;
     let compiled = texts.compiled().to_string();
-    let row = ArtifactVersionRow::new(registry_ref, row);
+    let row = ArtifactVersionRow::new(registry_ref, row, metadata);
     ArtifactVersion { row, source: texts.source, compiled }
 }
 
