@@ -27,7 +27,7 @@ pub use records::{
 };
 pub use restricted::{
     DELETED_BY_TIME, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
-    hidden_ids, visible_ids, visible_page,
+    hidden_ids, visible_ids, visible_page, visible_page_map,
 };
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 

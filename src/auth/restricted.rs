@@ -212,10 +212,30 @@ pub fn visible_page<T: Restrictable>(
 where
     Restricted<T>: Record,
 {
+    visible_page_map(view, caller, page, wanted, |_, thing| Ok(thing))
+}
+
+/// Does the same as [`visible_page`], and turns each resource into an item that shows more than its
+/// record, as [`View::page_map`] does.
+///
+/// # Errors
+/// As [`visible_page`], and those of `expand`.
+pub fn visible_page_map<T: Restrictable, I>(
+    view: &View,
+    caller: &Caller,
+    page: &PageRequest,
+    wanted: impl Fn(&T) -> bool,
+    expand: impl Fn(&View, T) -> Result<I>,
+) -> Result<Page<I>>
+where
+    Restricted<T>: Record,
+{
     let visible = Visible::to::<T>(view, caller)?;
     let keep = |Restricted(thing): &Restricted<T>| wanted(thing) && visible.has(thing);
-    let page = view.page(ListSource::TABLE, &(), Order::Descending, page, keep)?;
-    Ok(page.map(|Restricted(thing)| thing))
+    let source = ListSource::TABLE;
+    view.page_map(source, &(), Order::Descending, page, keep, |view, Restricted(thing)| {
+        expand(view, thing)
+    })
 }
 
 /// Returns the ids of all resources that are visible to a caller, for lists of what belongs to

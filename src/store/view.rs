@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use super::codec;
 use super::engine::{KeyRange, Order, Overlay, Reader, ScanFn, WriteBatch};
 use super::key::{Key, after_prefix};
-use super::page::{Page, PageRequest};
 use super::record::{AnyIndex, Index, Org, Record, decode, org_prefix};
 use super::reference::References;
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
@@ -55,17 +54,6 @@ impl<R: Record, K: Key> From<&'static Index<R, K>> for ListSource<R> {
         ListSource(Some(index))
     }
 }
-
-/// A page ends before its records exceed 8 MiB in total as stored: 200 of the largest would be
-/// 400 MiB in memory, and more as JSON.
-const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
-
-/// A page ends after 20,000 scanned records, whether they are in it or left out by a filter: a
-/// request that finds little must not read a whole table. Scanning them takes some 50 ms.
-const MAX_SCANNED_ROWS: usize = 20_000;
-
-/// A page ends after 64 MiB of scanned records as stored: 20,000 large records are gigabytes.
-const MAX_SCANNED_BYTES: usize = 64 * 1024 * 1024;
 
 impl<'a> View<'a> {
     /// Returns the time of the request, the same throughout.
@@ -193,52 +181,6 @@ impl<'a> View<'a> {
             Ok(())
         })?;
         Ok(found)
-    }
-
-    /// Returns one page of the records whose key in `source` begins with `prefix` and for which `keep`
-    /// returns true. Records that `keep` leaves out are read too: to leave out more than a handful,
-    /// use an index.
-    ///
-    /// A page may have fewer records than its limit, even none, and still have a next: it ends at
-    /// 8 MiB of records, and after 20,000 scanned records or 64 MiB.
-    ///
-    /// # Errors
-    /// 400 if the position is not of this list.
-    pub fn page<R: Record>(
-        &self,
-        source: impl Into<ListSource<R>>,
-        prefix: &impl Key,
-        order: Order,
-        part: &PageRequest,
-        keep: impl Fn(&R) -> bool,
-    ) -> Result<Page<R>> {
-        let mut items = Vec::new();
-        let mut items_bytes = 0;
-        let mut looked_at = 0;
-        let mut looked_at_bytes = 0;
-        let mut last: Vec<u8> = Vec::new();
-        let mut next = None;
-        let after = part.after.as_deref();
-        self.scan_records(source.into(), prefix, order, after, &mut |position, bytes, record| {
-            let is_kept = keep(&record);
-            let is_full = items.len() == part.limit
-                || (!items.is_empty() && items_bytes + bytes > MAX_PAGE_BYTES);
-            let is_long = looked_at == MAX_SCANNED_ROWS || looked_at_bytes >= MAX_SCANNED_BYTES;
-            if is_long || (is_kept && is_full) {
-                next = Some(std::mem::take(&mut last));
-                return Ok(ControlFlow::Break(()));
-            }
-            looked_at += 1;
-            looked_at_bytes += bytes;
-            last.clear();
-            last.extend_from_slice(position);
-            if is_kept {
-                items_bytes += bytes;
-                items.push(record);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(Page { items, next })
     }
 
     /// Calls `each` with every record whose key in `source` begins with `prefix`, in order, until it
@@ -395,7 +337,7 @@ impl<'a> View<'a> {
     }
 
     /// Scans a source. Positions are its keys without the organization: what a cursor carries.
-    fn scan_records<R: Record>(
+    pub(super) fn scan_records<R: Record>(
         &self,
         source: ListSource<R>,
         prefix: &impl Key,
@@ -508,7 +450,7 @@ impl Key for Prefix {
 }
 
 /// The function that a scan calls for each record, with its position, its stored size and itself.
-type RecordFn<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<ControlFlow<()>> + 'a;
+pub(super) type RecordFn<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<ControlFlow<()>> + 'a;
 
 fn dangling_entry(index: &str, key: &[u8]) -> Error {
     let key = codec::hex(key);

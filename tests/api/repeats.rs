@@ -152,3 +152,52 @@ fn a_response_too_large_to_store_is_sent_once_and_reads_may_be_repeated() {
         keyed(&acme.key, "once", "/prompts/p/compile", compile.clone()).ok();
     }
 }
+
+#[test]
+fn a_post_that_changes_nothing_is_done_again_and_keeps_nothing() {
+    let acme = Fixture::new();
+    acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let registry = format!("{}/main", acme.slug);
+    let publish = |version: &str, source: &str| {
+        let new = json!({
+            "registryRef": registry, "artifactType": "prompt", "name": "p", "version": version,
+            "source": source,
+        });
+        acme.key.post("/registries/artifacts", new).ok();
+    };
+    let compile = |body: Value| {
+        let reply = keyed(&acme.key, "once", "/prompts/p/compile", body);
+        assert_eq!(reply.header("idempotency-replayed"), None);
+        reply.ok().clone()
+    };
+    publish("1.0.0", "old");
+    let first = compile(json!({"registryRef": registry}));
+    publish("2.0.0", "new");
+    assert_ne!(compile(json!({"registryRef": registry})), first);
+    // Nothing remembers the body either.
+    assert_eq!(compile(json!({"registryRef": registry, "version": "1.0.0"})), first);
+}
+
+#[test]
+fn answers_beyond_64_mib_of_a_credential_are_not_kept() {
+    let acme = Fixture::new();
+    acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    // As JSON, each of these characters takes six bytes; the answer has the text twice.
+    let source = "\u{1}".repeat(160_000);
+    let publish = |caller: &Caller, n: usize| {
+        let new = json!({
+            "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt", "name": "p",
+            "version": format!("{n}.0.0"), "source": source,
+        });
+        keyed(caller, &n.to_string(), "/registries/artifacts", new)
+    };
+    let bytes: usize = (1..=40).map(|n| publish(&acme.key, n).text().len()).sum();
+    assert!(bytes > 64 << 20, "{bytes}");
+    let replayed = publish(&acme.key, 1);
+    assert_eq!(replayed.header("idempotency-replayed"), Some("true"));
+    let refused = publish(&acme.key, 40);
+    refused.refused(409, "answer_not_kept");
+    assert!(refused.text().contains("64 MiB"), "{}", refused.text());
+    // Another credential has its own.
+    publish(&key_of(&acme.owner), 41).ok();
+}

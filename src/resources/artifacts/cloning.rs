@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::id::{ArtifactId, GENERIC};
 use super::publishing::{ArtifactVersion, Publication, publish_all};
-use super::versions;
+use super::{metadata, versions};
 use crate::api::{Calls, Input, Outcome, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Error, Result, Version};
@@ -60,13 +60,14 @@ pub(super) fn clone(
     let mut clones = Vec::new();
     for row in versions::find(&tx.view(), &id, version)? {
         let source = versions::text(&tx.view(), &row)?.source;
+        let metadata = metadata::get(&tx.view(), &row)?;
         clones.push(Publication {
             kind: row.of.kind,
             name: to.prompt_name.clone().unwrap_or(row.of.name),
             version: to.version.clone().unwrap_or(row.version),
             model: row.model,
             source,
-            metadata: row.metadata,
+            metadata,
             path: "source",
         });
     }

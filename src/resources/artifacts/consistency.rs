@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 
 use super::artifact::Artifact;
 use super::id::ArtifactId;
+use super::metadata::VersionMetadata;
 use super::version::{
     VariableReference, VersionRecord, VersionText, highest, variables_of, versions_at,
 };
@@ -65,6 +66,9 @@ fn version(view: &View, row: &VersionRecord, findings: &mut Findings) -> Result<
     let VersionRecord { of, version, model, .. } = row;
     if !view.has::<VersionText>(&row.key())? {
         report(findings, of, &format!("{version} for {model} has no text"));
+    }
+    if row.has_metadata && !view.has::<VersionMetadata>(&row.key())? {
+        report(findings, of, &format!("{version} for {model} has no metadata"));
     }
     if !view.has::<Artifact>(of)? {
         report(findings, of, &format!("{version} has no artifact"));

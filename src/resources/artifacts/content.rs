@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{ArtifactId, Model};
 use super::version::VersionRecord;
-use super::versions;
+use super::{metadata, versions};
 use crate::api::{ContentVersion, Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, JsonMap, Prompt, Result, Version};
@@ -79,6 +79,7 @@ fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, VersionRe
 pub(super) fn get(view: &View, req: &Req<(), ContentQuery>) -> Result<ArtifactContent> {
     let (registry, row) = find(view, req)?;
     let texts = versions::text(view, &row)?;
+    let metadata = metadata::get(view, &row)?;
     Ok(ArtifactContent {
         registry_ref: registry.reference.clone(),
         artifact_type: row.of.kind,
@@ -87,7 +88,7 @@ pub(super) fn get(view: &View, req: &Req<(), ContentQuery>) -> Result<ArtifactCo
         model: row.model,
         compiled: texts.compiled().to_string(),
         source: texts.source,
-        metadata: row.metadata,
+        metadata,
         hash: row.hash,
     })
 }

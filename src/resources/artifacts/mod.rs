@@ -18,6 +18,7 @@ mod diff;
 mod drafts;
 mod id;
 mod labels;
+mod metadata;
 mod prompts;
 mod publishing;
 pub mod variables;
@@ -36,6 +37,7 @@ pub const RESOURCE: Resource = Resource {
     children: &[
         &artifact::RESOURCE,
         &version::RESOURCE,
+        &metadata::RESOURCE,
         &publishing::RESOURCE,
         &versions::RESOURCE,
         &content::RESOURCE,

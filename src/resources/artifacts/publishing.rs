@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::id::{ArtifactId, Model, generic};
 use super::version::{self, ResolvedImport, VersionRecord, VersionText};
 use super::versions::ArtifactVersionRow;
-use super::{artifact, versions};
+use super::{artifact, metadata, versions};
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{
@@ -177,6 +177,7 @@ pub fn compile(
 /// A version that is valid in itself; only its registry's policies can still refuse it.
 struct PreparedVersion {
     row: VersionRecord,
+    metadata: JsonMap,
     texts: VersionText,
     path: &'static str,
 }
@@ -189,7 +190,7 @@ impl PreparedVersion {
             version: &self.row.version,
             text: self.texts.compiled(),
             variables: &self.row.variables,
-            metadata: &self.row.metadata,
+            metadata: &self.metadata,
             model: &self.row.model,
         }
     }
@@ -248,7 +249,7 @@ pub fn publish_all(
     for (prepared, verdict) in all.into_iter().zip(verdicts) {
         store(tx, registry, &prepared)?;
         governance::record_result(tx, registry, &prepared.submission(), &verdict)?;
-        published.push(representation(registry, prepared.row, prepared.texts));
+        published.push(representation(registry, prepared.row, prepared.metadata, prepared.texts));
     }
     let mut published = published.into_iter();
     Ok(Outcome::Done(
@@ -282,7 +283,7 @@ fn existing(
         return Ok(None);
     }
     let texts = versions::text(view, &row)?;
-    Ok(Some(representation(registry, row, texts)))
+    Ok(Some(representation(registry, row, metadata.clone(), texts)))
 }
 
 fn prepare(
@@ -312,7 +313,7 @@ fn prepare(
         version,
         model,
         id: tx.new_id(),
-        metadata,
+        has_metadata: metadata != JsonMap::default(),
         imports: imports.collect(),
         variables: compilation.variables,
         depth,
@@ -323,7 +324,7 @@ fn prepare(
     versions::require_new(&tx.view(), &row.of, &row.version, &row.model)?;
     check_limits(&tx.view(), &row)?;
     let texts = VersionText::new(&row, source, compilation.text);
-    Ok(PreparedVersion { row, texts, path })
+    Ok(PreparedVersion { row, metadata, texts, path })
 }
 
 /// Checks that a version stays within its limits with one more text.
@@ -362,9 +363,10 @@ fn hash(
 }
 
 fn store(tx: &mut Tx, registry: &Registry, prepared: &PreparedVersion) -> Result<()> {
-    let PreparedVersion { row, texts, .. } = prepared;
+    let PreparedVersion { row, metadata, texts, .. } = prepared;
     tx.insert(row)?;
     tx.insert(texts)?;
+    metadata::add(tx, row, metadata)?;
     version::add_imports(tx, row)?;
     version::add_variables(tx, row)?;
     artifact::version_added(tx, &row.of, &row.version)?;
@@ -378,9 +380,14 @@ fn store(tx: &mut Tx, registry: &Registry, prepared: &PreparedVersion) -> Result
 }
 
 /// Returns a version as answers show it.
-fn representation(registry: &Registry, row: VersionRecord, texts: VersionText) -> ArtifactVersion {
+fn representation(
+    registry: &Registry,
+    row: VersionRecord,
+    metadata: JsonMap,
+    texts: VersionText,
+) -> ArtifactVersion {
     let compiled = texts.compiled().to_string();
-    let row = ArtifactVersionRow::new(registry.reference.clone(), row);
+    let row = ArtifactVersionRow::new(registry.reference.clone(), row, metadata);
     ArtifactVersion { row, source: texts.source, compiled }
 }
 

@@ -1,5 +1,5 @@
-//! The records of versions: each for one model, its texts apart from the rest, so that lists and
-//! look-ups do not read what they do not show; and the references derived from them, so that no
+//! The records of versions: each for one model, its texts and metadata apart from the rest, so that
+//! lists and look-ups do not read what they do not show; and the references derived from them, so that no
 //! request has to search every version: which version imports a promptlet and which one uses a
 //! variable. References are written and removed with their version.
 //!
@@ -12,7 +12,7 @@ use bincode::{Decode, Encode};
 use super::id::{ArtifactId, Model};
 use crate::api::Resource;
 use crate::auth::{Restricted, User};
-use crate::base::{ArtifactName, Id, JsonMap, Prompt, Result, Time, VariableName, Version};
+use crate::base::{ArtifactName, Id, Prompt, Result, Time, VariableName, Version};
 use crate::resources::registries::{ArtifactType, Registry};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, ListSource, Order, Record, Reference, TableInfo, Tx, View,
@@ -30,7 +30,7 @@ pub(super) const RESOURCE: Resource = Resource {
 
 // ── Records ──────────────────────────────────────────────────────────────────
 
-/// A version for one model, without its texts.
+/// A version for one model, without its texts and metadata.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VersionRecord {
     pub of: ArtifactId,
@@ -38,8 +38,8 @@ pub struct VersionRecord {
     /// The model that the text is for.
     pub model: Model,
     pub id: Id<VersionRecord>,
-    /// The metadata given by its author.
-    pub metadata: JsonMap,
+    /// Whether its author gave it metadata, which is stored apart.
+    pub has_metadata: bool,
     /// The hash of everything that was published, as answers show it.
     pub hash: String,
     /// The direct imports of its source.

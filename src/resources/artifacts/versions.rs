@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use super::artifact::Artifact;
 use super::id::{ArtifactId, GENERIC, Model};
+use super::metadata;
 use super::version::{
     BY_MODEL, Numbers, ResolvedImport, VERSION_EXISTS, VersionRecord, VersionText, numbers,
     versions_at,
@@ -205,8 +206,8 @@ impl Output for ArtifactVersionRow {
 }
 
 impl ArtifactVersionRow {
-    /// The representation of `row`, in the registry with this reference.
-    pub fn new(registry_ref: String, row: VersionRecord) -> Self {
+    /// The representation of `row` with its metadata, in the registry with this reference.
+    pub fn new(registry_ref: String, row: VersionRecord, metadata: JsonMap) -> Self {
         ArtifactVersionRow {
             id: row.id,
             registry_ref,
@@ -214,7 +215,7 @@ impl ArtifactVersionRow {
             name: row.of.name,
             version: row.version,
             model: row.model,
-            metadata: row.metadata,
+            metadata,
             hash: row.hash,
             imports: imports(&row.imports),
             variables: row.variables,
@@ -240,9 +241,18 @@ pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<Art
     let registry = registries::require_readable(view, req.caller_if_any(), registry_ref)?;
     let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     view.fetch::<Artifact>(&id)?;
-    let reference = registry.reference.clone();
-    let page = view.page(ListSource::TABLE, &id, Order::Descending, &req.page, |_| true)?;
-    Ok(page.map(|row| ArtifactVersionRow::new(reference.clone(), row)))
+    let source = ListSource::<VersionRecord>::TABLE;
+    view.page_map(
+        source,
+        &id,
+        Order::Descending,
+        &req.page,
+        |_| true,
+        |view, row| {
+            let metadata = metadata::get(view, &row)?;
+            Ok(ArtifactVersionRow::new(registry.reference.clone(), row, metadata))
+        },
+    )
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, Access, MEMBER, Restricted, visible_page};
+use crate::auth::{ADMIN, Access, MEMBER, Restricted, visible_page_map};
 use crate::base::{
     Description, Error, Id, Int, Issue, Name, Nullable, Result, Slug, StringMap, Time,
 };
@@ -143,8 +143,7 @@ fn to_info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<EnvironmentInfo>> {
-    visible_page(view, req.caller(), &req.page, |_| true)?
-        .try_map(|environment| to_info(view, environment))
+    visible_page_map(view, req.caller(), &req.page, |_| true, to_info)
 }
 
 fn get(view: &View, req: &Req<Id<Environment>>) -> Result<EnvironmentInfo> {

@@ -136,3 +136,25 @@ fn deleting_an_environment_deletes_its_variables_and_references() {
     let again = fixture.write_as(&fixture.owner, delete, id, ()).unwrap_err();
     assert_eq!(again.kind(), Kind::NotFound);
 }
+
+#[test]
+fn a_list_of_environments_ends_early_when_their_variables_are_large() {
+    let fixture = Fixture::new();
+    for slug in ["a", "b", "c", "d", "e", "f"] {
+        let at = make(&fixture, json!({"slug": slug, "name": "A"})).unwrap().id;
+        for name in 0..10 {
+            let value = "x".repeat(100_000);
+            variable_tests::put(&fixture, at, &format!("v{name}"), &value).unwrap();
+        }
+    }
+    let mut args = crate::resources::testing::args((), ());
+    let mut pages = Vec::new();
+    loop {
+        let list = |view: &View| list(view, &Req::new(&args, &fixture.owner));
+        let page = fixture.store.read_now(fixture.org, list).unwrap();
+        pages.push(page.items.iter().map(|one| one.slug.as_str().to_string()).collect::<String>());
+        let Some(next) = page.next else { break };
+        args.page.after = Some(next);
+    }
+    assert_eq!(pages, ["fedc", "ba"]);
+}

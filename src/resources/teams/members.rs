@@ -115,8 +115,7 @@ fn info(view: &View, member: Member) -> Result<TeamAgent> {
 
 fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
     require_team(view, req.params)?;
-    view.page(ListSource::TABLE, &req.params, Order::Descending, &req.page, |_| true)?
-        .try_map(|member| info(view, member))
+    view.page_map(ListSource::TABLE, &req.params, Order::Descending, &req.page, |_| true, info)
 }
 
 /// Adds an agent to a team.

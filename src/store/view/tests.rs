@@ -1,6 +1,7 @@
 //! Views: parts of lists, and what a transaction sees of its own changes.
 
 use super::*;
+use crate::store::page::*;
 use crate::store::sample::*;
 use std::ops::ControlFlow;
 
@@ -159,6 +160,33 @@ fn a_part_ends_before_it_has_too_many_bytes_and_when_too_many_were_looked_at() {
         let last = in_parts(&store, source, Order::Ascending, 200, |large| large.id > 33);
         assert_eq!(last, [vec![], all[34..].to_vec()]);
     }
+}
+
+#[test]
+fn what_a_page_reads_to_show_its_records_counts_as_well() {
+    const BYTES: usize = 1_000_000;
+    let store = store();
+    keep(&store, &ten());
+    let large = Large { id: 0, text: "x".repeat(BYTES) };
+    store.write_blocking(org(1), move |tx| tx.insert(&large)).unwrap();
+    let expand = |view: &View, note: Note| {
+        let reads = if note.id < 5 { 1 } else { 2 };
+        (0..reads).try_for_each(|_| view.fetch::<Large>(&0).map(drop))?;
+        Ok(note.id)
+    };
+    let mut part = PageRequest { limit: 200, after: None };
+    let mut pages = Vec::new();
+    loop {
+        let read = |view: &View| {
+            let source = ListSource::<Note>::TABLE;
+            view.page_map(source, &(), Order::Ascending, &part, |note| note.id != 1, expand)
+        };
+        let page = store.read_now(org(1), read).unwrap();
+        pages.push(page.items);
+        let Some(next) = page.next else { break };
+        part.after = Some(next);
+    }
+    assert_eq!(pages, [vec![0, 2, 3, 4], vec![5, 6], vec![7, 8], vec![9]]);
 }
 
 #[test]

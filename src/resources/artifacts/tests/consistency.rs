@@ -2,6 +2,7 @@
 
 use super::super::artifact::Artifact;
 use super::super::consistency::check;
+use super::super::metadata::VersionMetadata;
 use super::*;
 use crate::store::check::Findings;
 use crate::store::{Order, Record};
@@ -56,6 +57,15 @@ fn missing_records_are_found() {
         let found = findings(&fixture).join("\n");
         assert!(expected.iter().all(|text| found.contains(text)), "{expected:?}: {found}");
     }
+    // Metadata.
+    let fixture = filled();
+    let mut new = version("prompt", "q", "1.0.0", "x");
+    new["metadata"] = json!({"a": 1});
+    publish(&fixture, new).unwrap();
+    assert_eq!(findings(&fixture), [] as [&str; 0]);
+    lose::<VersionMetadata>(&fixture);
+    let found = findings(&fixture).join("\n");
+    assert!(found.contains("prompt q") && found.contains("has no metadata"), "{found}");
     // An imported promptlet.
     let fixture = filled();
     let lose = |tx: &mut Tx| {

@@ -3,6 +3,7 @@
 mod consistency;
 mod deletion;
 mod drafts;
+mod metadata;
 mod publishing;
 mod references;
 mod resolution;
