@@ -9,6 +9,7 @@ mod common;
 mod demo;
 mod failure;
 mod init;
+mod memory;
 mod openapi;
 mod output;
 mod routes;
@@ -59,6 +60,7 @@ enum Command {
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
+    memory::disable_core_dumps();
     let result = match Cli::parse().command {
         Command::Serve(command) => command.run(),
         Command::Init(command) => command.run(),

@@ -1,6 +1,7 @@
 //! The server with a few routes of its own, over real sockets.
 
 mod content;
+mod streams;
 mod watching;
 
 use std::net::SocketAddr;
@@ -136,6 +137,7 @@ async fn start(setup_required: bool) -> Server {
             list,
             fetch,
             watching::route(),
+            streams::route(),
             Route::get("/fetched", ANYONE, "page.read", op::read_calling(10, fetched)),
             content::upload(),
             content::download(),

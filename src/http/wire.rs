@@ -22,6 +22,10 @@ use crate::base::{Error, Kind};
 /// Time limit of a head, from its first byte or from the start of the connection.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Time in which a client must accept some of a response: as long as it may pause within a body that
+/// it sends. Otherwise it would keep its connection, and the wakes of a stream, forever.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Time after which an idle connection is closed: longer than common clients and proxies keep
 /// theirs, so that they close it first.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -46,6 +50,8 @@ struct State {
     framing: Framing,
     /// Whether the request is a long poll or a stream.
     waiting: bool,
+    /// Since when the client has accepted nothing of what is to be written.
+    blocked_since: Option<Instant>,
     /// Set once the client has closed its side, if that is hidden from hyper: wakes the connection
     /// when it must be known.
     ended: Option<Waker>,
@@ -60,6 +66,7 @@ impl ConnectionState {
             idle_since: now,
             framing: Framing::default(),
             waiting: false,
+            blocked_since: None,
             ended: None,
         })))
     }
@@ -122,6 +129,17 @@ impl ConnectionState {
         }
     }
 
+    /// Records the result of a write.
+    fn wrote(&self, result: &Poll<io::Result<usize>>) {
+        let mut state = self.state();
+        match result {
+            Poll::Ready(_) => state.blocked_since = None,
+            Poll::Pending => {
+                state.blocked_since.get_or_insert_with(Instant::now);
+            }
+        }
+    }
+
     /// Whether the awaited head begins with a line that is longer than the limit of a target
     /// allows.
     fn is_long_line(&self) -> bool {
@@ -135,12 +153,13 @@ impl ConnectionState {
     pub fn good_until(&self) -> Option<Instant> {
         let state = self.state();
         let now = Instant::now();
-        let end = match (state.answering, state.head_since) {
-            (true, _) => now + HEAD_TIMEOUT,
-            (false, Some(since)) => since + HEAD_TIMEOUT,
+        let end = match (state.blocked_since, state.answering, state.head_since) {
+            (Some(since), ..) => since + WRITE_TIMEOUT,
+            (None, true, _) => now + HEAD_TIMEOUT,
+            (None, false, Some(since)) => since + HEAD_TIMEOUT,
             // A head may begin at any moment; this checks its limit in time.
-            (false, None) if now < state.idle_since + IDLE_TIMEOUT => now + HEAD_TIMEOUT / 2,
-            (false, None) => state.idle_since + IDLE_TIMEOUT,
+            (None, false, None) if now < state.idle_since + IDLE_TIMEOUT => now + HEAD_TIMEOUT / 2,
+            (None, false, None) => state.idle_since + IDLE_TIMEOUT,
         };
         (end > now).then_some(end)
     }
@@ -278,7 +297,11 @@ impl Write for Wire {
             // A response that hyper generates itself is a head only, so it is in one part.
             match self.replacement(parts.first().map_or(&[], |part| part)) {
                 Some(instead) => self.instead = instead,
-                None => return Pin::new(&mut self.stream).poll_write_vectored(cx, parts),
+                None => {
+                    let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+                    self.progress.wrote(&written);
+                    return written;
+                }
             }
         }
         match self.replace_output(cx) {

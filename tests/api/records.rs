@@ -130,6 +130,7 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
         channel: id,
         event: event.id,
         event_type,
+        guarded_by: None,
         created_at: event.created_at,
         status: DeliveryStatus::Dead,
         attempts: 1,
@@ -176,6 +177,9 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         "resourceId": environment});
     owner.post("/access-grants", grant).ok();
     owner.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();
+    let restricted = json!({"slug": "gone", "name": "Gone", "access": "restricted"});
+    let restricted = owner.post("/environments", restricted).id();
+    owner.delete(&format!("/environments/{restricted}")).ok();
     owner.post("/registries", json!({"slug": "main", "name": "Main", "description": "d"})).ok();
     let provider = json!({"name": "L", "provider": "custom", "baseUrl": "http://127.0.0.1:9/",
         "apiKey": "k", "config": {"model": "m"}, "isDefault": true});

@@ -11,6 +11,7 @@ mod shelf;
 mod commands;
 mod crash;
 mod demo;
+mod disk_full;
 mod keys;
 mod secrets;
 mod serving;

@@ -162,6 +162,11 @@ impl Serving {
         Caller::nobody(self.address, "acme").with_key(key)
     }
 
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by its name.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();

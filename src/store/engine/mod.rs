@@ -13,6 +13,7 @@ mod optimistic;
 mod overlay;
 mod reader;
 mod redb;
+mod reserve;
 mod snapshot;
 mod storage;
 mod writes;
