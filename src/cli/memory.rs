@@ -8,7 +8,5 @@ pub fn disable_core_dumps() {
     // They cannot fail; if they did, it would be no reason to refuse the command.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::set_dumpable_behavior(
-        rustix::process::DumpableBehavior::NotDumpable,
-    );
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }

@@ -242,7 +242,8 @@ static BY_ID: Index<Event, Id<Event>> = Index::non_unique("events.by_id", |event
 
 impl Record for Event {
     const TABLE: &'static str = "events";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&EVENTS_BY_TYPE, &GUARDED_EVENTS, &BY_ID];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&EVENTS_BY_TYPE, &GUARDED_EVENTS, &BY_ID];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("about.resource.id", "history: the resource may have been deleted since"),
         ("about.guarded_by.id", "history: the resource may have been deleted since"),

@@ -231,11 +231,7 @@ fn hidden_events(
 }
 
 /// Scans the most selective index. Most deliveries are sent, so that status is not selective.
-fn deliveries_before(
-    view: &View,
-    query: &LogQuery,
-    before: Before,
-) -> Result<Chunk> {
+fn deliveries_before(view: &View, query: &LogQuery, before: Before) -> Result<Chunk> {
     match (query.status, query.channel, query.event_type) {
         (Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Dead)), _, _) => {
             indexed_before(view, query, &UNDELIVERED, status, before)

@@ -234,7 +234,7 @@ fn forged(acme: &Fixture, token: &str) -> Vec<(&'static str, String)> {
         id: Id::parse(&unknown_id()),
         user: Id::parse(&acme.owner_id),
         generation: 0,
-            created_at: now,
+        created_at: now,
         expires_at: now.plus_secs(60),
     };
     vec![

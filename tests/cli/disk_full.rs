@@ -102,7 +102,9 @@ fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
     let at = place.path().join("disk");
     std::fs::create_dir(&at).unwrap();
     let Some(mut disk) = SmallDisk::mount(&at) else {
-        eprintln!("LEFT OUT: no file system can be mounted here by an ordinary user (unshare -Urm)");
+        eprintln!(
+            "LEFT OUT: no file system can be mounted here by an ordinary user (unshare -Urm)"
+        );
         return;
     };
     let Acme { ada, key, key_id } = set_up(&disk);
@@ -119,9 +121,8 @@ fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
     assert!(full.json()["message"].as_str().unwrap().contains("deletions"));
     assert_eq!(key.get("/tools?limit=1").status, 200, "reads continue");
 
-    for tool in &tools {
-        key.delete(&format!("/tools/{tool}")).ok();
-    }
+    // One that frees less than what would be space again.
+    key.delete(&format!("/tools/{}", tools[0])).ok();
     let new = json!({"currentPassword": PASSWORD, "newPassword": "another password"});
     ada.ask("POST", "/auth/password").json(&new).send().ok();
     let sign_in = json!({"email": "ada@acme.test", "password": "another password"});

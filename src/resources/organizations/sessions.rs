@@ -320,8 +320,7 @@ mod tests {
     fn a_user_has_at_most_a_hundred_sessions_and_another_one_ends_the_oldest() {
         let fixture = Fixture::new();
         let ada = with_password(&fixture, &fixture.owner);
-        let tokens: Vec<_> =
-            (0..MAX_SESSIONS + 2).map(|_| session(&fixture.store, &ada)).collect();
+        let tokens: Vec<_> = (0..MAX_SESSIONS + 2).map(|_| session(&fixture.store, &ada)).collect();
         let is_valid = |token: &String| identity_of(&fixture.store, token).is_ok();
         assert_eq!(tokens.iter().filter(|token| is_valid(token)).count(), MAX_SESSIONS);
         assert!(!tokens[..2].iter().any(is_valid), "the oldest have ended");

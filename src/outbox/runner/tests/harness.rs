@@ -244,7 +244,14 @@ impl Runner {
     /// The log, newest first.
     pub fn log(&self) -> Vec<LogEntry> {
         let (start, end) = (Time::from_millis(i64::MIN), Time::from_millis(i64::MAX));
-        let all = LogQuery { event_type: None, channel: None, status: None, start, end, hidden: Default::default() };
+        let all = LogQuery {
+            event_type: None,
+            channel: None,
+            status: None,
+            start,
+            end,
+            hidden: Default::default(),
+        };
         let read = |view: &View| {
             let mut positions = vec![];
             walk_log(view, &all, |position| {

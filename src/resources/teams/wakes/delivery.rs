@@ -137,8 +137,7 @@ pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
         None => vec![wake.clone()],
     };
     rows.retain(|row| !row.is_leased(now));
-    let Some((newest, older)) = rows.split_last().filter(|(newest, _)| newest.id == wake.id)
-    else {
+    let Some((newest, older)) = rows.split_last().filter(|(newest, _)| newest.id == wake.id) else {
         return Ok(None);
     };
     let merged = older.iter().rev().fold(newest.clone(), |merged, older| merge(older, &merged));

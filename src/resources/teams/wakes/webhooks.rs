@@ -59,10 +59,9 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     }
     let part = PageRequest { limit: SWEEP_ROWS, after: None };
-    let page =
-        tx.page(ListSource::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| {
-            wake.posting_since.is_none()
-        })?;
+    let page = tx.page(ListSource::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| {
+        wake.posting_since.is_none()
+    })?;
     for wake in &page.items {
         start_posting(tx, wake)?;
     }

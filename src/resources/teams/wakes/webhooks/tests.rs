@@ -256,7 +256,8 @@ fn a_410_removes_the_wake_url_and_the_wakes_stay() {
     for (post, _) in &posts {
         end(&fixture, post, answer(410));
     }
-    let shown = fixture.store.read_now(fixture.org, |view| member::fetch_member(view, ann.0, ann.1));
+    let shown =
+        fixture.store.read_now(fixture.org, |view| member::fetch_member(view, ann.0, ann.1));
     let shown = shown.unwrap();
     assert!(shown.wake_url.is_none() && shown.wake_secret.is_some());
     assert!(jobs(&fixture).is_empty(), "none is retried");
