@@ -80,9 +80,12 @@ pub(super) fn find(dir: &Path, source: &KeySource) -> Result<Option<(Keys, Origi
     }
 }
 
+/// The content and the mode of a file.
+type Content = (Zeroizing<Vec<u8>>, u32);
+
 /// Returns the content and the mode of a file; none if it does not exist.
-fn content(path: &Path) -> Result<Option<(Zeroizing<Vec<u8>>, u32)>, DataDirError> {
-    let read = || -> std::io::Result<(Zeroizing<Vec<u8>>, u32)> {
+fn content(path: &Path) -> Result<Option<Content>, DataDirError> {
+    let read = || -> std::io::Result<Content> {
         let file = File::open(path)?;
         let mode = file.metadata()?.permissions().mode();
         // As much as can be read, so that it does not grow and leave a copy.
