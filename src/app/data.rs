@@ -1,5 +1,5 @@
 //! The data directory: the database, the key (unless it is kept elsewhere), and the format file,
-//! which says that both are complete and belong together.
+//! which says that both are complete and belong together; and a reserve of disk space.
 //!
 //! The format file is written last. A directory without it was never completely created, so nothing
 //! was acknowledged in it and it is created again. A directory with it whose database is missing
@@ -160,6 +160,7 @@ impl DataDir {
     fn start(&self, mut disk: Redb, keys: Keys) -> Result<Store, DataDirError> {
         let tables = crate::resources::tables();
         build_indexes(&mut disk, &tables, &self.progress).map_err(data_dir_error)?;
+        disk.hold_reserve();
         Store::start(disk, Clock::system(), keys, &tables).map_err(data_dir_error)
     }
 

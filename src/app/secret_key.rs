@@ -15,6 +15,8 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, PAD_INDIFFERENT};
 
+use zeroize::Zeroizing;
+
 use super::data_dir_error::DataDirError;
 use crate::base::Keys;
 use crate::store::codec;
@@ -78,12 +80,16 @@ pub(super) fn find(dir: &Path, source: &KeySource) -> Result<Option<(Keys, Origi
     }
 }
 
+/// The content and the mode of a file.
+type Content = (Zeroizing<Vec<u8>>, u32);
+
 /// Returns the content and the mode of a file; none if it does not exist.
-fn content(path: &Path) -> Result<Option<(Vec<u8>, u32)>, DataDirError> {
-    let read = || -> std::io::Result<(Vec<u8>, u32)> {
+fn content(path: &Path) -> Result<Option<Content>, DataDirError> {
+    let read = || -> std::io::Result<Content> {
         let file = File::open(path)?;
         let mode = file.metadata()?.permissions().mode();
-        let mut text = Vec::new();
+        // As much as can be read, so that it does not grow and leave a copy.
+        let mut text = Zeroizing::new(Vec::with_capacity(MAX_TEXT_BYTES as usize + 1));
         file.take(MAX_TEXT_BYTES).read_to_end(&mut text)?;
         Ok((text, mode))
     };

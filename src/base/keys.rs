@@ -3,20 +3,31 @@
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use bincode::{Decode, Encode};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::error::{Error, Result};
 
 /// The master key of an installation. Every other key is derived from it, and every stored secret
-/// encrypted with a key derived from it, each for one purpose.
+/// encrypted with a key derived from it, each for one purpose. It is zeroed when it is dropped.
 #[derive(Clone)]
 pub struct Keys {
     master: [u8; 32],
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        self.zero();
+    }
 }
 
 impl Keys {
     /// Returns the keys derived from these 32 random bytes.
     pub const fn new(master: [u8; 32]) -> Self {
         Keys { master }
+    }
+
+    fn zero(&mut self) {
+        self.master.zeroize();
     }
 
     /// Derives the key of one purpose. `purpose` must not change once it was used.
@@ -71,8 +82,9 @@ impl Keys {
     }
 
     fn sealing_key(&self) -> LessSafeKey {
-        let key = self.derive("roadstead 2026 sealing of secrets, AES-256-GCM-SIV");
-        LessSafeKey::new(UnboundKey::new(&AES_256_GCM_SIV, &key).expect("the key has 32 bytes"))
+        let key = Zeroizing::new(self.derive("roadstead 2026 sealing of secrets, AES-256-GCM-SIV"));
+        let key = UnboundKey::new(&AES_256_GCM_SIV, &*key).expect("the key has 32 bytes");
+        LessSafeKey::new(key)
     }
 }
 
@@ -126,6 +138,14 @@ mod tests {
             let cut = Sealed(sealed.0[..i].to_vec());
             assert!(keys.unseal(&[b"a", b"b"], &cut).is_err());
         }
+    }
+
+    #[test]
+    fn the_master_key_is_zeroed_when_it_is_dropped() {
+        let mut keys = Keys::new([7; 32]);
+        keys.zero();
+        assert_eq!(keys.master, [0; 32]);
+        assert!(std::mem::needs_drop::<Keys>());
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod failure;
 mod hints;
 mod init;
 mod log_writer;
+mod memory;
 mod openapi;
 mod output;
 mod password;
@@ -62,6 +63,7 @@ enum Command {
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
+    memory::disable_core_dumps();
     let cli = Cli::try_parse().unwrap_or_else(|error| hints::with_hint(error).exit());
     let result = match cli.command {
         Command::Serve(command) => command.run(),

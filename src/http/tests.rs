@@ -1,6 +1,7 @@
 //! The server with a few routes of its own, over real sockets.
 
 mod content;
+mod streams;
 mod watching;
 
 use std::net::SocketAddr;
@@ -152,6 +153,7 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
             list,
             fetch,
             watching::route(),
+            streams::route(),
             Route::get("/fetched", ANYONE, "page.read", op::read(op::calling(10, fetched))),
             content::upload(),
             content::download(),

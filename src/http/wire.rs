@@ -22,6 +22,10 @@ use crate::base::{Error, Kind};
 /// Time limit of a head, from its first byte or from the start of the connection.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Time in which a client must accept some of a response: as long as it may pause within a body that
+/// it sends. Otherwise it would keep its connection, and the wakes of a stream, forever.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Time after which an idle connection is closed: longer than common clients and proxies keep
 /// theirs, so that they close it first.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -54,6 +58,8 @@ struct State {
     sent: Sent,
     /// Whether the request is a long poll or a stream.
     waiting: bool,
+    /// Since when the client has accepted nothing of what is to be written.
+    blocked_since: Option<Instant>,
     /// Set once the client has closed its side, if that is hidden from hyper: wakes the connection
     /// when it must be known.
     ended: Option<Waker>,
@@ -80,6 +86,7 @@ impl ConnectionState {
             framing: Framing::default(),
             sent: Sent::Whole,
             waiting: false,
+            blocked_since: None,
             ended: None,
         })))
     }
@@ -143,6 +150,20 @@ impl ConnectionState {
         }
     }
 
+    /// Records the result of a write.
+    fn wrote(&self, result: &Poll<io::Result<usize>>) {
+        let mut state = self.state();
+        if state.sent == Sent::Nothing {
+            state.sent = Sent::Part;
+        }
+        match result {
+            Poll::Ready(_) => state.blocked_since = None,
+            Poll::Pending => {
+                state.blocked_since.get_or_insert_with(Instant::now);
+            }
+        }
+    }
+
     /// Whether the awaited head begins with a line that is longer than the limit of a target
     /// allows.
     fn is_long_line(&self) -> bool {
@@ -156,21 +177,15 @@ impl ConnectionState {
     pub fn good_until(&self) -> Option<Instant> {
         let state = self.state();
         let now = Instant::now();
-        let end = match (state.answering, state.head_since) {
-            (true, _) => now + HEAD_TIMEOUT,
-            (false, Some(since)) => since + HEAD_TIMEOUT,
+        let end = match (state.blocked_since, state.answering, state.head_since) {
+            (Some(since), ..) => since + WRITE_TIMEOUT,
+            (None, true, _) => now + HEAD_TIMEOUT,
+            (None, false, Some(since)) => since + HEAD_TIMEOUT,
             // A head may begin at any moment; this checks its limit in time.
-            (false, None) if now < state.idle_since + IDLE_TIMEOUT => now + HEAD_TIMEOUT / 2,
-            (false, None) => state.idle_since + IDLE_TIMEOUT,
+            (None, false, None) if now < state.idle_since + IDLE_TIMEOUT => now + HEAD_TIMEOUT / 2,
+            (None, false, None) => state.idle_since + IDLE_TIMEOUT,
         };
         (end > now).then_some(end)
-    }
-
-    fn written(&self) {
-        let mut state = self.state();
-        if state.sent == Sent::Nothing {
-            state.sent = Sent::Part;
-        }
     }
 
     /// Everything that hyper has written is sent.
@@ -341,8 +356,9 @@ impl Write for Wire {
             match self.replacement(parts.first().map_or(&[], |part| part)) {
                 Some(instead) => self.instead = instead,
                 None => {
-                    self.progress.written();
-                    return Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+                    let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+                    self.progress.wrote(&written);
+                    return written;
                 }
             }
         }

@@ -227,11 +227,13 @@ pub static EVENTS_BY_TYPE: Index<Event, EventType> =
 
 /// Guarded events by type and time, with the guard: the log leaves out those that a member may not
 /// see without reading them.
-pub(super) static GUARDED_EVENTS: Index<Event, (EventType, (Time, Id<Event>), Id<()>)> =
+pub(super) static GUARDED_EVENTS: Index<Event, GuardedKey> =
     Index::non_unique("events.guarded", |event| {
         let guard = event.about.guarded_by.as_ref()?.id;
-        Some((event.event_type, (event.created_at, event.id), guard))
+        Some((event.event_type, event.created_at, event.id, guard))
     });
+
+type GuardedKey = (EventType, Time, Id<Event>, Id<()>);
 
 /// The few events whose key does not follow from their id: those written while ids ran ahead of
 /// the clock (after a restart, or when the clock was set back), or across a millisecond.

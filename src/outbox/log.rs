@@ -220,7 +220,7 @@ fn hidden_events(
             continue;
         }
         let (from, to) = ((of, first), (of, before));
-        view.entries(&GUARDED_EVENTS, &from, &to, Order::Ascending, |(_, (_, id), guard), _| {
+        view.entries(&GUARDED_EVENTS, &from, &to, Order::Ascending, |(_, _, id, guard), _| {
             if query.hidden.contains(&guard) {
                 hidden.insert(id.cast());
             }

@@ -256,7 +256,11 @@ impl Runner {
     ) -> Result<()> {
         while !*stop.borrow() {
             let settings = self.settings.clone();
-            let swept = self.store.write(org, move |tx| (sweep.run)(tx, &settings)).await?;
+            let step = move |tx: &mut Tx| {
+                tx.mark_deletion();
+                (sweep.run)(tx, &settings)
+            };
+            let swept = self.store.write(org, step).await?;
             if swept == SweepProgress::Clean {
                 break;
             }

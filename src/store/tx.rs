@@ -106,6 +106,12 @@ impl<'a> Tx<'a> {
         self.keys.seal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], self.random(), secret)
     }
 
+    /// Marks the transaction as a deletion, which is possible on a full disk, too. For the pipeline of
+    /// requests and for sweeps.
+    pub fn mark_deletion(&mut self) {
+        self.writes.deletes = true;
+    }
+
     /// Wakes the subscribers of `topic` once the transaction is durable.
     pub fn signal(&mut self, topic: Topic) {
         self.writes.topics.push(topic);

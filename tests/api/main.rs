@@ -28,6 +28,7 @@ mod records;
 mod registries;
 mod removals;
 mod repeats;
+mod restricted;
 mod routes;
 mod teams;
 mod tools;

@@ -177,6 +177,9 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         "resourceId": environment});
     owner.post("/access-grants", grant).ok();
     owner.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();
+    let restricted = json!({"slug": "gone", "name": "Gone", "access": "restricted"});
+    let restricted = owner.post("/environments", restricted).id();
+    owner.delete(&format!("/environments/{restricted}")).ok();
     owner.post("/registries", json!({"slug": "main", "name": "Main", "description": "d"})).ok();
     let provider = json!({"name": "L", "provider": "custom", "baseUrl": "http://127.0.0.1:9/",
         "apiKey": "k", "config": {"model": "m"}, "isDefault": true});

@@ -12,6 +12,7 @@ mod commands;
 mod crash;
 mod demo;
 mod directory;
+mod disk_full;
 mod keys;
 mod log;
 mod secrets;

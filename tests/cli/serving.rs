@@ -197,3 +197,13 @@ fn no_proxy_is_taken_from_the_environment() {
     assert_eq!(&start, b"POST /woken ");
     assert!(proxy.accept().is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_crash_of_the_server_writes_no_image_of_its_memory() {
+    let (place, _) = Place::founded();
+    let server = Serving::start(&place, &[]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().collect::<Vec<_>>()[4..6], ["0", "0"], "{core}");
+}

@@ -14,6 +14,7 @@ use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::calls::{Calls, Outcome, PendingCalls};
 use crate::api::output::{Answer, ResourceRef};
 use crate::api::request::Principal;
+use crate::api::route::Method;
 use crate::api::scope::OrgHint;
 use crate::base::{Error, Id, Result};
 use crate::store::Tx;
@@ -110,6 +111,9 @@ impl Transaction {
         mut operation: impl FnMut(&mut Tx, &Principal) -> Result<Outcome<Answer>>,
     ) -> Result<Written> {
         let who = self.auth.enter(tx)?;
+        if self.auth.route.method == Method::Delete {
+            tx.mark_deletion();
+        }
         if let Some(fingerprint) = &self.fingerprint
             && let Some(stored) = fingerprint.replay(tx)?
         {

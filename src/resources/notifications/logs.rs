@@ -175,6 +175,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::Principal;
     use crate::api::read::{SourceFormat, UnknownFields, parse_query, read_input};
     use crate::outbox::{self, About, Delivery, Event, SWEEP_ROWS, in_app};
     use crate::resources::testing::{Fixture, NOON};
@@ -354,6 +355,81 @@ mod tests {
         assert_eq!(counts(""), (50, 10_000, false));
         assert_eq!(counts("pagination.offset=10001"), (2, 10_000, false));
         assert_eq!(counts("pagination.offset=10003"), (0, 10_000, false));
+    }
+
+    #[test]
+    fn hidden_entries_are_left_out_of_pages_and_counts() {
+        let fixture = Fixture::new();
+        let (open, shut): (Id<()>, Id<()>) =
+            (Id::new(fixture.store.clock().new_id()), Id::new(fixture.store.clock().new_id()));
+        // Two of three are hidden, over many chunks of the scan.
+        for n in 0..30 {
+            let add = move |tx: &mut Tx| {
+                (0..100).try_for_each(|m| {
+                    let about = About::resource("a", tx.org());
+                    let about = match m % 3 {
+                        0 => about.guarded_by("registry", open),
+                        _ => about.guarded_by("registry", shut),
+                    };
+                    outbox::publish(tx, TYPES[n % 3], about, json!({}))
+                })
+            };
+            fixture.store.write_blocking(fixture.org, add).unwrap();
+        }
+        fill(&fixture, 1);
+        tx_hide(&fixture, shut);
+        let all = |who: &Principal, query: &str| {
+            let page = fixture.read_as(who, list, (), filter(query).unwrap()).unwrap();
+            assert!(page.pagination.total_exact);
+            (page.items.len(), page.pagination.total)
+        };
+        let (ada, ben) = (&fixture.owner, &fixture.member);
+        let visible = 30 * 34 + 18;
+        assert_eq!(all(ada, ""), (50, 3018));
+        assert_eq!(all(ben, ""), (50, visible));
+        assert_eq!(all(ben, "pagination.limit=200&pagination.offset=1000"), (38, visible));
+        assert_eq!(all(ada, "eventType=agent.stale").1, 1000 + 6);
+        assert_eq!(all(ben, "eventType=agent.stale").1, 340 + 6);
+        let mut pages = Vec::new();
+        for offset in (0..visible).step_by(100) {
+            let query = format!("pagination.limit=100&pagination.offset={offset}");
+            let page = fixture.read_as(ben, list, (), filter(&query).unwrap()).unwrap();
+            pages.extend(page.items.into_iter().map(|entry| (entry.created_at, entry.id)));
+        }
+        assert_eq!(pages.len(), visible);
+        assert!(pages.is_sorted_by(|a, b| a > b), "no entry is missing or repeated");
+    }
+
+    /// Hides a resource from members: as one that was restricted and is deleted.
+    fn tx_hide(fixture: &Fixture, id: Id<()>) {
+        let hide = move |tx: &mut Tx| {
+            tx.insert(&DeletedRestricted { id: id.cast(), deleted_at: tx.now() })
+        };
+        fixture.store.write_blocking(fixture.org, hide).unwrap();
+    }
+
+    #[test]
+    fn a_hidden_delivery_is_left_out_by_every_index() {
+        let fixture = Fixture::new();
+        fill(&fixture, 2);
+        let shut = Id::new(fixture.store.clock().new_id());
+        tx_hide(&fixture, shut);
+        let guard = move |tx: &mut Tx| {
+            for old in tx.all::<Delivery>(ListSource::TABLE, &())? {
+                tx.replace(&old, &Delivery { guarded_by: Some(shut), ..old.clone() })?;
+            }
+            Ok(())
+        };
+        fixture.store.write_blocking(fixture.org, guard).unwrap();
+        let channel = format!("channelId={}", channels(fixture.org)[1]);
+        for query in ["status=dead", "status=failed", &channel, "eventType=agent.stale"] {
+            let count = |who: &Principal| {
+                let page = fixture.read_as(who, list, (), filter(query).unwrap()).unwrap();
+                page.items.iter().filter(|e| e.channel_id == channels(fixture.org)[1]).count()
+            };
+            assert!(count(&fixture.owner) > 0, "{query}");
+            assert_eq!(count(&fixture.member), 0, "{query}");
+        }
     }
 
     #[test]

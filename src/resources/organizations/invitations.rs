@@ -42,7 +42,7 @@ pub(super) struct Invitation {
     id: Id<Invitation>,
     org: Id<Org>,
     email: Email,
-    /// The role that it was created for; see [`Inviters::role_of`].
+    /// The role that it was created for; see [`Invitation::role_given`].
     role: Role,
     inviter: Id<User>,
     token: TokenHash,
@@ -177,13 +177,18 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
-    let inviters = Inviters::new(view, view.org())?;
-    let open = |invitation: &Invitation| {
-        invitation.expires_at > view.now() && inviters.role_of(invitation).is_some()
-    };
+    let mut roles = HashMap::new();
+    view.for_each(&BY_ORG, &view.org(), Order::Ascending, |membership: Membership| {
+        roles.insert(membership.user, membership.role);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let role =
+        |invitation: &Invitation| invitation.role_given(roles.get(&invitation.inviter).copied());
+    let open =
+        |invitation: &Invitation| invitation.expires_at > view.now() && role(invitation).is_some();
     let page = view.page(ListSource::TABLE, &view.org(), Order::Descending, &req.page, open)?;
     Ok(page.map(|invitation| InvitationInfo {
-        role: inviters.role_of(&invitation).unwrap_or(invitation.role),
+        role: role(&invitation).unwrap_or(invitation.role),
         id: invitation.id,
         email: invitation.email,
         expires_at: invitation.expires_at,
@@ -192,34 +197,25 @@ fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
 
 fn revoke(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
     let invitation: Invitation = tx.fetch(&(tx.org(), req.params))?;
-    let inviters = Inviters::new(&tx.view(), invitation.org)?;
-    if invitation.expires_at <= tx.now() || inviters.role_of(&invitation).is_none() {
+    if invitation.expires_at <= tx.now() || current_role(&tx.view(), &invitation)?.is_none() {
         return Err(Invitation::missing(&(tx.org(), req.params)));
     }
     tx.remove(&invitation)?;
     Ok(Deleted::new(req.params))
 }
 
-/// The members of an organization who may invite, with their current roles.
-struct Inviters(HashMap<Id<User>, Role>);
-
-impl Inviters {
-    fn new(view: &View, org: Id<Org>) -> Result<Self> {
-        let mut inviters = HashMap::new();
-        view.for_each(&BY_ORG, &org, Order::Ascending, |membership: Membership| {
-            if membership.role >= Role::Admin {
-                inviters.insert(membership.user, membership.role);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(Inviters(inviters))
+impl Invitation {
+    /// Returns the role that it gives: the one it was created for, but none that its inviter, with
+    /// this role now, could not give; `None` if the inviter may not invite any more.
+    fn role_given(&self, inviter: Option<Role>) -> Option<Role> {
+        inviter.filter(|role| *role >= Role::Admin).map(|role| self.role.min(role))
     }
+}
 
-    /// Returns the role that an invitation gives: the one it was created for, but none that its
-    /// inviter could not give now; `None` if the inviter may not invite any more.
-    fn role_of(&self, invitation: &Invitation) -> Option<Role> {
-        self.0.get(&invitation.inviter).map(|inviter| invitation.role.min(*inviter))
-    }
+/// See [`Invitation::role_given`].
+fn current_role(view: &View, invitation: &Invitation) -> Result<Option<Role>> {
+    let inviter = view.get::<Membership>(&(invitation.inviter, invitation.org))?;
+    Ok(invitation.role_given(inviter.map(|inviter| inviter.role)))
 }
 
 // ── Accepting ────────────────────────────────────────────────────────────────
@@ -231,8 +227,8 @@ fn open(view: &View, token: &str) -> Result<(Invitation, Role)> {
         .find(&BY_TOKEN, &hash_of(token))?
         .filter(|invitation: &Invitation| invitation.expires_at > view.now())
         .ok_or_else(missing)?;
-    let role = Inviters::new(view, invitation.org)?.role_of(&invitation);
-    Ok((invitation, role.ok_or_else(missing)?))
+    let role = current_role(view, &invitation)?.ok_or_else(missing)?;
+    Ok((invitation, role))
 }
 
 /// Returns the caller's session of `user`, required if the invited address has an account: a lost

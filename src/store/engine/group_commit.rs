@@ -354,13 +354,14 @@ impl<S: LocalStorage> Writer<S> {
         }
         let begin = Instant::now();
         let base = self.current.get().reader;
+        let space = self.storage.check_space();
         let mut writes = WriteBatch::default();
         let mut bytes = 0;
         let mut group = Vec::new();
         let mut next = Some(first);
         while let Some(prepared) = next {
             let size = prepared.bytes();
-            if let Some(member) = self.admit(prepared, &*base, &mut writes) {
+            if let Some(member) = self.admit(prepared, &*base, &mut writes, &space) {
                 bytes += size;
                 group.push(member);
             }
@@ -388,7 +389,12 @@ impl<S: LocalStorage> Writer<S> {
         prepared: Prepared,
         base: &dyn Reader,
         writes: &mut WriteBatch,
+        space: &Result<()>,
     ) -> Option<Member> {
+        let is_possible = |own: &WriteBatch| match space {
+            Err(error) if !own.is_empty() && !own.may_use_reserve() => Err(error.clone()),
+            _ => Ok(()),
+        };
         let Prepared { mut attempt, ran, terms } = prepared;
         let rehearses = self.storage.run_count() > 0;
         let failed = ran.is_none();
@@ -396,8 +402,8 @@ impl<S: LocalStorage> Writer<S> {
             && !rehearses
             && self.is_current(&ran, base, writes)
         {
-            writes.append(ran.writes);
-            return Some(Member { attempt, own: Ok(()), terms });
+            let own = is_possible(&ran.writes).map(|()| writes.append(ran.writes));
+            return Some(Member { attempt, own, terms });
         }
         self.meters.conflicts.add(u64::from(!failed && !rehearses));
         // Running a light attempt again is faster than giving it back.
@@ -412,7 +418,7 @@ impl<S: LocalStorage> Writer<S> {
                 None
             }
             (end, _) => {
-                let own = end.map(|own| writes.append(own));
+                let own = end.and_then(|own| is_possible(&own).map(|()| writes.append(own)));
                 Some(Member { attempt, own, terms })
             }
         }

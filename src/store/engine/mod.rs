@@ -16,6 +16,7 @@ mod optimistic;
 mod overlay;
 mod reader;
 mod redb;
+mod reserve;
 mod snapshot;
 mod storage;
 mod writes;

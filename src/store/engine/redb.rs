@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::catch_unwind;
@@ -20,6 +19,7 @@ use redb::{
 };
 
 use super::file_holder::in_use_error;
+use super::reserve::{Reserve, check_free_space, is_full, no_space, probe};
 use super::{
     CommitOutcome, KeyRange, LocalStorage, Order, Pages, Reader, ScanFn, StorageSize, WriteBatch,
     WriteOp,
@@ -29,10 +29,6 @@ use crate::store::codec;
 
 /// The page cache: 64 MiB hold the hot part of a million records; an idle server does not use them.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;
-
-/// Free space that a disk that was full must have before it is written to again: 1 MiB, more than a
-/// commit of ordinary requests takes, so that it does not fail at once.
-const MIN_FREE_BYTES: usize = 1024 * 1024;
 
 /// The largest file whose pages are counted. redb counts them by reading every page in a write
 /// transaction: some 10 ms for what its cache holds, too long for all others beyond that.
@@ -72,8 +68,11 @@ pub struct Redb {
     path: Option<PathBuf>,
     tables: Vec<&'static str>,
     versions: Versions,
-    /// Whether a commit failed and none has succeeded since: the disk may be full.
+    /// Whether a commit failed and none has succeeded since, or the reserve is released: the disk may
+    /// be full.
     suspect: bool,
+    reserve: Option<Reserve>,
+    /// Whether reads fail.
     reads_fail: Arc<AtomicBool>,
 }
 
@@ -130,10 +129,29 @@ impl Redb {
             tables,
             versions: Versions::default(),
             suspect: false,
+            reserve: None,
             reads_fail: Arc::default(),
         };
         redb.create_tables()?;
         Ok(redb)
+    }
+
+    /// Holds a reserve of disk space from now on. Without space for it there is none for ordinary
+    /// writes.
+    pub fn hold_reserve(&mut self) {
+        let Some(mut reserve) = self.path.as_deref().map(Reserve::beside) else { return };
+        match reserve.hold() {
+            Err(error) if !is_full(&error) => {
+                tracing::warn!(%error, "no disk space can be kept in reserve");
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the disk is full; until there is space, only deletions are possible");
+                self.suspect = true;
+            }
+            Ok(()) => {}
+        }
+        self.reserve = Some(reserve);
     }
 
     /// Returns the configured builder, for tests that open another backend.
@@ -249,16 +267,21 @@ impl LocalStorage for Redb {
     }
 
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
-        if self.suspect
-            && let Some(path) = &self.path
-            && let Err(error) = probe(&path.with_extension("room"), MIN_FREE_BYTES)
-        {
-            let busy = Error::busy("read_only", "writes are not possible now", 1);
-            return CommitOutcome::Refused(busy.detail(error));
+        if let Err(error) = self.check_space() {
+            let Some(reserve) = self.reserve.as_mut().filter(|_| writes.may_use_reserve()) else {
+                return CommitOutcome::Refused(error);
+            };
+            if reserve.is_held() {
+                tracing::warn!("the disk is full; the reserve is released for deletions");
+            }
+            if let Err(error) = reserve.release() {
+                return CommitOutcome::Refused(no_space(&error));
+            }
         }
         match self.write(writes) {
             Ok(reader) => {
-                self.suspect = false;
+                // As long as the reserve is released, the disk is full.
+                self.suspect = self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held());
                 CommitOutcome::Done(reader)
             }
             Err(end) => {
@@ -266,6 +289,13 @@ impl LocalStorage for Redb {
                 end
             }
         }
+    }
+
+    fn check_space(&mut self) -> Result<()> {
+        let Some(path) = self.path.as_ref().filter(|_| self.suspect) else { return Ok(()) };
+        let held = self.reserve.as_mut().map_or(Ok(()), Reserve::hold);
+        held.and_then(|()| check_free_space(&path.with_extension("room")))
+            .map_err(|error| no_space(&error))
     }
 
     fn add_table(&mut self, name: &'static str) {
@@ -302,18 +332,6 @@ impl LocalStorage for Redb {
         self.versions.access = self.versions.commits;
         self.reader()
     }
-}
-
-/// Writes a file of so many bytes to the disk and removes it.
-fn probe(file: &Path, bytes: usize) -> std::io::Result<()> {
-    let mut probe = File::create(file)?;
-    let tried = probe.write_all(&vec![0; bytes]).and_then(|()| probe.sync_all());
-    std::fs::remove_file(file)?;
-    tried
-}
-
-fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 struct Snapshot {

@@ -31,6 +31,14 @@ pub trait LocalStorage: Send + 'static {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>>;
     /// Makes a batch durable.
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome;
+    /// Checks that there is space for ordinary writes. If not, only batches that
+    /// [may use the reserve](WriteBatch::may_use_reserve) are committed.
+    ///
+    /// # Errors
+    /// 503 if there is none.
+    fn check_space(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// Returns whether it must be reopened because reads fail.
     fn failed(&self) -> bool {
         false

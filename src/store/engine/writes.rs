@@ -35,12 +35,20 @@ pub struct WriteBatch {
     pub topics: Vec<Topic>,
     /// Whether a record that affects access is among them.
     pub changes_access: bool,
+    /// Whether it is a deletion.
+    pub deletes: bool,
 }
 
 impl WriteBatch {
     /// Returns whether no key changes.
     pub fn is_empty(&self) -> bool {
         self.tables.values().all(BTreeMap::is_empty)
+    }
+
+    /// Returns whether the disk's reserve may be used for it: deletions, so that a full disk can be
+    /// emptied, and changes of access, so that a key can be revoked.
+    pub fn may_use_reserve(&self) -> bool {
+        self.deletes || self.changes_access
     }
 
     /// Returns how many keys change.
@@ -87,5 +95,6 @@ impl WriteBatch {
         }
         self.topics.extend(later.topics);
         self.changes_access |= later.changes_access;
+        self.deletes |= later.deletes;
     }
 }

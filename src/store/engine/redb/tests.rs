@@ -114,6 +114,32 @@ fn a_database_is_reopened_only_where_something_can_be_written() {
 }
 
 #[test]
+fn without_space_deletions_use_the_reserve_which_is_held_again_afterwards() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    let reserve = dir.path().join("reserve");
+    let mut redb = Redb::create(&path, vec!["t"]).unwrap();
+    redb.hold_reserve();
+    assert!(matches!(write(&mut redb, &[("a", insert())]), CommitOutcome::Done(_)));
+    assert!(reserve.exists() && redb.check_space().is_ok());
+
+    std::fs::create_dir(path.with_extension("room")).unwrap();
+    redb.suspect = true;
+    let mut deletion = WriteBatch { deletes: true, ..WriteBatch::default() };
+    deletion.add("t", b"a".to_vec(), WriteOp::Delete);
+    assert!(matches!(redb.commit(&deletion), CommitOutcome::Done(_)));
+    assert!(!reserve.exists() && !there(&mut redb, "a"));
+    for _ in 0..2 {
+        let end = write(&mut redb, &[("b", insert())]);
+        assert!(matches!(end, CommitOutcome::Refused(_)), "the reserve is not for this");
+    }
+
+    std::fs::remove_dir(path.with_extension("room")).unwrap();
+    assert!(matches!(write(&mut redb, &[("b", insert())]), CommitOutcome::Done(_)));
+    assert!(reserve.exists() && !redb.suspect);
+}
+
+#[test]
 fn a_database_is_not_given_up_for_a_file_that_cannot_be_opened() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");

@@ -1,0 +1,249 @@
+//! What a member without an access grant learns of restricted resources: nothing, on any route
+//! (reference: identity-and-rights, "Restricted resources").
+
+use std::collections::BTreeMap;
+
+use roadstead::api::{Method, Route};
+use roadstead::auth::Role;
+use serde_json::{Value, json};
+
+use crate::client::Caller;
+use crate::fixture::{Fixture, key_of};
+use crate::routes::{all_routes, ask, ask_sample, path_with, sample};
+use crate::schema;
+
+/// A word in every name of what is restricted.
+const WORD: &str = "canary";
+
+/// One restricted resource of each kind, with everything that can belong to it.
+struct Vault {
+    /// Ids of the resources and of what belongs to them, by the name of the path parameter.
+    ids: BTreeMap<&'static str, String>,
+    /// References to them, by the name of the input.
+    inputs: BTreeMap<&'static str, Value>,
+}
+
+/// What exists before the restricted resources, and which every member may see.
+struct Open {
+    policy: String,
+    tool: String,
+}
+
+fn open(acme: &Fixture) -> Open {
+    let rules = json!([{"type": "maxLength", "value": 0}]);
+    let policy = json!({"name": "P", "severity": "warning", "rules": rules});
+    let policy = acme.owner.post("/governance/policies", policy).id();
+    let tool = acme.owner.post("/tools", json!({"name": "t", "type": "function"})).id();
+    acme.owner.post("/registries", json!({"slug": "open", "name": "Open"})).ok();
+    publish(&acme.owner, "open", "prompt", "open-prompt", "Hello {{OPEN}}");
+    Open { policy, tool }
+}
+
+fn publish(owner: &Caller, registry: &str, kind: &str, name: &str, source: &str) {
+    let version = json!({"registryRef": format!("{}/{registry}", owner.org), "artifactType": kind,
+        "name": name, "version": "1.0.0", "source": source});
+    owner.post("/registries/artifacts", version).ok();
+}
+
+impl Vault {
+    fn make(acme: &Fixture, open: &Open) -> Self {
+        let owner = &acme.owner;
+        let registry = json!({"slug": "canary-vault", "name": "Canary", "access": "restricted"});
+        let registry = owner.post("/registries", registry).id();
+        let assignment = format!("/governance/policies/{}/assignments", open.policy);
+        let assignment = owner.post(&assignment, json!({"registryId": registry})).id();
+        publish(owner, "canary-vault", "promptlet", "canary-tone", "{{CANARY}}");
+        publish(owner, "canary-vault", "prompt", "canary-prompt", "{{ import \"canary-tone\" }}");
+        let label = json!({"registryRef": registry, "promptName": "canary-prompt",
+            "label": "canary", "version": "1.0.0"});
+        owner.patch("/registries/artifacts/labels", label).ok();
+        let draft = json!({"registryRef": registry, "artifactType": "prompt",
+            "draftVersion": "1.1.0", "body": "canary"});
+        let draft = owner.post("/prompts/canary-prompt/drafts", draft).id();
+        let flags = owner.get("/governance/flags").ok();
+        let flag = flags["items"][0]["id"].as_str().expect("a flag was raised").to_string();
+
+        let environment = json!({"slug": "canary-prod", "name": "Canary", "access": "restricted"});
+        let environment = owner.post("/environments", environment).id();
+        let variable = format!("/environments/{environment}/variables/CANARY");
+        owner.put(&variable, json!({"value": "canary"})).ok();
+        let moved = json!({"updateEnvironmentVersions": [environment]});
+        owner.patch(&format!("/tools/{}", open.tool), moved).ok();
+        let (_, eve) = acme.person("eve", Role::Member);
+        for (kind, id) in [("registry", &registry), ("environment", &environment)] {
+            let grant = json!({"userId": eve, "resourceType": kind, "resourceId": id});
+            owner.post("/access-grants", grant).ok();
+        }
+        Vault {
+            ids: BTreeMap::from([
+                ("registrySlug", registry.clone()),
+                ("promptName", "canary-prompt".into()),
+                ("draftId", draft),
+                ("flagId", flag),
+                ("policyId", open.policy.clone()),
+                ("assignmentId", assignment),
+                ("environmentId", environment.clone()),
+                ("name", "CANARY".into()),
+                ("toolId", open.tool.clone()),
+            ]),
+            inputs: BTreeMap::from([
+                ("registryRef", json!(registry)),
+                ("registryId", json!(registry)),
+                ("targetRegistryRef", json!(registry)),
+                ("promptName", json!("canary-prompt")),
+                ("version", json!("1.0.0")),
+                ("from", json!("1.0.0")),
+                ("to", json!("1.0.0")),
+                ("label", json!("canary")),
+                ("updateEnvironmentVersions", json!([environment])),
+                ("resourceId", json!(environment)),
+            ]),
+        }
+    }
+
+    /// The parameters and inputs of a route that name something restricted: what they are called.
+    fn named_by<'a>(&'a self, route: &Route, fields: &Value) -> Vec<&'a str> {
+        let restricted = ["registrySlug", "draftId", "flagId", "assignmentId", "environmentId"];
+        let inputs =
+            ["registryRef", "registryId", "targetRegistryRef", "updateEnvironmentVersions"];
+        let in_path = restricted.iter().filter(|name| route.path.contains(&format!("{{{name}}}")));
+        let sent = inputs.iter().filter(|name| fields.get(name).is_some());
+        in_path.chain(sent).copied().collect()
+    }
+
+    /// A request to a route that names what is restricted wherever it can.
+    fn fields(&self, route: &Route) -> Value {
+        let mut fields = sample(route);
+        for (name, _) in schema::inputs(route) {
+            match self.inputs.get(name.as_str()) {
+                // The other end of a copy.
+                Some(_) if fields[&name].is_object() => {
+                    fields[&name]["registryRef"] = self.inputs["registryRef"].clone();
+                }
+                Some(value) => fields[&name] = value.clone(),
+                None => {}
+            }
+        }
+        fields
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        let secret = ["registrySlug", "draftId", "flagId", "assignmentId", "environmentId"];
+        text.to_lowercase().contains(WORD)
+            || secret.iter().any(|name| text.contains(&self.ids[name]))
+    }
+
+    /// What the owner sees of it.
+    fn state(&self, acme: &Fixture) -> Vec<String> {
+        let registry = &self.ids["registrySlug"];
+        let environment = &self.ids["environmentId"];
+        [
+            format!("/registries/{registry}"),
+            format!("/registries/artifacts?registryRef={registry}"),
+            format!(
+                "/registries/artifact-versions?registryRef={registry}&promptName=canary-prompt"
+            ),
+            format!("/prompts/canary-prompt/drafts?registryRef={registry}&artifactType=prompt"),
+            format!("/environments/{environment}"),
+            "/governance/flags".into(),
+            format!("/governance/policies/{}/assignments", self.ids["policyId"]),
+        ]
+        .iter()
+        .map(|path| acme.owner.get(path).likeness())
+        .collect()
+    }
+}
+
+/// The reads of a member, without a reference to anything.
+fn reads(member: &Caller) -> Vec<(String, String)> {
+    let routes = all_routes().into_iter().filter(|route| route.method == Method::Get);
+    let unnamed = routes.filter(|route| !route.path.contains('{'));
+    unnamed.map(|route| (route.name.to_string(), ask_sample(member, &route).likeness())).collect()
+}
+
+#[test]
+fn no_list_or_count_changes_for_a_member_without_the_grant() {
+    let acme = Fixture::new();
+    let open = open(&acme);
+    let member = &acme.member;
+    let usage = |caller: &Caller| caller.get("/environments/variables/OPEN/usage").likeness();
+    let (before, used) = (reads(member), usage(member));
+    let vault = Vault::make(&acme, &open);
+    let after = reads(member);
+    assert_eq!(usage(member), used);
+    for (before, after) in before.iter().zip(&after) {
+        // The members of an organization are no secret, and one has joined.
+        if before.0 != "member.list" {
+            assert_eq!(before, after, "{}", before.0);
+        }
+        assert!(!vault.is_in(&after.1), "{}: {}", after.0, after.1);
+    }
+    let seen = reads(&acme.owner).into_iter().filter(|(_, text)| vault.is_in(text)).count();
+    assert!(seen >= 5, "the owner sees it in {seen} lists");
+}
+
+#[test]
+fn no_route_shows_or_changes_what_is_restricted_to_a_member_without_the_grant() {
+    let acme = Fixture::new();
+    let open = open(&acme);
+    let vault = Vault::make(&acme, &open);
+    let state = vault.state(&acme);
+    let mut refused = 0;
+    for caller in [acme.member.clone(), key_of(&acme.member)] {
+        // Signing out ends the walk; and a tool that is deleted is removed from every environment.
+        let skipped = ["session.sign_out", "tool.delete"];
+        for route in all_routes().iter().filter(|route| !skipped.contains(&route.name)) {
+            let fields = vault.fields(route);
+            let reply = ask(&caller, route, &path_with(route, &vault.ids), &fields);
+            let context = format!("{} {fields}: {} {}", route.name, reply.status, reply.text());
+            assert!(reply.status < 500, "{context}");
+            assert!(!vault.is_in(&reply.text()), "{context}");
+            if vault.named_by(route, &fields).is_empty() || reply.status == 401 {
+                continue;
+            }
+            let is_empty = reply.status == 200 && reply.json()["items"] == json!([]);
+            assert!(is_empty || matches!(reply.status, 403 | 404), "{context}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 50, "{refused}");
+    assert_eq!(vault.state(&acme), state);
+}
+
+#[test]
+fn the_log_has_what_is_restricted_for_those_who_may_use_it() {
+    let acme = Fixture::new();
+    let open = open(&acme);
+    let (granted, granted_id) = acme.person("gil", Role::Member);
+    let vault = Vault::make(&acme, &open);
+    let registry = &vault.ids["registrySlug"];
+    let total = |caller: &Caller, query: &str| {
+        let log = caller.get(&format!("/notifications/logs?{query}")).ok();
+        assert_eq!(log["pagination"]["totalExact"], true);
+        let items = log["items"].as_array().unwrap();
+        assert_eq!(log["pagination"]["total"], items.len());
+        items.len()
+    };
+    let types = ["", "eventType=registry.artifact_published", "eventType=governance.violation"];
+    let counts = |caller: &Caller| types.map(|query| total(caller, query));
+    // One publication is in the open registry, which has no policy.
+    let (all, some) = ([5, 3, 2], [1, 1, 0]);
+    assert_eq!((counts(&acme.owner), counts(&acme.member)), (all, some));
+    assert_eq!(counts(&granted), some);
+    let grant = json!({"userId": granted_id, "resourceType": "registry", "resourceId": registry});
+    let grant = acme.owner.post("/access-grants", grant).id();
+    assert_eq!(counts(&granted), all);
+    acme.owner.delete(&format!("/access-grants/{grant}")).ok();
+    assert_eq!(counts(&granted), some);
+
+    let path = format!("/registries/{registry}");
+    acme.owner.patch(&path, json!({"access": "organization"})).ok();
+    assert_eq!(counts(&acme.member), all);
+    acme.owner.patch(&path, json!({"access": "restricted"})).ok();
+    assert_eq!(counts(&acme.member), some);
+    // The deletion does not reveal what was restricted until then, nor does it hide what was open.
+    acme.owner.delete(&path).ok();
+    assert_eq!((counts(&acme.owner)[0], counts(&acme.member)), (6, some));
+    acme.owner.delete("/registries/open").ok();
+    assert_eq!((counts(&acme.owner)[0], counts(&acme.member)), (7, [2, 1, 0]));
+}

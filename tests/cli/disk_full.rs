@@ -1,0 +1,146 @@
+//! A disk that is full: a real file system of 64 MiB, in a mount namespace of its own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::client::{Caller, eventually};
+
+/// Mounts a file system, serves a data directory in it, and does as it is told.
+const SCRIPT: &str = r#"
+mount -t tmpfs -o size=64m tmpfs "$1" || exit 77
+"$2" serve --data "$1/data" --listen 127.0.0.1:0 --json &
+server=$!
+while read -r line; do
+  case "$line" in
+    fill) dd if=/dev/zero of="$1/filler" bs=64k 2> "$1.log"; echo '"filled"' ;;
+    free) rm "$1/filler"; echo '"freed"' ;;
+    reserve) echo "\"$(stat -c %s "$1/data/reserve" 2> "$1.log")\"" ;;
+    check) kill "$server"; wait "$server"; "$2" check --data "$1/data" --json ;;
+  esac
+done
+kill "$server" 2> "$1.log"
+"#;
+
+/// The shell that runs [`SCRIPT`]; its server ends with it.
+struct SmallDisk {
+    shell: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    first: Value,
+}
+
+impl SmallDisk {
+    /// `None` where an ordinary user may not mount a file system.
+    fn mount(at: &Path) -> Option<Self> {
+        let mut command = Command::new("unshare");
+        command.args(["-Urm", "sh", "-c", SCRIPT, "sh"]).arg(at);
+        command.arg(env!("CARGO_BIN_EXE_roadstead"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = command.spawn().ok()?;
+        let orders = shell.stdin.take();
+        let answers = BufReader::new(shell.stdout.take().unwrap());
+        let mut disk = SmallDisk { shell, orders, answers, first: Value::Null };
+        disk.first = disk.answer()?;
+        Some(disk)
+    }
+
+    fn answer(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).ok()
+    }
+
+    fn order(&mut self, order: &str) -> Value {
+        writeln!(self.orders.as_mut().unwrap(), "{order}").unwrap();
+        self.answer().expect("an answer")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        let _ = self.shell.wait();
+    }
+}
+
+/// The organization, before the disk is full.
+struct Acme {
+    /// Ada's session.
+    ada: Caller,
+    /// An API key, and its id.
+    key: Caller,
+    key_id: String,
+}
+
+const PASSWORD: &str = "correct horse battery";
+
+fn set_up(disk: &SmallDisk) -> Acme {
+    let url = disk.first["listening"].as_str().unwrap();
+    let address = url.strip_prefix("http://").unwrap().parse().unwrap();
+    let nobody = Caller::nobody(address, "acme");
+    let link = disk.first["setupLink"].as_str().unwrap();
+    let user = json!({"name": "Ada", "email": "ada@acme.test", "password": PASSWORD});
+    let setup = json!({"token": link.split_once('#').unwrap().1, "user": user,
+        "organization": {"slug": "acme", "name": "Acme"}});
+    let session = nobody.ask("POST", "/setup").json(&setup).send().ok();
+    let ada = nobody.with_bearer(session["token"].as_str().unwrap());
+    let made = ada.post("/api-keys", json!({"name": "k"})).ok();
+    let key = nobody.with_key(made["key"].as_str().unwrap());
+    Acme { ada, key, key_id: made["id"].as_str().unwrap().into() }
+}
+
+fn large_tool() -> Value {
+    json!({"name": "t", "type": "x", "providerConfig": {"a": "x".repeat(200_000)}})
+}
+
+#[test]
+fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path().join("disk");
+    std::fs::create_dir(&at).unwrap();
+    let Some(mut disk) = SmallDisk::mount(&at) else {
+        eprintln!(
+            "LEFT OUT: no file system can be mounted here by an ordinary user (unshare -Urm)"
+        );
+        return;
+    };
+    let Acme { ada, key, key_id } = set_up(&disk);
+    let tools: Vec<_> = (0..20).map(|_| key.post("/tools", large_tool()).id()).collect();
+    let reserve = disk.order("reserve");
+    assert_eq!(reserve, (16 * 1024 * 1024).to_string(), "it is held from the start");
+
+    disk.order("fill");
+    let full = eventually("the disk is full", || {
+        let reply = key.post("/tools", large_tool());
+        (reply.status == 503 && reply.json()["code"] == "disk_full").then_some(reply)
+    });
+    assert!(full.header("retry-after").is_some());
+    assert!(full.json()["message"].as_str().unwrap().contains("deletions"));
+    assert_eq!(key.get("/tools?limit=1").status, 200, "reads continue");
+
+    // One that frees less than what would be space again.
+    key.delete(&format!("/tools/{}", tools[0])).ok();
+    let new = json!({"currentPassword": PASSWORD, "newPassword": "another password"});
+    ada.ask("POST", "/auth/password").json(&new).send().ok();
+    let sign_in = json!({"email": "ada@acme.test", "password": "another password"});
+    let session = ada.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+    let again = ada.with_bearer(session["token"].as_str().unwrap());
+    ada.delete(&format!("/api-keys/{key_id}")).ok();
+    key.get("/tools").refused(401, "unauthenticated");
+    again.ask("POST", "/auth/sign-out").json(&json!({})).send().ok();
+    again.get("/tools").refused(401, "unauthenticated");
+    assert_eq!(disk.order("reserve"), "", "the reserve was released for it");
+    ada.post("/tools", json!({"name": "small", "type": "x"})).refused(503, "disk_full");
+
+    disk.order("free");
+    eventually("there is space", || {
+        let reply = ada.post("/tools", large_tool());
+        (reply.status == 200).then_some(())
+    });
+    assert_eq!(disk.order("reserve"), reserve, "it is held again");
+    let found = disk.order("check");
+    assert_eq!(found["findings"].as_array().map_or(0, Vec::len), 0, "{found}");
+}
