@@ -22,11 +22,9 @@ pub use secret_key::KeySource;
 use crate::api::execute::{self, Executor, LocalCoordination};
 use crate::api::{Route, openapi};
 use crate::base::{Error, Id, Result};
-use crate::http::{
-    self, AnonymousBudget, Context, Metrics, MetricsToken, Page, Router, Sources,
-};
-use crate::outbox::{DeliveryMeters, RetentionSettings};
+use crate::http::{self, AnonymousBudget, Context, Metrics, MetricsToken, Page, Router, Sources};
 use crate::outbox::runner::Runner;
+use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::{self, Outside, mail};
 use crate::resources::{self, organizations};
 use crate::store::{Org, Store};

@@ -82,8 +82,7 @@ pub enum LogFormat {
 
 /// Initializes logging to stderr.
 pub(super) fn init_logging(common: &Common) {
-    let has_colors =
-        common.log_format == LogFormat::Human && std::io::stderr().is_terminal();
+    let has_colors = common.log_format == LogFormat::Human && std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt()
         .with_max_level(common.log_level)
         .with_writer(OneLineEach { has_colors })

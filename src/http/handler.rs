@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use hyper::{Method, Response};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
+use hyper::{Method, Response};
 
 use super::body::{self, Sent};
 use super::context::Context;

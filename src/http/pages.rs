@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, VARY,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    VARY,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
@@ -123,11 +124,7 @@ fn html(page: &Page) -> Response<Reply> {
 }
 
 /// `/metrics`, in the format that the client asks for.
-async fn metrics(
-    context: &Context,
-    peer: IpAddr,
-    headers: &HeaderMap,
-) -> Result<Response<Reply>> {
+async fn metrics(context: &Context, peer: IpAddr, headers: &HeaderMap) -> Result<Response<Reply>> {
     require_access(context, peer, headers).await?;
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::accepted_by(accept);

@@ -16,9 +16,9 @@ use bincode::{Decode, Encode};
 
 use super::catalog::TableInfo;
 use super::codec;
-use super::engine::{StoreMeters, 
-    Attempt, CommitOutcome, Engine, KeyRange, LocalStorage, Order, Overlay, Reader, ScanFn, Terms,
-    WriteBatch, WriteOp,
+use super::engine::{
+    Attempt, CommitOutcome, Engine, KeyRange, LocalStorage, Order, Overlay, Reader, ScanFn,
+    StoreMeters, Terms, WriteBatch, WriteOp,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
 use super::record::{IndexInfo, Record};

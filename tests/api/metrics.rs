@@ -96,7 +96,9 @@ fn every_family_is_described_once_and_named_as_is_usual() {
             let name = sample.split('{').next().unwrap();
             let family = ["_bucket", "_sum", "_count"]
                 .iter()
-                .find_map(|suffix| name.strip_suffix(suffix).filter(|name| kinds.contains_key(name)))
+                .find_map(|suffix| {
+                    name.strip_suffix(suffix).filter(|name| kinds.contains_key(name))
+                })
                 .unwrap_or(name);
             assert!(kinds.contains_key(family), "no type: {sample}");
         }
@@ -122,7 +124,8 @@ fn requests_are_counted_by_route_and_status_and_never_by_path() {
     acme.owner.get("/no/such/path").refused(404, "no_such_path");
     acme.nobody.ask("GET", "/tools").with("Content-Length", "x").send();
     let text = scrape(running.address, "").text();
-    let requests = |labels: &str| value(&text, &format!("roadstead_http_requests_total{{{labels}}}"));
+    let requests =
+        |labels: &str| value(&text, &format!("roadstead_http_requests_total{{{labels}}}"));
     let tool = "method=\"GET\",route=\"/api/tools/{toolId}\"";
     assert_eq!(requests(&format!("{tool},status=\"404\"")), Some(3.0));
     assert_eq!(requests("method=\"POST\",route=\"/api/tools\",status=\"200\""), Some(1.0));

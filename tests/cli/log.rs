@@ -42,10 +42,8 @@ fn failed_sign_ins_have_a_line_that_fail2ban_reads() {
         assert_eq!(sign_in(serving, "nobody@acme.test", "2001:db8::7"), 401);
     });
     let pattern = fail2ban();
-    let banned: Vec<_> = log
-        .lines()
-        .filter_map(|line| Some(pattern.captures(line)?["addr"].to_string()))
-        .collect();
+    let banned: Vec<_> =
+        log.lines().filter_map(|line| Some(pattern.captures(line)?["addr"].to_string())).collect();
     assert_eq!(banned, ["203.0.113.7", "2001:db8::7"], "{log}");
     assert!(!log.contains("not a password") && !log.contains("@acme.test"), "{log}");
     assert!(!log.contains("/api-keys"), "requests are logged at debug only: {log}");
@@ -96,5 +94,8 @@ fn at_debug_each_request_has_a_line() {
     let principal = lines[0]["principal"].as_str().unwrap();
     assert!(principal.starts_with("user:") && principal.contains("/key:"), "{principal}");
     assert!(lines[0]["duration_ms"].as_f64().is_some_and(|millis| millis < 10_000.0));
-    assert_eq!((&lines[1]["principal"], &lines[1]["request_id"]), (&json!("anonymous"), &json!("a\"b")));
+    assert_eq!(
+        (&lines[1]["principal"], &lines[1]["request_id"]),
+        (&json!("anonymous"), &json!("a\"b"))
+    );
 }

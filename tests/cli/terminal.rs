@@ -102,5 +102,8 @@ fn help_shows_no_token() {
     place.set(&[("ROADSTEAD_METRICS_TOKEN", "scrape-me")]);
     let help = place.run(&["serve", "--help"]);
     assert_eq!(help.code, Some(0));
-    assert!(help.stdout.contains("METRICS_TOKEN") && !help.stdout.contains("scrape-me"), "{help:?}");
+    assert!(
+        help.stdout.contains("METRICS_TOKEN") && !help.stdout.contains("scrape-me"),
+        "{help:?}"
+    );
 }

@@ -19,7 +19,8 @@ pub fn is_left_out(name: &str, what: &str, missing: Option<&str>) -> bool {
 pub fn program(name: &str, what: &str, package: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Debian keeps servers where the path of ordinary users does not lead.
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let folders =
+        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     let found = folders.map(|folder| folder.join(name)).find(|file| file.is_file());
     let missing = format!("it is not installed (apt-get install {package})");
     let missing = found.is_none().then_some(missing.as_str());

@@ -49,7 +49,8 @@ impl Meters {
 
     /// Returns the families for `/metrics`.
     pub fn families(&self) -> Vec<Family> {
-        let limited = LIMITS.iter().copied().zip(self.limited.iter().map(|meter| meter.refused.value()));
+        let limited =
+            LIMITS.iter().copied().zip(self.limited.iter().map(|meter| meter.refused.value()));
         let otherwise = ("other", self.limited_otherwise.refused.value());
         vec![
             Family::gauge(

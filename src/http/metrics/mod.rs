@@ -78,7 +78,11 @@ impl Metrics {
         let open = self.connections.value() as f64;
         families.push(Family::gauge("roadstead_http_connections", "Open connections", open));
         let accepted = "Connections accepted";
-        families.push(Family::counter("roadstead_http_connections_accepted", accepted, &self.accepted));
+        families.push(Family::counter(
+            "roadstead_http_connections_accepted",
+            accepted,
+            &self.accepted,
+        ));
         families.extend(self.sources.others.iter().flat_map(|source| source()));
         let organizations = (self.sources.organizations)(store)?;
         for Metric { name, help, read } in self.sources.gauges.iter().copied() {

@@ -19,9 +19,8 @@ static SECONDS: Buckets = Buckets {
 };
 
 /// The statuses that are counted apart: all that this server answers with.
-const STATUSES: [u16; 18] = [
-    200, 304, 400, 401, 403, 404, 405, 408, 409, 412, 413, 414, 415, 429, 431, 500, 502, 503,
-];
+const STATUSES: [u16; 18] =
+    [200, 304, 400, 401, 403, 404, 405, 408, 409, 412, 413, 414, 415, 429, 431, 500, 502, 503];
 
 /// What was requested, as the metrics and the log name it: a route, never a path, so that the
 /// number of names is bounded.
@@ -74,10 +73,8 @@ impl RequestMeters {
     ) -> Self {
         let routes = routes.into_iter().map(|(method, path)| Endpoint::Route(method, path));
         let endpoints = routes.chain(pages.into_iter().map(Endpoint::Page));
-        let meter = || EndpointMeter {
-            statuses: Default::default(),
-            durations: Histogram::new(&SECONDS),
-        };
+        let meter =
+            || EndpointMeter { statuses: Default::default(), durations: Histogram::new(&SECONDS) };
         let all = endpoints.chain([Endpoint::Unmatched]).map(|endpoint| (endpoint, meter()));
         RequestMeters(all.collect())
     }

@@ -291,7 +291,8 @@ impl<S: LocalStorage> Writer<S> {
 
     /// Measures the storage for the metrics, at most once in [`MEASURE_INTERVAL`].
     fn measure(&mut self) {
-        if self.measured_at.is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL) && self.outcome_known {
+        if self.measured_at.is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL) && self.outcome_known
+        {
             self.measured_at = Some(Instant::now());
             if let Ok(Some(size)) = catch_unwind(AssertUnwindSafe(|| self.storage.size())) {
                 self.meters.set_size(size);

@@ -103,7 +103,11 @@ impl StoreMeters {
         let mut gauge = |name, help, value: u64| {
             families.push(Family::gauge(name, help, value as f64));
         };
-        gauge("roadstead_queue_length", "Transactions that wait for the writer", self.queued.value());
+        gauge(
+            "roadstead_queue_length",
+            "Transactions that wait for the writer",
+            self.queued.value(),
+        );
         gauge("roadstead_queue_bytes", "What they are going to write", self.queued_bytes.value());
         let file_bytes = self.file_bytes.value();
         if file_bytes > 0 {

@@ -227,9 +227,7 @@ fn open_file(path: &Path) -> Result<Database> {
     }
     match catch_unwind(|| builder().open(path)) {
         Ok(Ok(database)) => Ok(database),
-        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
-            Err(in_use_error(path))
-        }
+        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(in_use_error(path)),
         Ok(Err(error)) => Err(open_error(path, format!("cannot be opened: {error}"))),
         Err(_) => Err(open_error(path, "is broken; restore a backup")),
     }
