@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::data_dir_error::DataDirError;
-use super::placement;
+use super::placement::{self, DATABASE, FORMAT_FILE, SETUP_LINK};
 use super::secret_key::{self, KEY, KeySource, write_private};
 use crate::base::Keys;
 use crate::store::engine::Redb;
@@ -19,10 +19,6 @@ use crate::store::{Clock, Store, build_indexes, codec, table_names};
 
 /// The format of the directory. A newer Roadstead writes a larger number.
 const FORMAT: u32 = 1;
-
-pub(super) const DATABASE: &str = "roadstead.redb";
-pub(super) const FORMAT_FILE: &str = "format";
-pub(super) const SETUP_LINK: &str = "setup-link";
 
 /// A data directory.
 #[derive(Clone)]

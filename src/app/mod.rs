@@ -2,9 +2,9 @@
 
 mod data;
 mod data_dir_error;
+mod host;
 mod open_files;
 mod placement;
-mod process;
 mod secret_key;
 
 use std::net::SocketAddr;
@@ -164,7 +164,7 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
             Box::new(move || requests.families()),
             Box::new(move || store.families()),
             Box::new(move || deliveries.families()),
-            Box::new(move || process::families(started)),
+            Box::new(move || host::families(started)),
         ],
     };
     let routes = routes.iter().map(|route| (route.method, route.path));

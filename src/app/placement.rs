@@ -1,13 +1,20 @@
-//! Whether a directory can be a data directory: what is in it already, and who may write it.
+//! Whether a directory can be a data directory: what is in it already, and who may write it. The
+//! names of its files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::data::{DATABASE, FORMAT_FILE, SETUP_LINK};
 use super::data_dir_error::DataDirError;
 use super::secret_key::KEY;
+
+/// The database.
+pub const DATABASE: &str = "roadstead.redb";
+/// Says that the directory is complete, and its format.
+pub const FORMAT_FILE: &str = "format";
+/// The setup link.
+pub const SETUP_LINK: &str = "setup-link";
 
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left. `lost+found` is in every new file

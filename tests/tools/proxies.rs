@@ -78,7 +78,11 @@ fn caddy(caddy: &Path, server: SocketAddr) -> Proxy {
     let place = tempfile::tempdir().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let site = with(sample("Caddyfile"), "127.0.0.1:7420", &server.to_string());
-    let site = with(site, "agents.example.com {", &format!("http://{address} {{"));
+    let site = with(
+        site,
+        "agents.example.com {",
+        &format!("http://:{} {{\n\tbind 127.0.0.1", address.port()),
+    );
     let file = place.path().join("Caddyfile");
     fs::write(&file, format!("{{\n\tadmin off\n\tauto_https off\n}}\n{site}")).unwrap();
     let mut command = Command::new(caddy);
@@ -140,7 +144,7 @@ fn passes_bodies_up_to_the_limit(proxy: &Proxy, acme: &Acme) {
         ada.ask("POST", "/tools").bytes(format!("{}{rest}", " ".repeat(bytes - rest.len()))).send()
     };
     tool(MIB).ok();
-    assert_eq!(tool(MIB + 1).problem()["code"], "too_large");
+    assert_eq!(tool(MIB + 1).problem()["code"], "body_too_large");
     assert_eq!(tool(10 * MIB).status, 413);
 }
 

@@ -12,6 +12,8 @@ pub struct Acme {
     pub key: String,
     /// The owner, in a session.
     pub owner: Caller,
+    /// The owner, by a key of its own: it looks often, and has a rate limit of its own.
+    pub watcher: Caller,
     pub serving: Serving,
     _place: Place,
 }
@@ -33,7 +35,9 @@ impl Acme {
         let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
         let session = nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
         let owner = nobody.with_bearer(session["token"].as_str().unwrap());
-        Acme { key, owner, serving, _place: place }
+        let watcher = owner.post("/api-keys", json!({"name": "watcher"})).ok();
+        let watcher = nobody.with_key(watcher["key"].as_str().unwrap());
+        Acme { key, owner, watcher, serving, _place: place }
     }
 
     /// The base URL of the API.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use hyper::header::{AUTHORIZATION, FORWARDED, HeaderMap, HeaderName, VIA};
+use hyper::header::{FORWARDED, HeaderMap, HeaderName, VIA};
 
 use crate::auth::key_organization;
 use crate::base::{Error, Id, Result};
@@ -18,26 +18,6 @@ const OF_PROXIES: [HeaderName; 5] = [
     HeaderName::from_static("x-forwarded-host"),
     HeaderName::from_static("x-real-ip"),
 ];
-
-/// The hash of `--metrics-token`: comparing hashes takes the same time wherever they differ.
-#[derive(Clone, Debug)]
-pub struct MetricsToken(blake3::Hash);
-
-impl MetricsToken {
-    /// Returns the hash of a token.
-    pub fn new(token: &str) -> Self {
-        MetricsToken(blake3::hash(token.as_bytes()))
-    }
-
-    fn is_in(&self, headers: &HeaderMap) -> bool {
-        let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = sent.and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
-        });
-        token.is_some_and(|token| blake3::hash(token.as_bytes()) == self.0)
-    }
-}
 
 /// Requires that the caller may read the metrics: one on this machine that no proxy stands before,
 /// or one with the metrics token or an admin's API key.
@@ -72,26 +52,4 @@ async fn require_admin_key(context: &Context, headers: &HeaderMap) -> Result<()>
         }
     };
     context.executor.store.read(Id::NIL, check).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hyper::header::HeaderValue;
-
-    #[test]
-    fn a_token_is_sent_as_bearer() {
-        let token = MetricsToken::new("scrape me");
-        for (sent, is_right) in [
-            ("Bearer scrape me", true),
-            ("bearer scrape me", true),
-            ("Bearer scrape", false),
-            ("Basic scrape me", false),
-            ("scrape me", false),
-        ] {
-            let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(sent))]);
-            assert_eq!(token.is_in(&headers), is_right, "{sent}");
-        }
-        assert!(!token.is_in(&HeaderMap::new()));
-    }
 }

@@ -3,9 +3,10 @@
 mod access;
 mod exposition;
 mod requests;
+mod token;
 
-pub use access::MetricsToken;
 pub use requests::Endpoint;
+pub use token::MetricsToken;
 
 pub(super) use access::require_access;
 pub(super) use exposition::Format;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::fair_queue::Lane;
-use super::meters::StoreMeters;
+use super::metrics::StoreMeters;
 use super::optimistic::Budget;
 use super::reader::Reader;
 use super::snapshot::Snapshot;

@@ -3,13 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::redb::open_error;
-use crate::base::Error;
-
-/// Returns the error of a database that another process has open, with that process's id.
-pub fn in_use_error(path: &Path) -> Error {
+/// Says that a database is in use by another process, with that process's id.
+pub fn in_use(path: &Path) -> String {
     let pid = holder(path).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-    open_error(path, format!("is in use by another process{pid}"))
+    format!("is in use by another process{pid}")
 }
 
 /// Returns the id of another process that has this file open. None if it is not visible: it is

@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::metrics::SizeProbe;
 use super::optimistic::{History, ReadSet, Reads, Recorder};
 use super::{
     Attempt, Bounds, Budget, CommitOutcome, Engine, FairQueue, GivenBack, Lane, LocalStorage,
@@ -43,9 +44,6 @@ const MAX_GROUP_TIME: Duration = Duration::from_millis(10);
 /// How often the writer checks whether the storage must be, or can be, reopened: every second.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often an idle writer measures the size of the storage for the metrics.
-const MEASURE_INTERVAL: Duration = Duration::from_secs(60);
-
 /// A group whose commit conflicts runs at most 8 times; then its callers get a 503 and may retry.
 const MAX_RETRIES: usize = 8;
 
@@ -53,7 +51,6 @@ const MAX_RETRIES: usize = 8;
 pub struct GroupCommit {
     current: CurrentSnapshot,
     queue: Arc<Queue>,
-    meters: Arc<StoreMeters>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -71,7 +68,7 @@ impl GroupCommit {
             current: current.clone(),
             signals,
             meters: meters.clone(),
-            measured_at: None,
+            size: SizeProbe::new(meters.clone()),
             outcome_known: true,
             history: History::default(),
         };
@@ -80,7 +77,7 @@ impl GroupCommit {
             .name("writer".into())
             .spawn(move || writer.run(&waiting))
             .map_err(|e| Error::internal(format!("the writer thread cannot be started: {e}")))?;
-        Ok(GroupCommit { current, queue, meters, thread: Mutex::new(Some(thread)) })
+        Ok(GroupCommit { current, queue, thread: Mutex::new(Some(thread)) })
     }
 }
 
@@ -116,7 +113,7 @@ impl Engine for GroupCommit {
     }
 
     fn meters(&self) -> Arc<StoreMeters> {
-        self.meters.clone()
+        self.queue.meters.clone()
     }
 }
 
@@ -205,7 +202,7 @@ impl Queue {
         let refused = {
             let mut waiting = self.lock();
             let refused = waiting.prepared.push(lane, bytes, prepared);
-            self.measure(&waiting);
+            self.meters.set_queue(waiting.prepared.len(), waiting.prepared.bytes());
             refused
         };
         // A refused attempt is dropped here, outside of the lock.
@@ -226,7 +223,7 @@ impl Queue {
     fn pop(&self) -> Option<Prepared> {
         let mut waiting = self.lock();
         let next = waiting.pop();
-        self.measure(&waiting);
+        self.meters.set_queue(waiting.prepared.len(), waiting.prepared.bytes());
         next
     }
 
@@ -235,19 +232,13 @@ impl Queue {
         self.lock().committing.clear();
     }
 
-    /// Updates the length of the queue in the metrics.
-    fn measure(&self, waiting: &Waiting) {
-        self.meters.queued.set(waiting.prepared.len() as u64);
-        self.meters.queued_bytes.set(waiting.prepared.bytes() as u64);
-    }
-
     /// Waits for an attempt, at most so long.
     fn wait(&self, at_most: Duration) -> Next {
         let nothing = |waiting: &mut Waiting| waiting.prepared.is_empty() && !waiting.closed;
         let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
         let (mut waiting, _) = waited.expect("no thread panics while holding it");
         let next = waiting.pop();
-        self.measure(&waiting);
+        self.meters.set_queue(waiting.prepared.len(), waiting.prepared.bytes());
         match next {
             Some(prepared) => Next::Prepared(prepared),
             None if waiting.closed => Next::Closed,
@@ -297,8 +288,7 @@ struct Writer<S> {
     current: CurrentSnapshot,
     signals: Arc<Signals>,
     meters: Arc<StoreMeters>,
-    /// When the storage was measured last.
-    measured_at: Option<Instant>,
+    size: SizeProbe,
     /// Whether the outcome of the last commit is known. If not, the storage is reopened first.
     outcome_known: bool,
     history: History,
@@ -323,20 +313,9 @@ impl<S: LocalStorage> Writer<S> {
                     if let Err(error) = self.recover() {
                         tracing::warn!(%error, "the database cannot be reopened yet");
                     }
-                    self.measure();
+                    self.size.probe(|| self.storage.size());
                 }
                 Next::Closed => return,
-            }
-        }
-    }
-
-    /// Measures the storage for the metrics, at most once in [`MEASURE_INTERVAL`].
-    fn measure(&mut self) {
-        if self.measured_at.is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL) && self.outcome_known
-        {
-            self.measured_at = Some(Instant::now());
-            if let Ok(Some(size)) = catch_unwind(AssertUnwindSafe(|| self.storage.size())) {
-                self.meters.set_size(size);
             }
         }
     }
@@ -483,9 +462,7 @@ impl<S: LocalStorage> Writer<S> {
         let begun = Instant::now();
         let end = catch_unwind(AssertUnwindSafe(|| self.storage.commit(writes)))
             .unwrap_or_else(|_| CommitOutcome::Unknown(Error::internal("the commit panicked")));
-        self.meters.commit_micros.observe(begun.elapsed().as_micros() as u64);
-        let is_done = matches!(end, CommitOutcome::Done(_));
-        self.meters.failed_commits.add(u64::from(!is_done));
+        self.meters.committed(begun, matches!(end, CommitOutcome::Done(_)));
         match end {
             CommitOutcome::Done(reader) => {
                 self.current.set(reader);

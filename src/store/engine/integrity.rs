@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 
-use super::file_holder::in_use_error;
+use super::file_holder::in_use;
 use super::redb::{Redb, open_error};
 use crate::base::Result;
 
@@ -28,7 +28,7 @@ pub fn integrity(path: &Path) -> Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(in_use_error(path));
+            return Err(open_error(path, in_use(path)));
         }
         Err(TryLockError::Error(error)) => return Err(open_error(path, error)),
     }

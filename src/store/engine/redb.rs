@@ -18,7 +18,7 @@ use redb::{
     TableDefinition, TableError, WriteTransaction,
 };
 
-use super::file_holder::in_use_error;
+use super::file_holder::in_use;
 use super::reserve::{Reserve, check_free_space, is_full, no_space, probe};
 use super::{
     CommitOutcome, KeyRange, LocalStorage, Order, Pages, Reader, ScanFn, StorageSize, WriteBatch,
@@ -244,7 +244,7 @@ fn open_file(path: &Path) -> Result<Database> {
     }
     match catch_unwind(|| builder().open(path)) {
         Ok(Ok(database)) => Ok(database),
-        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(in_use_error(path)),
+        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(open_error(path, in_use(path))),
         Ok(Err(error)) => Err(open_error(path, format!("cannot be opened: {error}"))),
         Err(_) => Err(open_error(path, "is broken; restore a backup")),
     }

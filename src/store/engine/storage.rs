@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::meters::StorageSize;
+use super::metrics::StorageSize;
 use super::reader::Reader;
 use super::writes::WriteBatch;
 use crate::base::{Error, Result};

@@ -1,5 +1,7 @@
 //! The redb engine over real files.
 
+use std::io::Write as _;
+
 use super::*;
 use crate::store::engine::WriteBatch;
 

@@ -1,5 +1,9 @@
 //! What an engine counts for the metrics.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use crate::base::metrics::{Buckets, Counter, Family, Gauge, Histogram};
 
 /// Attempts of a commit: 512 at most share one.
@@ -122,12 +126,52 @@ impl StoreMeters {
         families
     }
 
+    /// Sets the length of the queue.
+    pub(super) fn set_queue(&self, items: usize, bytes: usize) {
+        self.queued.set(items as u64);
+        self.queued_bytes.set(bytes as u64);
+    }
+
+    /// Adds a commit that began at `begun`.
+    pub(super) fn committed(&self, begun: Instant, is_done: bool) {
+        let micros = begun.elapsed().as_micros();
+        self.commit_micros.observe(u64::try_from(micros).unwrap_or(u64::MAX));
+        self.failed_commits.add(u64::from(!is_done));
+    }
+
     /// Sets what is known about the size of the storage.
-    pub(super) fn set_size(&self, size: StorageSize) {
+    fn set_size(&self, size: StorageSize) {
         self.file_bytes.set(size.file_bytes);
         if let Some(pages) = size.pages {
             self.page_bytes.set(pages.bytes);
             self.free_pages.set(pages.free);
+        }
+    }
+}
+
+/// How often an idle writer measures the size of its storage.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Measures the size of storage from time to time.
+pub(super) struct SizeProbe {
+    meters: Arc<StoreMeters>,
+    measured_at: Option<Instant>,
+}
+
+impl SizeProbe {
+    /// Creates a probe that has not measured yet.
+    pub fn new(meters: Arc<StoreMeters>) -> Self {
+        SizeProbe { meters, measured_at: None }
+    }
+
+    /// Measures, at most once in [`MEASURE_INTERVAL`].
+    pub fn probe(&mut self, size: impl FnOnce() -> Option<StorageSize>) {
+        if self.measured_at.is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL) {
+            self.measured_at = Some(Instant::now());
+            // A broken file can make redb panic, which must not end the writer.
+            if let Ok(Some(size)) = catch_unwind(AssertUnwindSafe(size)) {
+                self.meters.set_size(size);
+            }
         }
     }
 }
