@@ -35,7 +35,7 @@ pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
     let written = context.executor.store.write_as(work, Id::NIL, move |tx| {
         let route = &auth.route;
         let (who, org) = {
-            let (who, view) = auth.presented().resolve(&tx.view(), &auth.hint)?;
+            let (who, view) = auth.auth_request().resolve(&tx.view(), &auth.hint)?;
             (who, view.org())
         };
         // Users of other organizations who read public resources leave no entry.

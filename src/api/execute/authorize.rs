@@ -13,13 +13,13 @@ use crate::store::{Org, Tx, View, WorkHints};
 
 /// A credential presented for a route: who the caller is, and in which organization.
 #[derive(Clone, Copy)]
-pub struct Presented<'a> {
+pub struct AuthRequest<'a> {
     pub authenticator: &'a Authenticator,
     pub route: &'a Route,
     pub credential: &'a RawCredential,
 }
 
-impl Presented<'_> {
+impl AuthRequest<'_> {
     /// Authenticates the credential as the route requires; `None` for an anonymous client.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Presented<'_> {
     /// # Errors
     /// 401; 404 for the organization.
     pub fn resolve<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
-        let Presented { authenticator, route, credential } = *self;
+        let AuthRequest { authenticator, route, credential } = *self;
         let caller = match route.scope {
             Scope::Installation => {
                 let identity = self.identify(view)?;
@@ -99,7 +99,7 @@ impl Presented<'_> {
         Ok((Principal::Caller(caller), view))
     }
 
-    /// As [`Presented::resolve`], for an organization found by a resource that the request names. A
+    /// As [`AuthRequest::resolve`], for an organization found by a resource that the request names. A
     /// public resource is open to every client; a client without access to another one gets the
     /// error that it would get if the resource did not exist.
     fn resolve_named<'v>(
@@ -154,14 +154,14 @@ pub struct AuthContext {
 
 impl AuthContext {
     /// The credential and its route.
-    pub fn presented(&self) -> Presented<'_> {
+    pub fn auth_request(&self) -> AuthRequest<'_> {
         let AuthContext { executor, route, credential, .. } = self;
-        Presented { authenticator: &executor.authenticator, route, credential }
+        AuthRequest { authenticator: &executor.authenticator, route, credential }
     }
 
-    /// See [`Presented::authorize`].
+    /// See [`AuthRequest::authorize`].
     pub fn authorize<'v>(&self, view: &View<'v>) -> Result<(Principal, View<'v>)> {
-        self.presented().authorize(view, &self.hint)
+        self.auth_request().authorize(view, &self.hint)
     }
 
     /// Authorizes the caller and scopes the transaction to the organization.

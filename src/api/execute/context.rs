@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::authorize::{AuthContext, Presented};
+use super::authorize::{AuthContext, AuthRequest};
 use super::executor::Executor;
 use super::request::Request;
 use crate::api::read::SourceFormat;
@@ -28,7 +28,7 @@ impl RequestContext<'_> {
     /// that costs much.
     ///
     /// # Errors
-    /// As [`Presented::authorize`], and those of `read`.
+    /// As [`AuthRequest::authorize`], and those of `read`.
     pub async fn read<T>(
         &self,
         work: WorkHints,
@@ -36,15 +36,15 @@ impl RequestContext<'_> {
         mut read: impl FnMut(&View, &Principal) -> Result<T>,
     ) -> Result<T> {
         let read = |view: &View| {
-            let (who, view) = self.presented().authorize(view, hint)?;
+            let (who, view) = self.auth_request().authorize(view, hint)?;
             read(&view, &who)
         };
         self.executor.store.read_in_turn(work, Id::NIL, read).await
     }
 
-    fn presented(&self) -> Presented<'_> {
+    fn auth_request(&self) -> AuthRequest<'_> {
         let Request { route, credential, .. } = self.request;
-        Presented { authenticator: &self.executor.authenticator, route, credential }
+        AuthRequest { authenticator: &self.executor.authenticator, route, credential }
     }
 
     /// Returns what authorizes the caller again, later or in a transaction.

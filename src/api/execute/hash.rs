@@ -35,7 +35,7 @@ pub async fn hash(
     let request_id = request.request_id.to_string();
     let written = executor.store.write_as(context.work, Id::NIL, move |tx| {
         // The session may have been revoked meanwhile.
-        let identity = auth.presented().identify(&tx.view())?;
+        let identity = auth.auth_request().identify(&tx.view())?;
         let who = identity.map_or(Principal::Anonymous, Principal::Identity);
         let (answer, user) = operation.complete(tx, &who, &hashed)?;
         let who = Principal::Identity(in_session(tx, user)?);

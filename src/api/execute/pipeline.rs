@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::audit::audit_refusal;
-use super::authorize::Presented;
+use super::authorize::AuthRequest;
 use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::executor::Executor;
@@ -58,7 +58,7 @@ impl Executor {
 
     /// Authenticates the credential; records the use of an API key.
     async fn identify(&self, request: &Request<'_>) -> Result<Option<Arc<Identity>>> {
-        let identify = |view: &View| self.presented(request).identify(view);
+        let identify = |view: &View| self.auth_request(request).identify(view);
         let identity = self.store.read(Id::NIL, identify).await?;
         if let Some(identity) = &identity
             && let Credential::Key { id, .. } = identity.credential
@@ -77,13 +77,13 @@ impl Executor {
         let route = request.route;
         let (arguments, _) = request.arguments.parse(request.query)?;
         let hint = OrgHint::unchecked(route.scope, &arguments, &request.params);
-        let is_admitted = |view: &View| self.presented(request).authorize(view, &hint).map(drop);
+        let is_admitted = |view: &View| self.auth_request(request).authorize(view, &hint).map(drop);
         self.store.read(Id::NIL, is_admitted).await
     }
 
-    fn presented<'a>(&'a self, request: &'a Request<'_>) -> Presented<'a> {
+    fn auth_request<'a>(&'a self, request: &'a Request<'_>) -> AuthRequest<'a> {
         let Request { route, credential, .. } = request;
-        Presented { authenticator: &self.authenticator, route, credential }
+        AuthRequest { authenticator: &self.authenticator, route, credential }
     }
 
     /// The remaining steps: binding the arguments, and running the operation.

@@ -11,26 +11,22 @@
 //! was not stored. After a commit with an unknown outcome the storage is reopened before any attempt
 //! is completed, so that a caller who then reads sees the actual state.
 
-use std::collections::HashSet;
+mod queue;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::metrics::SizeProbe;
-use super::optimistic::{History, ReadSet, Reads, Recorder};
+use super::optimistic::{History, Reads, Recorder};
 use super::{
-    Attempt, Bounds, Budget, CommitOutcome, Engine, FairQueue, GivenBack, Lane, LocalStorage,
-    Overlay, Reader, StoreMeters, Terms, WriteBatch, too_large,
+    Attempt, Budget, CommitOutcome, Engine, GivenBack, LocalStorage, Overlay, Reader, StoreMeters,
+    Terms, WriteBatch, too_large,
 };
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
-
-/// The bounds of the writer's queue. 1,024 attempts: at 10,000 a second the last of them waits a tenth
-/// of a second; more would only increase the wait of all. 64 MiB: eight of the largest. One
-/// organization gets a quarter of either, so that none can fill the queue for the others.
-const WAITING: Bounds =
-    Bounds { items: 1024, lane_items: 256, bytes: 64 * 1024 * 1024, lane_bytes: 16 * 1024 * 1024 };
+use queue::{Next, Prepared, Queue, Ran};
 
 /// A group accepts no further attempts once it has 8 MiB to write: they are all held in memory, and
 /// the first waits for the last.
@@ -132,126 +128,6 @@ impl Drop for GroupCommit {
     }
 }
 
-/// An attempt queued for a commit.
-struct Prepared {
-    attempt: Box<dyn Attempt>,
-    /// `None` if it was queued without having run, or there was no state that could be read.
-    ran: Option<Ran>,
-    terms: Terms,
-}
-
-/// The result of running an attempt over a snapshot.
-struct Ran {
-    writes: WriteBatch,
-    reads: ReadSet,
-    /// The number of the commit whose state it read.
-    read_at: u64,
-}
-
-impl Prepared {
-    fn bytes(&self) -> usize {
-        self.ran.as_ref().map_or(self.attempt.bytes(), |ran| ran.writes.bytes())
-    }
-}
-
-/// The queue of the writer thread.
-struct Queue {
-    waiting: Mutex<Waiting>,
-    filled: Condvar,
-    meters: Arc<StoreMeters>,
-}
-
-struct Waiting {
-    prepared: FairQueue<Prepared>,
-    /// The lanes of the group that is being committed.
-    committing: HashSet<Lane>,
-    closed: bool,
-}
-
-impl Waiting {
-    fn pop(&mut self) -> Option<Prepared> {
-        let prepared = self.prepared.pop()?;
-        self.committing.insert(prepared.attempt.lane());
-        Some(prepared)
-    }
-}
-
-/// What the writer thread finds in its queue.
-enum Next {
-    Prepared(Prepared),
-    TimedOut,
-    Closed,
-}
-
-impl Queue {
-    fn new(meters: Arc<StoreMeters>) -> Self {
-        let waiting = Waiting {
-            prepared: FairQueue::new(WAITING),
-            committing: HashSet::new(),
-            closed: false,
-        };
-        Queue { waiting: Mutex::new(waiting), filled: Condvar::new(), meters }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().expect("no thread panics while holding it")
-    }
-
-    fn push(&self, prepared: Prepared) -> Result<()> {
-        let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes());
-        let refused = {
-            let mut waiting = self.lock();
-            let refused = waiting.prepared.push(lane, bytes, prepared);
-            self.meters.set_queue(waiting.prepared.len(), waiting.prepared.bytes());
-            refused
-        };
-        // A refused attempt is dropped here, outside of the lock.
-        refused.map_err(|_| {
-            self.meters.refused.add_one();
-            Error::busy("overloaded", "too many writes are waiting", 1)
-        })?;
-        self.filled.notify_one();
-        Ok(())
-    }
-
-    /// Returns whether attempts of this lane wait or are being committed.
-    fn has_ahead(&self, lane: Lane) -> bool {
-        let waiting = self.lock();
-        waiting.committing.contains(&lane) || waiting.prepared.has_lane(lane)
-    }
-
-    fn pop(&self) -> Option<Prepared> {
-        let mut waiting = self.lock();
-        let next = waiting.pop();
-        self.meters.set_queue(waiting.prepared.len(), waiting.prepared.bytes());
-        next
-    }
-
-    /// Forgets the lanes of a group whose commit is over.
-    fn end_group(&self) {
-        self.lock().committing.clear();
-    }
-
-    /// Waits for an attempt, at most so long.
-    fn wait(&self, at_most: Duration) -> Next {
-        let nothing = |waiting: &mut Waiting| waiting.prepared.is_empty() && !waiting.closed;
-        let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
-        let (mut waiting, _) = waited.expect("no thread panics while holding it");
-        let next = waiting.pop();
-        self.meters.set_queue(waiting.prepared.len(), waiting.prepared.bytes());
-        match next {
-            Some(prepared) => Next::Prepared(prepared),
-            None if waiting.closed => Next::Closed,
-            None => Next::TimedOut,
-        }
-    }
-
-    fn close(&self) {
-        self.lock().closed = true;
-        self.filled.notify_one();
-    }
-}
-
 /// A durable state and the number of the commit that made it.
 #[derive(Clone)]
 struct State {
@@ -294,6 +170,38 @@ struct Writer<S> {
     history: History,
 }
 
+/// The attempts that share a commit.
+struct Group {
+    /// The error of writes for which there is no space on the disk.
+    space: Result<()>,
+    members: Vec<Member>,
+    writes: WriteBatch,
+    /// The bytes of the writes.
+    bytes: usize,
+    /// How long the writer has run attempts of the group.
+    run_time: Duration,
+}
+
+impl Group {
+    fn new(space: Result<()>) -> Self {
+        let writes = WriteBatch::default();
+        Group { space, members: Vec::new(), writes, bytes: 0, run_time: Duration::ZERO }
+    }
+
+    /// Adds an attempt with the outcome of its run.
+    fn add(&mut self, attempt: Box<dyn Attempt>, end: Result<WriteBatch>, terms: Terms) {
+        let own = end.and_then(|own| {
+            if !own.is_empty() && !own.may_use_reserve() {
+                self.space.clone()?;
+            }
+            self.bytes += own.bytes();
+            self.writes.append(own);
+            Ok(())
+        });
+        self.members.push(Member { attempt, own, terms });
+    }
+}
+
 /// An attempt of a group, with its own result: whether it is part of the commit.
 struct Member {
     attempt: Box<dyn Attempt>,
@@ -331,24 +239,17 @@ impl<S: LocalStorage> Writer<S> {
             }
             return;
         }
-        let begin = Instant::now();
         let base = self.current.get().reader;
-        let space = self.storage.check_space();
-        let mut writes = WriteBatch::default();
-        let mut bytes = 0;
-        let mut group = Vec::new();
+        let mut group = Group::new(self.storage.check_space());
         let mut next = Some(first);
         while let Some(prepared) = next {
-            let size = prepared.bytes();
-            if let Some(member) = self.admit(prepared, &*base, &mut writes, &space) {
-                bytes += size;
-                group.push(member);
-            }
-            let full = group.len() >= self.storage.max_group()
-                || bytes >= MAX_GROUP_BYTES
-                || begin.elapsed() >= MAX_GROUP_TIME;
+            self.admit(prepared, &*base, &mut group);
+            let full = group.members.len() >= self.storage.max_group()
+                || group.bytes >= MAX_GROUP_BYTES
+                || group.run_time >= MAX_GROUP_TIME;
             next = if full { None } else { queue.pop() };
         }
+        let Group { members: mut group, mut writes, .. } = group;
         let end = self.commit_or_rerun(&mut group, &mut writes);
         // The storage refused the writes of one of them: each is committed alone. Where it accepts
         // none at all (busy), trying again for each would only take time.
@@ -361,45 +262,31 @@ impl<S: LocalStorage> Writer<S> {
         self.complete_group(group, writes, &end);
     }
 
-    /// Adds the writes of a queued attempt to those of its group: as they are or, if what it read has
-    /// changed, after running it again.
-    fn admit(
-        &mut self,
-        prepared: Prepared,
-        base: &dyn Reader,
-        writes: &mut WriteBatch,
-        space: &Result<()>,
-    ) -> Option<Member> {
-        let is_possible = |own: &WriteBatch| match space {
-            Err(error) if !own.is_empty() && !own.may_use_reserve() => Err(error.clone()),
-            _ => Ok(()),
-        };
+    /// Adds the writes of a queued attempt to those of its group: as they are or, if it has not run
+    /// or what it read has changed, after running it.
+    fn admit(&mut self, prepared: Prepared, base: &dyn Reader, group: &mut Group) {
         let Prepared { mut attempt, ran, terms } = prepared;
         let rehearses = self.storage.run_count() > 0;
-        let failed = ran.is_none();
+        let unrun = ran.is_none();
         if let Some(ran) = ran
             && !rehearses
-            && self.is_current(&ran, base, writes)
+            && self.is_current(&ran, base, &group.writes)
         {
-            let own = is_possible(&ran.writes).map(|()| writes.append(ran.writes));
-            return Some(Member { attempt, own, terms });
+            return group.add(attempt, Ok(ran.writes), terms);
         }
-        self.meters.conflicts.add(u64::from(!failed && !rehearses));
+        self.meters.conflicts.add(u64::from(!unrun && !rehearses));
         // Running a light attempt again is faster than giving it back.
         let is_light = terms.budget == Budget::LIGHT;
-        if !is_light && !terms.rerun_on_conflict && !rehearses && !failed {
-            give_back(attempt, GivenBack::Conflict);
-            return None;
+        if !is_light && !terms.rerun_on_conflict && !rehearses && !unrun {
+            return give_back(attempt, GivenBack::Conflict);
         }
-        match run(&mut *attempt, &Overlay { base, writes }, terms.budget) {
-            (_, Reads::OverBudget) => {
-                over_budget(attempt, terms);
-                None
-            }
-            (end, _) => {
-                let own = end.and_then(|own| is_possible(&own).map(|()| writes.append(own)));
-                Some(Member { attempt, own, terms })
-            }
+        let begin = Instant::now();
+        let overlay = Overlay { base, writes: &group.writes };
+        let (end, reads) = run(&mut *attempt, &overlay, terms.budget);
+        group.run_time += begin.elapsed();
+        match reads {
+            Reads::OverBudget => over_budget(attempt, terms),
+            _ => group.add(attempt, end, terms),
         }
     }
 

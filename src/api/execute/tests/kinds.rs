@@ -11,7 +11,7 @@ use crate::api::{Calls, HashPlan, Offset, Outcome, Piece};
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{ANYONE, BY_EMAIL};
 use crate::outside::{AnswerBody, Call, Limits, Method};
-use crate::store::LARGE_BYTES;
+use crate::store::{LARGE_BYTES, WorkHints};
 
 /// Fetches the text of a new note from the address in the request.
 fn fetch(tx: &mut Tx, req: &Req<(), NewNote>, calls: &mut Calls) -> Result<Outcome<Note>> {
@@ -205,4 +205,26 @@ async fn a_large_body_is_read_in_its_turn() {
     drop(permits);
     large.await.unwrap();
     assert_eq!(fixture.notes(), 2);
+}
+
+#[tokio::test]
+async fn work_takes_the_turns_of_the_organization_in_which_a_session_was_used() {
+    let fixture = Fixture::new().await;
+    let lane = || {
+        let identify = |view: &View| {
+            let identity = fixture.executor.authenticator.identify(view, &fixture.member)?;
+            Ok((
+                identity.user,
+                fixture.executor.authenticator.lane(&fixture.member, Some(&identity)),
+            ))
+        };
+        fixture.executor.store.read_now(Id::NIL, identify).unwrap()
+    };
+    let (user, before) = lane();
+    assert_eq!(before, *user.bytes());
+    fixture.create("a").await;
+    assert_eq!(lane().1, *fixture.org.bytes());
+    let anonymous = fixture.executor.authenticator.lane(&RawCredential::Absent, None);
+    assert_eq!(anonymous, WorkHints::ANONYMOUS);
+    assert_ne!(anonymous, *Id::<Org>::NIL.bytes(), "that is the lane of the server's own work");
 }

@@ -1,10 +1,13 @@
 //! Group commit over storage with scripted outcomes: batches, failures, reopening.
 
 use std::ops::ControlFlow;
+use std::sync::Condvar;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use super::super::storage::MAX_GROUP;
 use super::super::{KeyRange, Lane, Memory, Order, ScanFn, WriteOp};
+use super::queue::WAITING;
 use super::*;
 use crate::base::Kind;
 
@@ -485,12 +488,12 @@ fn the_last_handle_may_be_dropped_by_an_attempt() {
 fn counting(
     log: &Log,
     lane: Lane,
-    runs: &Arc<std::sync::atomic::AtomicUsize>,
+    runs: &Arc<AtomicUsize>,
     answer: &Sender<(usize, AttemptOutcome)>,
 ) -> Box<dyn Attempt> {
     let (runs, log, answer) = (runs.clone(), log.clone(), answer.clone());
     let run = move |reader: &dyn Reader| {
-        runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        runs.fetch_add(1, Ordering::Relaxed);
         Ok(one(&format!("saw {}", keys(reader).len())))
     };
     Box::new(Try { number: 0, name: "counted", run, lane, log, answer })
@@ -518,9 +521,7 @@ fn a_light_attempt_whose_lane_has_others_ahead_runs_once_on_top_of_them() {
     for _ in 0..3 {
         group.submit(counting(&log, Lane::default(), &same, &answer), LIGHT).unwrap();
     }
-    let ran = |runs: &Arc<std::sync::atomic::AtomicUsize>| {
-        runs.load(std::sync::atomic::Ordering::Relaxed)
-    };
+    let ran = |runs: &Arc<AtomicUsize>| runs.load(Ordering::Relaxed);
     assert_eq!(ran(&same), 0, "the commit of their lane is not over");
     group.submit(counting(&log, [1; 16], &other, &answer), LIGHT).unwrap();
     assert_eq!(ran(&other), 1, "nothing of its lane is ahead");
@@ -543,4 +544,24 @@ fn the_writer_runs_attempts_for_a_limited_time_before_it_commits() {
     assert!(ends.iter().all(|end| matches!(end, AttemptOutcome::Completed(Ok(())))));
     let lines = log.lines_without_holds();
     assert_eq!(lines, ["commit of 1", "a answered", "commit of 1", "b answered"]);
+}
+
+#[test]
+fn writes_of_attempts_run_by_the_writer_count_towards_the_limit_of_a_group() {
+    // As many as the light budget allows; more than a group in all.
+    const PART: usize = MAX_GROUP_BYTES / 64;
+    fn large(_: &dyn Reader) -> Result<WriteBatch> {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let mut writes = WriteBatch::default();
+        let key = NUMBER.fetch_add(1, Ordering::Relaxed).to_string();
+        writes.add("t", key.into(), WriteOp::Put(vec![0; PART]));
+        Ok(writes)
+    }
+    let (group, log) = scripted(&[], &[]);
+    let ends = submitted(&group, &log, &[("large", large as Run, LIGHT); 70]);
+    assert!(ends.iter().all(|end| matches!(end, AttemptOutcome::Completed(Ok(())))));
+    for line in log.lines_without_holds() {
+        let writes = line.strip_prefix("commit of ").map(|writes| writes.parse::<usize>().unwrap());
+        assert!(writes.is_none_or(|writes| writes <= 64), "{line}");
+    }
 }
