@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -18,9 +17,8 @@ pub use data_dir_error::DataDirError;
 pub use secret_key::KeySource;
 
 use crate::api::execute::{self, Executor, LocalCoordination};
-use crate::api::openapi;
 use crate::base::{Error, Id, Result};
-use crate::http::{self, AnonymousBudget, Context, Metrics, Page, Router};
+use crate::http::{self, AnonymousBudget, Context, Document, Metrics, Page, Router};
 use crate::outbox::RetentionSettings;
 use crate::outbox::runner::Runner;
 use crate::outside::{self, Outside, mail};
@@ -147,9 +145,9 @@ const PAGES: &[Page] = &[
 const HOME: &str = include_str!("home.html");
 
 /// The OpenAPI document.
-fn document() -> Bytes {
-    let document = openapi::document(&resources::routes(), env!("CARGO_PKG_VERSION"));
-    document.to_string().into()
+fn document() -> Document {
+    let document = resources::document(env!("CARGO_PKG_VERSION"));
+    Document::new(document.to_string().into())
 }
 
 fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {

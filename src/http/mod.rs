@@ -5,6 +5,7 @@
 
 mod body;
 mod context;
+mod document;
 mod framing;
 mod handler;
 mod headers;
@@ -21,6 +22,7 @@ mod wire;
 
 pub use body::AnonymousBudget;
 pub use context::Context;
+pub use document::Document;
 pub use metrics::Metrics;
 pub use page::Page;
 pub use router::Router;

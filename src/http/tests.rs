@@ -145,7 +145,7 @@ async fn start(setup_required: bool) -> Server {
         metrics: Metrics::new(vec![], |_| Ok(vec![])),
         public_url: None,
         trusted_proxies: Vec::new(),
-        document: std::sync::LazyLock::new(|| Bytes::from_static(b"{}")),
+        document: std::sync::LazyLock::new(|| Document::new(Bytes::from_static(b"{}"))),
         anonymous: AnonymousBudget::default(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

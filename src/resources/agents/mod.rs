@@ -81,6 +81,10 @@ impl Record for Agent {
 /// An agent to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"stableKey": "scribe", "name": "Scribe", "draft": {"registryRef": "acme/main",
+        "promptName": "release-notes", "model": "gpt-4o"}}],
+))]
 pub struct NewAgent {
     stable_key: StableKey,
     name: Name,
@@ -94,6 +98,10 @@ impl Input for NewAgent {}
 /// Changes to an agent; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"name": "Scribe", "draft": {"promptVersion": "^1",
+        "variables": {"TONE": "calm"}}}],
+))]
 pub struct AgentPatch {
     name: Option<Name>,
     #[serde(default)]
@@ -110,6 +118,7 @@ impl Input for AgentPatch {}
 #[serde(rename_all = "camelCase")]
 pub struct AgentFilter {
     fleet_id: Option<Id<Fleet>>,
+    /// Only those with this status.
     status: Option<AgentStatus>,
 }
 
@@ -141,9 +150,13 @@ pub struct AgentInfo {
     name: Name,
     description: Option<Description>,
     fleet_id: Option<Id<Fleet>>,
+    /// The configuration that is being edited; versions are snapshots of it.
     draft: AgentConfig,
+    /// Rises whenever the draft changes.
     draft_revision: u32,
+    /// The number of the newest version; null if there is none.
     latest_version: Option<u32>,
+    /// The worst status of the agent in any environment.
     status: AgentStatus,
     created_at: Time,
     updated_at: Time,

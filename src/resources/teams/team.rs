@@ -98,6 +98,9 @@ pub fn require_team(view: &View, id: Id<Team>) -> Result<Id<Team>> {
 /// A team to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"slug": "crew", "name": "Crew", "budget": {"monthlyUsd": 50}}],
+))]
 struct NewTeam {
     /// Unique in the organization; cannot be changed later.
     slug: Slug,
@@ -111,6 +114,9 @@ impl Input for NewTeam {}
 /// Changes to a team; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"budget": {"monthlyUsd": 80}}],
+))]
 struct TeamPatch {
     name: Option<Name>,
     #[serde(default)]
