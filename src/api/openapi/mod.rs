@@ -142,6 +142,7 @@ fn make(contents: Contents, version: &str) -> (Value, Vec<String>) {
             "title": "Roadstead",
             "version": version,
             "description": INTRODUCTION,
+            "contact": {"name": "Roadstead"},
             "license": {"name": "Apache License 2.0", "identifier": env!("CARGO_PKG_LICENSE")},
         },
         "servers": [{"url": "/api", "description": "This server."}],

@@ -237,6 +237,7 @@ impl Schemas {
                 }
             }
             list_values(object);
+            open_conditions(object);
             drop_sections(object);
             drop_unsigned(object);
         };
@@ -433,6 +434,17 @@ fn list_values(schema: &mut Map<String, Value>) {
     let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
     let about = format!("{about}\n\n{}", lines.join("\n"));
     schema.insert("description".into(), json!(about.trim_start()));
+}
+
+/// Says of the parts of a condition that they permit other properties, as they do anyway: linters that
+/// check examples strictly would refuse those in each part.
+fn open_conditions(schema: &mut Map<String, Value>) {
+    for part in ["if", "then", "else"] {
+        let Some(Value::Object(part)) = schema.get_mut(part) else { continue };
+        if part.contains_key("properties") {
+            part.insert("unevaluatedProperties".into(), json!(true));
+        }
+    }
 }
 
 /// Removes citations of the reference from a description.

@@ -233,7 +233,8 @@ const MAX_CHARS: usize = templates::MAX_TEXT_BYTES;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend(
     "examples" = [{"text": "Call us at 555-0100.", "registryRef": "acme/main"}],
-    "if" = {"not": {"required": ["policyIds"], "properties": {"policyIds": {"type": "array"}}}},
+    "if" = {"not": {"required": ["policyIds"],
+        "properties": {"policyIds": {"type": "array", "items": {}}}}},
     "then" = {"required": ["registryRef"], "properties": {"registryRef": {"type": "string"}}},
 ))]
 pub struct GovernanceCheck {
