@@ -15,6 +15,7 @@ mod request;
 mod resource;
 mod route;
 mod scope;
+mod webhook;
 
 pub use action::{
     Action, BoundRead, BoundRequest, BoundWrite, CallTime, ConditionalWaitAction, ContentVersion,
@@ -29,3 +30,4 @@ pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};
 pub use resource::{Check, Metric, Resource};
 pub use route::{Method, Route};
 pub use scope::{OrgHint, OrgResolver, OrgSlugMode, ResolvedOrg, Scope};
+pub use webhook::Webhook;

@@ -113,6 +113,7 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>> {
 
 /// The answer of DELETE (reference: conventions, "Answers").
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DeletedResource")]
 pub struct Deleted {
     /// The id of the deleted resource, or its name where it has no id.
     pub id: String,
@@ -145,10 +146,10 @@ impl Output for Empty {
 
 impl JsonSchema for Empty {
     fn schema_name() -> Cow<'static, str> {
-        "Empty".into()
+        "EmptyObject".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "object"})
+        json_schema!({"type": "object", "maxProperties": 0})
     }
 }
 

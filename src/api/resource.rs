@@ -1,6 +1,6 @@
 //! The entry with which a resource registers everything it contributes to the server.
 
-use super::Route;
+use super::{Route, Webhook};
 use crate::base::Result;
 use crate::outbox::{EventType, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
@@ -32,6 +32,8 @@ pub struct Resource {
     pub events: &'static [EventType],
     /// The workflows that it offers to notification channels.
     pub workflows: &'static [Workflow],
+    /// What it posts to addresses that its users configure.
+    pub webhooks: &'static [Webhook],
     /// The entries of its files, in the order in which their routes are documented.
     pub children: &'static [&'static Resource],
 }
@@ -47,6 +49,7 @@ impl Resource {
         metrics: &[],
         events: &[],
         workflows: &[],
+        webhooks: &[],
         children: &[],
     };
 

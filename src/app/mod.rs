@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -20,10 +19,12 @@ pub use data::DataDir;
 pub use data_dir_error::DataDirError;
 pub use secret_key::KeySource;
 
+use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination};
-use crate::api::{Route, openapi};
 use crate::base::{Error, Id, Result};
-use crate::http::{self, BodyBudgets, Context, Metrics, MetricsToken, Page, Router, Sources};
+use crate::http::{
+    self, BodyBudgets, Context, Document, Metrics, MetricsToken, Page, Router, Sources,
+};
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::{self, Outside, mail};
@@ -181,9 +182,9 @@ const PAGES: &[Page] = &[
 const HOME: &str = include_str!("home.html");
 
 /// The OpenAPI document.
-fn document() -> Bytes {
-    let document = openapi::document(&resources::routes(), env!("CARGO_PKG_VERSION"));
-    document.to_string().into()
+fn document() -> Document {
+    let document = resources::document(env!("CARGO_PKG_VERSION"));
+    Document::new(document.to_string().into())
 }
 
 fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {

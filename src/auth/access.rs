@@ -205,6 +205,7 @@ impl Caller {
     schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "ResourceAccess")]
 pub enum Access {
     /// Every member.
     #[default]

@@ -81,6 +81,7 @@ impl Record for Organization {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "OrganizationRole")]
 pub enum Role {
     /// Works in the organization.
     Member,
@@ -290,6 +291,7 @@ pub enum Granted {}
 /// (reference: identity-and-rights, "Access grants").
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AccessGrant")]
 pub struct Grant {
     /// Identifies the grant.
     pub id: Id<Grant>,

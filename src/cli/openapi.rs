@@ -5,7 +5,6 @@ use clap::Args;
 use super::common::Common;
 use super::failure::Failure;
 use super::output;
-use crate::api::openapi;
 use crate::resources;
 
 /// Print the OpenAPI 3.1 document
@@ -17,7 +16,7 @@ pub struct OpenApi {
 
 impl OpenApi {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let document = openapi::document(&resources::routes(), env!("CARGO_PKG_VERSION"));
+        let document = resources::document(env!("CARGO_PKG_VERSION"));
         let pretty = format!("{document:#}");
         output::print(self.common.json, &document, &pretty)
     }

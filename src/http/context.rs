@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, LazyLock};
 
-use bytes::Bytes;
 use hyper::header::{HOST, HeaderMap};
 use hyper::http::uri::Authority;
 use ipnet::IpNet;
 
 use super::body::BodyBudgets;
+use super::document::Document;
 use super::metrics::{Metrics, MetricsToken};
 use super::page::Page;
 use super::router::Router;
@@ -27,7 +27,7 @@ pub struct Context {
     pub trusted_proxies: Vec<IpNet>,
     /// The OpenAPI document, generated at its first request: it takes more time and memory than the
     /// rest of the start.
-    pub document: LazyLock<Bytes>,
+    pub document: LazyLock<Document>,
     /// The memory for the bodies of requests.
     pub bodies: BodyBudgets,
     /// Limit of connections, see [`max_connections`](super::max_connections).

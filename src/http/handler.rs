@@ -73,7 +73,7 @@ async fn dispatch(
         context.executor.require_setup()?;
     }
     match path.strip_prefix("/api") {
-        Some("/openapi.json") => pages::document(context, &head.method, request_id),
+        Some("/openapi.json") => pages::document(context, head, request_id),
         Some(below) if below.starts_with('/') => {
             handle(context, head, body, below, client.address, request_id, observed).await
         }

@@ -6,6 +6,7 @@
 mod body;
 mod connections;
 mod context;
+mod document;
 mod fair_budget;
 mod framing;
 mod handler;
@@ -25,6 +26,7 @@ mod wire;
 pub use body::BodyBudgets;
 pub use connections::max_connections;
 pub use context::Context;
+pub use document::Document;
 pub use metrics::{Metrics, MetricsToken, Source, Sources};
 pub use page::Page;
 pub use pages::PATHS;

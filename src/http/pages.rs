@@ -96,8 +96,8 @@ async fn require_ready(context: &Context) -> Result<()> {
 }
 
 /// The OpenAPI document.
-pub(super) fn document(context: &Context, method: &Method, id: &str) -> Result<Response<Reply>> {
-    reading(method, id, || json(Full::new(context.document.clone())))
+pub(super) fn document(context: &Context, head: &Parts, id: &str) -> Result<Response<Reply>> {
+    reading(&head.method, id, || context.document.response(&head.headers))
 }
 
 fn reading(

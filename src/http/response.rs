@@ -51,7 +51,8 @@ fn json_of_unknown_length() -> Response<Reply> {
     json(Full::default()).map(|_| Reply::Stream(mpsc::channel(1).1))
 }
 
-fn not_modified() -> Response<Reply> {
+/// A response without a body, for a client that has it.
+pub fn not_modified() -> Response<Reply> {
     let mut response = json(Full::default());
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     response.headers_mut().remove(CONTENT_TYPE);

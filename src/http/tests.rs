@@ -168,7 +168,7 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
         metrics_token: None,
         public_url: None,
         trusted_proxies: Vec::new(),
-        document: std::sync::LazyLock::new(|| Bytes::from_static(b"{}")),
+        document: std::sync::LazyLock::new(|| Document::new(Bytes::from_static(b"{}"))),
         bodies: BodyBudgets::default(),
         max_connections,
     };

@@ -20,7 +20,6 @@ use crate::store::{
 /// The status of a delivery (reference: events, "The log").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(rename = "Delivery")]
 pub enum DeliveryStatus {
     /// Delivered.
     Sent,

@@ -17,7 +17,8 @@ mod notifications;
 #[cfg(test)]
 mod testing;
 
-use crate::api::{self, Metric, Resource, Route};
+use crate::api::openapi::{self, Contents};
+use crate::api::{self, Metric, Resource, Route, Webhook};
 use crate::base::Result;
 use crate::outbox::{JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
@@ -49,6 +50,45 @@ fn entries() -> impl Iterator<Item = &'static Resource> {
 /// Returns the routes of all resources.
 pub fn routes() -> Vec<Route> {
     entries().flat_map(|entry| (entry.routes)()).collect()
+}
+
+/// The groups of routes, by the first segment of their paths.
+const GROUPS: &[(&str, &str)] = &[
+    ("environments", "Where agents run: their variables, approvals and access."),
+    (
+        "registries",
+        "Registries of artifacts: prompts and promptlets, published version by version.",
+    ),
+    ("setup", "The first organization and its owner."),
+    ("auth", "Signing in and out, passwords, invitations."),
+    ("organizations", "Organizations with their members, invitations and domains."),
+    ("api-keys", "Credentials for programs."),
+    ("access-grants", "Who may use a restricted environment, registry or fleet."),
+    ("llm-providers", "Connections to language models."),
+    ("governance", "Policies for what is published, and what they found."),
+    ("prompts", "Drafts of prompts; compiling and rendering."),
+    ("tools", "Tools that agents may call."),
+    ("prompt-providers", "Prompts that other systems keep, and importing them."),
+    ("agents", "Agents: a draft and its versions."),
+    ("teams", "Teams of agents with their tasks, messages, wakes, memories and runs."),
+    ("notifications", "Channels that report events, and the log of what was delivered."),
+];
+
+/// Generates the OpenAPI document of all routes, for a server of this version.
+pub fn document(version: &str) -> serde_json::Value {
+    let (routes, webhooks) = (routes(), webhooks());
+    let contents = Contents { routes: &routes, webhooks: &webhooks, groups: GROUPS };
+    openapi::document(contents, version)
+}
+
+/// Returns the problems of that document.
+pub fn document_problems() -> Vec<String> {
+    let (routes, webhooks) = (routes(), webhooks());
+    openapi::problems(Contents { routes: &routes, webhooks: &webhooks, groups: GROUPS })
+}
+
+fn webhooks() -> Vec<&'static Webhook> {
+    entries().flat_map(|entry| entry.webhooks).collect()
 }
 
 /// Returns all tables: those of the resources and of the layers below.

@@ -1,6 +1,8 @@
 //! What clients and proxies rely on for every route: HEAD, Host, challenges, encodings, the paths of
 //! a 404, text instead of JSON (reference: conventions).
 
+use std::io::Read as _;
+
 use serde_json::{Value, json};
 
 use crate::client::{Reply, raw};
@@ -191,4 +193,27 @@ fn publishing_the_same_again_is_answered_and_not_told() {
     assert_eq!(publish(&acme, "1.0.0", "a").ok(), made);
     assert_eq!(events(), before);
     publish(&acme, "1.0.0", "b").refused(409, "version_exists");
+}
+
+#[test]
+fn the_document_is_compressed_and_sent_once() {
+    let acme = Fixture::new();
+    let ask = |fields: &[(&str, &str)]| {
+        acme.nobody.with_fields(fields).ask("GET", "/openapi.json").send()
+    };
+    let plain = ask(&[]);
+    let gzip = ask(&[("Accept-Encoding", "br, gzip")]);
+    assert_eq!(gzip.header("content-encoding"), Some("gzip"));
+    assert!(gzip.body.len() * 5 < plain.body.len(), "{} {}", gzip.body.len(), plain.body.len());
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(&*gzip.body).read_to_end(&mut unpacked).unwrap();
+    assert_eq!(unpacked, plain.body);
+    let tags = [plain.header("etag").unwrap(), gzip.header("etag").unwrap()];
+    assert_ne!(tags[0], tags[1]);
+    assert_eq!(ask(&[("If-None-Match", tags[0])]).status, 304);
+    let again = ask(&[("Accept-Encoding", "gzip"), ("If-None-Match", tags[1])]);
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    for reply in [&plain, &gzip, &again] {
+        assert_eq!(reply.header("vary"), Some("accept-encoding"));
+    }
 }

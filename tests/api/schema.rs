@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use jsonschema::Validator;
-use roadstead::api::{Route, openapi};
+use roadstead::api::Route;
 use roadstead::resources;
 use serde_json::{Map, Value, json};
 
 use crate::client::Reply;
 
 /// The document of the server under test.
-pub static DOCUMENT: LazyLock<Value> =
-    LazyLock::new(|| openapi::document(&resources::routes(), "0.0.0"));
+pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| resources::document("0.0.0"));
 
 /// The operation of a route in the document.
 pub fn operation(route: &Route) -> &'static Value {

@@ -8,6 +8,19 @@ pub fn group(route: &Route) -> &'static str {
     route.path.trim_start_matches('/').split('/').next().unwrap_or_default()
 }
 
+/// Says who may call a route with this policy.
+pub fn about_access(policy: AuthPolicy) -> &'static str {
+    match who(policy) {
+        "any" => "For every client; needs no credential.",
+        "s" => "For every signed-in person, in a session.",
+        "sm" => "For members of the organization, in a session; not with an API key.",
+        "sa" => "For owners and admins of the organization, in a session; not with an API key.",
+        "r" => "For members of the organization, and for every client if the registry is public.",
+        "m" => "For members of the organization, with an API key or in a session.",
+        _ => "For owners and admins of the organization, with an API key or in a session.",
+    }
+}
+
 /// The abbreviation of a policy in the table of routes: `any`, `s`, `m`, `r`, `a`, `sm`,
 /// `sa`.
 pub fn who(policy: AuthPolicy) -> &'static str {

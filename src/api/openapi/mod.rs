@@ -4,11 +4,13 @@
 //! cannot contradict the server. For each route it lists the responses of its kind; 405, 408, 414,
 //! 431 and 502 are explained once, in its introduction.
 
+mod descriptions;
 mod labels;
 mod operation;
 mod schemas;
 mod shared;
 mod table;
+mod webhooks;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::request::path_names;
 use super::route::Route;
+use super::webhook::Webhook;
 use labels::group;
 use schemas::Schemas;
 
@@ -40,7 +43,7 @@ the last page. Lists are newest first unless stated otherwise.
 
 **Fields.** A response always has all its fields; one without a value is `null`. In a request \
 `null` means the same as absent, except in a PATCH, where it clears a nullable field. Unknown \
-fields are ignored.
+fields and parameters are refused (400), unless the request has `Prefer: handling=lenient`.
 
 **Idempotency.** A POST repeated with the same `Idempotency-Key` within 24 hours gets the first \
 response again, with `Idempotency-Replayed: true`.
@@ -52,16 +55,35 @@ PATCH and DELETE evaluate `If-Match` (412).
 an admin of the organization, by API key or session, `sm` and `sa` the same by session only, `s` \
 any session, `r` as `m`, and every client if the registry is public.";
 
-/// Generates the OpenAPI 3.1 document of `routes`, for a server of this `version`.
-pub fn document(routes: &[Route], version: &str) -> Value {
-    make(routes, version).0
+/// What the document is about.
+#[derive(Clone, Copy, Default)]
+pub struct Contents<'a> {
+    /// The routes.
+    pub routes: &'a [Route],
+    /// What the server posts.
+    pub webhooks: &'a [&'a Webhook],
+    /// The groups of routes, each with a description.
+    pub groups: &'a [(&'a str, &'a str)],
 }
 
-/// Returns the problems of the document of `routes`, one sentence each: two routes of one name,
-/// path parameters without a type, two types of one name, a route without a summary. A test keeps
-/// this empty.
-pub fn problems(routes: &[Route]) -> Vec<String> {
-    let mut problems = make(routes, "").1;
+impl<'a> Contents<'a> {
+    /// Routes without anything else.
+    pub fn routes(routes: &'a [Route]) -> Self {
+        Contents { routes, ..Contents::default() }
+    }
+}
+
+/// Generates the OpenAPI 3.1 document for a server of this `version`.
+pub fn document(contents: Contents, version: &str) -> Value {
+    make(contents, version).0
+}
+
+/// Returns the problems of the document, one sentence each: two routes of one name, path parameters
+/// without a type, two types of one name, a route without a summary, a body without an example. A
+/// test keeps this empty.
+pub fn problems(contents: Contents) -> Vec<String> {
+    let mut problems = make(contents, "").1;
+    let routes = contents.routes;
     let mut names = BTreeSet::new();
     let mut ends = BTreeSet::new();
     for route in routes {
@@ -89,7 +111,8 @@ pub fn problems(routes: &[Route]) -> Vec<String> {
     problems
 }
 
-fn make(routes: &[Route], version: &str) -> (Value, Vec<String>) {
+fn make(contents: Contents, version: &str) -> (Value, Vec<String>) {
+    let Contents { routes, webhooks, groups } = contents;
     let mut schemas = Schemas::new();
     let mut paths = Map::new();
     let mut tags: Vec<&str> = Vec::new();
@@ -101,17 +124,31 @@ fn make(routes: &[Route], version: &str) -> (Value, Vec<String>) {
             tags.push(group(route));
         }
     }
+    let mut webhooks = webhooks::webhooks(webhooks, &mut schemas);
     let mut components = shared::components(&mut schemas);
     let mut paths = Value::Object(paths);
-    let (definitions, problems) = schemas.finish(&mut [&mut paths, &mut components]);
+    let places = &mut [&mut paths, &mut webhooks, &mut components];
+    let (definitions, problems) = schemas.finish(places);
     components["schemas"] = Value::Object(definitions);
-    let tags: Vec<Value> = tags.iter().map(|tag| json!({"name": tag})).collect();
+    let tag = |name: &&str| {
+        let about = groups.iter().find(|(group, _)| group == name);
+        about
+            .map_or(json!({"name": name}), |(_, about)| json!({"name": name, "description": about}))
+    };
+    let tags: Vec<Value> = tags.iter().map(tag).collect();
     let document = json!({
         "openapi": "3.1.0",
-        "info": {"title": "Roadstead", "version": version, "description": INTRODUCTION},
-        "servers": [{"url": "/api"}],
+        "info": {
+            "title": "Roadstead",
+            "version": version,
+            "description": INTRODUCTION,
+            "contact": {"name": "Roadstead"},
+            "license": {"name": "Apache License 2.0", "identifier": env!("CARGO_PKG_LICENSE")},
+        },
+        "servers": [{"url": "/api", "description": "This server."}],
         "tags": tags,
         "paths": paths,
+        "webhooks": webhooks,
         "components": components,
     });
     (document, problems)

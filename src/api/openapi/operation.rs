@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::labels::{group, who};
-use super::schemas::Schemas;
+use super::descriptions;
+use super::labels::{about_access, group, who};
+use super::schemas::{BodySchema, Schemas};
 use crate::api::common_params::{OrgOptional, OrgRequired};
 use crate::api::op::{SchemaOf, Shape, Upload};
 use crate::api::request::path_names;
@@ -17,6 +18,7 @@ pub fn operation(route: &Route, schemas: &mut Schemas) -> Value {
         "operationId": id(route.name),
         "tags": [group(route)],
         "summary": route.about,
+        "description": about_access(route.policy),
         "x-rule": who(route.policy),
         "security": security(route),
     });
@@ -59,7 +61,13 @@ fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Value> {
     let mut parameters: Vec<Value> = path_names(route.path)
         .zip(&route.operation.params)
         .map(|(name, schema)| {
-            json!({"name": name, "in": "path", "required": true, "schema": schema.as_value()})
+            json!({
+                "name": name,
+                "in": "path",
+                "required": true,
+                "description": descriptions::of_path(name, &noun(route)),
+                "schema": schema.as_value(),
+            })
         })
         .collect();
     if !route.method.has_body() || route.operation.upload.is_some() {
@@ -71,6 +79,11 @@ fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Value> {
     }
     parameters.extend(headers(route).into_iter().map(shared_parameter));
     parameters
+}
+
+/// `policy_assignment.create` is about a `policy assignment`.
+fn noun(route: &Route) -> String {
+    route.name.split('.').next().unwrap_or_default().replace('_', " ")
 }
 
 fn shared_parameter(key: &str) -> Value {
@@ -94,7 +107,7 @@ fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
 }
 
 fn headers(route: &Route) -> Vec<&'static str> {
-    let mut headers = Vec::new();
+    let mut headers = vec!["Prefer"];
     if route.is_idempotent() {
         headers.push("IdempotencyKey");
     }
@@ -130,15 +143,9 @@ fn body(route: &Route, schemas: &mut Schemas) -> Value {
         }
         Scope::Installation => None,
     };
-    let args = [Some(route.operation.input), org].into_iter().flatten();
-    let mut args: Vec<Value> = args.filter_map(|part| schemas.input(part)).collect();
-    let required = args.iter().any(|part| schemas.requires_something(part));
-    let schema = match args.len() {
-        0 => json!({"type": "object"}),
-        1 => args.remove(0),
-        _ => json!({"allOf": args}),
-    };
-    json!({"required": required, "content": {"application/json": {"schema": schema}}})
+    let BodySchema { schema, example, is_required } = schemas.body(route.operation.input, org);
+    let content = json!({"schema": schema, "example": example});
+    json!({"required": is_required, "content": {"application/json": content}})
 }
 
 // ── Responses ──────────────────────────────────────────────────────────
@@ -191,10 +198,29 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
         Shape::One | Shape::Watch | Shape::Write => schemas.output(output),
     };
     let mut content = json!({"application/json": {"schema": schema}});
-    if matches!(route.operation.shape, Shape::Wait(_)) {
-        content["text/event-stream"] = json!({"schema": {"type": "string"}});
+    if let Shape::Wait(event) = route.operation.shape {
+        content["text/event-stream"] =
+            json!({"schema": event_stream(event, schemas.output(output))});
+    }
+    if route.operation.has_text {
+        content["text/plain"] = json!({"schema": {"type": "string"}});
     }
     content
+}
+
+/// A stream of server-sent events: OpenAPI 3.1 has no words for what is in it, so they are in the
+/// description and, for programs, in `x-events`.
+fn event_stream(event: &str, item: Value) -> Value {
+    json!({
+        "type": "string",
+        "description": format!(
+            "Server-sent events. It begins with `retry`, the milliseconds after which to connect \
+             again. Each item is an event `{event}` with its `id` and, as `data`, the item as JSON \
+             (`x-events`). A comment comes every 15 seconds. A stream that cannot go on ends with an \
+             event `error` whose `data` has `code` and `message`."
+        ),
+        "x-events": {event: item},
+    })
 }
 
 /// The other responses of its kind: status, and the key of the definition.

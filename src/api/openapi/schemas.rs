@@ -4,11 +4,12 @@
 //! fields (an optional field is always present in a response), the schema of the input is named
 //! `…Input`. Two different types of one name are reported as a problem.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use super::descriptions;
 use crate::api::op::SchemaOf;
 
 /// The prefix of references to schemas.
@@ -16,13 +17,30 @@ const SCHEMAS: &str = "#/components/schemas/";
 /// The prefix of references to inputs until their names are determined.
 const INPUTS: &str = "#/components/inputs/";
 
+/// The prefix of references to bodies, likewise.
+const BODIES: &str = "#/components/bodies/";
+
 /// The schemas collected so far.
 pub struct Schemas {
     inputs: SchemaGenerator,
     outputs: SchemaGenerator,
-    pages: Map<String, Value>,
+    /// Schemas of no type: pages, messages of webhooks.
+    composed: Map<String, Value>,
+    /// The inputs that are bodies, with the schema of `orgSlug` that is a field of each.
+    bodies: Map<String, Value>,
     problems: Vec<String>,
 }
+
+/// A body: its schema, and an example.
+pub struct BodySchema {
+    pub schema: Value,
+    pub example: Value,
+    /// Whether it cannot be empty.
+    pub is_required: bool,
+}
+
+/// The organization in examples.
+const EXAMPLE_ORG: &str = "acme";
 
 impl Schemas {
     /// Creates an empty collection.
@@ -34,7 +52,8 @@ impl Schemas {
         Schemas {
             inputs: generator(settings.clone().for_deserialize(), INPUTS),
             outputs: generator(settings.for_serialize(), SCHEMAS),
-            pages: Map::new(),
+            composed: Map::new(),
+            bodies: Map::new(),
             problems: Vec::new(),
         }
     }
@@ -69,14 +88,57 @@ impl Schemas {
         };
         let name = format!("PageOf{name}");
         let reference = json!({"$ref": format!("{SCHEMAS}{name}")});
-        self.pages.insert(name, page);
+        self.composed.insert(name, page);
         reference
     }
 
-    /// Whether a body of this schema cannot be empty.
-    pub fn requires_something(&self, schema: &Value) -> bool {
-        let fields = self.look_up(schema)["required"].as_array();
-        fields.is_some_and(|fields| !fields.is_empty())
+    /// Adds a schema that no type has; returns a reference to it.
+    pub fn compose(&mut self, name: String, schema: Value) -> Value {
+        let reference = json!({"$ref": format!("{SCHEMAS}{name}")});
+        if self.composed.insert(name.clone(), schema.clone()).is_some_and(|old| old != schema) {
+            self.problems.push(format!("two schemas are called {name}"));
+        }
+        reference
+    }
+
+    /// Returns the schema of a body with the fields of `input` and those of `org`, the input of its
+    /// organization: one schema with one name, so that a client has one type for the whole body.
+    pub fn body(&mut self, input: SchemaOf, org: Option<SchemaOf>) -> BodySchema {
+        let org = org.and_then(|org| self.input(org));
+        let Some(schema) = self.input(input) else { return self.body_of_nothing(org) };
+        let definition = self.look_up(&schema).clone();
+        let mut example = definition["examples"][0].clone();
+        let mut required = definition["required"].as_array().is_some_and(|all| !all.is_empty());
+        if let (Some(fields), Some(org)) = (example.as_object_mut(), &org) {
+            required |= add_org_to_example(fields, org);
+        }
+        let Some(name) = schema["$ref"].as_str().and_then(|at| at.strip_prefix(INPUTS)) else {
+            self.problems.push(format!("a body has no name: {schema}"));
+            return BodySchema { schema, example, is_required: required };
+        };
+        if example.is_null() {
+            self.problems.push(format!("{name} is a body without an example"));
+        }
+        let org = org.unwrap_or_default();
+        if self.bodies.insert(name.into(), org.clone()).is_some_and(|other| other != org) {
+            self.problems.push(format!("{name} is a body with different kinds of orgSlug"));
+        }
+        let schema = json!({"$ref": format!("{BODIES}{name}")});
+        BodySchema { schema, example, is_required: required }
+    }
+
+    /// A body with nothing but an organization.
+    fn body_of_nothing(&mut self, org: Option<Value>) -> BodySchema {
+        let mut example = Map::new();
+        let Some(mut org) = org else {
+            let schema = json!({"type": "object", "additionalProperties": false});
+            return BodySchema { schema, example: json!({}), is_required: false };
+        };
+        let is_required = add_org_to_example(&mut example, &org);
+        let name = if is_required { "OrganizationRequest" } else { "OptionalOrganizationRequest" };
+        org["additionalProperties"] = json!(false);
+        let schema = self.compose(name.into(), org);
+        BodySchema { schema, example: Value::Object(example), is_required }
     }
 
     /// Returns the query parameters for the fields of an input. Lists repeat the name, objects are
@@ -95,7 +157,9 @@ impl Schemas {
             let description = fields.and_then(|fields| fields.shift_remove("description"));
             let required = required.contains(&json!(name));
             let mut parameter = json!({"name": name, "in": "query", "required": required});
-            if let Some(description) = description {
+            if let Some(description) =
+                description.or_else(|| descriptions::common(&name).map(Value::from))
+            {
                 parameter["description"] = description;
             }
             let style = match self.look_up(&schema)["type"].as_str() {
@@ -131,13 +195,18 @@ impl Schemas {
     /// schemas they need, by name, and a sentence for each name that two types share.
     pub fn finish(mut self, places: &mut [&mut Value]) -> (Map<String, Value>, Vec<String>) {
         let mut problems = self.problems;
-        let inputs = self.inputs.take_definitions(true);
+        let mut inputs = self.inputs.take_definitions(true);
+        let body_names: BTreeMap<String, String> = self
+            .bodies
+            .iter()
+            .map(|(name, org)| (name.clone(), name_body(&mut inputs, name, org)))
+            .collect();
         let mut outputs = self.outputs.take_definitions(true);
         for definitions in [&inputs, &outputs] {
             problems.extend(numbered(definitions));
         }
-        for (name, page) in self.pages {
-            if outputs.insert(name.clone(), page).is_some() {
+        for (name, schema) in self.composed {
+            if outputs.insert(name.clone(), schema).is_some() {
                 problems.push(format!("a type is called {name}, as is a page of a list"));
             }
         }
@@ -147,9 +216,12 @@ impl Schemas {
             if in_two_forms.contains(name) { format!("{name}Input") } else { name.to_string() }
         };
         let mut all = outputs;
-        for (name, schema) in inputs {
+        for (name, mut schema) in inputs {
             if in_two_forms.contains(&name) && !same_type(&schema, &all[&name]) {
                 problems.push(format!("two types are called {name}, one sent and one received"));
+            }
+            if in_two_forms.contains(&name) || !all.contains_key(&name) {
+                close(&mut schema);
             }
             let taken = all.insert(input_name(&name), schema).is_some();
             if taken && in_two_forms.contains(&name) {
@@ -158,12 +230,14 @@ impl Schemas {
         }
 
         let settle = |object: &mut Map<String, Value>| {
-            if let Some(Value::String(at)) = object.get_mut("$ref")
-                && let Some(name) = at.strip_prefix(INPUTS)
-            {
-                *at = format!("{SCHEMAS}{}", input_name(name));
+            if let Some(Value::String(at)) = object.get_mut("$ref") {
+                let body = at.strip_prefix(BODIES).and_then(|name| body_names.get(name));
+                if let Some(name) = body.map(String::as_str).or(at.strip_prefix(INPUTS)) {
+                    *at = format!("{SCHEMAS}{}", input_name(name));
+                }
             }
             list_values(object);
+            open_conditions(object);
             drop_sections(object);
             drop_unsigned(object);
         };
@@ -175,8 +249,75 @@ impl Schemas {
         let needed = needed(&all, places);
         all.retain(|name, _| needed.contains(name));
         all.sort_keys();
+        descriptions::complete(&mut all);
         (all, problems)
     }
+}
+
+/// Adds the organization to an example of a body that requires it; returns whether it does.
+fn add_org_to_example(fields: &mut Map<String, Value>, org: &Value) -> bool {
+    let is_required = org["required"].as_array().is_some_and(|all| !all.is_empty());
+    if is_required {
+        fields.shift_insert(0, "orgSlug".into(), json!(EXAMPLE_ORG));
+    }
+    is_required
+}
+
+/// Adds the organization to the schema of a body, and returns its name: if the type is part of another
+/// input as well, the body is a schema of its own.
+fn name_body(inputs: &mut Map<String, Value>, name: &str, org: &Value) -> String {
+    let is_shared = !org.is_null() && references_any(inputs, &format!("{INPUTS}{name}"));
+    let mut schema = inputs.get(name).cloned().unwrap_or_default();
+    if let Some(schema) = schema.as_object_mut() {
+        add_org(schema, org);
+    }
+    let body = if is_shared { format!("{name}Request") } else { name.to_string() };
+    inputs.insert(body.clone(), schema);
+    if let (true, Some(part)) = (is_shared, inputs.get_mut(name).and_then(Value::as_object_mut)) {
+        part.shift_remove("examples");
+    }
+    body
+}
+
+/// Adds the fields of `org` to the schema of a body, first; its example is shown with the route.
+fn add_org(schema: &mut Map<String, Value>, org: &Value) {
+    schema.shift_remove("examples");
+    let Some(fields) = org["properties"].as_object() else { return };
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for (name, field) in fields {
+        properties.shift_insert(0, name.clone(), field.clone());
+    }
+    if let Some(Value::Array(more)) = org.get("required") {
+        let required = schema.entry("required").or_insert_with(|| json!([]));
+        if let Value::Array(required) = required {
+            required.splice(0..0, more.iter().cloned());
+        }
+    }
+}
+
+/// Refuses other properties, as the server does. A type that is also an output stays open: a later
+/// version may add properties to it.
+fn close(schema: &mut Value) {
+    if schema["properties"].is_object() {
+        schema["additionalProperties"] = json!(false);
+    }
+}
+
+/// Whether any of these schemas refers to `at`.
+fn references_any(schemas: &Map<String, Value>, at: &str) -> bool {
+    fn refers(value: &Value, at: &str) -> bool {
+        match value {
+            Value::Array(items) => items.iter().any(|item| refers(item, at)),
+            Value::Object(object) => {
+                object.get("$ref").is_some_and(|target| target == at)
+                    || object.values().any(|item| refers(item, at))
+            }
+            _ => false,
+        }
+    }
+    schemas.values().any(|schema| refers(schema, at))
 }
 
 /// Finds types of one name: the generator appends a number to the second one.
@@ -293,6 +434,17 @@ fn list_values(schema: &mut Map<String, Value>) {
     let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
     let about = format!("{about}\n\n{}", lines.join("\n"));
     schema.insert("description".into(), json!(about.trim_start()));
+}
+
+/// Says of the parts of a condition that they permit other properties, as they do anyway: linters that
+/// check examples strictly would refuse those in each part.
+fn open_conditions(schema: &mut Map<String, Value>) {
+    for part in ["if", "then", "else"] {
+        let Some(Value::Object(part)) = schema.get_mut(part) else { continue };
+        if part.contains_key("properties") {
+            part.insert("unevaluatedProperties".into(), json!(true));
+        }
+    }
 }
 
 /// Removes citations of the reference from a description.

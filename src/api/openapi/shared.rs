@@ -51,6 +51,38 @@ fn parameters(schemas: &mut Schemas) -> Value {
             "in": "header",
             "description": "Answers with 304 if the resource still has this ETag.",
             "schema": {"type": "string"}
+        },
+        "Prefer": {
+            "name": "Prefer",
+            "in": "header",
+            "description": "`handling=lenient` ignores unknown fields and parameters, which are \
+                            refused otherwise (RFC 7240).",
+            "schema": {"type": "string"}
+        },
+        "WebhookId": {
+            "name": "webhook-id",
+            "in": "header",
+            "required": true,
+            "description": "Identifies the message. It stays the same when the message is sent \
+                            again, so that a receiver can recognize what it has.",
+            "schema": {"type": "string"}
+        },
+        "WebhookTimestamp": {
+            "name": "webhook-timestamp",
+            "in": "header",
+            "required": true,
+            "description": "When it was sent, in seconds since 1970. Refuse what is older than a few \
+                            minutes: it may be a copy.",
+            "schema": {"type": "string", "pattern": "^[0-9]+$"}
+        },
+        "WebhookSignature": {
+            "name": "webhook-signature",
+            "in": "header",
+            "required": true,
+            "description": "`v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.\
+                            {webhook-timestamp}.{body}`; the key is the Base64 part of the secret, \
+                            decoded (Standard Webhooks).",
+            "schema": {"type": "string", "pattern": "^v1,"}
         }
     });
     // Generated from the types that requests are bound to, so that no bound is stated twice.
@@ -183,6 +215,10 @@ impl JsonSchema for Problem {
                     "description": "A stable identifier of the error, for programs."
                 },
                 "requestId": {"type": "string", "description": "As in `X-Request-Id`."},
+                "path": {
+                    "type": "string",
+                    "description": "On 404, the field or parameter that named what there is none of."
+                },
                 "issues": {
                     "type": "array",
                     "description": "On 400, every problem of the request.",
@@ -193,7 +229,10 @@ impl JsonSchema for Problem {
                                 "type": "string",
                                 "description": "The path of the field, with dots and `[n]` from 0."
                             },
-                            "message": {"type": "string"}
+                            "message": {
+                                "type": "string",
+                                "description": "What is wrong with it, as a phrase that follows the path."
+                            }
                         },
                         "required": ["path", "message"]
                     }

@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{document, problems, routes_markdown, routes_table};
+use super::{Contents, document, problems, routes_markdown, routes_table};
 use crate::api::{
-    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, ResourceRef, Route, Scope, op,
+    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, ResourceRef, Route, Scope,
+    Webhook, op,
 };
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Id, Int, Json, Keys, Nullable, Result, Text, Time, Title};
@@ -73,6 +74,7 @@ impl Output for BoatMade {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{"name": "Ark"}]))]
 struct NewBoat {
     /// What it is called.
     name: Title,
@@ -83,6 +85,7 @@ struct NewBoat {
 impl Input for NewBoat {}
 
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{"name": "Ark"}]))]
 struct BoatPatch {
     name: Option<Title>,
     #[serde(default)]
@@ -181,7 +184,7 @@ fn routes() -> Vec<Route> {
 }
 
 fn made() -> Value {
-    document(&routes(), "1.2.3")
+    document(Contents::routes(&routes()), "1.2.3")
 }
 
 /// Every operation, with its path.
@@ -298,11 +301,21 @@ fn scope_and_method_determine_where_the_slug_is() {
         assert!(parameter(&document, id, "orgSlug").is_none(), "{id}");
     }
     let create = body(&document, "boatCreate");
-    assert_eq!(create["allOf"][0], json!({"$ref": "#/components/schemas/NewBoat"}));
-    assert_eq!(create["allOf"][1]["required"], json!(["orgSlug"]));
+    assert_eq!(*create, json!({"$ref": "#/components/schemas/NewBoat"}));
+    let create = follow(&document, create);
+    assert_eq!(create["required"], json!(["orgSlug", "name"]));
+    assert!(create["properties"]["orgSlug"].is_object() && create["examples"].is_null());
     let keep = body(&document, "berthKeep");
+    assert_eq!(*keep, json!({"$ref": "#/components/schemas/OptionalOrganizationRequest"}));
+    let keep = follow(&document, keep);
     assert!(keep["properties"]["orgSlug"].is_object() && keep["required"].is_null());
-    assert_eq!(*body(&document, "sessionSignOut"), json!({"type": "object"}));
+    let nothing = json!({"type": "object", "additionalProperties": false});
+    assert_eq!(*body(&document, "sessionSignOut"), nothing);
+    let example = |id: &str| {
+        &operation(&document, id)["requestBody"]["content"]["application/json"]["example"]
+    };
+    assert_eq!(*example("boatCreate"), json!({"orgSlug": "acme", "name": "Ark"}));
+    assert_eq!(*example("berthKeep"), json!({}));
     assert_eq!(operation(&document, "boatCreate")["requestBody"]["required"], true);
     assert_eq!(operation(&document, "berthKeep")["requestBody"]["required"], false);
 }
@@ -341,7 +354,7 @@ fn an_input_may_define_its_own_limit() {
     }
     impl Input for Few {}
     let routes = [Route::get("/few", MEMBER, "few.list", op::list::<(), Few, Boat>(list))];
-    let document = document(&routes, "1");
+    let document = document(Contents::routes(&routes), "1");
     let limits: Vec<&Value> = parameters(&document, "fewList")
         .into_iter()
         .filter(|parameter| parameter["name"] == "limit")
@@ -360,6 +373,8 @@ fn the_document_and_the_route_accept_the_same_inputs() {
         (json!({"orgSlug": "acme", "name": "Ark"}), true),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": null, "decks": 4}), true),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": {"captain": "Noah"}}), true),
+        (json!({"orgSlug": "acme", "name": "Ark", "new": 1}), false),
+        (json!({"orgSlug": "acme", "name": "Ark", "crew": {"captain": "Noah", "new": 1}}), false),
         (json!({"name": "Ark"}), false),
         (json!({"orgSlug": "acme"}), false),
         (json!({"orgSlug": "acme", "name": ""}), false),
@@ -406,6 +421,72 @@ fn a_type_with_optional_fields_used_in_both_directions_has_two_schemas() {
 }
 
 #[test]
+fn a_body_that_is_part_of_another_input_is_a_schema_of_its_own() {
+    #[derive(Deserialize, JsonSchema)]
+    #[schemars(extend("examples" = [{"boats": [{"name": "Ark"}]}]))]
+    struct NewFleet {
+        boats: Vec<NewBoat>,
+    }
+    impl Input for NewFleet {}
+    let mut routes = routes();
+    let fleet = op::write::<(), NewFleet, Empty>(write);
+    routes.push(Route::post("/fleets", MEMBER, "fleet.create", fleet).about("Build a fleet"));
+    assert_eq!(problems(Contents::routes(&routes)), Vec::<String>::new());
+    let document = document(Contents::routes(&routes), "1");
+    let boat = json!({"name": "Ark"});
+    let with = |org: &str, mut value: Value| {
+        value["orgSlug"] = json!(org);
+        value
+    };
+    let create = body(&document, "boatCreate");
+    assert_eq!(*create, json!({"$ref": "#/components/schemas/NewBoatRequest"}));
+    assert!(satisfies(&document, create, &with("acme", boat.clone())));
+    let fleet = body(&document, "fleetCreate");
+    assert!(satisfies(&document, fleet, &with("acme", json!({"boats": [boat]}))));
+    assert!(!satisfies(&document, fleet, &with("acme", json!({"boats": [with("acme", boat)]}))));
+}
+
+#[test]
+fn what_the_server_posts_is_described_with_its_signature() {
+    const RANG: Webhook = Webhook {
+        name: "rang",
+        about: "Report a bell",
+        description: "Posted when a bell rings.",
+        group: "fleets",
+        kind: |_| schemars::json_schema!({"const": "rang"}),
+        data: |generator| generator.subschema_for::<Boat>(),
+    };
+    let routes = routes();
+    let groups = [("fleets", "Fleets of boats.")];
+    let contents = Contents { webhooks: &[&RANG], groups: &groups, ..Contents::routes(&routes) };
+    let document = document(contents, "1");
+    let post = &document["webhooks"]["rang"]["post"];
+    let headers = post["parameters"].as_array().unwrap().iter();
+    let headers: Vec<_> = headers.map(|header| &follow(&document, header)["name"]).collect();
+    assert_eq!(headers, ["webhook-id", "webhook-timestamp", "webhook-signature"]);
+    let schema = &post["requestBody"]["content"]["application/json"]["schema"];
+    assert_eq!(*schema, json!({"$ref": "#/components/schemas/RangWebhook"}));
+    let data = &document["components"]["schemas"]["RangWebhook"]["properties"]["data"];
+    assert_eq!(*data, json!({"$ref": "#/components/schemas/Boat"}));
+    assert!(post["responses"]["410"].is_object());
+    assert_eq!(document["tags"][0], json!({"name": "fleets", "description": "Fleets of boats."}));
+}
+
+#[test]
+fn descriptions_are_inherited_from_related_types_and_common_names() {
+    let document = made();
+    let schemas = &document["components"]["schemas"];
+    let about = |name: &str, field: &str| schemas[name]["properties"][field]["description"].clone();
+    assert_eq!(about("NewBoat", "name"), "What it is called.");
+    assert_eq!(about("Boat", "name"), "What it is called.");
+    assert_eq!(about("BoatPatch", "name"), "What it is called.");
+    assert_eq!(about("Boat", "launchedAt"), Value::Null);
+    assert_eq!(about("PageOfBoat", "items"), "The items of this page, in the order of the list.");
+    let path = parameter(&document, "boatShow", "fleetId").unwrap();
+    assert_eq!(path["description"], "The id of the fleet.");
+}
+
+#[test]
 fn unit_variants_are_an_enumeration() {
     let document = made();
     let state = &document["components"]["schemas"]["State"];
@@ -421,7 +502,8 @@ fn unit_variants_are_an_enumeration() {
 #[test]
 fn citations_of_the_reference_are_removed() {
     let document = made();
-    let about = document["components"]["schemas"]["Deleted"]["description"].as_str().unwrap();
+    let about =
+        document["components"]["schemas"]["DeletedResource"]["description"].as_str().unwrap();
     assert_eq!(about, "The answer of DELETE.");
     assert!(!document.to_string().contains("(reference: "));
 }
@@ -483,7 +565,7 @@ fn a_route_lists_the_responses_of_its_kind() {
 fn routes_with_calls_document_their_failures() {
     let hail = |_: &View, _: &Req, _: &mut Calls| -> Result<Empty> { Err(Error::no_such("thing")) };
     let route = Route::post("/hail", MEMBER, "hail.send", op::read(op::calling(1, hail)));
-    let document = document(&[route], "1.2.3");
+    let document = document(Contents::routes(&[route]), "1.2.3");
     assert!(operation(&document, "hailSend")["responses"]["502"].is_object());
     assert!(operation(&made(), "boatCreate")["responses"]["502"].is_null());
 }
@@ -525,9 +607,9 @@ fn each_route_lists_its_policy_and_credentials() {
 
 #[test]
 fn mistakes_of_routes_are_reported() {
-    assert_eq!(problems(&routes()), Vec::<String>::new());
+    assert_eq!(problems(Contents::routes(&routes())), Vec::<String>::new());
     let assert_refused = |routes: &[Route], part: &str| {
-        let problems = problems(routes);
+        let problems = problems(Contents::routes(routes));
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
     let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
@@ -576,7 +658,7 @@ fn two_types_of_one_name_are_reported() {
     let assert_refused = |more: Route, part: &str| {
         let mut routes = routes();
         routes.push(more.about("Something else"));
-        let problems = problems(&routes);
+        let problems = problems(Contents::routes(&routes));
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
     let get = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::Boat>(read));

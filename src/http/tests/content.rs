@@ -146,7 +146,7 @@ async fn a_download_that_fails_does_not_look_complete() {
 
 #[test]
 fn the_document_lists_the_media_types_of_uploads_and_downloads() {
-    let document = openapi::document(&[upload(), download()], "");
+    let document = openapi::document(openapi::Contents::routes(&[upload(), download()]), "");
     let path = &document["paths"]["/pictures/{name}"];
     let binary = serde_json::json!({"schema": {"type": "string", "format": "binary"}});
     assert_eq!(path["put"]["requestBody"]["content"]["image/png"], binary);

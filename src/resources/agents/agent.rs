@@ -87,9 +87,13 @@ pub struct AgentInfo {
     pub name: Name,
     pub description: Option<Description>,
     pub fleet_id: Option<Id<Fleet>>,
+    /// The configuration that is being edited; versions are snapshots of it.
     pub draft: AgentConfig,
+    /// Rises whenever the draft changes.
     pub draft_revision: u32,
+    /// The number of the newest version; null if there is none.
     pub latest_version: Option<u32>,
+    /// The worst status of the agent in any environment.
     pub status: AgentStatus,
     pub created_at: Time,
     pub updated_at: Time,

@@ -33,6 +33,10 @@ pub const RESOURCE: Resource = Resource {
 /// An agent to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"stableKey": "scribe", "name": "Scribe", "draft": {"registryRef": "acme/main",
+        "promptName": "release-notes", "model": "gpt-4o"}}],
+))]
 pub struct NewAgent {
     stable_key: StableKey,
     name: Name,
@@ -46,6 +50,10 @@ impl Input for NewAgent {}
 /// Changes to an agent; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"name": "Scribe", "draft": {"promptVersion": "^1",
+        "variables": {"TONE": "calm"}}}],
+))]
 pub struct AgentPatch {
     name: Option<Name>,
     #[serde(default)]
@@ -62,6 +70,7 @@ impl Input for AgentPatch {}
 #[serde(rename_all = "camelCase")]
 pub struct AgentFilter {
     fleet_id: Option<Id<Fleet>>,
+    /// Only those with this status.
     status: Option<AgentStatus>,
 }
 

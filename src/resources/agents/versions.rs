@@ -81,8 +81,10 @@ impl Record for AgentVersion {
 #[derive(Deserialize, JsonSchema)]
 pub struct DiffQuery {
     #[schemars(with = "u32")]
+    /// The number of the version to compare from.
     from: String,
     #[schemars(with = "u32")]
+    /// The number of the version to compare with.
     to: String,
 }
 

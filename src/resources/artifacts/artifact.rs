@@ -142,8 +142,10 @@ impl Input for ArtifactFilter {}
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Artifact")]
 pub struct ArtifactInfo {
+    /// The type of the artifact.
     artifact_type: ArtifactType,
     name: ArtifactName,
+    /// The highest version.
     latest_version: Version,
     /// The labels, each with the version that it points to.
     labels: BTreeMap<Label, Version>,

@@ -19,6 +19,10 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 /// A version to clone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main", "promptName": "release-notes", "version": "1.0.0",
+        "to": {"promptName": "weekly-notes"}}],
+))]
 pub struct CloneRequest {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
@@ -28,6 +32,7 @@ pub struct CloneRequest {
     artifact_type: Option<ArtifactType>,
     /// The exact version.
     version: String,
+    /// Where the clone is published.
     to: CloneTarget,
 }
 

@@ -37,6 +37,7 @@ impl Input for DependentFilter {}
 /// A version that imports a promptlet.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ArtifactDependent")]
 pub struct Dependent {
     /// The registry: `<orgSlug>/<registrySlug>`.
     registry_ref: String,

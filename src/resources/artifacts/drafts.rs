@@ -104,6 +104,11 @@ impl Input for DraftFilter {}
 /// A draft to save.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main", "artifactType": "prompt", "draftVersion": "1.1.0",
+        "body": "Write the release notes of {{PRODUCT}}."}],
+))]
+#[schemars(rename = "NewArtifactDraft")]
 pub struct NewDraft {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
@@ -133,6 +138,9 @@ impl Input for DraftQuery {}
 /// A draft to publish.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main", "metadata": {"ticket": "DOC-7"}}],
+))]
 pub struct PublishDraft {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
@@ -149,12 +157,14 @@ impl Input for PublishDraft {}
 /// A draft, as callers see it: a version that is being written.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Draft")]
+#[schemars(rename = "ArtifactDraft")]
 pub struct DraftInfo {
     /// The id of the draft.
     pub id: Id<Draft>,
     registry_ref: String,
+    /// The type of the artifact.
     artifact_type: ArtifactType,
+    /// The name of the artifact that it is a draft of.
     prompt_name: ArtifactName,
     draft_version: Version,
     body: Prompt,

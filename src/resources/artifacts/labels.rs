@@ -24,6 +24,10 @@ const MAX_LABELS: usize = 1000;
 /// A label, and the version that it is to point to.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main", "promptName": "release-notes",
+        "label": "production", "version": "1.0.0"}],
+))]
 pub struct SetLabel {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,

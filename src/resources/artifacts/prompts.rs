@@ -22,6 +22,10 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 /// A source to compile without publishing it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main",
+        "source": "{{ import \"tone-of-voice@^1.0\" }} Write about {{PRODUCT}}."}],
+))]
 pub struct CompileRequest {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
@@ -57,6 +61,10 @@ impl Output for CompiledPrompt {
 /// A version to render, and the values of its variables.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main", "version": "^1",
+        "variables": {"PRODUCT": "Roadstead"}}],
+))]
 pub struct RenderRequest {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,

@@ -55,6 +55,10 @@ const MAX_MODELS: usize = 500;
 /// A version to publish.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main", "artifactType": "prompt", "name": "release-notes",
+        "version": "1.0.0", "source": "Write the release notes of {{PRODUCT}}."}],
+))]
 pub struct NewArtifactVersion {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,

@@ -35,6 +35,7 @@ pub struct ApprovalPolicy {
 #[serde(rename_all = "camelCase")]
 pub struct NewApprovalPolicy {
     /// Distinct members of the organization, 1 to 50.
+    #[schemars(extend("minItems" = 1, "maxItems" = MAX_APPROVERS, "uniqueItems" = true))]
     approver_ids: Vec<Id<User>>,
     /// Number of approvals required; all approvers by default.
     min_approvals: Option<Int<1, { MAX_APPROVERS as i64 }>>,

@@ -52,6 +52,11 @@ type ApprovalTimeoutHours = Int<1, 8760>;
 /// An environment to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"slug": "production", "name": "Production", "access": "restricted",
+        "approvals": {"approverIds": ["01890a5d-ac96-774b-bcce-b302099a8057"],
+        "preventSelfApproval": true}}],
+))]
 pub struct NewEnvironment {
     slug: Slug,
     name: Name,
@@ -72,6 +77,9 @@ impl Input for NewEnvironment {
 /// Changes to an environment; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"description": "What customers use.", "approvalTimeoutHours": 24}],
+))]
 pub struct EnvironmentPatch {
     name: Option<Name>,
     #[serde(default)]
@@ -101,7 +109,9 @@ pub struct EnvironmentInfo {
     name: Name,
     description: Option<Description>,
     access: Access,
+    /// Who approves deployments; null if nobody has to.
     approvals: Option<ApprovalPolicy>,
+    /// Hours after which a deployment that waits for approval times out.
     approval_timeout_hours: u32,
     /// Values of the variables, by name.
     variables: StringMap,

@@ -81,7 +81,11 @@ impl Record for Variable {
 
 /// The value of a variable to set.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"value": "eu-central"}],
+))]
 pub struct VariableValueInput {
+    /// The text that the variable stands for.
     value: VariableValue,
 }
 

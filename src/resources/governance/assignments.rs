@@ -84,6 +84,12 @@ impl Record for PolicyAssignment {
 /// A registry to assign a policy to.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main"}],
+    "if" = {"not": {"required": ["registryRef"],
+        "properties": {"registryRef": {"type": "string"}}}},
+    "then" = {"required": ["registryId"], "properties": {"registryId": {"type": "string"}}},
+))]
 pub struct NewPolicyAssignment {
     /// `<orgSlug>/<registrySlug>`, the registry's slug or its id.
     registry_ref: Option<String>,

@@ -64,7 +64,9 @@ impl Output for PolicyVerdict {
 #[serde(rename_all = "camelCase")]
 pub struct PolicyViolation {
     policy_id: Id<Policy>,
+    /// The rule that is broken.
     rule: PolicyRuleType,
+    /// Whether it refuses the text or only warns.
     severity: PolicySeverity,
     /// What the text must do to satisfy the rule, as a phrase: "must not match …".
     pub message: String,
@@ -229,6 +231,12 @@ const MAX_CHARS: usize = templates::MAX_TEXT_BYTES;
 /// A text to evaluate without publishing it. At least one of `policyIds` and `registryRef` is required.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"text": "Call us at 555-0100.", "registryRef": "acme/main"}],
+    "if" = {"not": {"required": ["policyIds"],
+        "properties": {"policyIds": {"type": "array", "items": {}}}}},
+    "then" = {"required": ["registryRef"], "properties": {"registryRef": {"type": "string"}}},
+))]
 pub struct GovernanceCheck {
     /// The compiled text, with its imports inserted and its variables as `{{NAME}}`.
     text: Text<0, MAX_CHARS>,

@@ -20,6 +20,10 @@ pub(super) const RESOURCE: Resource =
 /// A policy to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"name": "No telephone numbers", "severity": "error",
+        "rules": [{"type": "forbidPattern", "value": "[0-9]{3}-[0-9]{4}"}]}],
+))]
 pub struct NewPolicy {
     name: Name,
     severity: PolicySeverity,
@@ -37,6 +41,9 @@ impl Input for NewPolicy {
 /// Changes to a policy. Absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"severity": "warning"}],
+))]
 pub struct PolicyPatch {
     name: Option<Name>,
     severity: Option<PolicySeverity>,

@@ -129,6 +129,13 @@ pub type NewPolicyRules = BoundedList<NewPolicyRule, 1, 50>;
 /// A rule of a policy to create or update.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "if" = {"required": ["type"], "properties": {"type": {"const": "maxLength"}}},
+    "then" = {"properties": {"value": {"type": "integer"}, "llmProviderId": {"type": "null"}}},
+    "else" = {"properties": {"value": {"type": "string"}}, "if": {"required": ["type"],
+        "properties": {"type": {"const": "judge"}}},
+        "else": {"properties": {"llmProviderId": {"type": "null"}}}},
+))]
 pub struct NewPolicyRule {
     /// What the rule requires.
     #[serde(rename = "type")]

@@ -55,6 +55,12 @@ impl TextRule for ProviderKeyRule {
 /// A connection to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"name": "OpenAI", "provider": "openai", "apiKey": "sk-example",
+        "isDefault": true}],
+    "if" = {"required": ["provider"], "properties": {"provider": {"const": "custom"}}},
+    "then" = {"required": ["baseUrl"], "properties": {"baseUrl": {"type": "string"}}},
+))]
 pub struct NewLlmProvider {
     name: Name,
     provider: Provider,
@@ -94,6 +100,9 @@ fn check_config(config: Option<&JsonMap>, issues: &mut Vec<Issue>) {
 /// Changes to a connection. Absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"apiKey": "sk-other-example"}],
+))]
 pub struct LlmProviderPatch {
     name: Option<Name>,
     /// The key; null removes it. A new `baseUrl` without a key removes it, too.

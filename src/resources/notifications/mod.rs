@@ -4,9 +4,11 @@
 mod logs;
 mod workflows;
 
-use crate::api::{Resource, Route, op};
+use schemars::json_schema;
+
+use crate::api::{Resource, Route, Webhook, op};
 use crate::auth::{CREDENTIAL, MEMBER};
-use crate::outbox::check_deliveries;
+use crate::outbox::{EventType, check_deliveries};
 
 /// The log and the workflows.
 pub const RESOURCE: Resource = Resource {
@@ -14,7 +16,26 @@ pub const RESOURCE: Resource = Resource {
     sweeps: &[logs::DELETE_EXPIRED],
     checks: &[check_deliveries],
     workflows: &[workflows::IN_APP],
+    webhooks: &[EVENT_WEBHOOK],
     ..Resource::EMPTY
+};
+
+const EVENT_WEBHOOK: Webhook = Webhook {
+    name: "event",
+    about: "Report an event to a channel",
+    description: "Posted to the `url` of a channel with the workflow `webhook`, signed with its \
+                  secret, for each event to which the channel is subscribed; `webhook-id` is the id \
+                  of the log entry. After an answer other than 2xx, or none within 10 seconds, it is \
+                  posted again with growing delays for about 24 hours; then the entry is `dead`. A \
+                  410 disables the channel. Delivery is at least once, in no particular order.",
+    group: "notifications",
+    kind: |generator| generator.subschema_for::<EventType>(),
+    data: |_| {
+        json_schema!({
+            "type": "object",
+            "description": "The ids and names of what the event is about, as in its log entry."
+        })
+    },
 };
 
 fn routes() -> Vec<Route> {

@@ -70,6 +70,9 @@ impl Record for Domain {
 
 /// A domain to claim.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"domain": "acme.example"}],
+))]
 struct NewDomain {
     domain: base::Domain,
 }

@@ -34,6 +34,7 @@ const RESOURCE_ID: &str = "resource_id";
 #[serde(rename_all = "camelCase")]
 struct GrantFilter {
     user_id: Option<Id<User>>,
+    /// Only those for resources of this type.
     resource_type: Option<ResourceType>,
     resource_id: Option<Id<Granted>>,
 }
@@ -42,6 +43,11 @@ impl Input for GrantFilter {}
 /// A grant to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"userId": "01890a5d-ac96-774b-bcce-b302099a8057",
+        "resourceType": "environment", "resourceId": "01890a5d-ac96-774b-bcce-b302099a8058"}],
+))]
+#[schemars(rename = "NewAccessGrant")]
 struct NewGrant {
     user_id: Id<User>,
     resource_type: ResourceType,
@@ -51,7 +57,13 @@ impl Input for NewGrant {}
 
 /// Grants to create in one request.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"grants": [{"userId": "01890a5d-ac96-774b-bcce-b302099a8057",
+        "resourceType": "environment", "resourceId": "01890a5d-ac96-774b-bcce-b302099a8058"}]}],
+))]
+#[schemars(rename = "NewAccessGrants")]
 struct NewGrants {
+    /// The grants to make; those that exist are skipped.
     grants: BoundedList<NewGrant, 1, MAX_BULK>,
 }
 
@@ -59,6 +71,7 @@ impl Input for NewGrants {}
 
 /// The result of a bulk request.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AccessGrantsCreated")]
 struct GrantsCreated {
     /// The new grants, in the order of the request.
     created: Vec<Grant>,

@@ -113,6 +113,7 @@ struct InvitationCreated {
     id: Id<Invitation>,
     email: Email,
     role: Role,
+    /// The token with which it is accepted. It is shown only here.
     token: String,
     /// URL of the page to accept it. The token is in the fragment, which no server logs.
     invitation_url: String,
@@ -129,6 +130,10 @@ impl Output for InvitationCreated {
 
 /// A user to invite.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"email": "grace@acme.example", "role": "member"}],
+))]
+#[schemars(rename = "NewInvitation")]
 struct NewMember {
     email: Email,
     role: Role,
@@ -137,7 +142,12 @@ impl Input for NewMember {}
 
 /// An invitation to accept.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"token": "the-token-of-the-invitation", "name": "Grace",
+        "password": "correct horse battery"}],
+))]
 struct AcceptInvitation {
+    /// The token of the invitation.
     token: String,
     /// Required if the invited address has no account.
     name: Option<Name>,

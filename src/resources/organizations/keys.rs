@@ -50,6 +50,7 @@ struct ApiKeyInfo {
     name: Name,
     /// Its first 8 characters.
     start: String,
+    /// What it may do beyond what its user may.
     permissions: Vec<&'static str>,
     created_by: Id<User>,
     created_at: Time,
@@ -69,6 +70,7 @@ impl Output for ApiKeyInfo {
 struct ApiKeyCreated {
     #[serde(flatten)]
     about: ApiKeyInfo,
+    /// The key itself. It is shown only here.
     key: String,
 }
 
@@ -83,10 +85,14 @@ impl Output for ApiKeyCreated {
 /// An API key to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"name": "CI", "expiresInDays": 90}],
+))]
 struct NewApiKey {
     name: Name,
     /// Adds the permission `deployment:approve-as`; for owners and admins only.
     allow_approve_as: Option<bool>,
+    /// Days until it expires; never if absent.
     expires_in_days: Option<Int<1, 3650>>,
 }
 impl Input for NewApiKey {}

@@ -19,14 +19,17 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 /// A member of an organization.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "OrganizationMember")]
 struct Member {
     user_id: Id<User>,
     email: Email,
     name: Name,
+    /// The URL of a picture.
     image: Option<String>,
     /// Whether the organization considers the e-mail address verified.
     email_verified: bool,
     role: Role,
+    /// When the membership began.
     joined_at: Time,
 }
 
@@ -39,6 +42,10 @@ impl Output for Member {
 /// Changes to a member; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"role": "admin"}],
+))]
+#[schemars(rename = "OrganizationMemberPatch")]
 struct MemberPatch {
     role: Option<Role>,
     email_verified: Option<bool>,

@@ -46,6 +46,9 @@ impl OwnOrganization {
 
 /// An organization to create.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"slug": "acme", "name": "Acme"}],
+))]
 pub(super) struct NewOrganization {
     pub slug: Slug,
     pub name: Name,
@@ -54,6 +57,9 @@ impl Input for NewOrganization {}
 
 /// Changes to an organization; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"name": "Acme Ltd"}],
+))]
 struct OrganizationPatch {
     name: Option<Name>,
 }

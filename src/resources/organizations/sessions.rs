@@ -68,6 +68,7 @@ pub(super) struct SessionInfo {
     /// The bearer token of the session, which cannot be retrieved again.
     pub token: String,
     pub expires_at: Time,
+    /// The signed-in user.
     pub user: UserInfo,
 }
 
@@ -83,7 +84,9 @@ impl Output for SessionInfo {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct CurrentSession {
+    /// The signed-in user.
     user: UserInfo,
+    /// The organizations of the user.
     memberships: Vec<MembershipInfo>,
     expires_at: Time,
 }
@@ -100,12 +103,16 @@ impl Output for CurrentSession {
 #[schemars(rename = "Membership")]
 struct MembershipInfo {
     org_slug: Slug,
+    /// The name of the organization.
     org_name: Name,
     role: Role,
 }
 
 /// The credentials of a user.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"email": "ada@acme.example", "password": "correct horse battery"}],
+))]
 struct SignIn {
     email: Email,
     /// Any text; one that cannot be a password counts as a wrong password.

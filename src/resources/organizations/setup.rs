@@ -114,19 +114,28 @@ pub fn bootstrap(tx: &mut Tx, new: &NewFoundation) -> Result<Bootstrapped> {
 
 /// The first organization and its owner.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"token": "the-token-of-the-setup-link", "organization": {"slug": "acme",
+        "name": "Acme"}, "user": {"name": "Ada", "email": "ada@acme.example",
+        "password": "correct horse battery"}}],
+))]
 struct SetupRequest {
     /// The fragment of the setup link, after the `#`.
     token: String,
+    /// The first organization.
     organization: NewOrganization,
+    /// Its owner.
     user: NewOwner,
 }
 impl Input for SetupRequest {}
 
 /// The user who owns the first organization.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "SetupUser")]
 struct NewOwner {
     name: Name,
     email: Email,
+    /// The password to sign in with, of at least 12 characters.
     password: Password,
 }
 

@@ -17,6 +17,9 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// Changes to the signed-in user; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"name": "Ada Lovelace"}],
+))]
 struct UserPatch {
     name: Option<Name>,
     /// The https URL of a picture; `null` removes it.
@@ -37,8 +40,14 @@ impl Input for UserPatch {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"currentPassword": "correct horse battery",
+        "newPassword": "another horse battery"}],
+))]
 struct NewPassword {
+    /// The password until now.
     current_password: String,
+    /// The password from now on, of at least 12 characters.
     new_password: Password,
 }
 impl Input for NewPassword {}

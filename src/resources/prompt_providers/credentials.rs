@@ -81,22 +81,38 @@ impl Credentials {
     }
 }
 
+/// The keys of a Langfuse project, for the schema only.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only its schema is wanted")]
+struct LangfuseCredentials {
+    /// The public key, which is the user name of Basic authorization.
+    public_key: Key,
+    /// The secret key.
+    secret_key: Key,
+}
+
+/// The key of any other provider, for the schema only.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only its schema is wanted")]
+struct ApiKeyCredentials {
+    /// The key, sent as a bearer token.
+    api_key: Key,
+}
+
 impl JsonSchema for Credentials {
     fn schema_name() -> Cow<'static, str> {
         "PromptProviderCredentials".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let key = generator.subschema_for::<Key>();
+        let kinds = [
+            generator.subschema_for::<LangfuseCredentials>(),
+            generator.subschema_for::<ApiKeyCredentials>(),
+        ];
         json_schema!({
             "description": "`publicKey` and `secretKey` for the kind `langfuse`, `apiKey` for the others.",
-            "anyOf": [
-                {
-                    "type": "object",
-                    "properties": {"publicKey": key, "secretKey": key},
-                    "required": ["publicKey", "secretKey"],
-                },
-                {"type": "object", "properties": {"apiKey": key}, "required": ["apiKey"]},
-            ],
+            "anyOf": kinds,
         })
     }
 }

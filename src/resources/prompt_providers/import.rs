@@ -42,9 +42,14 @@ const MAX_PROMPTS: usize = 100;
 /// Prompts to import, and the registry to import them into.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main", "prompts": [{"name": "welcome",
+        "as": "welcome-mail"}]}],
+))]
 pub struct ImportRequest {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
+    /// The prompts to import.
     prompts: BoundedList<ImportTarget, 1, MAX_PROMPTS>,
 }
 
@@ -64,7 +69,9 @@ struct ImportTarget {
 /// The result of an import.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ImportResult {
+    /// The prompts that are in the registry now.
     imported: Vec<ImportedPrompt>,
+    /// The prompts that could not be imported.
     failed: Vec<FailedImport>,
 }
 

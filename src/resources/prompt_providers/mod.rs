@@ -48,6 +48,11 @@ pub const RESOURCE: Resource = Resource {
 /// A provider to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"name": "Langfuse", "kind": "langfuse",
+        "baseUrl": "https://cloud.langfuse.com", "credentials": {"publicKey": "pk-example",
+        "secretKey": "sk-example"}}],
+))]
 pub struct NewPromptProvider {
     name: Name,
     /// The kind of system. It never changes.
@@ -71,6 +76,9 @@ impl Input for NewPromptProvider {
 /// `credentials` removes the credentials.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"name": "Langfuse EU"}],
+))]
 pub struct PromptProviderPatch {
     name: Option<Name>,
     base_url: Option<HttpUrl>,

@@ -50,6 +50,9 @@ const RESERVED: [&str; 2] = ["artifacts", "artifact-versions"];
 /// A registry to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"slug": "main", "name": "Main", "visibility": "private"}],
+))]
 pub struct NewRegistry {
     slug: Slug,
     name: Name,
@@ -71,6 +74,9 @@ impl Input for NewRegistry {
 /// Changes to a registry. Absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"description": "The prompts of all agents."}],
+))]
 pub struct RegistryPatch {
     name: Option<Name>,
     #[serde(default)]

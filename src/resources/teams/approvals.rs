@@ -104,6 +104,10 @@ impl Record for TeamApproval {
 /// A question to the humans.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"agentId": "01890a5d-ac96-774b-bcce-b302099a8057",
+        "title": "Publish the release notes?", "body": "They are in the task."}],
+))]
 pub struct NewTeamApproval {
     /// The agent of the team that asks.
     agent_id: Id<Member>,
@@ -128,6 +132,9 @@ impl Input for TeamApprovalFilter {}
 
 /// A decision on an approval.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"decision": "approved", "comment": "Well written."}],
+))]
 pub struct TeamDecision {
     /// The decision.
     decision: ApprovalAnswer,

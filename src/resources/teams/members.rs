@@ -34,10 +34,14 @@ const MAX_SKILLS: usize = 50;
 /// An agent to add to a team.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"stableKey": "scribe", "role": "member", "skills": ["writing"]}],
+))]
 pub struct NewTeamAgent {
     /// The stable key of an agent of the organization.
     stable_key: String,
     role: MemberRole,
+    /// What the agent is good at.
     skills: Option<BoundedList<Skill, 0, MAX_SKILLS>>,
     /// The URL its wakes are posted to.
     wake_url: Option<HttpUrl>,
@@ -47,6 +51,9 @@ impl Input for NewTeamAgent {}
 /// Changes to an agent in a team; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"skills": ["writing", "proofreading"]}],
+))]
 pub struct TeamAgentPatch {
     role: Option<MemberRole>,
     skills: Option<BoundedList<Skill, 0, MAX_SKILLS>>,
@@ -65,8 +72,10 @@ struct TeamAgent {
     stable_key: StableKey,
     name: Name,
     role: MemberRole,
+    /// What the agent is good at.
     skills: Vec<Skill>,
     wake_url: Option<HttpUrl>,
+    /// When it was added to the team.
     hired_at: Time,
 }
 

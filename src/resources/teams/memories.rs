@@ -33,6 +33,7 @@ const MAX_TAGS: usize = 50;
 /// A text that an agent stored to recall later.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgentMemory")]
 pub struct Memory {
     pub id: Id<Memory>,
     /// The agent's team.
@@ -93,6 +94,10 @@ impl Record for Memory {
 /// A new memory.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"content": "Ada wants release notes in British English.", "tags": ["style"]}],
+))]
+#[schemars(rename = "NewAgentMemory")]
 pub struct NewMemory {
     /// The text.
     content: Body,

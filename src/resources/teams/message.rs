@@ -15,6 +15,7 @@ use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Record, Reference,
 /// The kind of a message's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "MessageSenderType")]
 pub enum SenderType {
     /// A person, or a key that acts as one.
     User,
@@ -31,6 +32,7 @@ pub enum Participant {}
 /// The sender of a message.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "MessageSender")]
 pub struct Sender {
     /// The kind of sender.
     #[serde(rename = "type")]
@@ -44,6 +46,7 @@ pub struct Sender {
 /// The kind of recipient of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "MessageAudience")]
 pub enum Audience {
     /// Agents, which read it by consuming it.
     Agent,

@@ -30,6 +30,12 @@ pub(super) const RESOURCE: Resource = Resource {
 /// A message to an agent, or a note on a task; one of `toAgentId` and `taskId` is required.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"toAgentId": "01890a5d-ac96-774b-bcce-b302099a8057",
+        "subject": "Release notes", "body": "Please begin with version 1.4."}],
+    "if" = {"not": {"required": ["toAgentId"], "properties": {"toAgentId": {"type": "string"}}}},
+    "then" = {"required": ["taskId"], "properties": {"taskId": {"type": "string"}}},
+))]
 pub struct NewMessage {
     body: Body,
     to_agent_id: Option<Id<Member>>,
@@ -49,6 +55,10 @@ impl Input for NewMessage {
 /// A message from an agent to the humans.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"fromAgentId": "01890a5d-ac96-774b-bcce-b302099a8057", "subject": "Done",
+        "body": "The release notes are ready."}],
+))]
 struct NewInboxMessage {
     from_agent_id: Id<Member>,
     subject: Option<Title>,
@@ -60,9 +70,11 @@ impl Input for NewInboxMessage {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct MessageFilter {
+    /// Only messages to these recipients.
     audience: Option<Audience>,
     agent_id: Option<Id<Member>>,
     task_id: Option<Id<Task>>,
+    /// True: only messages that were not read; false: only those that were.
     unread: Option<bool>,
 }
 impl Input for MessageFilter {}

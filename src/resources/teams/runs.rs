@@ -42,6 +42,7 @@ crate::store::stored_enum!(RunStatus { Succeeded = 0, Failed = 1, Cancelled = 2 
 /// A finished run of an agent.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgentRun")]
 pub struct Run {
     pub id: Id<Run>,
     /// The agent's team.
@@ -92,6 +93,10 @@ impl Record for Run {
 /// A finished run to record.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"status": "succeeded", "costUsd": 0.04}],
+))]
+#[schemars(rename = "NewAgentRun")]
 pub struct NewRun {
     /// How it ended.
     status: RunStatus,

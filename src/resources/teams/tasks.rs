@@ -32,6 +32,10 @@ type Priority = Int<0, 4>;
 /// A task to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"title": "Write the release notes",
+        "assigneeAgentId": "01890a5d-ac96-774b-bcce-b302099a8057", "priority": 2}],
+))]
 pub struct NewTask {
     /// A short summary.
     pub title: Title,
@@ -51,6 +55,9 @@ impl Input for NewTask {}
 /// Changes to a task; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"status": "done"}],
+))]
 pub struct TaskPatch {
     title: Option<Title>,
     #[serde(default)]
@@ -70,6 +77,9 @@ impl Input for TaskPatch {}
 /// The agent that performs the action: that claims the task, or reads the message.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"agentId": "01890a5d-ac96-774b-bcce-b302099a8057"}],
+))]
 pub struct ClaimTask {
     /// An agent of the team.
     pub agent_id: Id<Member>,
@@ -79,6 +89,7 @@ impl Input for ClaimTask {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct TaskFilter {
+    /// Only tasks with this status.
     status: Option<TaskStatus>,
     assignee_agent_id: Option<Id<Member>>,
     /// True: only tasks without an assignee; false: only tasks with one.

@@ -123,6 +123,9 @@ impl Record for TimelineEntry {
 /// A timeline entry to create.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"kind": "summary", "title": "Version 1.4 is out"}],
+))]
 pub struct NewTimelineEntry {
     /// Its kind, which decides the event it publishes.
     kind: TimelineKind,

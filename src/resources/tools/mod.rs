@@ -45,6 +45,10 @@ const FIRST_VERSION: &str = "1.0.0";
 /// A tool to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"name": "Web search", "type": "function", "version": "1.0.0",
+        "providerConfig": {"openai": {"strict": true}}}],
+))]
 pub struct NewTool {
     name: Name,
     #[serde(rename = "type")]
@@ -73,6 +77,11 @@ fn check_config(config: Option<&JsonMap>, issues: &mut Vec<Issue>) {
 /// Changes to a tool; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"description": "Searches the web.", "bumpVersion": "minor"}],
+    "if" = {"required": ["version"], "properties": {"version": {"type": "string"}}},
+    "then" = {"properties": {"bumpVersion": {"type": "null"}}},
+))]
 pub struct ToolPatch {
     name: Option<Name>,
     #[serde(default)]
@@ -87,6 +96,7 @@ pub struct ToolPatch {
     /// The number of the version to increase; not together with `version`.
     bump_version: Option<VersionBump>,
     /// Environments, by id or slug, to move to the resulting version; all or none.
+    #[schemars(extend("maxItems" = environments::MAX_ENVIRONMENTS))]
     update_environment_versions: Option<Vec<String>>,
 }
 

@@ -20,6 +20,7 @@ const MAX_VERSIONS: usize = 10_000;
 pub struct ToolVersion {
     #[serde(skip)]
     tool: Id<Tool>,
+    /// The version, three numbers.
     pub version: Version,
     /// The tool's name.
     pub name: Name,

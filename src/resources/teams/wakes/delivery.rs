@@ -37,7 +37,11 @@ impl Input for WakeFilter {}
 /// The wakes to acknowledge; unknown ids are ignored.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"wakeIds": ["01890a5d-ac96-774b-bcce-b302099a8057"]}],
+))]
 pub struct AckWakes {
+    /// The wakes to acknowledge; unknown ones are ignored.
     wake_ids: BoundedList<Id<Wake>, 0, MAX_ACKED>,
 }
 impl Input for AckWakes {}

@@ -12,11 +12,13 @@ mod delivery;
 mod wake;
 mod webhooks;
 
+use schemars::json_schema;
+
 use super::member::Member;
 use super::message::Message;
 use super::task::Task;
 use super::team::Peer;
-use crate::api::{Metric, Resource, Route, op};
+use crate::api::{Metric, Resource, Route, Webhook, op};
 use crate::auth::MEMBER;
 use crate::base::{Id, Result};
 use crate::outbox::{EventType, LogEntry};
@@ -38,7 +40,21 @@ pub(super) const RESOURCE: Resource = Resource {
         read: dropped_wakes,
     }],
     events: &[EventType::TeamRunFailed],
+    webhooks: &[WAKE_WEBHOOK],
     ..Resource::EMPTY
+};
+
+const WAKE_WEBHOOK: Webhook = Webhook {
+    name: "wake",
+    about: "Wake an agent at its `wakeUrl`",
+    description: "Posted to the `wakeUrl` of a team agent, signed with its `wakeSecret`, as soon as \
+                  there is a wake. A 2xx acknowledges the wake. After any other answer, or none \
+                  within 10 seconds, the wake is posted again with growing delays for 24 hours; \
+                  then `team.run_failed` is published. A 410 removes the `wakeUrl`. A wake that is \
+                  not acknowledged can be fetched.",
+    group: "teams",
+    kind: |_| json_schema!({"const": "wake", "description": "What the message is."}),
+    data: |generator| generator.subschema_for::<Wake>(),
 };
 
 /// Returns the number of dropped wakes of the view's organization, for the metrics.
