@@ -210,7 +210,8 @@ async fn read_whole<B: Body<Data = Bytes, Error: Display> + Unpin>(
         return Err(too_large(max_bytes));
     }
     let start = Instant::now();
-    let mut memory = budgets.reading.take(Some(client), 0, MAX_WAIT).await.ok_or_else(overloaded)?;
+    let mut memory =
+        budgets.reading.take(Some(client), 0, MAX_WAIT).await.ok_or_else(overloaded)?;
     let mut whole = BytesMut::new();
     let mut first = None;
     let mut length = 0;
@@ -263,7 +264,9 @@ fn too_slow() -> Error {
 fn too_large(max_bytes: usize) -> Error {
     let message = match max_bytes {
         MAX_BODY_BYTES => "the body may have 1 MiB; send less at once".into(),
-        MAX_OPEN_BODY_BYTES => "the body of a request that needs no credential may have 16 KiB".into(),
+        MAX_OPEN_BODY_BYTES => {
+            "the body of a request that needs no credential may have 16 KiB".into()
+        }
         _ => format!("the body may have {max_bytes} bytes; send less at once"),
     };
     Error::new(Kind::TooLarge, "body_too_large", message)
@@ -398,9 +401,8 @@ mod tests {
     #[test]
     fn a_body_has_60_seconds_and_with_a_credential_one_more_for_each_16_kib() {
         let start = Instant::now();
-        let secs = |client, received| {
-            (Pace::of(client).deadline(start, received) - start).as_secs()
-        };
+        let secs =
+            |client, received| (Pace::of(client).deadline(start, received) - start).as_secs();
         let unknown = Client::new(None, IpAddr::from([192, 0, 2, 1]));
         assert_eq!((secs(unknown, 0), secs(unknown, 1024 * 1024)), (60, 60));
         assert_eq!((secs(ADA, 0), secs(ADA, 16_383), secs(ADA, 1024 * 1024)), (60, 60, 124));

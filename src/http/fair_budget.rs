@@ -52,7 +52,12 @@ impl<K: Hash + Eq + Clone> FairBudget<K> {
     }
 
     /// Takes a part, waiting until the client may hold as much; `None` after `max_wait`.
-    pub async fn take(&self, key: Option<K>, amount: usize, max_wait: Duration) -> Option<Share<K>> {
+    pub async fn take(
+        &self,
+        key: Option<K>,
+        amount: usize,
+        max_wait: Duration,
+    ) -> Option<Share<K>> {
         let mut share = Share { budget: self.0.clone(), key, amount: 0 };
         share.grow(amount, max_wait).await.then_some(share)
     }

@@ -133,7 +133,12 @@ impl<'de> Visitor<'de> for Build<'_> {
         let mut items = Vec::new();
         loop {
             let path = &Path::Item(self.path, items.len());
-            match list.next_element_seed(Build { path, depth, values: self.values, issues: self.issues })? {
+            match list.next_element_seed(Build {
+                path,
+                depth,
+                values: self.values,
+                issues: self.issues,
+            })? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -148,7 +153,12 @@ impl<'de> Visitor<'de> for Build<'_> {
             if fields.contains_key(&key) && self.issues.len() < MAX_ISSUES {
                 self.issues.push(Issue::new(path.to_string(), "must be given once"));
             }
-            let value = object.next_value_seed(Build { path, depth, values: self.values, issues: self.issues })?;
+            let value = object.next_value_seed(Build {
+                path,
+                depth,
+                values: self.values,
+                issues: self.issues,
+            })?;
             fields.insert(key, value);
         }
         Ok(Value::Object(fields))

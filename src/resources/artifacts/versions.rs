@@ -222,10 +222,17 @@ pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<Art
     let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     view.fetch::<Artifact>(&id)?;
     let source = ListSource::<VersionRecord>::TABLE;
-    view.page_map(source, &id, Order::Descending, &req.page, |_| true, |view, row| {
-        let metadata = metadata::get(view, &row)?;
-        Ok(ArtifactVersionRow::new(registry.reference.clone(), row, metadata))
-    })
+    view.page_map(
+        source,
+        &id,
+        Order::Descending,
+        &req.page,
+        |_| true,
+        |view, row| {
+            let metadata = metadata::get(view, &row)?;
+            Ok(ArtifactVersionRow::new(registry.reference.clone(), row, metadata))
+        },
+    )
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
