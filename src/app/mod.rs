@@ -2,7 +2,6 @@
 
 mod data;
 mod data_dir_error;
-mod open_files;
 mod secret_key;
 
 use std::net::SocketAddr;
@@ -35,6 +34,8 @@ pub struct Config {
     pub public_url: Option<String>,
     /// `--trusted-proxy`.
     pub trusted_proxies: Vec<IpNet>,
+    /// How many files the process may open.
+    pub open_files: u64,
     /// `--rate-limit`.
     pub rate_limit: u32,
     /// Settings of background jobs.
@@ -50,6 +51,7 @@ impl Default for Config {
         Config {
             public_url: None,
             trusted_proxies: Vec::new(),
+            open_files: 1 << 20, // More than connections need.
             rate_limit: 500,
             settings: RetentionSettings {
                 memory_retention_secs: 30 * 24 * 3600,
@@ -81,7 +83,7 @@ impl Server {
         let address = listener
             .local_addr()
             .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
-        let max_connections = http::max_connections(open_files::raise());
+        let max_connections = http::max_connections(config.open_files);
         let (stop, stopping) = watch::channel(false);
         let routes = resources::routes();
         let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;

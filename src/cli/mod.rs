@@ -9,6 +9,7 @@ mod common;
 mod demo;
 mod failure;
 mod init;
+mod open_files;
 mod openapi;
 mod output;
 mod routes;

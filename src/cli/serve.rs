@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::common::{Common, init_logging};
 use super::failure::Failure;
-use super::{output, values};
+use super::{open_files, output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::base::{HttpUrl, Id};
 use crate::outbox::RetentionSettings;
@@ -108,6 +108,7 @@ impl Serve {
             })?),
         };
         Ok(Config {
+            open_files: open_files::raise(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
             trusted_proxies: self.trusted_proxy.clone(),
             rate_limit: self.rate_limit,

@@ -14,6 +14,7 @@ mod id_watermark;
 mod indexes;
 mod key;
 mod page;
+mod paging;
 mod record;
 mod reference;
 mod removal;

@@ -83,9 +83,11 @@ fn idle_connections_keep_no_buffers() {
 #[test]
 fn bodies_of_many_values_and_versions_with_much_metadata_take_little_memory() {
     const MAX: usize = 256 * MIB;
-    let (place, key) = Place::founded();
+    let place = Place::new();
+    let password = "correct horse battery";
+    let made = place.init(&["--json", "--password-stdin"], Some(password)).succeeds();
     let serving = Serving::start(&place, &[]);
-    let ada = serving.caller(&key);
+    let ada = serving.caller(made["apiKey"]["key"].as_str().unwrap());
     let list = |values: usize| {
         let zeros = "0,".repeat(values - 1);
         format!("{{\"orgSlug\":\"acme\",\"name\":\"a\",\"type\":\"function\",\"x\":[{zeros}0]}}")
@@ -98,6 +100,9 @@ fn bodies_of_many_values_and_versions_with_much_metadata_take_little_memory() {
         assert!(peak < MAX, "{values}: {peak}");
     }
 
+    let sign_in = json!({"email": "ada@acme.test", "password": password});
+    let session = ada.with_fields(&[]).post("/auth/sign-in", sign_in).ok();
+    let ada = ada.with_bearer(session["token"].as_str().unwrap());
     ada.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
     let large = "x".repeat(MIB - KIB);
     for model in 0..14 {
