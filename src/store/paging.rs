@@ -46,8 +46,7 @@ impl View<'_> {
         part: &PageRequest,
         keep: impl Fn(&R) -> bool,
     ) -> Result<Page<R>> {
-        let (found, next) = self.find_page(source.into(), prefix, order, part, keep)?;
-        Ok(Page { items: found.into_iter().map(|found| found.record).collect(), next })
+        Ok(self.find_page(source.into(), prefix, order, part, keep)?.map(|found| found.record))
     }
 
     /// Does the same as [`View::page`], and turns each record into an item that shows more than the
@@ -64,7 +63,8 @@ impl View<'_> {
         keep: impl Fn(&R) -> bool,
         expand: impl Fn(&View, R) -> Result<T>,
     ) -> Result<Page<T>> {
-        let (found, mut next) = self.find_page(source.into(), prefix, order, part, keep)?;
+        let Page { items: found, mut next } =
+            self.find_page(source.into(), prefix, order, part, keep)?;
         let metered = MeteredReader { reader: self.reader, bytes: AtomicUsize::new(0) };
         let view = View { reader: &metered, ..*self };
         let mut items = Vec::with_capacity(found.len());
@@ -91,7 +91,7 @@ impl View<'_> {
         order: Order,
         part: &PageRequest,
         keep: impl Fn(&R) -> bool,
-    ) -> Result<(Vec<Found<R>>, Option<Vec<u8>>)> {
+    ) -> Result<Page<Found<R>>> {
         let mut items = Vec::new();
         let mut items_bytes = 0;
         let mut looked_at = 0;
@@ -118,7 +118,7 @@ impl View<'_> {
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok((items, next))
+        Ok(Page { items, next })
     }
 }
 
