@@ -3,7 +3,6 @@
 mod data;
 mod data_dir_error;
 mod host;
-mod open_files;
 mod placement;
 mod secret_key;
 
@@ -38,6 +37,8 @@ pub struct Config {
     pub public_url: Option<String>,
     /// `--trusted-proxy`.
     pub trusted_proxies: Vec<IpNet>,
+    /// How many files the process may open.
+    pub open_files: u64,
     /// `--rate-limit`.
     pub rate_limit: u32,
     /// `--metrics-token`.
@@ -55,6 +56,7 @@ impl Default for Config {
         Config {
             public_url: None,
             trusted_proxies: Vec::new(),
+            open_files: 1 << 20, // More than connections need.
             rate_limit: 500,
             metrics_token: None,
             settings: RetentionSettings {
@@ -87,7 +89,7 @@ impl Server {
         let address = listener
             .local_addr()
             .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
-        let max_connections = http::max_connections(open_files::raise());
+        let max_connections = http::max_connections(config.open_files);
         let (stop, stopping) = watch::channel(false);
         let routes = resources::routes();
         let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;

@@ -12,6 +12,7 @@ mod hints;
 mod init;
 mod log_writer;
 mod memory;
+mod open_files;
 mod openapi;
 mod output;
 mod password;

@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::common::{Common, init_logging};
 use super::failure::Failure;
-use super::{output, values};
+use super::{open_files, output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::base::{HttpUrl, Id};
 use crate::http::MetricsToken;
@@ -126,6 +126,7 @@ impl Serve {
             })?),
         };
         Ok(Config {
+            open_files: open_files::raise(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
             trusted_proxies: self.trusted_proxy.clone(),
             rate_limit: self.rate_limit,

@@ -162,11 +162,9 @@ async fn serve_until_idle(
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(wire, service);
     let mut asked_to_end = false;
+    // Looked at after the first poll: the bytes that woke the connection are not read yet.
+    let mut release_at: Option<std::time::Instant> = None;
     while let Some(good_until) = progress.good_until() {
-        let release_at = progress.release_at();
-        if release_at.is_some_and(|at| at <= std::time::Instant::now()) && !asked_to_end {
-            return Some(connection.into_parts().io);
-        }
         let next_look = release_at.map_or(good_until, |at| at.min(good_until));
         // Returns also when the connection becomes idle.
         let mut polled = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
@@ -191,6 +189,10 @@ async fn serve_until_idle(
                 Pin::new(&mut connection).graceful_shutdown();
             }
             () = sleep_until(Instant::from_std(next_look)) => {}
+        }
+        release_at = progress.release_at();
+        if release_at.is_some_and(|at| at <= std::time::Instant::now()) && !asked_to_end {
+            return Some(connection.into_parts().io);
         }
     }
     // The head was too slow, or the connection was idle for too long.

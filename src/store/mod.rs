@@ -15,6 +15,7 @@ mod id_watermark;
 mod indexes;
 mod key;
 mod page;
+mod paging;
 mod record;
 mod reference;
 mod removal;

@@ -8,6 +8,7 @@ mod process;
 mod search;
 mod shelf;
 
+mod bounds;
 mod commands;
 mod crash;
 mod demo;

@@ -151,7 +151,25 @@ impl Serving {
     /// Like `start`, with another command.
     pub fn by(command_name: &str, place: &Place, more: &[&str]) -> Self {
         let args = [&[command_name, "--listen", "127.0.0.1:0", "--json"][..], more].concat();
-        let mut command = place.command(&args);
+        Self::of(place.command(&args))
+    }
+
+    /// Runs `serve` on a free port, with at most this many files.
+    pub fn with_files(place: &Place, files: u32) -> Self {
+        let serve = place.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        let mut command = Command::new("sh");
+        let limited = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+        command.arg("-c").arg(limited).arg(serve.get_program()).args(serve.get_args());
+        for (name, value) in serve.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -180,6 +198,14 @@ impl Serving {
     /// The id of the process.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// A figure of its memory in bytes: `VmRSS` now, `VmHWM` at most.
+    pub fn memory(&self, name: &str) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let kib: usize = line.trim_matches([':', ' ', '\t', 'k', 'B']).trim().parse().unwrap();
+        kib * 1024
     }
 
     /// Sends a signal by its name.

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::serve::{Shutdown, listen_at, run};
-use super::{output, values};
+use super::{open_files, output, values};
 use crate::app::{Config, DataDir, Server};
 use crate::auth::passwords::{self, HashRequest};
 use crate::base::{Email, Id, Name, Slug};
@@ -68,7 +68,8 @@ impl Demo {
         let store = dir.create()?;
         let password = codec::hex(&Clock::system().random::<8>());
         let key = create_organization(&store, &password).await?;
-        let server = Server::start(store, listener, Config::default())?;
+        let config = Config { open_files: open_files::raise(), ..Config::default() };
+        let server = Server::start(store, listener, config)?;
         let client = Client::new(server.address, key.clone())?;
         let sign_in = json!({"email": OWNER, "password": password});
         let session = client.post("/auth/sign-in", sign_in).await?;

@@ -1,7 +1,8 @@
 //! Views: parts of lists, and what a transaction sees of its own changes.
 
 use super::*;
-use crate::store::page::*;
+use crate::store::page::PageRequest;
+use crate::store::paging::*;
 use crate::store::sample::*;
 use std::ops::ControlFlow;
 

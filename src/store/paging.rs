@@ -1,0 +1,174 @@
+//! Reading pages of lists, bounded by their number of records and by bytes.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::engine::{KeyRange, Order, Reader, ScanFn};
+use super::key::Key;
+use super::page::{Page, PageRequest};
+use super::record::Record;
+use super::view::{ListSource, View};
+use crate::base::Result;
+
+/// A page ends before its records, and what is read to show them, exceed 4 MiB in total as stored:
+/// 200 of the largest would be 400 MiB in memory, and more as JSON.
+pub(super) const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// A page ends after 20,000 scanned records, whether they are in it or left out by a filter: a
+/// request that finds little must not read a whole table. Scanning them takes some 50 ms.
+pub(super) const MAX_SCANNED_ROWS: usize = 20_000;
+
+/// A page ends after 64 MiB of scanned records as stored: 20,000 large records are gigabytes.
+pub(super) const MAX_SCANNED_BYTES: usize = 64 * 1024 * 1024;
+
+/// A record of a page, with its position in the list and its stored size.
+struct Found<R> {
+    position: Vec<u8>,
+    bytes: usize,
+    record: R,
+}
+
+impl View<'_> {
+    /// Returns one page of the records whose key in `source` begins with `prefix` and for which `keep`
+    /// returns true. Records that `keep` leaves out are read too: to leave out more than a handful,
+    /// use an index.
+    ///
+    /// A page may have fewer records than its limit, even none, and still have a next: it ends at
+    /// 4 MiB of records, and after 20,000 scanned records or 64 MiB.
+    ///
+    /// # Errors
+    /// 400 if the position is not of this list.
+    pub fn page<R: Record>(
+        &self,
+        source: impl Into<ListSource<R>>,
+        prefix: &impl Key,
+        order: Order,
+        part: &PageRequest,
+        keep: impl Fn(&R) -> bool,
+    ) -> Result<Page<R>> {
+        Ok(self.find_page(source.into(), prefix, order, part, keep)?.map(|found| found.record))
+    }
+
+    /// Does the same as [`View::page`], and turns each record into an item that shows more than the
+    /// record: what `expand` reads from the view that it gets counts for the 4 MiB as well.
+    ///
+    /// # Errors
+    /// Those of `expand`; 400 if the position is not of this list.
+    pub fn page_map<R: Record, T>(
+        &self,
+        source: impl Into<ListSource<R>>,
+        prefix: &impl Key,
+        order: Order,
+        part: &PageRequest,
+        keep: impl Fn(&R) -> bool,
+        expand: impl Fn(&View, R) -> Result<T>,
+    ) -> Result<Page<T>> {
+        let Page { items: found, mut next } =
+            self.find_page(source.into(), prefix, order, part, keep)?;
+        let metered = MeteredReader { reader: self.reader, bytes: AtomicUsize::new(0) };
+        let view = View { reader: &metered, ..*self };
+        let mut items = Vec::with_capacity(found.len());
+        let mut items_bytes = 0;
+        let mut last = None;
+        for Found { position, bytes, record } in found {
+            let item = expand(&view, record)?;
+            items_bytes += bytes + metered.bytes.swap(0, Ordering::Relaxed);
+            if last.is_some() && items_bytes > MAX_PAGE_BYTES {
+                next = last;
+                break;
+            }
+            items.push(item);
+            last = Some(position);
+        }
+        Ok(Page { items, next })
+    }
+
+    /// Returns the records of a page, and the position of the last scanned one if more follow.
+    fn find_page<R: Record>(
+        &self,
+        source: ListSource<R>,
+        prefix: &impl Key,
+        order: Order,
+        part: &PageRequest,
+        keep: impl Fn(&R) -> bool,
+    ) -> Result<Page<Found<R>>> {
+        let mut items = Vec::new();
+        let mut items_bytes = 0;
+        let mut looked_at = 0;
+        let mut looked_at_bytes = 0;
+        let mut last: Vec<u8> = Vec::new();
+        let mut next = None;
+        let after = part.after.as_deref();
+        self.scan_records(source, prefix, order, after, &mut |position, bytes, record| {
+            let is_kept = keep(&record);
+            let is_full = items.len() == part.limit
+                || (!items.is_empty() && items_bytes + bytes > MAX_PAGE_BYTES);
+            let is_long = looked_at == MAX_SCANNED_ROWS || looked_at_bytes >= MAX_SCANNED_BYTES;
+            if is_long || (is_kept && is_full) {
+                next = Some(std::mem::take(&mut last));
+                return Ok(ControlFlow::Break(()));
+            }
+            looked_at += 1;
+            looked_at_bytes += bytes;
+            last.clear();
+            last.extend_from_slice(position);
+            if is_kept {
+                items_bytes += bytes;
+                items.push(Found { position: position.to_vec(), bytes, record });
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(Page { items, next })
+    }
+}
+
+/// A reader that counts the bytes of the values that are read through it.
+struct MeteredReader<'a> {
+    reader: &'a dyn Reader,
+    bytes: AtomicUsize,
+}
+
+impl MeteredReader<'_> {
+    fn count(&self, value: &[u8]) {
+        self.bytes.fetch_add(value.len(), Ordering::Relaxed);
+    }
+}
+
+impl Reader for MeteredReader<'_> {
+    fn get(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        see: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        self.reader.get(table, key, &mut |value| {
+            self.count(value);
+            see(value)
+        })
+    }
+
+    fn scan(
+        &self,
+        table: &'static str,
+        range: KeyRange<'_>,
+        order: Order,
+        each: &mut ScanFn<'_>,
+    ) -> Result<()> {
+        self.reader.scan(table, range, order, &mut |key, value| {
+            self.count(value);
+            each(key, value)
+        })
+    }
+
+    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
+        self.reader.may_insert(table, key)
+    }
+
+    fn access_version(&self) -> Option<u64> {
+        self.reader.access_version()
+    }
+
+    fn charge_write(&self, bytes: usize) -> Result<()> {
+        self.reader.charge_write(bytes)
+    }
+}
