@@ -25,6 +25,9 @@ pub type Tag = [u8; 32];
 /// A slow search: whether there is a match. Its result depends on its tag alone.
 pub type Search = Box<dyn FnOnce() -> Result<bool> + Send>;
 
+/// What operations made of the results of calls, by call and type.
+type ParsedResults = HashMap<(Tag, TypeId), Arc<dyn Any + Send + Sync>>;
+
 /// The results so far, for all runs of one operation.
 #[derive(Clone, Default)]
 pub struct KnownResults {
@@ -32,8 +35,8 @@ pub struct KnownResults {
     pub heard: HashMap<Tag, CallResult>,
     /// The results of the searches.
     pub found: HashMap<Tag, bool>,
-    /// What operations made of the results of calls, by type.
-    parsed: Arc<Mutex<HashMap<(Tag, TypeId), Arc<dyn Any + Send + Sync>>>>,
+    /// Shared by all runs.
+    parsed: Arc<Mutex<ParsedResults>>,
 }
 
 impl KnownResults {

@@ -18,6 +18,12 @@ const WAITING: Bounds =
 /// gets its next permit after each other lane with a waiter got one.
 pub struct FairSemaphore(Mutex<State>);
 
+/// How many pieces of costly work run at a time: one on every processor but one, which is left to
+/// light requests.
+pub fn max_heavy() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1)
+}
+
 struct State {
     free: usize,
     waiting: FairQueue<oneshot::Sender<Permit>>,

@@ -48,7 +48,7 @@ pub use view::{ListSource, View};
 
 use crate::base::{Id, Keys, Result};
 use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
-use fair_semaphore::FairSemaphore;
+use fair_semaphore::{FairSemaphore, max_heavy};
 use id_watermark::IdWatermark;
 
 /// The store: an engine with the clock, keys and references that transactions need.
@@ -93,7 +93,7 @@ impl Store {
             context: Arc::new(Context { clock, keys, references }),
             signals,
             unbuilt,
-            heavy: Arc::new(FairSemaphore::new(turns::max_heavy())),
+            heavy: Arc::new(FairSemaphore::new(max_heavy())),
         };
         if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {
             store.clock().resume_after(watermark.newest_millis);

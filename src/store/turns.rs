@@ -9,12 +9,6 @@ use super::view::View;
 use super::{Store, WorkHints};
 use crate::base::{Id, Result};
 
-/// How many pieces of costly work run at a time: one on every processor but one, which is left to
-/// light requests.
-pub(super) fn max_heavy() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1)
-}
-
 impl Store {
     /// Runs costly work in the turn of its lane, on a thread that may block.
     ///
@@ -56,7 +50,7 @@ impl Store {
     /// Takes every turn there is, until what it returns is dropped.
     pub(crate) async fn take_turns(&self) -> Vec<impl Drop + use<>> {
         let mut permits = Vec::new();
-        for _ in 0..max_heavy() {
+        for _ in 0..super::fair_semaphore::max_heavy() {
             permits.push(self.heavy.acquire(WorkHints::small(Id::NIL)).await.expect("it is free"));
         }
         permits
