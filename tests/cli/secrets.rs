@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use roadstead::api::{Method, Route, openapi};
+use roadstead::api::{Method, Route};
 use roadstead::resources;
 use serde_json::{Value, json};
 
