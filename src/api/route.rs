@@ -194,6 +194,6 @@ impl Route {
     /// # Errors
     /// 400 with every problem found.
     pub fn bind(&self, raw: RawArgs) -> Result<BoundRequest> {
-        self.operation.bind(self.method, self.path, raw)
+        self.operation.bind(self.method == Method::Patch, self.path, raw)
     }
 }

@@ -174,7 +174,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::route::Method;
     use crate::api::scope::OrgSlugMode;
     use crate::base::Keys;
 
@@ -186,7 +185,7 @@ mod tests {
             shape: Shape::Watch,
             path: "/watched",
             names: &names,
-            others: names.others(Method::Get),
+            others: names.others(false),
         };
         for (asked, waits) in [("0", 0), ("54", 54), ("55", 55), ("56", 55), ("60", 55)] {
             let query = json!({"wait": asked});

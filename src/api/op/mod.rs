@@ -32,11 +32,10 @@ use super::common_params::cursor;
 use super::output::{Answer, Output};
 use super::read::Input;
 use super::request::{Args, PathParams, RawArgs, Req};
-use super::route::Method;
 use crate::base::Result;
 use crate::store::{Page, Tx, View};
 
-type Binder = Box<dyn Fn(Method, &'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
+type Binder = Box<dyn Fn(bool, &'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
 /// Generates a schema; the schemas it refers to are added to the generator.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -75,8 +74,9 @@ impl Operation {
             params: P::schemas(),
             input: |generator| generator.subschema_for::<I>(),
             output: |generator| generator.subschema_for::<O>(),
-            bind: Box::new(move |method, path, raw| {
-                let route = RouteNames { shape, path, names: &names, others: names.others(method) };
+            bind: Box::new(move |is_patch, path, raw| {
+                let route =
+                    RouteNames { shape, path, names: &names, others: names.others(is_patch) };
                 let (hint, args, mut common) = bind::bind::<P, I>(&route, raw)?;
                 Ok(BoundRequest { hint, action: bind(args, &mut common) })
             }),
@@ -91,12 +91,12 @@ impl Operation {
         Operation { may_show_secret: O::MAY_SHOW_SECRET, ..self }
     }
 
-    /// Binds the arguments of a request to the route with this `method` and `path`.
+    /// Binds the arguments of a request to the route with this `path`, which may be a PATCH.
     ///
     /// # Errors
     /// 400 with every problem found.
-    pub fn bind(&self, method: Method, path: &'static str, raw: RawArgs) -> Result<BoundRequest> {
-        (self.bind)(method, path, raw)
+    pub fn bind(&self, is_patch: bool, path: &'static str, raw: RawArgs) -> Result<BoundRequest> {
+        (self.bind)(is_patch, path, raw)
     }
 }
 

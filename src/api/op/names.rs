@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::Shape;
 use crate::api::read::{ObjectParameters, OtherNames};
-use crate::api::route::Method;
 
 /// The names that a request may use.
 pub struct InputNames {
@@ -40,9 +39,9 @@ impl InputNames {
         InputNames { fields, objects, others, others_of_patch }
     }
 
-    /// The names besides the fields of the input, for a request with this method.
-    pub fn others(&self, method: Method) -> Arc<OtherNames> {
-        if method == Method::Patch { self.others_of_patch.clone() } else { self.others.clone() }
+    /// The names besides the fields of the input; of a PATCH with the fields that it cannot change.
+    pub fn others(&self, is_patch: bool) -> Arc<OtherNames> {
+        if is_patch { self.others_of_patch.clone() } else { self.others.clone() }
     }
 }
 

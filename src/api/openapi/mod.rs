@@ -4,6 +4,7 @@
 //! cannot contradict the server. For each route it lists the responses of its kind; 405, 408, 414,
 //! 431 and 502 are explained once, in its introduction.
 
+mod bodies;
 mod descriptions;
 mod labels;
 mod operation;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use super::bodies::{add_org_to_example, close, name_body};
 use super::descriptions;
 use crate::api::op::SchemaOf;
 
@@ -38,9 +39,6 @@ pub struct BodySchema {
     /// Whether it cannot be empty.
     pub is_required: bool,
 }
-
-/// The organization in examples.
-const EXAMPLE_ORG: &str = "acme";
 
 impl Schemas {
     /// Creates an empty collection.
@@ -199,7 +197,9 @@ impl Schemas {
         let body_names: BTreeMap<String, String> = self
             .bodies
             .iter()
-            .map(|(name, org)| (name.clone(), name_body(&mut inputs, name, org)))
+            .map(|(name, org)| {
+                (name.clone(), name_body(&mut inputs, name, &format!("{INPUTS}{name}"), org))
+            })
             .collect();
         let mut outputs = self.outputs.take_definitions(true);
         for definitions in [&inputs, &outputs] {
@@ -252,72 +252,6 @@ impl Schemas {
         descriptions::complete(&mut all);
         (all, problems)
     }
-}
-
-/// Adds the organization to an example of a body that requires it; returns whether it does.
-fn add_org_to_example(fields: &mut Map<String, Value>, org: &Value) -> bool {
-    let is_required = org["required"].as_array().is_some_and(|all| !all.is_empty());
-    if is_required {
-        fields.shift_insert(0, "orgSlug".into(), json!(EXAMPLE_ORG));
-    }
-    is_required
-}
-
-/// Adds the organization to the schema of a body, and returns its name: if the type is part of another
-/// input as well, the body is a schema of its own.
-fn name_body(inputs: &mut Map<String, Value>, name: &str, org: &Value) -> String {
-    let is_shared = !org.is_null() && references_any(inputs, &format!("{INPUTS}{name}"));
-    let mut schema = inputs.get(name).cloned().unwrap_or_default();
-    if let Some(schema) = schema.as_object_mut() {
-        add_org(schema, org);
-    }
-    let body = if is_shared { format!("{name}Request") } else { name.to_string() };
-    inputs.insert(body.clone(), schema);
-    if let (true, Some(part)) = (is_shared, inputs.get_mut(name).and_then(Value::as_object_mut)) {
-        part.shift_remove("examples");
-    }
-    body
-}
-
-/// Adds the fields of `org` to the schema of a body, first; its example is shown with the route.
-fn add_org(schema: &mut Map<String, Value>, org: &Value) {
-    schema.shift_remove("examples");
-    let Some(fields) = org["properties"].as_object() else { return };
-    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
-        return;
-    };
-    for (name, field) in fields {
-        properties.shift_insert(0, name.clone(), field.clone());
-    }
-    if let Some(Value::Array(more)) = org.get("required") {
-        let required = schema.entry("required").or_insert_with(|| json!([]));
-        if let Value::Array(required) = required {
-            required.splice(0..0, more.iter().cloned());
-        }
-    }
-}
-
-/// Refuses other properties, as the server does. A type that is also an output stays open: a later
-/// version may add properties to it.
-fn close(schema: &mut Value) {
-    if schema["properties"].is_object() {
-        schema["additionalProperties"] = json!(false);
-    }
-}
-
-/// Whether any of these schemas refers to `at`.
-fn references_any(schemas: &Map<String, Value>, at: &str) -> bool {
-    fn refers(value: &Value, at: &str) -> bool {
-        match value {
-            Value::Array(items) => items.iter().any(|item| refers(item, at)),
-            Value::Object(object) => {
-                object.get("$ref").is_some_and(|target| target == at)
-                    || object.values().any(|item| refers(item, at))
-            }
-            _ => false,
-        }
-    }
-    schemas.values().any(|schema| refers(schema, at))
 }
 
 /// Finds types of one name: the generator appends a number to the second one.

@@ -2,6 +2,8 @@
 
 #![expect(dead_code, reason = "of most types here only the schema is wanted")]
 
+mod composed;
+
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
@@ -421,72 +423,6 @@ fn a_type_with_optional_fields_used_in_both_directions_has_two_schemas() {
 }
 
 #[test]
-fn a_body_that_is_part_of_another_input_is_a_schema_of_its_own() {
-    #[derive(Deserialize, JsonSchema)]
-    #[schemars(extend("examples" = [{"boats": [{"name": "Ark"}]}]))]
-    struct NewFleet {
-        boats: Vec<NewBoat>,
-    }
-    impl Input for NewFleet {}
-    let mut routes = routes();
-    let fleet = op::write::<(), NewFleet, Empty>(write);
-    routes.push(Route::post("/fleets", MEMBER, "fleet.create", fleet).about("Build a fleet"));
-    assert_eq!(problems(Contents::routes(&routes)), Vec::<String>::new());
-    let document = document(Contents::routes(&routes), "1");
-    let boat = json!({"name": "Ark"});
-    let with = |org: &str, mut value: Value| {
-        value["orgSlug"] = json!(org);
-        value
-    };
-    let create = body(&document, "boatCreate");
-    assert_eq!(*create, json!({"$ref": "#/components/schemas/NewBoatRequest"}));
-    assert!(satisfies(&document, create, &with("acme", boat.clone())));
-    let fleet = body(&document, "fleetCreate");
-    assert!(satisfies(&document, fleet, &with("acme", json!({"boats": [boat]}))));
-    assert!(!satisfies(&document, fleet, &with("acme", json!({"boats": [with("acme", boat)]}))));
-}
-
-#[test]
-fn what_the_server_posts_is_described_with_its_signature() {
-    const RANG: Webhook = Webhook {
-        name: "rang",
-        about: "Report a bell",
-        description: "Posted when a bell rings.",
-        group: "fleets",
-        kind: |_| schemars::json_schema!({"const": "rang"}),
-        data: |generator| generator.subschema_for::<Boat>(),
-    };
-    let routes = routes();
-    let groups = [("fleets", "Fleets of boats.")];
-    let contents = Contents { webhooks: &[&RANG], groups: &groups, ..Contents::routes(&routes) };
-    let document = document(contents, "1");
-    let post = &document["webhooks"]["rang"]["post"];
-    let headers = post["parameters"].as_array().unwrap().iter();
-    let headers: Vec<_> = headers.map(|header| &follow(&document, header)["name"]).collect();
-    assert_eq!(headers, ["webhook-id", "webhook-timestamp", "webhook-signature"]);
-    let schema = &post["requestBody"]["content"]["application/json"]["schema"];
-    assert_eq!(*schema, json!({"$ref": "#/components/schemas/RangWebhook"}));
-    let data = &document["components"]["schemas"]["RangWebhook"]["properties"]["data"];
-    assert_eq!(*data, json!({"$ref": "#/components/schemas/Boat"}));
-    assert!(post["responses"]["410"].is_object());
-    assert_eq!(document["tags"][0], json!({"name": "fleets", "description": "Fleets of boats."}));
-}
-
-#[test]
-fn descriptions_are_inherited_from_related_types_and_common_names() {
-    let document = made();
-    let schemas = &document["components"]["schemas"];
-    let about = |name: &str, field: &str| schemas[name]["properties"][field]["description"].clone();
-    assert_eq!(about("NewBoat", "name"), "What it is called.");
-    assert_eq!(about("Boat", "name"), "What it is called.");
-    assert_eq!(about("BoatPatch", "name"), "What it is called.");
-    assert_eq!(about("Boat", "launchedAt"), Value::Null);
-    assert_eq!(about("PageOfBoat", "items"), "The items of this page, in the order of the list.");
-    let path = parameter(&document, "boatShow", "fleetId").unwrap();
-    assert_eq!(path["description"], "The id of the fleet.");
-}
-
-#[test]
 fn unit_variants_are_an_enumeration() {
     let document = made();
     let state = &document["components"]["schemas"]["State"];
@@ -513,19 +449,6 @@ fn numbers_have_only_formats_that_openapi_knows() {
     let document = made();
     let masts = &document["components"]["schemas"]["Boat"]["properties"]["masts"];
     assert_eq!(*masts, json!({"type": "integer", "minimum": 0}));
-}
-
-#[test]
-fn lists_are_pages_and_waits_can_be_streamed() {
-    let document = made();
-    let page = answer(&document, "boatList");
-    assert_eq!(*page, json!({"$ref": "#/components/schemas/PageOfBoat"}));
-    assert!(satisfies(&document, page, &json!({"items": [], "nextCursor": null})));
-    assert!(!satisfies(&document, page, &json!({"items": []})));
-    assert!(!satisfies(&document, page, &json!({"items": [{}], "nextCursor": null})));
-    assert_eq!(answer(&document, "berthArrivalsAwait"), page);
-    let content = &operation(&document, "berthArrivalsAwait")["responses"]["200"]["content"];
-    assert!(content["text/event-stream"].is_object());
 }
 
 #[test]

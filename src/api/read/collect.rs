@@ -8,10 +8,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::options::{SourceFormat, UnknownFields};
 use super::path::Path;
-use super::reader::{Reader, SourceFormat};
+use super::reader::Reader;
 use super::state::{MAX_ISSUES, ReadState};
-use super::unknown::UnknownFields;
 use crate::base::{Error, Result};
 
 /// Limit of visited values, counted over all passes: enough to list a hundred problems in thousands

@@ -13,9 +13,9 @@
 //! problems after it may not be.
 
 mod collect;
-mod fields;
 mod json;
 mod key;
+mod options;
 mod path;
 mod query;
 mod reader;
@@ -29,11 +29,10 @@ use serde_json::Value;
 
 pub use collect::read;
 pub use json::{MAX_VALUES, parse_body};
+pub use options::{OtherNames, SourceFormat, UnknownFields};
 pub use path::shortened;
 pub use query::{ObjectParameters, parse_query};
-pub use reader::SourceFormat;
 pub use state::MAX_ISSUES;
-pub use unknown::{OtherNames, UnknownFields};
 
 use crate::base::{Error, Issue, Result};
 

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use super::options::UnknownFields;
 use super::path::Path;
-use super::unknown::UnknownFields;
 use crate::base::Issue;
 
 /// Limit of reported problems. No client fixes more at once, and the answer stays small.

@@ -2,32 +2,12 @@
 //! A misspelt optional field would otherwise have no effect, without anybody noticing
 //! (reference: conventions, "Unknown fields").
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value};
 
+use super::options::{OtherNames, SourceFormat, UnknownFields};
 use super::path::Path;
-use super::reader::SourceFormat;
 use super::state::{MAX_ISSUES, ReadState};
 use crate::base::Issue;
-
-/// The treatment of fields that a type does not have.
-#[derive(Clone, Debug)]
-pub enum UnknownFields {
-    /// They are ignored.
-    Ignored,
-    /// Each is a problem, except those of the outermost object that something else reads.
-    Refused(Arc<OtherNames>),
-}
-
-/// Names in the outermost object besides the fields of the type that is read.
-#[derive(Debug, Default)]
-pub struct OtherNames {
-    /// The names that something else reads.
-    pub read_elsewhere: Vec<String>,
-    /// The fields of a resource that the request cannot change.
-    pub fixed: Vec<String>,
-}
 
 /// Longer keys are compared with no name, which keeps the comparison cheap: no field is as long.
 const MAX_COMPARED_BYTES: usize = 64;
