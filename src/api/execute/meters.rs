@@ -9,16 +9,11 @@ use crate::base::{Error, Kind, LogLimit, ReachedLimit};
 const LIMITS: [&str; 3] = ["default", "sign-in", "nip98"];
 
 /// Requests refused by one rate limit.
+#[derive(Default)]
 struct LimitMeter {
     refused: Counter,
     /// One log line a second: clients can reach a limit as often as they like.
     lines: LogLimit,
-}
-
-impl Default for LimitMeter {
-    fn default() -> Self {
-        LimitMeter { refused: Counter::default(), lines: LogLimit::new() }
-    }
 }
 
 /// What executing requests counts for the metrics.
