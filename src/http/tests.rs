@@ -407,7 +407,9 @@ async fn a_route_that_needs_no_credential_takes_16_kib() {
     let address = serving(false).await;
     for (bytes, status) in [(16 * 1024, "200"), (16 * 1024 + 1, "413")] {
         let body = format!("{{{}}}", " ".repeat(bytes - 2));
-        let post = format!("POST /api/nothing HTTP/1.1\r\nContent-Length: {bytes}\r\n\r\n{body}");
+        let post = format!(
+            "POST /api/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n{body}"
+        );
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(post.as_bytes()).await.unwrap();
         let came = answer(&mut stream).await;

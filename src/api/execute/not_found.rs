@@ -12,7 +12,7 @@ use crate::store::Key;
 
 /// Adds the path to the error of a request, if it is a 404 that lacks one.
 pub fn locate_in(error: Error, request: &Request) -> Error {
-    if error.kind() != Kind::NotFound || error.path().is_some() {
+    if !lacks_path(&error) {
         return error;
     }
     match request.arguments.parse(request.query) {
@@ -21,10 +21,14 @@ pub fn locate_in(error: Error, request: &Request) -> Error {
     }
 }
 
+fn lacks_path(error: &Error) -> bool {
+    error.kind() == Kind::NotFound && error.path().is_none()
+}
+
 /// Adds the path, if the request has what the key says; parameters of the path first, the last one
 /// before the others.
 fn locate(error: Error, path: &'static str, params: &[String], arguments: &Value) -> Error {
-    let Some(key) = error.missing_key() else { return error };
+    let Some(key) = error.missing_key().filter(|_| lacks_path(&error)) else { return error };
     let mut texts: Vec<(String, &str)> =
         path_names(path).map(String::from).zip(params.iter().map(String::as_str)).collect();
     texts.reverse();

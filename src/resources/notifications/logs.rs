@@ -177,6 +177,7 @@ mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::api::read::{SourceFormat, UnknownFields, parse_query, read_input};
+    use crate::base::Json;
     use crate::outbox::{self, About, Delivery, Event, SWEEP_ROWS, in_app};
     use crate::resources::testing::{Fixture, NOON};
     use crate::store::{ListSource, Order, Org};
@@ -201,6 +202,7 @@ mod tests {
     /// Inserts an event for every type and status, with its delivery through the other channel, in
     /// `times` rounds a second apart.
     fn fill(fixture: &Fixture, times: usize) {
+        fixture.store.write_blocking(fixture.org, insert_channel).unwrap();
         for _ in 0..times {
             fixture
                 .store
@@ -215,6 +217,19 @@ mod tests {
                 .unwrap();
             fixture.pass_secs(1);
         }
+    }
+
+    fn insert_channel(tx: &mut Tx) -> Result<()> {
+        tx.insert(&Channel {
+            id: channels(tx.org())[1],
+            name: "c".into(),
+            workflow: "webhook".into(),
+            config: Json(json!({})),
+            secret: None,
+            enabled: true,
+            created_at: tx.now(),
+            updated_at: tx.now(),
+        })
     }
 
     fn insert(tx: &mut Tx, event_type: EventType, status: DeliveryStatus) -> Result<()> {

@@ -65,7 +65,7 @@ fn descriptions_are_inherited_from_related_types_and_common_names() {
     assert_eq!(about("BoatPatch", "name"), "What it is called.");
     assert_eq!(about("Boat", "launchedAt"), Value::Null);
     assert_eq!(about("PageOfBoat", "items"), "The items of this page, in the order of the list.");
-    let path = parameter(&document, "boatShow", "fleetId").unwrap();
+    let path = parameter(&document, "boatGet", "fleetId").unwrap();
     assert_eq!(path["description"], "The id of the fleet.");
 }
 
