@@ -15,7 +15,7 @@ use roadstead::store::check::Findings;
 use roadstead::store::engine::{
     CommitOutcome, KeyRange, LocalStorage, Memory, Order, Reader, WriteBatch, WriteOp,
 };
-use roadstead::store::{Key, Record, codec};
+use roadstead::store::{Key, Record, decode, encode};
 
 type Row = (Vec<u8>, Vec<u8>);
 type Damage = Vec<(&'static str, Vec<u8>, WriteOp)>;
@@ -119,9 +119,9 @@ fn an_intact_store_has_no_findings() {
 
 /// A record of the table changed by `change`, stored under `key` with a right checksum.
 fn altered<R: Record>(key: &[u8], row: &Row, change: impl Fn(&mut R)) -> WriteOp {
-    let mut record = codec::decode::<R>(&row.0, &row.1).unwrap();
+    let mut record = decode::<R>(&row.0, &row.1).unwrap();
     change(&mut record);
-    WriteOp::Put(codec::encode(&record, key).unwrap())
+    WriteOp::Put(encode(&record, key).unwrap())
 }
 
 /// Every kind of damage that rows can have, with a part of the message that must report it.

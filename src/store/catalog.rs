@@ -1,9 +1,8 @@
 //! The catalog: the tables of a store, each with its indexes and references and how to check it.
 
 use super::check::{self, Findings};
-use super::codec;
 use super::engine::Reader;
-use super::record::{IndexInfo, Record, entry};
+use super::record::{IndexInfo, Record, decode, encode, entry};
 use super::reference::{AnyReference, References};
 use crate::base::Result;
 
@@ -41,7 +40,7 @@ fn stored_entry<R: Record>(
     value: &[u8],
 ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let index = R::INDEXES[place];
-    let own = index.key_of(&codec::decode::<R>(key, value)?);
+    let own = index.key_of(&decode::<R>(key, value)?);
     Ok(own.map(|own| entry(index, &own, key, if R::ORG_SCOPED { 16 } else { 0 })))
 }
 
@@ -57,7 +56,7 @@ impl TableInfo {
             unbound: R::UNBOUND,
             check: check::table::<R>,
             version: R::VERSION,
-            rewrite: |key, value| codec::encode(&codec::decode::<R>(key, value)?, key),
+            rewrite: |key, value| encode(&decode::<R>(key, value)?, key),
         }
     }
 }

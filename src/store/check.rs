@@ -4,7 +4,7 @@
 use super::codec;
 use super::engine::{KeyRange, Order, Reader};
 use super::key::Key as _;
-use super::record::{AnyIndex, Record, entry};
+use super::record::{AnyIndex, Record, decode, entry};
 use super::reference::{Action, References};
 use super::removal::is_pending;
 use crate::base::{Id, Result};
@@ -73,7 +73,7 @@ pub(super) fn table<R: Record>(
     let indexes = built::<R>(findings);
     reader.scan(R::TABLE, EVERYTHING, Order::Ascending, &mut |key, value| {
         findings.records += 1;
-        match codec::decode::<R>(key, value) {
+        match decode::<R>(key, value) {
             Ok(record) => {
                 has_entries(&record, key, &indexes, reader, findings)?;
                 has_targets(&record, key, reader, references, findings)?;
@@ -174,7 +174,7 @@ fn has_record<R: Record>(
     let mut is_right = false;
     reader.get(R::TABLE, &record_key, &mut |bytes| {
         // A record that cannot be decoded has been reported already.
-        is_right = codec::decode::<R>(&record_key, bytes).map_or(true, |record| {
+        is_right = decode::<R>(&record_key, bytes).map_or(true, |record| {
             index
                 .key_of(&record)
                 .is_some_and(|own| entry(index, &own, &record_key, org_prefix_len::<R>()).0 == key)

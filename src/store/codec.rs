@@ -4,12 +4,11 @@
 //! table, key and everything before it, and is verified on every read: the engine does not verify
 //! its own checksums when reading, and a page in place of another is detected too.
 
-use bincode::Decode;
 use bincode::config::{self, Config};
 use bincode::error::DecodeError;
+use bincode::{Decode, Encode};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::record::Record;
 use crate::base::{Error, Result};
 
 /// The format of the envelope. A newer Roadstead may write another.
@@ -31,17 +30,22 @@ fn checksum(table: &str, key: &[u8], content: &[u8]) -> [u8; CHECKSUM_BYTES] {
     xxh3_64_with_seed(content, place).to_be_bytes()
 }
 
-/// Returns the bytes to store for `record` under `key`.
+/// Returns the bytes to store for a record of `table`, in this version of its layout, under `key`.
 ///
 /// # Errors
 /// 413 if they exceed [`MAX_RECORD_BYTES`].
-pub fn encode<R: Record>(record: &R, key: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn encode(
+    table: &str,
+    version: u8,
+    key: &[u8],
+    record: &impl Encode,
+) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(256);
     bytes.push(FORMAT);
-    bytes.push(R::VERSION);
+    bytes.push(version);
     bincode::encode_into_std_write(record, &mut bytes, layout())
-        .map_err(|e| Error::internal(format!("{} cannot be encoded: {e}", R::TABLE)))?;
-    let sum = checksum(R::TABLE, key, &bytes);
+        .map_err(|e| Error::internal(format!("{table} cannot be encoded: {e}")))?;
+    let sum = checksum(table, key, &bytes);
     bytes.extend_from_slice(&sum);
     if bytes.len() > MAX_RECORD_BYTES {
         return Err(Error::new(
@@ -53,32 +57,47 @@ pub fn encode<R: Record>(record: &R, key: &[u8]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a stored record and verifies its envelope.
+/// Verifies the envelope of a stored record and returns the version of its layout, at most `newest`,
+/// and its body.
 ///
 /// # Errors
 /// 500, whose log detail names table and key, if the bytes are not what was written.
-pub fn decode<R: Record>(key: &[u8], bytes: &[u8]) -> Result<R> {
-    let broken = |what: &str| Error::internal(format!("{} {}: {what}", R::TABLE, hex(key)));
+pub(super) fn open<'a>(
+    table: &str,
+    newest: u8,
+    key: &[u8],
+    bytes: &'a [u8],
+) -> Result<(u8, &'a [u8])> {
+    let broken = |what: &str| broken(table, key, what);
     let (content, sum) = bytes
         .split_last_chunk::<CHECKSUM_BYTES>()
         .ok_or_else(|| broken("is too short to be a record"))?;
-    if checksum(R::TABLE, key, content) != *sum {
+    if checksum(table, key, content) != *sum {
         return Err(broken("has a wrong checksum"));
     }
     let (format, version, body) = match content {
         [format, version, body @ ..] => (*format, *version, body),
         _ => return Err(broken("is too short to be a record")),
     };
-    if format != FORMAT || version > R::VERSION {
+    if format != FORMAT || version > newest {
         return Err(broken("was written by a newer Roadstead"));
     }
-    if version < R::VERSION {
-        return R::upgrade(version, body);
-    }
-    read_body(body).map_err(|what| broken(&what))
+    Ok((version, body))
 }
 
-/// Reads the body of a past version, for [`Record::upgrade`]: `Old` has the fields it had then.
+/// Reads the body of a record in the version in which it is written now.
+///
+/// # Errors
+/// 500, whose log detail names table and key, if the bytes are not such a body.
+pub(super) fn decode<T: Decode<()>>(table: &str, key: &[u8], body: &[u8]) -> Result<T> {
+    read_body(body).map_err(|what| broken(table, key, &what))
+}
+
+fn broken(table: &str, key: &[u8], what: &str) -> Error {
+    Error::internal(format!("{table} {}: {what}", hex(key)))
+}
+
+/// Reads the body of a past version, for [`Record::upgrade`](super::Record::upgrade): `Old` has the fields it had then.
 ///
 /// # Errors
 /// 500 if the bytes are not such a body.
@@ -104,9 +123,8 @@ pub fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bincode::Encode;
-
     use super::*;
+    use crate::store::record::{Record, decode, encode};
     use crate::store::sample::{Note, note};
 
     /// The layout of notes before they had tags.

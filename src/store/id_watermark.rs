@@ -78,7 +78,7 @@ mod tests {
         let body = [0x01, 0x01, 0x40, 0x34, 0x41, 0x01, 0xa2, 0x01, 0x00, 0x00];
         let checksum = [0xe5, 0x73, 0xc9, 0x41, 0x56, 0x71, 0x40, 0x26];
         let stored = [body.as_slice(), &checksum].concat();
-        let watermark = crate::store::codec::decode::<IdWatermark>(b"", &stored).unwrap();
+        let watermark = crate::store::record::decode::<IdWatermark>(b"", &stored).unwrap();
         assert_eq!(watermark, IdWatermark { newest_millis: 1_795_317_380_160 });
     }
 }

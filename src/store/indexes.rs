@@ -21,7 +21,7 @@ use super::engine::{
     WriteBatch, WriteOp,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
-use super::record::{IndexInfo, Record};
+use super::record::{IndexInfo, Record, decode, encode};
 use super::stored_enum;
 use crate::base::{Error, Kind, Result};
 
@@ -112,7 +112,7 @@ fn state_of(reader: &dyn Reader, index: &Defined) -> Result<Option<IndexState>> 
     let key = index.info.name.to_string().to_bytes();
     let mut state = None;
     reader.get(IndexState::TABLE, &key, &mut |value| {
-        state = Some(codec::decode::<IndexState>(&key, value)?);
+        state = Some(decode::<IndexState>(&key, value)?);
         Ok(())
     })?;
     Ok(state)
@@ -192,7 +192,7 @@ fn not_built(index: &Defined, error: &Error) -> Error {
 
 fn put(writes: &mut WriteBatch, state: &IndexState) -> Result<()> {
     let key = state.name.to_bytes();
-    let value = codec::encode(state, &key)?;
+    let value = encode(state, &key)?;
     writes.add(IndexState::TABLE, key, WriteOp::Put(value));
     Ok(())
 }
@@ -240,7 +240,7 @@ impl<S: LocalStorage> Builder<'_, S> {
         let names: Vec<_> = defined(tables).map(|index| index.info.name).collect();
         let mut found = Vec::new();
         self.reader.scan(IndexState::TABLE, ALL, Order::Ascending, &mut |key, value| {
-            let state = codec::decode::<IndexState>(key, value)?;
+            let state = decode::<IndexState>(key, value)?;
             if !names.contains(&state.name.as_str()) {
                 found.push(state);
             }

@@ -35,7 +35,7 @@ pub use engine::Order;
 pub use indexes::build as build_indexes;
 pub use key::Key;
 pub use page::{Page, PageRequest};
-pub use record::{AnyIndex, Index, IndexInfo, Org, Record, no_upgrade};
+pub use record::{AnyIndex, Index, IndexInfo, Org, Record, decode, encode, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};

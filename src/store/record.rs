@@ -2,6 +2,7 @@
 
 use bincode::{Decode, Encode};
 
+use super::codec;
 use super::key::Key;
 use super::reference::AnyReference;
 use super::tx::Tx;
@@ -61,6 +62,26 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
 /// Returns the error of [`Record::upgrade`] for a version that never existed.
 pub fn no_upgrade<R: Record>(version: u8) -> Error {
     Error::internal(format!("{} has no upgrade from version {version}", R::TABLE))
+}
+
+/// Returns the bytes to store for `record` under `key`.
+///
+/// # Errors
+/// 413 if they exceed [`MAX_RECORD_BYTES`](codec::MAX_RECORD_BYTES).
+pub fn encode<R: Record>(record: &R, key: &[u8]) -> Result<Vec<u8>> {
+    codec::encode(R::TABLE, R::VERSION, key, record)
+}
+
+/// Reads a stored record of any version.
+///
+/// # Errors
+/// 500, whose log detail names table and key, if the bytes are not what was written.
+pub fn decode<R: Record>(key: &[u8], bytes: &[u8]) -> Result<R> {
+    let (version, body) = codec::open(R::TABLE, R::VERSION, key, bytes)?;
+    if version < R::VERSION {
+        return R::upgrade(version, body);
+    }
+    codec::decode(R::TABLE, key, body)
 }
 
 /// An index: finds records by something other than their key.

@@ -8,10 +8,9 @@
 use bincode::{Decode, Encode};
 use std::ops::ControlFlow;
 
-use super::codec;
 use super::engine::{KeyRange, Order, Reader};
 use super::key::after_prefix;
-use super::record::{Org, Record, org_prefix};
+use super::record::{Org, Record, decode, encode, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
 use super::view::ListSource;
@@ -145,7 +144,7 @@ impl Tx<'_> {
 
     /// Replaces a record by one from which a reference was cleared.
     pub(super) fn replace_referrer<R: Record>(&mut self, old: &R, new: &R) -> Result<()> {
-        self.removal.bytes += codec::encode(new, &[])?.len();
+        self.removal.bytes += encode(new, &[])?.len();
         self.replace(old, new)
     }
 
@@ -223,7 +222,7 @@ pub(super) fn is_pending(
     let mut found = false;
     let range = KeyRange { from: &from, to: to.as_deref() };
     reader.scan(PendingRemoval::TABLE, range, Order::Ascending, &mut |key, value| {
-        let row: PendingRemoval = codec::decode(key, value)?;
+        let row: PendingRemoval = decode(key, value)?;
         found = row.reference == reference.name() && row.target.starts_with(target);
         Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;

@@ -74,7 +74,7 @@ pub(crate) use stored_enum;
 mod tests {
     use bincode::{Decode, Encode};
 
-    use crate::store::{Key, Record, codec};
+    use crate::store::{Key, Record, decode, encode};
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Shade {
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn variants_are_stored_under_their_numbers_and_nothing_else() {
-        let bytes = codec::encode(&Hat(Shade::Dark, Size::Exactly(0x0102)), b"").unwrap();
+        let bytes = encode(&Hat(Shade::Dark, Size::Exactly(0x0102)), b"").unwrap();
         assert_eq!(&bytes[2..bytes.len() - 8], &[7, 1, 0x02, 0x01]);
         for hat in [Hat(Shade::Dark, Size::Exactly(9)), Hat(Shade::Light, Size::Unknown)] {
-            let bytes = codec::encode(&hat, b"").unwrap();
-            assert_eq!(codec::decode::<Hat>(b"", &bytes).unwrap(), hat);
+            let bytes = encode(&hat, b"").unwrap();
+            assert_eq!(decode::<Hat>(b"", &bytes).unwrap(), hat);
         }
         assert_eq!((Shade::Light, Some(Shade::Dark)).to_bytes(), [2, 1, 7]);
         assert_eq!(Shade::read(&mut [7].as_slice()), Some(Shade::Dark));
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn a_number_of_a_newer_release_is_an_error_that_says_so() {
         for (shade, size, named) in [(3, 0, "Shade 3"), (2, 9, "Size 9")] {
-            let bytes = codec::encode(&NewerHat([shade, size]), b"").unwrap();
-            let error = codec::decode::<Hat>(b"", &bytes).unwrap_err();
+            let bytes = encode(&NewerHat([shade, size]), b"").unwrap();
+            let error = decode::<Hat>(b"", &bytes).unwrap_err();
             let detail = error.log_detail().unwrap();
             assert!(detail.contains("written by a newer Roadstead"), "{detail}");
             assert!(detail.contains(named), "{detail}");

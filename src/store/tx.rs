@@ -5,7 +5,7 @@ use super::codec;
 use super::engine::{Order, Overlay, Reader, WriteBatch, WriteOp};
 use super::key::{Key, MAX_KEY_BYTES};
 use super::page::{Page, PageRequest};
-use super::record::{Index, Org, Record, entry, org_prefix};
+use super::record::{Index, Org, Record, decode, encode, entry, org_prefix};
 use super::reference::References;
 use super::removal::Removal;
 use super::signals::{ACCESS_CHANGED, Topic};
@@ -225,11 +225,11 @@ impl<'a> Tx<'a> {
     /// Refuses a copy that is not (any longer) what is stored under `key`: changes made in between
     /// would be lost, and their index entries left behind. Returns its stored size in bytes.
     fn expect<R: Record>(&self, key: &[u8], old: &R) -> Result<usize> {
-        let own = codec::encode(old, key)?;
+        let own = encode(old, key)?;
         let mut same = false;
         self.overlay().get(R::TABLE, key, &mut |stored| {
             // An older version differs in its bytes only.
-            same = stored == own || codec::encode(&codec::decode::<R>(key, stored)?, key)? == own;
+            same = stored == own || encode(&decode::<R>(key, stored)?, key)? == own;
             Ok(())
         })?;
         if same {
@@ -270,7 +270,7 @@ impl<'a> Tx<'a> {
         let op = match new {
             None => WriteOp::Delete,
             Some(record) => {
-                let value = codec::encode(record, &key)?;
+                let value = encode(record, &key)?;
                 if old.is_some() { WriteOp::Put(value) } else { WriteOp::Insert(value) }
             }
         };

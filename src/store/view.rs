@@ -6,7 +6,7 @@ use super::codec;
 use super::engine::{KeyRange, Order, Overlay, Reader, ScanFn, WriteBatch};
 use super::key::{Key, after_prefix};
 use super::page::{Page, PageRequest};
-use super::record::{AnyIndex, Index, Org, Record, org_prefix};
+use super::record::{AnyIndex, Index, Org, Record, decode, org_prefix};
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 
 /// The records that one organization's request may see, at one snapshot.
@@ -400,7 +400,7 @@ impl<'a> View<'a> {
         let range = KeyRange { from: &from, to: to.as_deref() };
         let ListSource(Some(index)) = source else {
             return self.scan(R::TABLE, range, order, &mut |key, value| {
-                each(&key[owner.len()..], value.len(), codec::decode(key, value)?)
+                each(&key[owner.len()..], value.len(), decode(key, value)?)
             });
         };
         self.scan(index.name(), range, order, &mut |key, value| {
@@ -440,7 +440,7 @@ impl<'a> View<'a> {
     fn get_sized<R: Record>(&self, key: &[u8]) -> Result<Option<(usize, R)>> {
         let mut found = None;
         self.raw_get(R::TABLE, key, &mut |value| {
-            found = Some((value.len(), codec::decode(key, value)?));
+            found = Some((value.len(), decode(key, value)?));
             Ok(())
         })?;
         Ok(found)

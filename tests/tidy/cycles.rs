@@ -13,29 +13,11 @@ struct Known {
     reason: &'static str,
 }
 
-const KNOWN: &[Known] = &[
-    Known {
-        folder: "src/resources/agents",
-        files: &["mod.rs", "versions.rs"],
-        reason: "the record and entry in mod.rs, versions beside it",
-    },
-    Known {
-        folder: "src/resources/teams/wakes",
-        files: &["delivery.rs", "mod.rs", "webhooks.rs"],
-        reason: "the record in mod.rs, how it is delivered and posted beside it",
-    },
-    Known {
-        folder: "src/resources/tools",
-        files: &["mod.rs", "variables.rs", "versions.rs"],
-        reason: "the record and entry in mod.rs, versions and variables beside it",
-    },
-    Known {
-        folder: "src/store",
-        files: &["codec.rs", "record.rs", "reference.rs", "removal.rs", "tx.rs", "view.rs"],
-        reason: "a record declares references and a hook that run in a transaction, whose methods \
-                 take records and their references",
-    },
-];
+const KNOWN: &[Known] = &[Known {
+    folder: "src/store",
+    files: &["record.rs", "reference.rs", "removal.rs", "tx.rs", "view.rs"],
+    reason: "a record declares its references, which act in a transaction on records",
+}];
 
 /// The folder that a file is in.
 fn folder(path: &str) -> &str {

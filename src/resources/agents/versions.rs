@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Agent, AgentConfig, AgentInfo, fetch, info, save};
+use super::agent::{Agent, AgentInfo, fetch, info, save};
+use super::config::AgentConfig;
 use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};

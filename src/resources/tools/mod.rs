@@ -4,27 +4,26 @@
 //! ([`versions`]), and version numbers only increase. Environments refer to a version of a tool; an
 //! update moves the references of the environments in the request.
 
+mod tool;
 mod types;
 pub mod variables;
 mod versions;
 
 use std::collections::BTreeMap;
 
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::environments::{self, Environment, ToolReference};
-use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::{Caller, MEMBER, User};
+use super::environments::{self, Environment};
+use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
+use crate::auth::{Caller, MEMBER};
 use crate::base::{
-    Description, Error, Id, Issue, JsonMap, Name, Nullable, Prompt, Result, Text, Time, Version,
+    Description, Error, Id, Issue, JsonMap, Name, Nullable, Prompt, Result, Version,
 };
-use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
-};
+use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
+pub use tool::Tool;
+use tool::{BY_KIND, ToolKind};
 pub use versions::{ToolVersion, version};
 
 /// Tools and their versions.
@@ -37,66 +36,6 @@ pub const RESOURCE: Resource = Resource {
     ],
     ..Resource::EMPTY
 };
-
-// ── Record ───────────────────────────────────────────────────────────────────
-
-/// A tool that agents may call.
-#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Tool {
-    pub id: Id<Tool>,
-    pub name: Name,
-    pub description: Option<Description>,
-    /// Instructions for agents that use it.
-    pub prompt: Option<Prompt>,
-    /// Any word; `GET /tools/types` lists the known ones.
-    #[serde(rename = "type")]
-    pub kind: ToolKind,
-    /// The tool's definition per provider, stored as sent.
-    pub provider_config: JsonMap,
-    /// Its current version.
-    pub version: Version,
-    /// The user who created it, also through a key.
-    pub created_by: Id<User>,
-    pub created_at: Time,
-    /// When any field last changed.
-    pub updated_at: Time,
-}
-
-impl Output for Tool {
-    fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(self.id)
-    }
-}
-
-static BY_KIND: Index<Tool, ToolKind> =
-    Index::non_unique("tools.by_type", |tool| Some(tool.kind.clone()));
-
-/// Declared here because environments know only the tool's id. At most one row per environment.
-static IN_USE: Reference<ToolReference, Tool> = Reference::cascade(
-    &["tool"],
-    |tool: &Tool| tool.id.to_bytes(),
-    |in_use: &ToolReference, _| vec![in_use.tool.to_bytes()],
-)
-.by(&environments::BY_TOOL);
-
-impl Record for Tool {
-    const TABLE: &'static str = "tools";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
-    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&IN_USE];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: who made it may have left")];
-    type Key = Id<Tool>;
-    fn key(&self) -> Self::Key {
-        self.id
-    }
-    fn removed(&self, tx: &mut Tx) -> Result<()> {
-        variables::update(tx, self.id, &self.provider_config, &JsonMap::default())
-    }
-}
-
-/// The type of a tool.
-type ToolKind = Text<1, 64>;
 
 // ── What callers send ────────────────────────────────────────────────────────
 

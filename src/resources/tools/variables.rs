@@ -8,9 +8,11 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 use serde_json::Value;
 
-use super::Tool;
+use super::tool::Tool;
 use crate::base::{Id, JsonMap, Result, VariableName};
-use crate::store::{ListSource, Order, Record, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Record, Reference, Tx, View,
+};
 use crate::templates::placeholders;
 
 /// A tool uses at most 1,000 variables: each is a row written in the same transaction.
@@ -23,10 +25,21 @@ pub struct ToolVariable {
     tool: Id<Tool>,
 }
 
+/// The variables of a tool, which are deleted with it.
+static BY_TOOL: Index<ToolVariable, Id<Tool>> =
+    Index::non_unique("tool_variables.by_tool", |row| Some(row.tool));
+
+static TOOL: Reference<ToolVariable, Tool> = Reference::cascade(
+    &["tool"],
+    |tool: &Tool| tool.id.to_bytes(),
+    |row: &ToolVariable, _| vec![row.tool.to_bytes()],
+)
+.by(&BY_TOOL);
+
 impl Record for ToolVariable {
     const TABLE: &'static str = "tool_variables";
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("tool", "derived from the tool's configuration: written and deleted with it")];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOOL];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TOOL];
     type Key = (VariableName, Id<Tool>);
     fn key(&self) -> Self::Key {
         (self.variable.clone(), self.tool)

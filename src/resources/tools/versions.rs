@@ -5,10 +5,10 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Prompt, Tool, ToolKind};
+use super::tool::{Tool, ToolKind};
 use crate::api::Req;
 use crate::auth::User;
-use crate::base::{Description, Error, Id, JsonMap, Name, Result, Time, Version};
+use crate::base::{Description, Error, Id, JsonMap, Name, Prompt, Result, Time, Version};
 use crate::store::{AnyReference, Key, ListSource, Order, Page, Record, Reference, Tx, View};
 
 /// A tool has at most 10,000 versions: more than one a day for 27 years.

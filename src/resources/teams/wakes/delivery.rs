@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use super::{DroppedWakes, Wake, WakeReason, merge, same_subject};
+use super::wake::{DroppedWakes, Wake, WakeReason, merge, same_subject};
 use crate::api::{Input, Output, Readiness, Req};
 use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::member::{Member, fetch_member};

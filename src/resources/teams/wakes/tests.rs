@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::delivery::{acknowledge, look};
 use super::*;
 use crate::api::{Readiness, Req};
+use crate::resources::teams::team::Team;
 use crate::resources::teams::testing::{
     add_agent, add_scrum_master, code, message, repeat, take, task, team,
 };

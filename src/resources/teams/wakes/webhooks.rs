@@ -6,8 +6,8 @@
 
 use serde_json::{Value, json};
 
-use super::Wake;
 use super::delivery::offer;
+use super::wake::{Wake, same_subject};
 use crate::base::{Error, Id, Result};
 use crate::outbox::{
     About, Effect, EffectResult, EventType, Job, JobHandler, Prepared, SWEEP_ROWS, Settled,
@@ -108,7 +108,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 fn after_undelivered(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<Prepared> {
     let Some(wake) = tx.get::<Wake>(key)? else { return Ok(Prepared::Done) };
     let now = tx.now();
-    let older = super::same_subject(&tx.view(), &wake)?.into_iter().find(|w| !w.is_leased(now));
+    let older = same_subject(&tx.view(), &wake)?.into_iter().find(|w| !w.is_leased(now));
     if let Some(older) = older.filter(|older| !older.posting) {
         start_posting(tx, &older)?;
     }

@@ -1,0 +1,150 @@
+//! The record of an agent, what the API returns of it, and how it is found and saved.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::config::AgentConfig;
+use crate::api::{Output, ResourceRef};
+use crate::base::{Description, Error, Id, Name, Result, StableKey, Time};
+use crate::store::{AnyIndex, Index, Record, Tx, View};
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// An AI agent.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Agent {
+    pub id: Id<Agent>,
+    /// Its name in paths, unique in the organization. Never changes.
+    pub stable_key: StableKey,
+    pub name: Name,
+    pub description: Option<Description>,
+    /// The fleet it belongs to.
+    pub fleet_id: Option<Id<Fleet>>,
+    /// The configuration that the next version copies.
+    pub draft: AgentConfig,
+    /// Starts at 1 and increases by 1 whenever the draft changes.
+    pub draft_revision: u32,
+    /// The number of its newest version.
+    pub latest_version: Option<u32>,
+    pub created_at: Time,
+    /// When any field last changed.
+    pub updated_at: Time,
+}
+
+/// A group of agents. Only a marker for ids.
+pub enum Fleet {}
+
+static BY_STABLE_KEY: Index<Agent, StableKey> = Index::unique(
+    "agents.by_stable_key",
+    "stable_key_taken",
+    "an agent with this stableKey already exists; choose another",
+    |agent| Some(agent.stable_key.clone()),
+);
+
+/// Agents by fleet.
+pub static BY_FLEET: Index<Agent, Id<Fleet>> =
+    Index::non_unique("agents.by_fleet", |agent| agent.fleet_id);
+
+impl Record for Agent {
+    const TABLE: &'static str = "agents";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STABLE_KEY, &BY_FLEET];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("fleet_id", "there are no fleets yet"),
+        ("draft.tool_refs.tool_id", "a tool may be deleted while agents use it"),
+    ];
+    type Key = Id<Agent>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+// ── What callers see ─────────────────────────────────────────────────────────
+
+/// The status of an agent over all environments it is deployed to: the worst, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentStatus {
+    /// It reported an error.
+    Error,
+    /// It has not reported for too long.
+    Stale,
+    /// It runs something other than what was deployed.
+    Drifted,
+    /// It is deployed.
+    Deployed,
+    /// It is deployed nowhere.
+    Undeployed,
+}
+
+/// An agent as the API returns it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Agent")]
+pub struct AgentInfo {
+    pub id: Id<Agent>,
+    pub stable_key: StableKey,
+    pub name: Name,
+    pub description: Option<Description>,
+    pub fleet_id: Option<Id<Fleet>>,
+    pub draft: AgentConfig,
+    pub draft_revision: u32,
+    pub latest_version: Option<u32>,
+    pub status: AgentStatus,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+impl Output for AgentInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+/// Returns an agent as the API returns it.
+pub fn info(agent: Agent) -> AgentInfo {
+    AgentInfo {
+        id: agent.id,
+        stable_key: agent.stable_key,
+        name: agent.name,
+        description: agent.description,
+        fleet_id: agent.fleet_id,
+        draft: agent.draft,
+        draft_revision: agent.draft_revision,
+        latest_version: agent.latest_version,
+        status: STATUS,
+        created_at: agent.created_at,
+        updated_at: agent.updated_at,
+    }
+}
+
+/// The status of every agent: there are no deployments yet.
+pub const STATUS: AgentStatus = AgentStatus::Undeployed;
+
+// ── Finding and saving ───────────────────────────────────────────────────────
+
+/// Returns the agent with this stable key.
+pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Agent>> {
+    match StableKey::parse(stable_key) {
+        Ok(stable_key) => view.find(&BY_STABLE_KEY, &stable_key),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Returns the agent with this stable key, or 404.
+pub fn fetch(view: &View, stable_key: &str) -> Result<Agent> {
+    by_stable_key(view, stable_key)?.ok_or_else(Error::not_found)
+}
+
+/// Replaces `old` by `new` if they differ, with a new `draftRevision` if the draft does.
+pub fn save(tx: &mut Tx, old: &Agent, mut new: Agent) -> Result<Agent> {
+    if new == *old {
+        return Ok(new);
+    }
+    if new.draft != old.draft {
+        new.draft_revision += 1;
+    }
+    new.updated_at = tx.now();
+    tx.replace(old, &new)?;
+    Ok(new)
+}

@@ -1,0 +1,154 @@
+//! The record of a wake, and the wakes that merge with it.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::{Output, ResourceRef};
+use crate::base::{Id, Result, Time};
+use crate::outbox::LogEntry;
+use crate::resources::teams::member::Member;
+use crate::resources::teams::message::Message;
+use crate::resources::teams::task::Task;
+use crate::resources::teams::team::{Peer, Team};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, View};
+
+/// Why an agent is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WakeReason {
+    /// A task was assigned to it.
+    TaskAssigned,
+    /// A message was sent to it.
+    DirectMessage,
+    /// There is a note on a task it is responsible for.
+    TaskNote,
+    /// An outside agent was admitted.
+    ExternalRequest,
+    /// An event for which a channel wakes it.
+    Notification,
+}
+crate::store::stored_enum!(WakeReason {
+    TaskAssigned = 0,
+    DirectMessage = 1,
+    TaskNote = 2,
+    ExternalRequest = 3,
+    Notification = 4,
+});
+
+/// A notice that an agent has something to do.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Wake {
+    /// The same in every delivery.
+    pub id: Id<Wake>,
+    /// Why the agent is woken.
+    pub reason: WakeReason,
+    /// The task that it, or its message, refers to.
+    pub task_id: Option<Id<Task>>,
+    /// The newest message that caused it.
+    pub message_id: Option<Id<Message>>,
+    /// The peer it refers to.
+    pub peer_id: Option<Id<Peer>>,
+    /// The log entry of the notification.
+    pub log_id: Option<Id<LogEntry>>,
+    /// When its first cause occurred.
+    pub created_at: Time,
+    /// The number of deliveries so far; a peek is none.
+    pub attempts: u32,
+    /// The team of the agent.
+    #[serde(skip)]
+    pub team: Id<Team>,
+    /// The agent.
+    #[serde(skip)]
+    pub agent: Id<Member>,
+    /// The end of its lease.
+    #[serde(skip)]
+    pub leased_until: Option<Time>,
+    /// Whether its task was already closed when its latest cause occurred.
+    #[serde(skip)]
+    pub while_closed: bool,
+    /// Whether a job is going to post it.
+    #[serde(skip)]
+    pub posting: bool,
+}
+
+impl Output for Wake {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+/// Wakes by reason and subject, a task or a peer. A message is sent once and has one wake, so direct
+/// messages are not indexed.
+static BY_SUBJECT: Index<Wake, WakeSubject> = Index::non_unique("wakes.by_subject", Wake::subject);
+
+/// What wakes of one reason are about.
+pub type WakeSubject = (WakeReason, Id<()>);
+
+static AGENT: Reference<Wake, Member> = Reference::cascade(
+    &["team", "agent"],
+    |member: &Member| member.id.to_bytes(),
+    |wake: &Wake, _| vec![(wake.team, wake.agent).to_bytes()],
+)
+.deferred();
+
+impl Record for Wake {
+    const TABLE: &'static str = "wakes";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SUBJECT];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("task_id", "a wake whose task is deleted has no reason any more and is dropped"),
+        ("message_id", "a wake whose message is deleted has no reason any more and is dropped"),
+        ("peer_id", "history: the peer may be gone"),
+        ("log_id", "history: the log entry may be gone"),
+    ];
+    type Key = (Id<Member>, Id<Wake>); // So that an agent's wakes are together, oldest first.
+    fn key(&self) -> Self::Key {
+        (self.agent, self.id)
+    }
+}
+
+impl Wake {
+    /// Returns the subject by which it is found; `None` without one.
+    pub fn subject(&self) -> Option<WakeSubject> {
+        let id = match self.reason {
+            WakeReason::TaskAssigned | WakeReason::TaskNote => self.task_id?.cast(),
+            WakeReason::ExternalRequest => self.peer_id?.cast(),
+            WakeReason::DirectMessage | WakeReason::Notification => return None,
+        };
+        Some((self.reason, id))
+    }
+
+    /// Returns whether a delivery has leased it.
+    pub fn is_leased(&self, now: Time) -> bool {
+        self.leased_until.is_some_and(|end| end > now)
+    }
+}
+
+/// The number of wakes of an organization dropped because their reason no longer held.
+#[derive(Clone, Debug, Default, Encode, Decode)]
+pub struct DroppedWakes {
+    /// Since the organization was created.
+    pub count: u64,
+}
+
+impl Record for DroppedWakes {
+    const TABLE: &'static str = "wakes.dropped";
+    type Key = ();
+    fn key(&self) -> Self::Key {}
+}
+
+/// Returns the older of two wakes of one subject, with the cause of the newer.
+pub fn merge(older: &Wake, newer: &Wake) -> Wake {
+    let Wake { message_id, while_closed, .. } = *newer;
+    Wake { message_id, while_closed, ..older.clone() }
+}
+
+/// Returns the wakes of the same agent, reason and subject, oldest first; none without a subject.
+pub fn same_subject(view: &View, wake: &Wake) -> Result<Vec<Wake>> {
+    match wake.subject() {
+        Some(subject) => view.all(&BY_SUBJECT, &(subject, wake.agent)),
+        None => Ok(vec![]),
+    }
+}

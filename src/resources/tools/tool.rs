@@ -1,0 +1,67 @@
+//! The record of a tool.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::{Output, ResourceRef};
+use crate::auth::User;
+use crate::base::{Description, Id, JsonMap, Name, Prompt, Text, Time, Version};
+use crate::resources::environments::{self, ToolReference};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference};
+
+/// A tool that agents may call.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    pub id: Id<Tool>,
+    pub name: Name,
+    pub description: Option<Description>,
+    /// Instructions for agents that use it.
+    pub prompt: Option<Prompt>,
+    /// Any word; `GET /tools/types` lists the known ones.
+    #[serde(rename = "type")]
+    pub kind: ToolKind,
+    /// The tool's definition per provider, stored as sent.
+    pub provider_config: JsonMap,
+    /// Its current version.
+    pub version: Version,
+    /// The user who created it, also through a key.
+    pub created_by: Id<User>,
+    pub created_at: Time,
+    /// When any field last changed.
+    pub updated_at: Time,
+}
+
+impl Output for Tool {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+/// Tools by type.
+pub static BY_KIND: Index<Tool, ToolKind> =
+    Index::non_unique("tools.by_type", |tool| Some(tool.kind.clone()));
+
+/// Declared here because environments know only the tool's id. At most one row per environment.
+static IN_USE: Reference<ToolReference, Tool> = Reference::cascade(
+    &["tool"],
+    |tool: &Tool| tool.id.to_bytes(),
+    |in_use: &ToolReference, _| vec![in_use.tool.to_bytes()],
+)
+.by(&environments::BY_TOOL);
+
+impl Record for Tool {
+    const TABLE: &'static str = "tools";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
+    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&IN_USE];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("created_by", "history: who made it may have left")];
+    type Key = Id<Tool>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// The type of a tool.
+pub type ToolKind = Text<1, 64>;
