@@ -238,7 +238,7 @@ fn data_dir_error(error: crate::base::Error) -> DataDirError {
 }
 
 fn key_check(keys: &Keys) -> String {
-    codec::hex(&keys.hash("roadstead 2026 key check", b""))
+    codec::hex(&keys.current().check())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub use canonical::canonical;
 pub use error::{Error, Issue, Kind, ReachedLimit, Result};
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap};
-pub use keys::{Keys, Sealed};
+pub use keys::{KeyId, Keys, MasterKey, Sealed};
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
 pub use nullable::Nullable;
 pub use number::{Int, Usd};

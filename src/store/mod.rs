@@ -17,6 +17,7 @@ mod page;
 mod record;
 mod reference;
 mod removal;
+mod seal;
 #[cfg(test)]
 mod sample;
 mod signals;
@@ -38,6 +39,7 @@ pub use page::{Page, PageRequest};
 pub use record::{AnyIndex, Index, IndexInfo, Org, Record, decode, encode, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
+pub use seal::{Rotation, RotationProgress, SealedField, SealedInfo, SealingKey};
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
@@ -97,6 +99,7 @@ impl Store {
         if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {
             store.clock().resume_after(watermark.newest_millis);
         }
+        store.read_now(Id::NIL, seal::restore_hash_key)?;
         Ok(store)
     }
 
@@ -229,6 +232,7 @@ impl Store {
         findings.unbuilt.extend_from_slice(&self.unbuilt);
         for table in tables {
             (table.check)(&*reader, &self.context.references, &mut findings)?;
+            (table.check_sealed)(&*reader, &self.context.keys, &mut findings)?;
         }
         Ok(findings)
     }
@@ -245,6 +249,7 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<IdWatermark>(),
     TableInfo::of::<indexes::IndexState>(),
     TableInfo::of::<PendingRemoval>(),
+    TableInfo::of::<SealingKey>(),
 ];
 
 /// Returns the names of all tables and indexes of a catalog and of the store itself.

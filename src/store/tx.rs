@@ -8,6 +8,7 @@ use super::page::{Page, PageRequest};
 use super::record::{Index, Org, Record, decode, encode, entry, org_prefix};
 use super::reference::References;
 use super::removal::Removal;
+use super::seal::{SealedField, sealing_key};
 use super::signals::{ACCESS_CHANGED, Topic};
 use super::view::{ListSource, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
@@ -99,9 +100,19 @@ impl<'a> Tx<'a> {
     }
 
     /// Encrypts a secret for `field` of the record with this key; [`View::unseal`] decrypts it.
-    pub fn seal<R: Record>(&self, key: &R::Key, field: &'static str, secret: &str) -> Sealed {
+    ///
+    /// # Errors
+    /// 500 if the field is not in [`Record::SEALED`], or the store fails.
+    pub fn seal<R: Record>(
+        &self,
+        field: &'static SealedField<R>,
+        key: &R::Key,
+        secret: &str,
+    ) -> Result<Sealed> {
+        field.require_declared()?;
         let record = self.view().scoped_key::<R>(key);
-        self.keys.seal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], self.random(), secret)
+        let sealing_key = sealing_key(&self.view())?;
+        self.keys.seal(sealing_key, &field.context(&record), self.random(), secret)
     }
 
     /// Wakes the subscribers of `topic` once the transaction is durable.

@@ -12,7 +12,8 @@ use roadstead::app::DataDir;
 use roadstead::auth::Organization;
 use roadstead::base::{Id, Json, Result};
 use roadstead::outbox::{
-    About, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription, publish,
+    About, CHANNEL_SECRET, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription,
+    publish,
 };
 use roadstead::resources::{self, organizations};
 use roadstead::store::{ListSource, TableInfo, Tx, View};
@@ -110,7 +111,7 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
         name: "c".into(),
         workflow: "webhook".into(),
         config: Json(json!({"url": "https://hooks.test/"})),
-        secret: Some(tx.seal::<Channel>(&id, "secret", "s")),
+        secret: Some(tx.seal(&CHANNEL_SECRET, &id, "s")?),
         enabled: true,
         created_at: now,
         updated_at: now,

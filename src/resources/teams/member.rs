@@ -8,7 +8,7 @@ use super::team::Team;
 use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, StableKey, Time};
 use crate::outside::webhook;
 use crate::resources::agents::Agent;
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, SealedField, Tx, View};
 
 /// The role of an agent in a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,6 +78,7 @@ impl Record for Member {
     const TABLE: &'static str = "team_agents";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_AGENT, &SCRUM_MASTERS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &AGENT];
+    const SEALED: &'static [&'static SealedField<Self>] = &[&WAKE_SECRET];
     type Key = (Id<Team>, Id<Member>);
     fn key(&self) -> Self::Key {
         (self.team, self.id)
@@ -111,14 +112,17 @@ pub fn current_name(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Optio
 /// Returns the key that signs a member's wakes, or `None` if it never had a `wakeUrl`.
 pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
     let Some(sealed) = &member.wake_secret else { return Ok(None) };
-    let text = view.unseal::<Member>(&member.key(), WAKE_SECRET, sealed)?;
+    let text = view.unseal(&WAKE_SECRET, &member.key(), sealed)?;
     webhook::secret_key(&text).map(Some).ok_or_else(|| {
         Error::internal(format!("the wake secret of {} is no signing secret", member.id))
     })
 }
 
-/// The name of the field of [`Member`] with the sealed secret.
-pub const WAKE_SECRET: &str = "wake_secret";
+/// The secret that signs the wakes of a member.
+pub static WAKE_SECRET: SealedField<Member> =
+    SealedField::new("wake_secret", "signing secrets of wakes", |member| {
+        member.wake_secret.as_mut()
+    });
 
 /// Returns the member with this id, or 404; `None` if the request has no id.
 pub fn fetch_optional(

@@ -137,7 +137,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         wake_secret: None,
         hired_at: tx.now(),
     };
-    let wake_secret = secret_on_first_url(tx, &mut member);
+    let wake_secret = secret_on_first_url(tx, &mut member)?;
     tx.insert(&member)?;
     publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
     Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })
@@ -166,7 +166,7 @@ pub fn update(
         member.skills = skills.to_vec();
     }
     patch.wake_url.clone().apply(&mut member.wake_url);
-    let wake_secret = secret_on_first_url(tx, &mut member);
+    let wake_secret = secret_on_first_url(tx, &mut member)?;
     tx.replace(&old, &member)?;
 
     let is_new = |skill: &&Skill| !old.skills.contains(*skill);
@@ -191,13 +191,13 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
 }
 
 /// Creates, seals and returns the secret of a member that has a `wakeUrl` for the first time.
-fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Option<String> {
+fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Result<Option<String>> {
     if member.wake_url.is_none() || member.wake_secret.is_some() {
-        return None;
+        return Ok(None);
     }
     let secret = webhook::secret_text(&tx.random());
-    member.wake_secret = Some(tx.seal::<Member>(&member.key(), WAKE_SECRET, &secret));
-    Some(secret)
+    member.wake_secret = Some(tx.seal(&WAKE_SECRET, &member.key(), &secret)?);
+    Ok(Some(secret))
 }
 
 fn publish_event(
