@@ -82,9 +82,7 @@ pub struct Readiness {
 
 /// One item taken.
 pub struct TakenItem {
-    /// Its id.
     pub id: String,
-    /// The item as JSON.
     pub json: Value,
 }
 

@@ -64,7 +64,6 @@ pub struct AuditEntry {
     /// The part of the resource that its id does not name, for example a moved label. Since
     /// version 2.
     pub detail: Option<String>,
-    /// The id of the request.
     pub request_id: String,
     /// How it ended.
     pub outcome: AuditOutcome,

@@ -33,7 +33,7 @@ pub struct KnownResults {
     pub found: HashMap<Tag, bool>,
 }
 
-/// What a run requested and did not know; such a run is discarded.
+/// The calls and searches that a run requested and whose results are missing; the run is discarded.
 #[derive(Default)]
 pub struct PendingCalls {
     /// The calls to make.
@@ -117,7 +117,7 @@ impl Calls {
         self.asked.calls.iter().map(|(_, call)| call).collect()
     }
 
-    /// Returns what this run requested and did not know.
+    /// Returns the calls and searches whose results are missing.
     pub fn into_pending(self) -> PendingCalls {
         self.asked
     }

@@ -15,9 +15,7 @@ pub trait Output: Serialize + JsonSchema + 'static {
 
     /// The resource that this answer is about, for the audit log and for streams. Without one, the
     /// audit log records the last parameter of the path.
-    fn resource(&self) -> Option<ResourceRef> {
-        None
-    }
+    fn resource(&self) -> Option<ResourceRef>;
 
     /// Whether this answer contains a secret. Called only if the type may contain one.
     fn shows_secret(&self) -> bool {
@@ -46,7 +44,18 @@ impl ResourceRef {
     }
 }
 
-impl<T: Serialize + JsonSchema + 'static> Output for Vec<T> {}
+/// A list is about no resource, and shows the secrets of its items.
+impl<T: Output> Output for Vec<T> {
+    const MAY_SHOW_SECRET: bool = T::MAY_SHOW_SECRET;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+
+    fn shows_secret(&self) -> bool {
+        self.iter().any(T::shows_secret)
+    }
+}
 
 /// The answer of an operation that succeeded, as JSON.
 #[derive(Clone, Debug)]
@@ -68,19 +77,22 @@ impl Answer {
 
     /// The answer to a write.
     pub(super) fn written<O: Output>(value: &O) -> Result<Self> {
-        let answer = Answer { resource: value.resource(), ..Answer::read(value)? };
-        debug_assert!(
-            answer.resource.is_some() || !answer.body.starts_with(b"{\"id\":\""),
-            "{} has an id: its Output::resource should say so",
-            std::any::type_name::<O>()
-        );
-        Ok(answer)
+        Ok(Answer { resource: value.resource(), ..Answer::read(value)? })
     }
 
-    /// A page of a list.
-    pub(super) fn list(value: &impl Serialize) -> Result<Self> {
-        Ok(Answer { body: json(value)?, resource: None, shows_secret: false })
+    /// A page of a list, whose next one begins at `next_cursor`.
+    pub(super) fn list<O: Output>(items: &Vec<O>, next_cursor: Option<String>) -> Result<Self> {
+        let shows_secret = O::MAY_SHOW_SECRET && items.shows_secret();
+        Ok(Answer { body: json(&PageBody { items, next_cursor })?, resource: None, shows_secret })
     }
+}
+
+/// The body of a page.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PageBody<'a, T> {
+    items: &'a [T],
+    next_cursor: Option<String>,
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>> {
@@ -117,7 +129,11 @@ impl Output for Deleted {
 #[derive(Clone, Debug, Serialize)]
 pub struct Empty {}
 
-impl Output for Empty {}
+impl Output for Empty {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 impl JsonSchema for Empty {
     fn schema_name() -> Cow<'static, str> {
@@ -125,5 +141,45 @@ impl JsonSchema for Empty {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": "object"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize, JsonSchema)]
+    struct Ticket {
+        id: u32,
+        secret: Option<String>,
+    }
+
+    impl Output for Ticket {
+        const MAY_SHOW_SECRET: bool = true;
+
+        fn resource(&self) -> Option<ResourceRef> {
+            ResourceRef::id(self.id)
+        }
+
+        fn shows_secret(&self) -> bool {
+            self.secret.is_some()
+        }
+    }
+
+    #[test]
+    fn a_list_shows_a_secret_if_one_of_its_items_does() {
+        let ticket = |secret: Option<&str>| Ticket { id: 1, secret: secret.map(String::from) };
+        const { assert!(<Vec<Ticket>>::MAY_SHOW_SECRET && !<Vec<Deleted>>::MAY_SHOW_SECRET) };
+        for (items, shows_secret) in [
+            (vec![], false),
+            (vec![ticket(None)], false),
+            (vec![ticket(None), ticket(Some("x"))], true),
+        ] {
+            let page = Answer::list(&items, None).unwrap();
+            let whole = Answer::written(&items).unwrap();
+            assert_eq!((page.shows_secret, whole.shows_secret), (shows_secret, shows_secret));
+            assert_eq!((page.resource, whole.resource), (None, None));
+        }
+        assert_eq!(Answer::written(&ticket(None)).unwrap().resource, ResourceRef::id(1));
     }
 }

@@ -72,6 +72,8 @@ pub struct Args<P, I> {
     pub input: I,
     /// The requested page of a list.
     pub page: PageRequest,
+    /// The uploaded bytes; empty on a route that takes none.
+    pub content: Bytes,
     /// The client's IP address.
     pub address: IpAddr,
     /// The base of links to this server; empty when it does not know its own address.

@@ -16,7 +16,6 @@ use crate::store::{TableInfo, View};
 /// Every file with routes has an entry of its own. A folder's `mod.rs` lists the entries of its
 /// files as [`children`](Resource::children); `resources::ALL` lists the rest.
 pub struct Resource {
-    /// Its routes.
     pub routes: fn() -> Vec<Route>,
     /// The tables of its records.
     pub tables: &'static [TableInfo],

@@ -43,7 +43,6 @@ impl Method {
 
 /// An endpoint.
 pub struct Route {
-    /// Its method.
     pub method: Method,
     /// Its path below `/api`, in matchit's form.
     pub path: &'static str,

@@ -45,7 +45,6 @@ pub struct OrgResolver {
 
 /// The organization found by a resource that a request names.
 pub struct ResolvedOrg {
-    /// Its id.
     pub org: Id<Org>,
     /// The error for callers outside of that organization, unless the resource is public: the same
     /// as if the resource had never existed.

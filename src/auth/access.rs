@@ -74,9 +74,7 @@ impl RawCredential {
 pub enum Credential {
     /// An API key.
     Key {
-        /// Its id.
         id: Id<ApiKey>,
-        /// Its name.
         name: String,
         /// The organization it is for.
         org: Id<Org>,

@@ -5,7 +5,6 @@ use super::records::Role;
 /// Who may call a route: three independent requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthPolicy {
-    /// The required credential.
     pub credential: RequiredCredential,
     /// The minimum role in the organization of the request; `None` for a route without an
     /// organization.

@@ -5,8 +5,8 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Email, Id, Name, Result, Slug, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx};
+use crate::base::{Email, Id, Name, Slug, Time};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference};
 
 /// A user. It has no `Debug`: password hashes must not be logged.
 #[derive(Clone, Encode, Decode)]
@@ -14,7 +14,6 @@ pub struct User {
     pub id: Id<User>,
     /// The e-mail address with which the user signs in.
     pub email: Email,
-    /// Their name.
     pub name: Name,
     /// An https URL of a picture of the user.
     pub image: Option<String>,
@@ -49,7 +48,6 @@ pub struct Organization {
     pub id: Id<Org>,
     /// The slug by which requests refer to it.
     pub slug: Slug,
-    /// Its name.
     pub name: Name,
     pub created_at: Time,
     pub updated_at: Time,
@@ -139,7 +137,6 @@ pub type KeyHash = [u8; 32];
 /// (reference: identity-and-rights, "API keys").
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ApiKey {
-    /// Its id.
     pub id: Id<ApiKey>,
     pub hash: KeyHash,
     pub org: Id<Org>,
@@ -189,12 +186,6 @@ impl Record for ApiKey {
     fn key(&self) -> Self::Key {
         self.hash
     }
-    fn removed(&self, tx: &mut Tx) -> Result<()> {
-        match tx.get::<KeyUse>(&self.id)? {
-            Some(used) => tx.remove(&used),
-            None => Ok(()),
-        }
-    }
 }
 
 /// The last use of a key. Separate from the key, so that using a key does not change the access
@@ -202,14 +193,21 @@ impl Record for ApiKey {
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct KeyUse {
     pub key: Id<ApiKey>,
+    /// The hash of the key, by which the key is found.
+    pub hash: KeyHash,
     /// The time, if it was ever used; at most a minute old.
     pub at: Option<Time>,
 }
 
+static USED_KEY: Reference<KeyUse, ApiKey> = Reference::cascade(
+    &["key"],
+    |key: &ApiKey| key.id.to_bytes(),
+    |used: &KeyUse, _| vec![used.hash.to_bytes()],
+);
+
 impl Record for KeyUse {
     const TABLE: &'static str = "api_keys.used";
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("key", "a part of the key: created and deleted with it")];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&USED_KEY];
     const ORG_SCOPED: bool = false;
     type Key = Id<ApiKey>;
     fn key(&self) -> Self::Key {

@@ -64,7 +64,6 @@ impl Issue {
 /// A rate limit, as reported with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReachedLimit {
-    /// The name of the limit.
     pub name: &'static str,
     /// Requests allowed per window.
     pub quota: u32,

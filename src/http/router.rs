@@ -15,7 +15,6 @@ pub struct Router {
 
 /// A matching route.
 pub struct Match<'a> {
-    /// The route.
     pub route: &'a Arc<Route>,
     /// The path parameters, decoded, in order.
     pub params: Vec<String>,

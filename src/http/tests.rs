@@ -19,7 +19,7 @@ use hyper::header::{HOST, HeaderMap};
 use super::context::link_base;
 use super::*;
 use crate::api::execute::{self, Executor, LocalCoordination};
-use crate::api::{Calls, Empty, Input, Outcome, Req, Route, op};
+use crate::api::{Calls, Empty, Input, Outcome, Output, Req, ResourceRef, Route, op};
 use crate::auth::ANYONE;
 use crate::base::Result;
 use crate::outside::{self, AnswerBody, Call, Outside};
@@ -52,10 +52,17 @@ struct Urls {
 }
 impl Input for Urls {}
 
-/// What two runs of an operation leave if the first is not dropped: something is there already.
+impl Output for String {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
+
+/// The id that an operation inserts in each run: if an earlier run is not discarded, the next one
+/// conflicts with it.
 const MARK: uuid::Uuid = uuid::Uuid::from_u128(7);
 
-/// What is at these addresses. It writes before it knows, and must find nothing of that.
+/// Fetches these addresses. Writes before the results are known; a discarded run leaves nothing.
 fn fetch(tx: &mut Tx, req: &Req<(), Urls>, calls: &mut Calls) -> Result<Outcome<Vec<String>>> {
     use crate::auth::{Session, User};
     let (id, now) = (crate::base::Id::<Session>::new(MARK), tx.now());
@@ -113,7 +120,7 @@ struct Server {
 async fn start(setup_required: bool) -> Server {
     let store = Store::in_memory(Clock::system(), &[]);
     let route = |path| Route::post(path, ANYONE, "nothing.do", op::write(nothing));
-    let fetch = Route::post("/fetch", ANYONE, "page.fetch", op::write_calling(10, fetch));
+    let fetch = Route::post("/fetch", ANYONE, "page.fetch", op::write(op::calling(10, fetch)));
     let list = Route::get("/parts", ANYONE, "part.list", op::list(parts));
     let (stop, stopping) = watch::channel(false);
     let stop = Arc::new(stop);
@@ -136,7 +143,7 @@ async fn start(setup_required: bool) -> Server {
             list,
             fetch,
             watching::route(),
-            Route::get("/fetched", ANYONE, "page.read", op::read_calling(10, fetched)),
+            Route::get("/fetched", ANYONE, "page.read", op::read(op::calling(10, fetched))),
             content::upload(),
             content::download(),
         ])

@@ -16,9 +16,7 @@ pub const MAX_CHANNELS: usize = 100;
 /// A destination of events, such as a webhook or a mail address.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Channel {
-    /// Its id.
     pub id: Id<Channel>,
-    /// Its name.
     pub name: String,
     /// The key of the [`Workflow`](super::Workflow) that delivers its events.
     pub workflow: String,
@@ -28,7 +26,6 @@ pub struct Channel {
     pub secret: Option<Sealed>,
     /// Whether it delivers. Deliveries of a disabled channel are created and wait.
     pub enabled: bool,
-    /// When it was created.
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
@@ -52,15 +49,11 @@ pub static CHANNEL_SECRET: SealedField<Channel> =
 /// A subscription of a channel to the events of a type.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Subscription {
-    /// Its id.
     pub id: Id<Subscription>,
-    /// The channel.
     pub channel: Id<Channel>,
-    /// The type of the events.
     pub event_type: EventType,
     /// Whether it is in effect.
     pub enabled: bool,
-    /// When it was created.
     pub created_at: Time,
 }
 

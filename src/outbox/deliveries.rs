@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::channels::{Channel, in_app};
-use super::events::{Event, EventType, find_event};
+use super::events::{Event, EventType};
 use super::jobs::Job;
 use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
-use crate::store::{AnyIndex, Index, ListSource, Order, Org, Record, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Record, Reference, View,
+};
 
 /// The status of a delivery (reference: events, "The log").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,13 +38,11 @@ pub struct Delivery {
     pub id: Id<LogEntry>,
     /// The channel, which may be deleted.
     pub channel: Id<Channel>,
-    /// The event.
     pub event: Id<Event>,
     /// The event's type; a filter of the log.
     pub event_type: EventType,
     /// When the event happened; the order of the log.
     pub created_at: Time,
-    /// Its status.
     pub status: DeliveryStatus,
     /// The number of finished attempts.
     pub attempts: u32,
@@ -95,18 +95,37 @@ pub(super) static WAITING: Index<Delivery, Id<Channel>> =
         delivery.is_waiting().then_some(delivery.channel)
     });
 
+/// The deliveries that wait for a channel end with it. The others end at their next attempt, or are
+/// history.
+static CHANNEL: Reference<Delivery, Channel> = Reference::clear(
+    &["channel"],
+    |_, delivery: &Delivery, _| Ok(delivery.without_channel()),
+    |channel: &Channel| channel.id.to_bytes(),
+    |delivery: &Delivery, _| {
+        let channel = delivery.is_waiting().then_some(delivery.channel);
+        channel.iter().map(Key::to_bytes).collect()
+    },
+)
+.by(&WAITING)
+.deferred();
+
+/// The deliveries of one event are found among those of its millisecond.
+static EVENT: Reference<Delivery, Event> = Reference::cascade(
+    &["event"],
+    |event: &Event| event.created_at.to_bytes(),
+    |delivery: &Delivery, _| vec![(delivery.created_at, delivery.event).to_bytes()],
+)
+.by(&BY_TIME);
+
 impl Record for Delivery {
     const TABLE: &'static str = "deliveries";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNDELIVERED, &WAITING];
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("channel", "history: the channel may be gone; its jobs end what is not delivered then"),
-        ("event", "retention removes deliveries before their event; check_deliveries verifies it"),
-        (
-            "job",
-            "a job ends together with the change of its delivery; check_deliveries verifies it",
-        ),
-    ];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&CHANNEL, &EVENT];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[(
+        "job",
+        "a job ends together with the change of its delivery; check_deliveries verifies it",
+    )];
     type Key = Id<LogEntry>;
     fn key(&self) -> Self::Key {
         self.id
@@ -117,15 +136,24 @@ impl Delivery {
     fn is_waiting(&self) -> bool {
         self.status == DeliveryStatus::Failed && self.job.is_none()
     }
+
+    /// Returns the delivery given up, for this reason.
+    pub(super) fn dead(&self, error: String) -> Self {
+        let (status, error) = (DeliveryStatus::Dead, Some(error));
+        Delivery { status, error, next_attempt_at: None, job: None, ..self.clone() }
+    }
+
+    /// Returns the delivery given up because its channel was deleted.
+    pub(super) fn without_channel(&self) -> Self {
+        self.dead("the channel was deleted".into())
+    }
 }
 
 /// An attempt to deliver an event through a channel.
 pub struct DeliveryAttempt {
     /// The delivery; its id is sent to the receiver, the same at every attempt.
     pub delivery: Delivery,
-    /// The event.
     pub event: Event,
-    /// The channel.
     pub channel: Channel,
 }
 
@@ -194,16 +222,13 @@ impl LogEntry {
 
 // ── Consistency ──────────────────────────────────────────────────────────────
 
-/// Verifies that the event of every delivery exists and, while one is scheduled, its job.
+/// Verifies that the job of every scheduled delivery exists.
 ///
 /// # Errors
 /// If a record cannot be read or the store fails.
 pub fn check_deliveries(view: &View, findings: &mut Findings) -> Result<()> {
     view.for_each(ListSource::TABLE, &(), Order::Ascending, |delivery: Delivery| {
         let id = delivery.id;
-        if find_event(view, delivery.event)?.is_none() {
-            findings.report(format!("delivery {id}: its event {} is missing", delivery.event));
-        }
         if let Some(job) = delivery.job
             && !view.has::<Job>(&job)?
         {

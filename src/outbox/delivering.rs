@@ -62,7 +62,7 @@ pub(super) const DELIVER: JobHandler = JobHandler { kind: "event.deliver", prepa
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(delivery) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Prepared::Done) };
     let Some(channel) = tx.get::<Channel>(&delivery.channel)? else {
-        end_without_channel(tx, &delivery)?;
+        tx.replace(&delivery, &delivery.without_channel())?;
         return Ok(Prepared::Done);
     };
     if !channel.enabled {
@@ -70,7 +70,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     }
     let Some(event) = find_event(&tx.view(), delivery.event)? else {
-        tx.replace(&delivery, &dead(&delivery, "the event is no longer kept".into()))?;
+        tx.replace(&delivery, &delivery.dead("the event is no longer kept".into()))?;
         return Ok(Prepared::Done);
     };
     Ok(Prepared::Delivery(Box::new(DeliveryAttempt { delivery, event, channel })))
@@ -94,28 +94,18 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         if let Some(channel) = tx.get::<Channel>(&old.channel)? {
             channels::replace_enabled(tx, &channel, false)?;
         }
-        tx.replace(&old, &dead(&ended, error))?;
+        tx.replace(&old, &ended.dead(error))?;
         return Ok(Settled::Done);
     }
     // A delivery that is retried on request has a new job, and 24 hours from its creation.
     let Some(at) = retry_at(now, job.created_at, job.attempts) else {
-        tx.replace(&old, &dead(&ended, error))?;
+        tx.replace(&old, &ended.dead(error))?;
         return Ok(Settled::Done);
     };
     let at = jittered(tx, at);
     let failed = Delivery { error: Some(error), next_attempt_at: Some(at), ..ended };
     tx.replace(&old, &failed)?;
     Ok(Settled::RetryAt(at))
-}
-
-/// Gives up a delivery whose channel was deleted.
-pub(super) fn end_without_channel(tx: &mut Tx, delivery: &Delivery) -> Result<()> {
-    tx.replace(delivery, &dead(delivery, "the channel was deleted".into()))
-}
-
-fn dead(delivery: &Delivery, error: String) -> Delivery {
-    let (status, error) = (DeliveryStatus::Dead, Some(error));
-    Delivery { status, error, next_attempt_at: None, job: None, ..delivery.clone() }
 }
 
 /// Moves `at` forward by up to a tenth of its delay, so that deliveries that failed together are

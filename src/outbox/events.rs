@@ -207,7 +207,6 @@ impl About {
 pub struct Event {
     /// Its id, and that of its delivery through the built-in channel in the log.
     pub id: Id<Event>,
-    /// Its type.
     pub event_type: EventType,
     /// The resource that it is about.
     pub about: About,

@@ -15,7 +15,6 @@ use crate::store::{AnyIndex, Index, Org, Record};
 /// A unit of work executed at least once, at or after its due time.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Job {
-    /// Its id.
     pub id: Id<Job>,
     /// The organization that it runs for.
     pub org: Id<Org>,

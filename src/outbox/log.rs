@@ -222,7 +222,7 @@ pub fn redeliver(tx: &mut Tx, id: Id<LogEntry>) -> Result<LogEntry> {
 /// # Errors
 /// If the store fails.
 pub fn remove_old_entries(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
-    // Deliveries first: reading a delivery requires its event.
+    // Deliveries first, so that each counts: removing an event takes all of its own along.
     let deliveries = due(&tx.view(), &BY_TIME, |delivery| delivery.created_at <= end)?;
     deliveries.iter().try_for_each(|delivery| tx.remove(delivery))?;
     let left = SWEEP_ROWS - deliveries.len();

@@ -26,7 +26,7 @@ pub use fan_out::publish;
 pub use handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
 pub use jobs::{Job, Target};
 pub use log::{LogPosition, LogQuery, read_log, redeliver, remove_old_entries, walk_log};
-pub use release::{delete_channel, set_channel_enabled};
+pub use release::set_channel_enabled;
 pub use removals::COMPLETE_REMOVALS;
 pub use sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, delete_due, due};
 

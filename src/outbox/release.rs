@@ -1,8 +1,8 @@
-//! Enabling, disabling and deleting of channels, and its effect on their deliveries.
+//! Enabling and disabling of channels, and its effect on their deliveries.
 
 use super::channels::{Channel, replace_enabled};
 use super::deliveries::WAITING;
-use super::delivering::{end_without_channel, schedule};
+use super::delivering::schedule;
 use super::handlers::{JobHandler, Prepared, enqueue, no_effect};
 use super::jobs::Job;
 use super::sweeps::SWEEP_ROWS;
@@ -18,17 +18,7 @@ pub fn set_channel_enabled(tx: &mut Tx, channel: &Channel, enabled: bool) -> Res
     if enabled { release(tx, channel.id) } else { Ok(()) }
 }
 
-/// Deletes a channel with its subscriptions. Its deliveries that are not done become dead: the
-/// waiting ones in steps of a job that starts at once, the others at their next attempt.
-///
-/// # Errors
-/// If the store fails, or `channel` is not what is stored.
-pub fn delete_channel(tx: &mut Tx, channel: &Channel) -> Result<()> {
-    tx.remove(channel)?;
-    release(tx, channel.id)
-}
-
-/// Enqueues the job that schedules or ends the deliveries waiting for a channel, if there are any.
+/// Enqueues the job that schedules the deliveries waiting for a channel, if there are any.
 fn release(tx: &mut Tx, channel: Id<Channel>) -> Result<()> {
     if tx.count(&WAITING, &channel, 1)? > 0 {
         let now = tx.now();
@@ -37,8 +27,8 @@ fn release(tx: &mut Tx, channel: Id<Channel>) -> Result<()> {
     Ok(())
 }
 
-/// Schedules the deliveries that wait for a channel, or ends them if it was deleted, in steps of
-/// [`SWEEP_ROWS`]; the target is the channel.
+/// Schedules the deliveries that wait for a channel, in steps of [`SWEEP_ROWS`]; the target is the
+/// channel.
 pub(super) const RELEASE: JobHandler = JobHandler {
     kind: "channel.release",
     prepare: release_some,
@@ -47,19 +37,14 @@ pub(super) const RELEASE: JobHandler = JobHandler {
 
 fn release_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let id: Id<Channel> = job.target.cast();
-    let channel = tx.get::<Channel>(&id)?;
-    if channel.as_ref().is_some_and(|channel| !channel.enabled) {
-        // Disabled in the meantime: they continue to wait.
+    if tx.get::<Channel>(&id)?.is_none_or(|channel| !channel.enabled) {
+        // Deleted in the meantime, or disabled: they end with it, or continue to wait.
         return Ok(Prepared::Done);
     }
     let request = PageRequest { limit: SWEEP_ROWS, after: None };
     let page = tx.page(&WAITING, &id, Order::Ascending, &request, |_| true)?;
     for delivery in &page.items {
-        if channel.is_some() {
-            schedule(tx, delivery)?;
-        } else {
-            end_without_channel(tx, delivery)?;
-        }
+        schedule(tx, delivery)?;
     }
     Ok(if page.next.is_some() { Prepared::RetryAt(tx.now()) } else { Prepared::Done })
 }

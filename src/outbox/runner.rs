@@ -37,11 +37,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The background work of the server, with its dependencies.
 pub struct Runner {
-    /// The store.
     pub store: Store,
     /// The HTTP client for calls.
     pub outside: Outside,
-    /// The sender for mails.
     pub mail: Arc<dyn MailSender>,
     /// The handlers of all jobs.
     pub jobs: Vec<&'static JobHandler>,

@@ -12,7 +12,6 @@ pub struct Mail {
     pub to: Vec<Email>,
     /// Its subject, one line.
     pub subject: String,
-    /// Its text.
     pub text: String,
 }
 

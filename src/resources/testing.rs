@@ -1,6 +1,7 @@
 //! The fixture of the resources' tests: a real store in memory that runs attempts twice at random,
 //! a clock that only the test advances, and an organization with two users.
 
+use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -12,7 +13,6 @@ use crate::store::{Clock, Org, PageRequest, Store, Tx, View};
 /// A store with an organization and its users.
 #[derive(Clone)]
 pub struct Fixture {
-    /// Its store.
     pub store: Store,
     /// The organization `acme`.
     pub org: Id<Org>,
@@ -128,7 +128,14 @@ impl Fixture {
 pub fn args<P, I>(params: P, input: I) -> Args<P, I> {
     let page = PageRequest { limit: 50, after: None };
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Args { params, input, page, address, link_base: "http://127.0.0.1:7420".into() }
+    Args {
+        params,
+        input,
+        page,
+        content: Bytes::new(),
+        address,
+        link_base: "http://127.0.0.1:7420".into(),
+    }
 }
 
 fn org_of(who: &Principal) -> Id<Org> {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::artifacts::variables::{self as in_artifacts, VariableReference};
 use super::registries::{self, ArtifactType};
 use super::tools::{self, Tool};
-use crate::api::{Output, Req, Resource, Route, op};
+use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Id, Name, Result, VariableName, Version};
 use crate::store::View;
@@ -42,7 +42,11 @@ pub struct VariableUsage {
     tools: Vec<VariableToolUsage>,
 }
 
-impl Output for VariableUsage {}
+impl Output for VariableUsage {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A published version that uses a variable.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -15,9 +15,7 @@ type EntryOf = fn(usize, &[u8], &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
 /// One line of the catalog: a table with its indexes and references, and how to check it.
 #[derive(Clone, Copy)]
 pub struct TableInfo {
-    /// The name of the table.
     pub name: &'static str,
-    /// Its indexes.
     pub indexes: fn() -> Vec<IndexInfo>,
     /// Returns an index entry of a stored record.
     pub(super) entry: EntryOf,

@@ -137,19 +137,20 @@ fn has_targets<R: Record>(
     let mut wrong = Vec::new();
     for &reference in references.from(R::TABLE) {
         let Some(target) = reference.dangling(reader, org, record)? else { continue };
-        match reference.is_deferred() && is_pending(reader, org, reference, &target)? {
-            // It is about to be removed, whatever else it refers to.
-            true if reference.action() == Action::Cascade => return Ok(()),
-            true => {}
-            false => wrong.push(format!(
-                "{} {}: {} refers to {} {}, which does not exist",
-                R::TABLE,
-                codec::hex(key),
-                reference.fields().join(", "),
-                reference.to(),
-                codec::hex(&target)
-            )),
+        if reference.is_deferred() && is_pending(reader, org, reference, &target)? {
+            if reference.action() == Action::Cascade {
+                return Ok(()); // It is about to be removed, whatever else it refers to.
+            }
+            continue;
         }
+        wrong.push(format!(
+            "{} {}: {} refers to {} {}, which does not exist",
+            R::TABLE,
+            codec::hex(key),
+            reference.fields().join(", "),
+            reference.to(),
+            codec::hex(&target)
+        ));
     }
     wrong.into_iter().for_each(|message| findings.report(message));
     Ok(())

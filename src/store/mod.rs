@@ -142,8 +142,8 @@ impl Store {
     }
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
-        let (now, keys) = (self.context.clock.now(), &self.context.keys);
-        View { reader, writes: None, org, now, keys }
+        let Context { clock, keys, references } = &*self.context;
+        View { reader, writes: None, org, now: clock.now(), keys, references }
     }
 
     /// Runs `write` in a transaction of `org` and waits until its changes are durable. `write` may

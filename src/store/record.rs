@@ -43,8 +43,8 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// Returns its key.
     fn key(&self) -> Self::Key;
 
-    /// Runs when it is removed, for what its references do not cover: removes rows derived from it,
-    /// signals a topic. It is gone from its table by then; what refers to it is not.
+    /// Runs after the record was removed and before its references are enforced, for effects that no
+    /// reference declares: a topic to signal, another record to update.
     ///
     /// # Errors
     /// Any error ends the transaction.

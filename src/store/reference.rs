@@ -22,15 +22,24 @@ const BATCH_ROWS: usize = 100;
 const BATCH_BYTES: usize = 1024 * 1024;
 
 /// A reference from records of `R` to a record of `T`.
-pub struct Reference<R: 'static, T: Record> {
+pub struct Reference<R: Record, T: Record> {
     fields: &'static [&'static str],
     on_remove: OnRemove<R, T>,
     deferred: bool,
     index: Option<&'static dyn AnyIndex<R>>,
-    referrers: fn(&T) -> Vec<u8>,
+    label: &'static str,
+    referrers: Referring<R, T>,
     applies: Option<fn(&T) -> bool>,
     targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
     org: Option<fn(&R) -> Id<Org>>,
+}
+
+/// Where the records that refer to a target are.
+enum Referring<R: Record, T: Record> {
+    /// Under this prefix of the keys in the table or in an index.
+    Prefix(fn(&T) -> Vec<u8>),
+    /// Under these keys in the table.
+    Keys(fn(&T) -> Vec<R::Key>),
 }
 
 enum OnRemove<R: 'static, T: Record> {
@@ -67,7 +76,7 @@ impl<R: Record, T: Record> Reference<R, T> {
         referrers: fn(&T) -> Vec<u8>,
         targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
     ) -> Self {
-        Self::new(fields, OnRemove::Restrict(code, message), referrers, targets)
+        Self::new(fields, OnRemove::Restrict(code, message), Referring::Prefix(referrers), targets)
     }
 
     /// Removes the records that refer to a target with it, in the same transaction.
@@ -79,7 +88,19 @@ impl<R: Record, T: Record> Reference<R, T> {
         referrers: fn(&T) -> Vec<u8>,
         targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
     ) -> Self {
-        Self::new(fields, OnRemove::Cascade, referrers, targets)
+        Self::new(fields, OnRemove::Cascade, Referring::Prefix(referrers), targets)
+    }
+
+    /// Removes the records derived from a target with it, in the same transaction.
+    ///
+    /// `keys` returns the keys under which they may be; a few hundred at most, since each is looked
+    /// up. For the other arguments see [`restrict`](Self::restrict).
+    pub const fn derived(
+        fields: &'static [&'static str],
+        keys: fn(&T) -> Vec<R::Key>,
+        targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
+    ) -> Self {
+        Self::new(fields, OnRemove::Cascade, Referring::Keys(keys), targets)
     }
 
     /// Replaces the records that refer to a target by what `clear` returns for them, in the same
@@ -92,17 +113,23 @@ impl<R: Record, T: Record> Reference<R, T> {
         referrers: fn(&T) -> Vec<u8>,
         targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
     ) -> Self {
-        Self::new(fields, OnRemove::Clear(clear), referrers, targets)
+        Self::new(fields, OnRemove::Clear(clear), Referring::Prefix(referrers), targets)
     }
 
     const fn new(
         fields: &'static [&'static str],
         on_remove: OnRemove<R, T>,
-        referrers: fn(&T) -> Vec<u8>,
+        referrers: Referring<R, T>,
         targets: fn(&R, Id<Org>) -> Vec<Vec<u8>>,
     ) -> Self {
-        let (deferred, index, applies, org) = (false, None, None, None);
-        Reference { fields, on_remove, deferred, index, referrers, applies, targets, org }
+        let (label, deferred, index, applies, org) = ("", false, None, None, None);
+        Reference { fields, on_remove, deferred, index, label, referrers, applies, targets, org }
+    }
+
+    /// Distinguishes its name from that of another reference in the same fields to the same table.
+    pub const fn labelled(mut self, label: &'static str) -> Self {
+        self.label = label;
+        self
     }
 
     /// Finds the referring records through this index instead of the table's keys.
@@ -182,8 +209,8 @@ pub trait AnyReference: Sync {
     fn is_deferred(&self) -> bool;
     /// Returns whether organizations own the records at both ends.
     fn is_within_org(&self) -> bool;
-    /// Returns where to find the records that refer to `target`, a `T`; `None` if there can be none.
-    fn referrers(&self, target: &dyn Any) -> Option<Referrers>;
+    /// Returns where to find the records that refer to `target`, a `T`.
+    fn referrers(&self, target: &dyn Any) -> Vec<Referrers>;
     /// Returns whether there may be a referring record.
     fn any(&self, view: &View, of: &Referrers) -> Result<bool>;
     /// Checks that no record restricts the removal of the target.
@@ -195,6 +222,8 @@ pub trait AnyReference: Sync {
     /// Removes or clears one batch of the referring records; returns whether that was the last. A
     /// deferred reference stops where the transaction has removed enough.
     fn step(&self, tx: &mut Tx, of: &Referrers) -> Result<bool>;
+    /// Returns whether `record`, an `R` of `org`, refers to anything.
+    fn has_targets(&self, org: Id<Org>, record: &dyn Any) -> bool;
     /// Returns the first key (or key prefix) that `record`, an `R` of `org`, refers to and that does
     /// not exist.
     fn dangling(
@@ -207,7 +236,8 @@ pub trait AnyReference: Sync {
 
 impl<R: Record, T: Record> AnyReference for Reference<R, T> {
     fn name(&self) -> String {
-        format!("{}.{} -> {}", R::TABLE, self.fields.join("+"), T::TABLE)
+        let label = if self.label.is_empty() { "" } else { ":" };
+        format!("{}.{}{label}{} -> {}", R::TABLE, self.fields.join("+"), self.label, T::TABLE)
     }
     fn from(&self) -> &'static str {
         R::TABLE
@@ -232,13 +262,19 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         R::ORG_SCOPED && T::ORG_SCOPED
     }
 
-    fn referrers(&self, target: &dyn Any) -> Option<Referrers> {
+    fn referrers(&self, target: &dyn Any) -> Vec<Referrers> {
         let target =
             target.downcast_ref::<T>().expect("references are looked up by the target's table");
         if self.applies.is_some_and(|applies| !applies(target)) {
-            return None;
+            return Vec::new();
         }
-        Some(Referrers { prefix: (self.referrers)(target), target: target.key().to_bytes() })
+        let prefixes = match self.referrers {
+            Referring::Prefix(prefix) => vec![prefix(target)],
+            Referring::Keys(keys) => keys(target).iter().map(Key::to_bytes).collect(),
+        };
+        let target = target.key().to_bytes();
+        let of = |prefix| Referrers { prefix, target: target.clone() };
+        prefixes.into_iter().map(of).collect()
     }
 
     fn any(&self, view: &View, of: &Referrers) -> Result<bool> {
@@ -275,14 +311,17 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         Ok(!more)
     }
 
+    fn has_targets(&self, org: Id<Org>, record: &dyn Any) -> bool {
+        !(self.targets)(referring(record), org).is_empty()
+    }
+
     fn dangling(
         &self,
         reader: &dyn Reader,
         org: Id<Org>,
         record: &dyn Any,
     ) -> Result<Option<Vec<u8>>> {
-        let record =
-            record.downcast_ref::<R>().expect("references are looked up by the record's table");
+        let record: &R = referring(record);
         let owner = self.org.map_or(org, |org| org(record));
         // An empty prefix means any target, if one exists.
         for target in (self.targets)(record, org).into_iter().filter(|key| !key.is_empty()) {
@@ -302,12 +341,16 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
     }
 }
 
+fn referring<R: Record>(record: &dyn Any) -> &R {
+    record.downcast_ref().expect("references are looked up by the record's table")
+}
+
 /// The references between the tables of a catalog, by either end.
 #[derive(Default)]
 pub struct References {
     to: HashMap<&'static str, Vec<&'static dyn AnyReference>>,
     from: HashMap<&'static str, Vec<&'static dyn AnyReference>>,
-    deferred: HashMap<String, &'static dyn AnyReference>,
+    named: HashMap<String, &'static dyn AnyReference>,
 }
 
 impl References {
@@ -315,8 +358,8 @@ impl References {
     /// the references to a table are kept in the order of the tables that refer to it.
     ///
     /// # Panics
-    /// If a deferred reference is not between records of an organization, whose sweep completes
-    /// it, or has the name of another.
+    /// If two references have the same name, or a deferred one is not between records of an
+    /// organization, whose sweep completes it.
     pub fn new(tables: Vec<(&'static str, Vec<&'static dyn AnyReference>)>) -> Self {
         let names: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
         let mut all: Vec<_> = tables.into_iter().flat_map(|(_, references)| references).collect();
@@ -325,12 +368,11 @@ impl References {
         for reference in all {
             references.to.entry(reference.to()).or_default().push(reference);
             references.from.entry(reference.from()).or_default().push(reference);
-            if reference.is_deferred() {
-                let name = reference.name();
-                assert!(reference.is_within_org(), "{name} cannot be deferred");
-                let other = references.deferred.insert(name, reference);
-                assert!(other.is_none(), "two deferred references are named {}", reference.name());
-            }
+            let name = reference.name();
+            let is_possible = reference.is_within_org() || !reference.is_deferred();
+            assert!(is_possible, "{name} cannot be deferred");
+            let other = references.named.insert(name, reference);
+            assert!(other.is_none(), "two references are named {}", reference.name());
         }
         references
     }
@@ -347,6 +389,6 @@ impl References {
 
     /// Returns the deferred reference with this name.
     pub(super) fn deferred(&self, name: &str) -> Option<&'static dyn AnyReference> {
-        self.deferred.get(name).copied()
+        self.named.get(name).copied().filter(|reference| reference.is_deferred())
     }
 }

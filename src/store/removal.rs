@@ -84,7 +84,7 @@ impl Tx<'_> {
             return self.remove_referrer(record);
         }
         for reference in self.references.to(R::TABLE) {
-            if let Some(of) = reference.referrers(record) {
+            for of in reference.referrers(record) {
                 reference.restrict(self, &of)?;
             }
         }
@@ -130,13 +130,14 @@ impl Tx<'_> {
         self.removal.bytes += self.delete(record)?;
         record.removed(self)?;
         for &reference in self.references.to(R::TABLE) {
-            let Some(of) = reference.referrers(record) else { continue };
-            match reference.action() {
-                Action::Restrict => {}
-                _ if reference.is_deferred() => {
-                    self.removal.unfinished.push(Unfinished { reference, of, pending: None });
+            for of in reference.referrers(record) {
+                match reference.action() {
+                    Action::Restrict => {}
+                    _ if reference.is_deferred() => {
+                        self.removal.unfinished.push(Unfinished { reference, of, pending: None });
+                    }
+                    Action::Cascade | Action::Clear => while !reference.step(self, &of)? {},
                 }
-                Action::Cascade | Action::Clear => while !reference.step(self, &of)? {},
             }
         }
         Ok(())

@@ -65,6 +65,7 @@ impl<'a> Tx<'a> {
             org: self.org,
             now: self.now,
             keys: self.keys,
+            references: self.references,
         }
     }
 

@@ -7,6 +7,7 @@ use super::engine::{KeyRange, Order, Overlay, Reader, ScanFn, WriteBatch};
 use super::key::{Key, after_prefix};
 use super::page::{Page, PageRequest};
 use super::record::{AnyIndex, Index, Org, Record, decode, org_prefix};
+use super::reference::References;
 use super::seal::SealedField;
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 
@@ -21,6 +22,7 @@ pub struct View<'a> {
     pub(super) org: Id<Org>,
     pub(super) now: Time,
     pub(super) keys: &'a Keys,
+    pub(super) references: &'a References,
 }
 
 /// Where records are listed from: a table, in the order of its keys, or an index.
@@ -127,6 +129,27 @@ impl<'a> View<'a> {
     /// 404 if it does not exist.
     pub fn fetch<R: Record>(&self, key: &R::Key) -> Result<R> {
         self.get(key)?.ok_or_else(Error::not_found)
+    }
+
+    /// Returns whether a record, which need not be stored, refers by `field` to something that
+    /// exists. For references whose possible targets lower modules cannot name.
+    pub fn target_exists<R: Record>(&self, record: &R, field: &str) -> Result<bool> {
+        for reference in self.references.from(R::TABLE) {
+            if !reference.fields().contains(&field) || !reference.has_targets(self.org, record) {
+                continue;
+            }
+            let missing = match self.writes {
+                None => reference.dangling(self.reader, self.org, record)?,
+                Some(writes) => {
+                    let overlay = Overlay { base: self.reader, writes };
+                    reference.dangling(&overlay, self.org, record)?
+                }
+            };
+            if missing.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the record with this key in a unique index, if there is one.

@@ -44,7 +44,6 @@ impl fmt::Display for Problem {
 /// The published version of a promptlet that an import resolves to.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The version.
     pub version: Version,
     /// Its compiled text, which holds no import and no problem.
     pub text: String,
@@ -59,7 +58,6 @@ pub struct Import {
     pub name: ArtifactName,
     /// The range as written, without blanks around it; `*` where there was none.
     pub range: String,
-    /// The version.
     pub version: Version,
 }
 

@@ -11,7 +11,7 @@ use redb::StorageBackend;
 
 /// Disks write whole sectors, and only these.
 const SECTOR: usize = 512;
-/// redb's header, on which everything hangs, lies in the first page.
+/// The size of the first page, which holds redb's header.
 const HEADER: u64 = 4096;
 
 /// Numbers that look random; the same seed gives the same ones (splitmix64).

@@ -17,7 +17,6 @@ use crate::store::Store;
 
 /// Executes routes; see `pipeline.rs` for the steps.
 pub struct Executor {
-    /// The store.
     pub store: Store,
     /// Authenticates and authorizes callers.
     pub authenticator: Authenticator,
@@ -39,7 +38,6 @@ pub struct Executor {
 
 /// The parts of an [`Executor`].
 pub struct Config {
-    /// The store.
     pub store: Store,
     /// The client for outgoing calls.
     pub outside: Outside,

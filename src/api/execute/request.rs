@@ -14,7 +14,6 @@ use crate::base::Result;
 
 /// A call of a route.
 pub struct Request<'a> {
-    /// The route.
     pub route: &'a Arc<Route>,
     /// The GET of the same path, if there is one: what [`Preconditions::if_match`] is compared
     /// with.
@@ -23,7 +22,6 @@ pub struct Request<'a> {
     pub params: Vec<String>,
     /// The query string; it holds the arguments unless [`Request::arguments`] does.
     pub query: &'a str,
-    /// The arguments.
     pub arguments: Arguments,
     /// The credential, not yet verified.
     pub credential: RawCredential,

@@ -8,7 +8,6 @@ use super::wait::ItemStream;
 
 /// The response to a request that was not refused.
 pub struct Response {
-    /// The body.
     pub body: Body,
     /// The entity tag, if it has one.
     pub etag: Option<Etag>,

@@ -1,7 +1,6 @@
 //! Binds the parsed arguments of a request to the input of its operation and collects every
 //! problem.
 
-use bytes::Bytes;
 use serde_json::Value;
 
 use super::Shape;
@@ -22,8 +21,6 @@ pub struct CommonParams {
     pub list: [u8; 32],
     /// The time to wait, in seconds.
     pub wait_secs: u64,
-    /// The bytes that were uploaded.
-    pub content: Bytes,
 }
 
 /// Binds a request: the hint to its organization, the operation's input, and the common parameters
@@ -35,14 +32,14 @@ pub fn bind<P: PathParams, I: Input>(
     shape: Shape,
     path: &'static str,
     filters: &[String],
-    mut raw: RawArgs,
+    raw: RawArgs,
 ) -> Result<(OrgHint, Args<P, I>, CommonParams)> {
     let mut issues = Vec::new();
     P::problems(&raw.params, &mut |index, problem| {
         issues.push(Issue::new(path_names(path).nth(index).unwrap_or_default(), problem));
     });
     let org_slug = read_org_slug(&raw, &mut issues);
-    let common = CommonParams::read(shape, path, filters, &mut raw, &mut issues);
+    let common = CommonParams::read(shape, path, filters, &raw, &mut issues);
     let input = read_input::<I>(raw.arguments, raw.mode)
         .map_err(|error| issues.extend_from_slice(error.issues()));
     let (Ok(input), true) = (input, issues.is_empty()) else {
@@ -52,6 +49,7 @@ pub fn bind<P: PathParams, I: Input>(
         params: P::bind(&raw.params),
         input,
         page: common.page.clone(),
+        content: raw.content,
         address: raw.address,
         link_base: raw.link_base.into(),
     };
@@ -81,14 +79,13 @@ impl CommonParams {
         shape: Shape,
         path: &'static str,
         filters: &[String],
-        raw: &mut RawArgs,
+        raw: &RawArgs,
         issues: &mut Vec<Issue>,
     ) -> Self {
         let mut common = CommonParams {
             page: PageRequest { limit: DEFAULT_LIMIT as usize, after: None },
             list: [0; 32],
             wait_secs: 0,
-            content: std::mem::take(&mut raw.content),
         };
         if shape.is_list() {
             common.list = list_key(raw.keys, path, raw, filters);

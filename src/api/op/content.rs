@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use schemars::JsonSchema;
 
-use super::{CommonParams, Operation, Shape};
+use super::{CommonParams, Operation, Shape, WriteFn};
 use crate::api::action::{Action, DownloadAction, Offset, Piece};
-use crate::api::calls::{Calls, Outcome};
-use crate::api::output::{Answer, Output};
+use crate::api::output::Output;
 use crate::api::read::Input;
 use crate::api::request::{Args, PathParams, Principal, Req};
 use crate::base::Result;
-use crate::store::{Tx, View};
+use crate::store::View;
 
 /// The bytes that an operation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +21,12 @@ pub struct Upload {
     pub media_types: &'static [&'static str],
 }
 
-/// Writes the bytes of the body; the arguments are in the query.
+/// Writes the bytes of the body, which are `content` of the request; the arguments are in the query.
 pub fn upload<P: PathParams, I: Input + JsonSchema, O: Output>(
     upload: Upload,
-    write: fn(&mut Tx, &Req<P, I>, &Bytes) -> Result<O>,
+    write: impl WriteFn<P, I, O>,
 ) -> Operation {
-    let bind = move |args: Args<P, I>, common: &mut CommonParams| {
-        let content = std::mem::take(&mut common.content);
-        let write = move |tx: &mut Tx, who: &_, _: &mut Calls| {
-            Answer::written(&write(tx, &Req::new(&args, who), &content)?).map(Outcome::Done)
-        };
-        Action::Write(Box::new(write), None)
-    };
-    let operation = Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>();
-    Operation { upload: Some(upload), ..operation }
+    Operation { upload: Some(upload), ..super::write(write) }
 }
 
 /// Reads bytes of `media_type` piece by piece: `read` returns the piece at an offset, which it

@@ -1,12 +1,13 @@
 //! Operations: one or two functions over a view or a transaction, whose signatures determine the
 //! types, the validation and the OpenAPI document of a route.
 //!
-//! Each constructor can be combined with each method: a GET with outgoing calls is
-//! `Route::get(.., read_calling(..))`, a PATCH with them `Route::patch(.., write_calling(..))`, and
+//! Each constructor can be combined with each method, and with outgoing calls: a GET with them is
+//! `Route::get(.., read(calling(..)))`, a PATCH with them `Route::patch(.., write(calling(..)))`, and
 //! a POST with [`read`] is a query without side effects.
 
 mod bind;
 mod content;
+mod function;
 mod hash;
 mod shape;
 mod waiting;
@@ -14,17 +15,17 @@ mod waiting;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
 use serde_json::Value;
 
 pub use bind::CommonParams;
 pub use content::{Upload, download, upload};
+pub use function::{Calling, ReadFn, WriteFn, calling};
 pub use hash::{Complete, hash};
 pub use shape::Shape;
 pub use waiting::{take, watch};
 
 use super::action::{Action, BoundRequest};
-use super::calls::{Calls, Outcome};
+use super::calls::Calls;
 use super::common_params::cursor;
 use super::output::{Answer, Output};
 use super::read::Input;
@@ -33,8 +34,6 @@ use crate::base::Result;
 use crate::store::{Page, Tx, View};
 
 type Binder = Box<dyn Fn(&'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
-type ListCallingFn<P, I, O> = fn(&View, &Req<P, I>, &mut Calls) -> Result<Page<O>>;
-type WriteCallingFn<P, I, O> = fn(&mut Tx, &Req<P, I>, &mut Calls) -> Result<Outcome<O>>;
 /// Generates a schema; the schemas it refers to are added to the generator.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -78,8 +77,8 @@ impl Operation {
         }
     }
 
-    fn calling(self) -> Self {
-        Operation { calls: true, ..self }
+    fn calling(self, limit: Option<Duration>) -> Self {
+        Operation { calls: limit.is_some(), ..self }
     }
 
     fn showing<O: Output>(self) -> Self {
@@ -102,103 +101,48 @@ fn names_of<I: JsonSchema>() -> Vec<String> {
     properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// The body of a page.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PageBody<T> {
-    items: Vec<T>,
-    next_cursor: Option<String>,
-}
-
-impl<T> PageBody<T> {
-    /// A page of the list whose cursors this key signs.
-    fn new(page: Page<T>, list: &[u8; 32]) -> Self {
-        let next_cursor = page.next.map(|position| cursor(list, &position));
-        PageBody { items: page.items, next_cursor }
-    }
-}
-
 /// Reads one thing.
 pub fn read<P: PathParams, I: Input + JsonSchema, O: Output>(
-    read: fn(&View, &Req<P, I>) -> Result<O>,
+    read: impl ReadFn<P, I, O>,
 ) -> Operation {
-    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
-        let read = move |view: &View, who: &_, _: &mut Calls| {
-            Answer::read(&read(view, &Req::new(&args, who))?)
-        };
-        Action::Read(Box::new(read), None)
-    };
-    Operation::new::<P, I, O>(Shape::One, bind).showing::<O>()
-}
-
-/// Reads one thing with outgoing calls, which may take `total_secs` together.
-pub fn read_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
-    total_secs: u64,
-    read: fn(&View, &Req<P, I>, &mut Calls) -> Result<O>,
-) -> Operation {
+    let limit = read.calls_within();
     let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         let read = move |view: &View, who: &_, calls: &mut Calls| {
-            Answer::read(&read(view, &Req::new(&args, who), calls)?)
+            Answer::read(&read.run(view, &Req::new(&args, who), calls)?)
         };
-        Action::Read(Box::new(read), Some(Duration::from_secs(total_secs)))
+        Action::Read(Box::new(read), limit)
     };
-    Operation::new::<P, I, O>(Shape::One, bind).showing::<O>().calling()
+    Operation::new::<P, I, O>(Shape::One, bind).showing::<O>().calling(limit)
 }
 
 /// Reads a list page by page.
-pub fn list<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
-    list: fn(&View, &Req<P, I>) -> Result<Page<O>>,
+pub fn list<P: PathParams, I: Input + JsonSchema, O: Output>(
+    list: impl ReadFn<P, I, Page<O>>,
 ) -> Operation {
-    let bind = move |args: Args<P, I>, common: &mut CommonParams| {
-        let key = common.list;
-        let read = move |view: &View, who: &_, _: &mut Calls| {
-            Answer::list(&PageBody::new(list(view, &Req::new(&args, who))?, &key))
-        };
-        Action::Read(Box::new(read), None)
-    };
-    Operation::new::<P, I, O>(Shape::BoundedList, bind)
-}
-
-/// Reads a list with outgoing calls, which may take `total_secs` together.
-pub fn list_calling<P: PathParams, I: Input + JsonSchema, O: Serialize + JsonSchema + 'static>(
-    total_secs: u64,
-    list: ListCallingFn<P, I, O>,
-) -> Operation {
+    let limit = list.calls_within();
     let bind = move |args: Args<P, I>, common: &mut CommonParams| {
         let key = common.list;
         let read = move |view: &View, who: &_, calls: &mut Calls| {
-            let page = list(view, &Req::new(&args, who), calls)?;
-            Answer::list(&PageBody::new(page, &key))
+            let page = list.run(view, &Req::new(&args, who), calls)?;
+            let next_cursor = page.next.map(|position| cursor(&key, &position));
+            Answer::list(&page.items, next_cursor)
         };
-        Action::Read(Box::new(read), Some(Duration::from_secs(total_secs)))
+        Action::Read(Box::new(read), limit)
     };
-    Operation::new::<P, I, O>(Shape::BoundedList, bind).calling()
+    Operation::new::<P, I, O>(Shape::BoundedList, bind).showing::<O>().calling(limit)
 }
 
 /// Writes in a transaction.
 pub fn write<P: PathParams, I: Input + JsonSchema, O: Output>(
-    write: fn(&mut Tx, &Req<P, I>) -> Result<O>,
+    write: impl WriteFn<P, I, O>,
 ) -> Operation {
-    let bind = move |args: Args<P, I>, _: &mut CommonParams| {
-        let write = move |tx: &mut Tx, who: &_, _: &mut Calls| {
-            Answer::written(&write(tx, &Req::new(&args, who))?).map(Outcome::Done)
-        };
-        Action::Write(Box::new(write), None)
-    };
-    Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>()
-}
-
-/// Writes with outgoing calls, which may take `total_secs` together.
-pub fn write_calling<P: PathParams, I: Input + JsonSchema, O: Output>(
-    total_secs: u64,
-    write: WriteCallingFn<P, I, O>,
-) -> Operation {
+    let limit = write.calls_within();
     let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         let write = move |tx: &mut Tx, who: &_, calls: &mut Calls| {
-            let outcome = write(tx, &Req::new(&args, who), calls)?;
+            let outcome = write.run(tx, &Req::new(&args, who), calls)?;
             outcome.try_map(|out| Answer::written(&out))
         };
-        Action::Write(Box::new(write), Some(Duration::from_secs(total_secs)))
+        Action::Write(Box::new(write), limit)
     };
-    Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>().calling()
+    Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>().calling(limit)
 }

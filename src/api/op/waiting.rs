@@ -27,7 +27,7 @@ pub fn take<P: PathParams, I: Input + JsonSchema, O: Output>(
         let CommonParams { wait_secs, list, .. } = *common;
         Action::Wait(std::sync::Arc::new(Take { args, wait_secs, list, poll, take }))
     };
-    Operation::new::<P, I, O>(Shape::Wait(event), bind)
+    Operation::new::<P, I, O>(Shape::Wait(event), bind).showing::<O>()
 }
 
 struct Take<P, I, O> {

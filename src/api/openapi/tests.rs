@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{document, problems, routes_markdown, routes_table};
 use crate::api::{
-    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, Route, Scope, op,
+    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, ResourceRef, Route, Scope, op,
 };
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
 use crate::base::{Error, Id, Int, Json, Keys, Nullable, Result, Text, Time, Title};
@@ -51,7 +51,11 @@ struct Boat {
     launched_at: Option<Time>,
 }
 
-impl Output for Boat {}
+impl Output for Boat {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 #[derive(Serialize, JsonSchema)]
 struct BoatMade {
@@ -62,6 +66,10 @@ struct BoatMade {
 
 impl Output for BoatMade {
     const MAY_SHOW_SECRET: bool = true;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -131,7 +139,7 @@ fn routes() -> Vec<Route> {
         Route::get(
             "/fleets/{fleetId}/boats/{boatId}",
             MEMBER,
-            "boat.show",
+            "boat.get",
             op::read::<Boats, (), Boat>(read),
         )
         .about("Show a boat"),
@@ -167,7 +175,7 @@ fn routes() -> Vec<Route> {
         )
         .no_replay()
         .about("Sign out"),
-        Route::get("/tides", ANYONE, "tide.show", op::read::<(), (), Empty>(read))
+        Route::get("/tides", ANYONE, "tide.get", op::read::<(), (), Empty>(read))
             .about("Show the tide"),
     ]
 }
@@ -286,7 +294,7 @@ fn scope_and_method_determine_where_the_slug_is() {
     for (id, required) in [("boatList", true), ("boatRemove", true), ("berthArrivalsAwait", true)] {
         assert_eq!(parameter(&document, id, "orgSlug").unwrap()["required"], required, "{id}");
     }
-    for id in ["boatCreate", "boatChange", "berthKeep", "sessionSignOut", "tideShow"] {
+    for id in ["boatCreate", "boatChange", "berthKeep", "sessionSignOut", "tideGet"] {
         assert!(parameter(&document, id, "orgSlug").is_none(), "{id}");
     }
     let create = body(&document, "boatCreate");
@@ -322,7 +330,7 @@ fn each_field_of_a_query_is_a_parameter() {
         parameter(&document, "berthArrivalsAwait", "wait").unwrap()["schema"]["maximum"],
         60
     );
-    assert!(parameter(&document, "boatShow", "limit").is_none());
+    assert!(parameter(&document, "boatGet", "limit").is_none());
 }
 
 #[test]
@@ -371,7 +379,7 @@ fn every_field_of_a_response_is_required() {
         "id": Id::<()>::NIL.to_string(), "name": "Ark", "state": "afloat",
         "crew": {"captain": "Noah", "mate": null}, "watches": [], "masts": 2, "papers": [1], "launchedAt": null
     });
-    let schema = answer(&document, "boatShow");
+    let schema = answer(&document, "boatGet");
     assert!(satisfies(&document, schema, &boat));
     for field in boat.as_object().unwrap().keys() {
         let mut less = boat.clone();
@@ -446,7 +454,7 @@ fn a_route_lists_the_responses_of_its_kind() {
     };
     let list = ["200", "400", "401", "403", "404", "429", "500", "503"];
     assert_eq!(statuses("boatList"), list);
-    assert!(statuses("boatShow").contains(&"304".into()));
+    assert!(statuses("boatGet").contains(&"304".into()));
     for (id, more) in [("boatCreate", &["409", "413", "415"][..]), ("boatRemove", &["409", "412"])]
     {
         for status in more {
@@ -454,7 +462,7 @@ fn a_route_lists_the_responses_of_its_kind() {
         }
     }
     assert!(!statuses("boatRemove").contains(&"415".into()));
-    assert!(!statuses("tideShow").contains(&"403".into()));
+    assert!(!statuses("tideGet").contains(&"403".into()));
     for (_, operation) in operations(&document) {
         for (status, response) in operation["responses"].as_object().unwrap() {
             let response = follow(&document, response);
@@ -464,9 +472,9 @@ fn a_route_lists_the_responses_of_its_kind() {
     let has = |id: &str, name: &str| parameter(&document, id, name).is_some();
     assert!(has("boatCreate", "Idempotency-Key") && !has("sessionSignOut", "Idempotency-Key"));
     assert!(has("boatChange", "If-Match") && !has("boatCreate", "If-Match"));
-    assert!(has("boatShow", "If-None-Match") && !has("boatList", "If-None-Match"));
+    assert!(has("boatGet", "If-None-Match") && !has("boatList", "If-None-Match"));
     let headers = |id: &str| &operation(&document, id)["responses"]["200"]["headers"];
-    assert!(headers("boatShow")["ETag"].is_object() && headers("boatList")["ETag"].is_null());
+    assert!(headers("boatGet")["ETag"].is_object() && headers("boatList")["ETag"].is_null());
     // An answer with a secret is not stored, so it is never replayed.
     assert!(headers("boatCreate")["Idempotency-Replayed"].is_null());
 }
@@ -474,7 +482,7 @@ fn a_route_lists_the_responses_of_its_kind() {
 #[test]
 fn routes_with_calls_document_their_failures() {
     let hail = |_: &View, _: &Req, _: &mut Calls| -> Result<Empty> { Err(Error::not_found()) };
-    let route = Route::post("/hail", MEMBER, "hail.send", op::read_calling(1, hail));
+    let route = Route::post("/hail", MEMBER, "hail.send", op::read(op::calling(1, hail)));
     let document = document(&[route], "1.2.3");
     assert!(operation(&document, "hailSend")["responses"]["502"].is_object());
     assert!(operation(&made(), "boatCreate")["responses"]["502"].is_null());
@@ -503,7 +511,7 @@ fn each_route_lists_its_policy_and_credentials() {
         ("boatChange", "sm", json!([{"bearer": []}])),
         ("boatRemove", "sa", json!([{"bearer": []}])),
         ("sessionSignOut", "s", json!([{"bearer": []}])),
-        ("tideShow", "any", json!([])),
+        ("tideGet", "any", json!([])),
     ] {
         let operation = operation(&document, id);
         assert_eq!(operation["x-rule"], rule, "{id}");
@@ -523,17 +531,17 @@ fn mistakes_of_routes_are_reported() {
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
     let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
-    assert_refused(&[tide("/a", "a.show")], "does not say what it does");
-    assert_refused(&[tide("/a/{b}", "a.show")], "takes 0 path parameters");
-    assert_refused(&[tide("/a", "a.show"), tide("/b", "a.show")], "is called a.show too");
-    assert_refused(&[tide("/a", "a.show"), tide("/a", "b.show")], "declared twice");
+    assert_refused(&[tide("/a", "a.get")], "does not say what it does");
+    assert_refused(&[tide("/a/{b}", "a.get")], "takes 0 path parameters");
+    assert_refused(&[tide("/a", "a.get"), tide("/b", "a.get")], "is called a.get too");
+    assert_refused(&[tide("/a", "a.get"), tide("/a", "b.get")], "declared twice");
     #[derive(Deserialize, JsonSchema)]
     #[serde(untagged)]
     enum Either {
         One(String),
     }
     impl Input for Either {}
-    let either = Route::get("/a", ANYONE, "a.show", op::read::<(), Either, Empty>(read));
+    let either = Route::get("/a", ANYONE, "a.get", op::read::<(), Either, Empty>(read));
     assert_refused(&[either], "named fields");
 }
 
@@ -545,7 +553,11 @@ fn two_types_of_one_name_are_reported() {
         pub struct Boat {
             pub sauce: bool,
         }
-        impl Output for Boat {}
+        impl Output for Boat {
+            fn resource(&self) -> Option<ResourceRef> {
+                None
+            }
+        }
         #[derive(Deserialize, JsonSchema)]
         pub struct Crew {
             pub rowers: u8,
@@ -555,7 +567,11 @@ fn two_types_of_one_name_are_reported() {
         pub struct PageOfBoat {
             pub number: u8,
         }
-        impl Output for PageOfBoat {}
+        impl Output for PageOfBoat {
+            fn resource(&self) -> Option<ResourceRef> {
+                None
+            }
+        }
     }
     let assert_refused = |more: Route, part: &str| {
         let mut routes = routes();
@@ -563,11 +579,11 @@ fn two_types_of_one_name_are_reported() {
         let problems = problems(&routes);
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     };
-    let get = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::Boat>(read));
+    let get = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::Boat>(read));
     assert_refused(get, "two types are called Boat");
-    let post = Route::post("/b", MEMBER, "b.show", op::write::<(), elsewhere::Crew, Empty>(write));
+    let post = Route::post("/b", MEMBER, "b.get", op::write::<(), elsewhere::Crew, Empty>(write));
     assert_refused(post, "two types are called Crew");
-    let page = Route::get("/b", MEMBER, "b.show", op::read::<(), (), elsewhere::PageOfBoat>(read));
+    let page = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::PageOfBoat>(read));
     assert_refused(page, "as is a page of a list");
 }
 

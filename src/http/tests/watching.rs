@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::{JoinHandle, yield_now};
 
 use super::*;
-use crate::api::{ContentVersion, Output, op};
+use crate::api::{ContentVersion, Output, ResourceRef, op};
 use crate::auth::KnownSignInAddress;
 use crate::base::{Email, Id, Time};
 
@@ -25,7 +25,11 @@ fn place() -> (Email, String) {
 #[serde(transparent)]
 struct Number(i64);
 
-impl Output for Number {}
+impl Output for Number {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 fn read(view: &View, _: &Req) -> Result<Number> {
     READ.fetch_add(1, Ordering::SeqCst);
@@ -39,7 +43,7 @@ fn look(view: &View, _: &Req) -> Result<ContentVersion> {
 }
 
 pub(super) fn route() -> Route {
-    Route::get("/watched", ANYONE, "thing.show", op::watch(read, look))
+    Route::get("/watched", ANYONE, "thing.get", op::watch(read, look))
 }
 
 /// Makes the thing this, and says that it may have changed.

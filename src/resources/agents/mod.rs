@@ -141,8 +141,7 @@ fn routes() -> Vec<Route> {
         Route::get("/agents", MEMBER, "agent.list", op::list(list))
             .about("List agents, newest first"),
         Route::post("/agents", MEMBER, "agent.create", op::write(create)).about("Create an agent"),
-        Route::get("/agents/{stableKey}", MEMBER, "agent.show", op::read(get))
-            .about("Get an agent"),
+        Route::get("/agents/{stableKey}", MEMBER, "agent.get", op::read(get)).about("Get an agent"),
         Route::patch("/agents/{stableKey}", MEMBER, "agent.update", op::write(update))
             .about("Update an agent or its draft"),
         Route::delete("/agents/{stableKey}", MEMBER, "agent.delete", op::write(delete))

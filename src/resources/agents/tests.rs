@@ -243,7 +243,7 @@ fn an_agent_goes_with_its_versions() {
 }
 
 #[test]
-fn an_agent_made_anew_has_none_of_the_versions_that_are_still_to_be_removed() {
+fn an_agent_created_again_has_none_of_the_versions_that_are_yet_to_be_removed() {
     let fixture = world_with_agent();
     let many = crate::store::MAX_DEFERRED_CHANGES as u32 + 10;
     (0..many).for_each(|_| drop(snapshot(&fixture)));

@@ -98,7 +98,11 @@ pub struct AgentDiff {
     changes: Vec<AgentChange>,
 }
 
-impl Output for AgentDiff {}
+impl Output for AgentDiff {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A value that differs between two versions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -214,7 +218,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("Create a version of an agent's draft"),
         Route::get(DIFF, MEMBER, "agent_version.diff", op::read(diff))
             .about("Compare two versions of an agent"),
-        Route::get(ONE, MEMBER, "agent_version.show", op::read(get))
+        Route::get(ONE, MEMBER, "agent_version.get", op::read(get))
             .about("Get a version of an agent"),
         Route::post(RESTORE, MEMBER, "agent_version.restore", op::write(restore))
             .about("Restore a version into an agent's draft"),

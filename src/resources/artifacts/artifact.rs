@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::ArtifactId;
 use super::version;
-use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
@@ -150,7 +150,11 @@ pub struct ArtifactInfo {
     updated_at: Time,
 }
 
-impl Output for ArtifactInfo {}
+impl Output for ArtifactInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 impl From<Artifact> for ArtifactInfo {
     fn from(artifact: Artifact) -> Self {

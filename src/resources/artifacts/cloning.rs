@@ -83,7 +83,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifact-versions/clone",
             MEMBER,
             "artifact_version.clone",
-            op::write_calling(JUDGE_SECS, clone),
+            op::write(op::calling(JUDGE_SECS, clone)),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Clone a version"),

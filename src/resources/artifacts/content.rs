@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::id::{ArtifactId, Model};
 use super::version::VersionRecord;
 use super::versions;
-use crate::api::{ContentVersion, Input, Output, Req, Resource, Route, Scope, op};
+use crate::api::{ContentVersion, Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, Error, JsonMap, Prompt, Result, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
@@ -59,7 +59,11 @@ pub struct ArtifactContent {
     hash: String,
 }
 
-impl Output for ArtifactContent {}
+impl Output for ArtifactContent {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// Returns the version that a request selects, and its registry.
 fn find(view: &View, req: &Req<(), ContentQuery>) -> Result<(Registry, VersionRecord)> {

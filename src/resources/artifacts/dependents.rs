@@ -7,7 +7,7 @@ use super::artifact::Artifact;
 use super::id::ArtifactId;
 use super::version::{BY_RESOLVED, ImportReference, numbers};
 use super::versions;
-use crate::api::{Input, Req, Resource, Route, Scope, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{ArtifactName, Error, Range, Result, Selector, Version};
 use crate::resources::registries::{self, ArtifactType};
@@ -50,6 +50,12 @@ pub struct Dependent {
     range: String,
     /// The version of the promptlet that the range resolved to when it was published.
     resolved: Version,
+}
+
+impl Output for Dependent {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ use similar::{Algorithm, DiffOp, DiffTag, TextDiff};
 use super::id::ArtifactId;
 use super::version::VersionRecord;
 use super::versions;
-use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::MEMBER_OR_PUBLIC;
 use crate::base::{Error, Result, Selector, Version};
 use crate::resources::registries::{self, ArtifactType};
@@ -59,7 +59,11 @@ pub struct VersionDiff {
     variables: VariableDiff,
 }
 
-impl Output for VersionDiff {}
+impl Output for VersionDiff {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// The differences between the variables of two versions, including those of their imports.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -31,7 +31,6 @@ pub(super) const RESOURCE: Resource =
 /// A version that is being written.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Draft {
-    /// Its id.
     pub id: Id<Draft>,
     /// The artifact, which need not exist yet.
     pub of: ArtifactId,
@@ -41,9 +40,7 @@ pub struct Draft {
     pub body: Prompt,
     /// The metadata given by its author.
     pub metadata: JsonMap,
-    /// The user who created it.
     pub created_by: Id<User>,
-    /// When it was created.
     pub created_at: Time,
     /// When it was last saved.
     pub updated_at: Time,
@@ -311,12 +308,17 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post(ALL, MEMBER, "draft.save", op::write(save))
             .scope(scope)
             .about("Save a draft, replacing its version's previous one"),
-        Route::get(ONE, MEMBER, "draft.show", op::read(get)).scope(scope).about("Get a draft"),
+        Route::get(ONE, MEMBER, "draft.get", op::read(get)).scope(scope).about("Get a draft"),
         Route::delete(ONE, MEMBER, "draft.delete", op::write(delete))
             .scope(scope)
             .about("Delete a draft"),
-        Route::post(PUBLISH, MEMBER, "draft.publish", op::write_calling(JUDGE_SECS, publish_draft))
-            .scope(scope)
-            .about("Publish a draft as its draftVersion"),
+        Route::post(
+            PUBLISH,
+            MEMBER,
+            "draft.publish",
+            op::write(op::calling(JUDGE_SECS, publish_draft)),
+        )
+        .scope(scope)
+        .about("Publish a draft as its draftVersion"),
     ]
 }

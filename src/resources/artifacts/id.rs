@@ -25,9 +25,7 @@ pub fn generic() -> Model {
 /// The identity of an artifact: its registry, type and name. Every record of it has them in its key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct ArtifactId {
-    /// The registry.
     pub registry: Id<Registry>,
-    /// Its type.
     pub kind: ArtifactType,
     /// Its name, unique among those of its type.
     pub name: ArtifactName,

@@ -7,7 +7,7 @@ use super::id::{ArtifactId, DEFAULT_TYPE, Model, generic};
 use super::publishing::compile;
 use super::version::ResolvedImport;
 use super::versions::{self, imports};
-use crate::api::{Input, Output, Req, Resource, Route, Scope, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{Caller, MEMBER};
 use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
 use crate::resources::environments;
@@ -48,7 +48,11 @@ pub struct CompiledPrompt {
     problems: Vec<Problem>,
 }
 
-impl Output for CompiledPrompt {}
+impl Output for CompiledPrompt {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A version to render, and the values of its variables.
 #[derive(Deserialize, JsonSchema)]
@@ -83,7 +87,11 @@ pub struct RenderedPrompt {
     model: Model,
 }
 
-impl Output for RenderedPrompt {}
+impl Output for RenderedPrompt {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 

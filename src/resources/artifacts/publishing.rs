@@ -93,11 +93,8 @@ impl Output for ArtifactVersion {
 
 /// A version to publish.
 pub struct Publication {
-    /// The type of the artifact.
     pub kind: ArtifactType,
-    /// The name of the artifact.
     pub name: ArtifactName,
-    /// The version.
     pub version: Version,
     /// The model that the text is for.
     pub model: Model,
@@ -386,7 +383,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifacts",
             MEMBER,
             "artifact_version.publish",
-            op::write_calling(governance::JUDGE_SECS, create),
+            op::write(op::calling(governance::JUDGE_SECS, create)),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
         .about("Publish a version"),

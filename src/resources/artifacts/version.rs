@@ -33,13 +33,10 @@ pub(super) const RESOURCE: Resource = Resource {
 /// A version for one model, without its texts.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VersionRecord {
-    /// The artifact.
     pub of: ArtifactId,
-    /// The version.
     pub version: Version,
     /// The model that the text is for.
     pub model: Model,
-    /// Its id.
     pub id: Id<VersionRecord>,
     /// The metadata given by its author.
     pub metadata: JsonMap,
@@ -53,9 +50,7 @@ pub struct VersionRecord {
     pub depth: u32,
     /// Every promptlet in its compiled text, imports of imports included.
     pub transitive_imports: Vec<ArtifactName>,
-    /// The user who published it.
     pub published_by: Id<User>,
-    /// When it was published.
     pub published_at: Time,
 }
 
@@ -105,10 +100,6 @@ impl Record for VersionRecord {
     type Key = (ArtifactId, Numbers, Model);
     fn key(&self) -> Self::Key {
         (self.of.clone(), numbers(&self.version), self.model.clone())
-    }
-    fn removed(&self, tx: &mut Tx) -> Result<()> {
-        remove_imports(tx, self)?;
-        remove_variables(tx, self)
     }
 }
 
@@ -180,7 +171,6 @@ pub fn highest(view: &View, id: &ArtifactId) -> Result<Option<Version>> {
 /// A reference from a published version to a version of a promptlet that it imports.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ImportReference {
-    /// The promptlet.
     pub promptlet: ArtifactId,
     /// The version that the range resolved to.
     pub resolved: Version,
@@ -222,25 +212,37 @@ static REGISTRY_OF_IMPORT: Reference<ImportReference, Restricted<Registry>> = Re
 )
 .deferred();
 
+/// A version is deleted with its texts for all models, so that its references go with the first.
+static IMPORTED_BY: Reference<ImportReference, VersionRecord> = Reference::derived(
+    &["by"],
+    |row: &VersionRecord| imports_of(row).values().map(Record::key).collect(),
+    |reference: &ImportReference, _| {
+        vec![(reference.importer(), numbers(&reference.version)).to_bytes()]
+    },
+);
+
 impl Record for ImportReference {
     const TABLE: &'static str = "artifact_imports";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_RESOLVED];
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&IMPORTED, &REGISTRY_OF_IMPORT];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("by", "derived from the importing version: written and removed with it")];
+    const REFERENCES: &'static [&'static dyn AnyReference] =
+        &[&IMPORTED, &REGISTRY_OF_IMPORT, &IMPORTED_BY];
     type Key = (ArtifactId, Id<VersionRecord>, Numbers);
     fn key(&self) -> Self::Key {
         (self.promptlet.clone(), self.by, numbers(&self.resolved))
     }
 }
 
-#[cfg(test)]
 impl ImportReference {
-    /// Describes the reference, to compare references with those of the versions.
-    pub fn to_text(&self) -> String {
+    fn importer(&self) -> ArtifactId {
         let (kind, name) = (self.kind, self.name.clone());
-        let of = ArtifactId { registry: self.promptlet.registry, kind, name };
-        format!("{of:?} {} has {} {}", self.version, self.promptlet.name, self.resolved)
+        ArtifactId { registry: self.promptlet.registry, kind, name }
+    }
+
+    /// Describes the reference, to compare references with those of the versions.
+    #[cfg(test)]
+    pub fn to_text(&self) -> String {
+        let (of, version) = (self.importer(), &self.version);
+        format!("{of:?} {version} has {} {}", self.promptlet.name, self.resolved)
     }
 }
 
@@ -282,33 +284,27 @@ pub fn add_imports(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
     new.values().try_for_each(|reference| tx.insert(reference))
 }
 
-/// Removes the import references of `row`, which is being deleted with the texts for all models.
-fn remove_imports(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
-    for reference in imports_of(row).values() {
-        if let Some(reference) = tx.get::<ImportReference>(&reference.key())? {
-            tx.remove(&reference)?;
-        }
-    }
-    Ok(())
-}
-
 // ── Variables ────────────────────────────────────────────────────────────────
 
 /// A reference from a published version to a variable that its text for some model uses.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VariableReference {
-    /// The variable.
     pub variable: VariableName,
-    /// The artifact.
     pub of: ArtifactId,
-    /// The version.
     pub version: Version,
 }
 
+static USED_BY: Reference<VariableReference, VersionRecord> = Reference::derived(
+    &["of.registry"],
+    |row: &VersionRecord| variables_of(row).map(|reference| reference.key()).collect(),
+    |reference: &VariableReference, _| {
+        vec![(reference.of.clone(), numbers(&reference.version)).to_bytes()]
+    },
+);
+
 impl Record for VariableReference {
     const TABLE: &'static str = "artifact_variables";
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("of.registry", "derived from the version's text: written and removed with it")];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&USED_BY];
     type Key = (VariableName, ArtifactId, Numbers);
     fn key(&self) -> Self::Key {
         (self.variable.clone(), self.of.clone(), numbers(&self.version))
@@ -331,14 +327,4 @@ pub fn variables_of(row: &VersionRecord) -> impl Iterator<Item = VariableReferen
 /// If the store fails.
 pub fn add_variables(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
     variables_of(row).try_for_each(|reference| tx.put(&reference))
-}
-
-/// Removes the variable references of `row`, which is being deleted with the texts for all models.
-fn remove_variables(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
-    for reference in variables_of(row) {
-        if let Some(reference) = tx.get::<VariableReference>(&reference.key())? {
-            tx.remove(&reference)?;
-        }
-    }
-    Ok(())
 }

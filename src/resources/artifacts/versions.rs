@@ -10,7 +10,7 @@ use super::version::{
     BY_MODEL, Numbers, ResolvedImport, VERSION_EXISTS, VersionRecord, VersionText, numbers,
     versions_at,
 };
-use crate::api::{Input, Req, Resource, Route, Scope, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, User};
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Range, Result, Selector, StringMap, Time, Version,
@@ -182,6 +182,12 @@ pub struct ArtifactVersionRow {
     pub published_by: Id<User>,
     /// When it was published.
     pub published_at: Time,
+}
+
+impl Output for ArtifactVersionRow {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 impl ArtifactVersionRow {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::environment::{Environment, fetch, mark_updated};
 use crate::api::audit::{SystemAction, audit_system};
-use crate::api::{Deleted, Input, Output, Req, Resource, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{
     Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, TextRule, Time, Validated, VariableName,
@@ -67,7 +67,11 @@ pub struct ProviderCredential {
     pub updated_at: Time,
 }
 
-impl Output for ProviderCredential {}
+impl Output for ProviderCredential {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 static KEY: SealedField<ProviderCredential> =
     SealedField::new("key", "API keys of the provider credentials of environments", |credential| {

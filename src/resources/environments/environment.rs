@@ -12,11 +12,9 @@ use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, T
 /// A deployment target of agents.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Environment {
-    /// Its id.
     pub id: Id<Environment>,
     /// Its slug, unique in the organization; it never changes.
     pub slug: Slug,
-    /// Its name.
     pub name: Name,
     /// Its purpose.
     pub description: Option<Description>,
@@ -26,7 +24,6 @@ pub struct Environment {
     pub approvals: Option<ApprovalPolicy>,
     /// How long an approval may be pending, in hours.
     pub approval_timeout_hours: u32,
-    /// When it was created.
     pub created_at: Time,
     /// When anything in its representation was last changed.
     pub updated_at: Time,
@@ -113,11 +110,6 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Environmen
         (_, Ok(slug)) => view.find(&BY_SLUG, &slug),
         (_, Err(_)) => Ok(None),
     }
-}
-
-/// Whether there is an environment with this id.
-pub fn exists(view: &View, id: Id<Environment>) -> Result<bool> {
-    view.has::<Restricted<Environment>>(&id)
 }
 
 /// Updates `updatedAt`, after a change of a record that is part of the representation.

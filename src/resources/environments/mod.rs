@@ -28,7 +28,7 @@ use approvals::{ApprovalPolicy, NewApprovalPolicy};
 use environment::fetch;
 
 pub use credentials::{PushTarget, audit_push, push_failed, push_succeeded, push_target};
-pub use environment::{Environment, exists, find};
+pub use environment::{Environment, find};
 pub use placeholders::PlaceholderFiller;
 pub use references::{BY_TOOL, ToolReference, add_tool_reference};
 #[cfg(test)]
@@ -228,7 +228,7 @@ fn routes() -> Vec<Route> {
             .about("List accessible environments, newest first"),
         Route::post("/environments", ADMIN, "environment.create", op::write(create))
             .about("Create an environment"),
-        Route::get("/environments/{environmentId}", MEMBER, "environment.show", op::read(get))
+        Route::get("/environments/{environmentId}", MEMBER, "environment.get", op::read(get))
             .about("Get an environment"),
         Route::patch(
             "/environments/{environmentId}",

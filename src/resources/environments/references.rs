@@ -20,7 +20,6 @@ pub enum ToolId {}
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ToolReference {
     environment: Id<Environment>,
-    /// The tool.
     pub tool: Id<ToolId>,
     version: Version,
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::environment::{Environment, fetch, mark_updated};
-use crate::api::{Deleted, Input, Output, Req, Resource, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, Sealed, TextRule, Time, Validated, VariableName};
 use crate::store::{
@@ -47,7 +47,11 @@ pub struct Secret {
     pub updated_at: Time,
 }
 
-impl Output for Secret {}
+impl Output for Secret {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 static VALUE: SealedField<Secret> =
     SealedField::new("value", "secrets of environments", |secret| secret.value.as_mut());

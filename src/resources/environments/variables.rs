@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::environment::{Environment, fetch, mark_updated};
-use crate::api::{Deleted, Input, Output, Req, Resource, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{
@@ -45,7 +45,11 @@ pub struct Variable {
     pub updated_at: Time,
 }
 
-impl Output for Variable {}
+impl Output for Variable {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A variable's value; it may be empty (reference: conventions, "Texts and names").
 type VariableValue = Text<0, 100_000>;

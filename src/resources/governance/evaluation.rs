@@ -13,7 +13,7 @@ use super::flags::PolicyFlag;
 use super::judge::{self, JUDGE_SECS};
 use super::policy::{Policy, PolicySeverity};
 use super::rules::{self, PolicyInput, PolicyRuleType};
-use crate::api::{Calls, Input, Output, Req, Resource, Route, op};
+use crate::api::{Calls, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, BoundedList, Id, Issue, JsonMap, Range, Result, Text, Version};
 use crate::outbox::{About, EventType, publish};
@@ -28,17 +28,13 @@ pub(super) const RESOURCE: Resource = Resource {
 
 /// A version submitted for publication.
 pub struct Submission<'a> {
-    /// The type of the artifact.
     pub kind: ArtifactType,
-    /// The name of the artifact.
     pub name: &'a ArtifactName,
-    /// The version.
     pub version: &'a Version,
     /// The text after compilation, with variables in place.
     pub text: &'a str,
     /// The variables of the text.
     pub variables: &'a [String],
-    /// The metadata.
     pub metadata: &'a JsonMap,
     /// The model that the text is for.
     pub model: &'a str,
@@ -57,7 +53,11 @@ pub struct PolicyVerdict {
     policies: Vec<Id<Policy>>,
 }
 
-impl Output for PolicyVerdict {}
+impl Output for PolicyVerdict {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A rule that a text violates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -296,7 +296,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/governance/check",
             MEMBER,
             "governance.check",
-            op::read_calling(JUDGE_SECS, check),
+            op::read(op::calling(JUDGE_SECS, check)),
         )
         .about("Dry-run policies on a text"),
     ]

@@ -135,7 +135,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "policy.list", op::list(list)).about("List policies"),
         Route::post(ALL, ADMIN, "policy.create", op::write(create)).about("Create a policy"),
-        Route::get(ONE, MEMBER, "policy.show", op::read(get)).about("Get a policy"),
+        Route::get(ONE, MEMBER, "policy.get", op::read(get)).about("Get a policy"),
         Route::patch(ONE, ADMIN, "policy.update", op::write(update)).about("Update a policy"),
         Route::delete(ONE, ADMIN, "policy.delete", op::write(delete))
             .about("Delete a policy with its assignments"),

@@ -38,7 +38,8 @@ static DEFAULT: Reference<ProviderReference, LlmProvider> = Reference::restrict(
         if reference.provider.is_none() { vec![vec![]] } else { vec![] }
     },
 )
-.when(|provider| provider.is_default);
+.when(|provider| provider.is_default)
+.labelled("default");
 
 static POLICY: Reference<ProviderReference, Policy> = Reference::cascade(
     &["policy"],

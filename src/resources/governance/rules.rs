@@ -244,11 +244,9 @@ fn check_pattern(pattern: &str) -> Result<(), String> {
 
 /// The input of rules: a compiled text with its variables in place, and what is published with it.
 pub struct PolicyInput<'a> {
-    /// The text.
     pub text: &'a str,
     /// The variables of the text.
     pub variables: &'a [String],
-    /// The metadata.
     pub metadata: &'a JsonMap,
     /// The model that the text is for.
     pub model: &'a str,

@@ -12,7 +12,7 @@ mod provider;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Calls, Deleted, Input, Output, Req, Resource, Route, op};
+use crate::api::{Calls, Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{
     Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, Result, TextRule, Validated,
@@ -123,7 +123,11 @@ pub struct LlmTestResult {
     message: String,
 }
 
-impl Output for LlmTestResult {}
+impl Output for LlmTestResult {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -239,7 +243,7 @@ fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "llm_provider.list", op::list(list)).about("List LLM providers"),
         Route::post(ALL, ADMIN, "llm_provider.create", op::write(create))
             .about("Create an LLM provider"),
-        Route::get(ONE, MEMBER, "llm_provider.show", op::read(get)).about("Get an LLM provider"),
+        Route::get(ONE, MEMBER, "llm_provider.get", op::read(get)).about("Get an LLM provider"),
         Route::patch(ONE, ADMIN, "llm_provider.update", op::write(update))
             .about("Update an LLM provider"),
         Route::delete(ONE, ADMIN, "llm_provider.delete", op::write(delete))
@@ -248,7 +252,7 @@ fn routes() -> Vec<Route> {
             "/llm-providers/{id}/test",
             ADMIN,
             "llm_provider.test",
-            op::read_calling(TEST_SECS, test),
+            op::read(op::calling(TEST_SECS, test)),
         )
         .about("Test the connection"),
     ]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use crate::api::{Input, Output, Req};
+use crate::api::{Input, Output, Req, ResourceRef};
 use crate::base::{Id, Int, Issue, Result, Time};
 use crate::outbox::{
     Channel, DeliveryStatus, EventType, LogEntry, LogQuery, RetentionSettings, Sweep,
@@ -91,7 +91,11 @@ pub struct LogPage {
     pagination: LogPagination,
 }
 
-impl Output for LogPage {}
+impl Output for LogPage {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// The position of a page in the list.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]

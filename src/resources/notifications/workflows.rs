@@ -8,7 +8,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::api::Req;
+use crate::api::{Output, Req, ResourceRef};
 use crate::base::{Email, HttpUrl, Id, Json, JsonMap, Result};
 use crate::outbox::{Effect, EventType, Workflow};
 use crate::store::{Page, View};
@@ -64,6 +64,12 @@ pub struct ActionWorkflow {
     config_schema: Json,
     /// Event types that a channel may subscribe to.
     event_types: Vec<EventType>,
+}
+
+impl Output for ActionWorkflow {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 impl WorkflowKey {

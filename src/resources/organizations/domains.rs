@@ -109,7 +109,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("List the claimed domains, newest first"),
         Route::post("/organizations/domains", ADMIN, "domain.create", op::write(create))
             .about("Claim a domain"),
-        Route::get("/organizations/domains/{domainId}", MEMBER, "domain.show", op::read(get))
+        Route::get("/organizations/domains/{domainId}", MEMBER, "domain.get", op::read(get))
             .about("Get a claimed domain"),
         Route::delete(
             "/organizations/domains/{domainId}",

@@ -12,7 +12,6 @@ use crate::auth::{
     ResourceType, User,
 };
 use crate::base::{BoundedList, Error, Id, Kind, Result};
-use crate::resources::{environments, registries};
 use crate::store::{ListSource, Order, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -20,6 +19,10 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 /// A bulk request has at most 1,000 grants: they are written in one transaction, whose limits leave
 /// a margin.
 const MAX_BULK: usize = 1000;
+
+/// The field of a grant that holds the references of [`grants_for`](crate::auth::grants_for): one
+/// for each type of resource that there is.
+const RESOURCE_ID: &str = "resource_id";
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -65,7 +68,11 @@ impl Output for Grant {
     }
 }
 
-impl Output for GrantsCreated {}
+impl Output for GrantsCreated {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -77,7 +84,7 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
             && resource_id.is_none_or(|id| grant.resource_id == id)
             // The grants of a deleted resource may not be deleted yet. One whose resource cannot be
             // read is listed.
-            && resource_exists(view, grant.resource_type, grant.resource_id).unwrap_or(true)
+            && view.target_exists(grant, RESOURCE_ID).unwrap_or(true)
     };
     let (newest, part) = (Order::Descending, &req.page);
     match (resource_type, resource_id, user_id) {
@@ -90,20 +97,22 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewGrant>) -> Result<Grant> {
-    match missing(&tx.view(), &req.input)? {
+    let by = req.caller().user();
+    match missing(tx, &req.input, by)? {
         Some(_) => Err(Error::not_found()),
-        None => insert(tx, &req.input, req.caller().user()),
+        None => insert(tx, &req.input, by),
     }
 }
 
 fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsCreated> {
+    let by = req.caller().user();
     let mut made = GrantsCreated { created: Vec::new(), skipped: 0 };
     for (n, new) in req.input.grants.iter().enumerate() {
-        if let Some(what) = missing(&tx.view(), new)? {
+        if let Some(what) = missing(tx, new, by)? {
             let message = format!("grants[{n}].{what}; nothing was created");
             return Err(Error::new(Kind::NotFound, "not_found", message));
         }
-        match insert_new(tx, new, req.caller().user())? {
+        match insert_new(tx, new, by)? {
             Some(grant) => made.created.push(grant),
             None => made.skipped += 1,
         }
@@ -121,36 +130,31 @@ fn insert_new(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Option<Grant>
 }
 
 fn insert(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Grant> {
-    let grant = Grant {
+    let grant = grant(tx, new, by);
+    tx.insert(&grant)?;
+    Ok(grant)
+}
+
+fn grant(tx: &Tx, new: &NewGrant, by: Id<User>) -> Grant {
+    Grant {
         id: tx.new_id(),
         user_id: new.user_id,
         resource_type: new.resource_type,
         resource_id: new.resource_id,
         created_by: by,
         created_at: tx.now(),
-    };
-    tx.insert(&grant)?;
-    Ok(grant)
+    }
 }
 
 /// Returns a message about the field that refers to an unknown member or resource, if any.
-fn missing(view: &View, new: &NewGrant) -> Result<Option<&'static str>> {
-    if view.get::<Membership>(&(new.user_id, view.org()))?.is_none() {
+fn missing(tx: &Tx, new: &NewGrant, by: Id<User>) -> Result<Option<&'static str>> {
+    if tx.get::<Membership>(&(new.user_id, tx.org()))?.is_none() {
         return Ok(Some("userId is not a member of the organization"));
     }
-    if !resource_exists(view, new.resource_type, new.resource_id)? {
+    if !tx.view().target_exists(&grant(tx, new, by), RESOURCE_ID)? {
         return Ok(Some("resourceId is not the id of such a resource"));
     }
     Ok(None)
-}
-
-/// Whether the resource exists in the view's organization. There are no fleets yet.
-fn resource_exists(view: &View, kind: ResourceType, id: Id<Granted>) -> Result<bool> {
-    match kind {
-        ResourceType::Environment => environments::exists(view, id.cast()),
-        ResourceType::Registry => registries::exists(view, id.cast()),
-        ResourceType::Fleet => Ok(false),
-    }
 }
 
 fn delete(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Deleted> {
@@ -183,6 +187,7 @@ mod tests {
     use crate::api::Principal;
     use crate::resources::environments::tests::make;
     use crate::resources::testing::Fixture;
+    use crate::resources::{environments, registries};
     use crate::store::Record;
     use serde_json::{Value, json};
 

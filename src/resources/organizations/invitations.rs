@@ -91,6 +91,12 @@ struct InvitationInfo {
     expires_at: Time,
 }
 
+impl Output for InvitationInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
 /// An invitation with its token, which cannot be retrieved again.
 #[derive(Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

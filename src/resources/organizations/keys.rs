@@ -58,6 +58,12 @@ struct ApiKeyInfo {
     expires_at: Option<Time>,
 }
 
+impl Output for ApiKeyInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
 /// An API key with its text, which cannot be retrieved again.
 #[derive(Clone, Serialize, JsonSchema)]
 struct ApiKeyCreated {
@@ -132,7 +138,7 @@ pub(super) fn create_key(
         next_notice_at: expires_at.map(|end| end.minus_secs(NOTICE_SECS)),
     };
     tx.insert(&key)?;
-    tx.insert(&KeyUse { key: key.id, at: None })?;
+    tx.insert(&KeyUse { key: key.id, hash: key.hash, at: None })?;
     Ok((key, text))
 }
 
@@ -141,7 +147,7 @@ pub fn record_key_usage(tx: &mut Tx, uses: &[(Id<ApiKey>, Time)]) -> Result<()> 
     for &(key, at) in uses {
         let Some(old) = tx.get::<KeyUse>(&key)? else { continue };
         if old.at < Some(at) {
-            tx.replace(&old, &KeyUse { key, at: Some(at) })?;
+            tx.replace(&old, &KeyUse { at: Some(at), ..old.clone() })?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use crate::api::{Deleted, Input, Output, Req, Resource, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::store::{Order, Page, Tx, View};
@@ -30,7 +30,11 @@ struct Member {
     joined_at: Time,
 }
 
-impl Output for Member {}
+impl Output for Member {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// Changes to a member; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]

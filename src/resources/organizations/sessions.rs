@@ -65,6 +65,10 @@ pub(super) struct SessionInfo {
 
 impl Output for SessionInfo {
     const MAY_SHOW_SECRET: bool = true;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 /// The session of the request.
@@ -76,7 +80,11 @@ struct CurrentSession {
     expires_at: Time,
 }
 
-impl Output for CurrentSession {}
+impl Output for CurrentSession {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A membership of the signed-in user.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -198,7 +206,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/auth/sign-out", SESSION, "session.sign_out", op::write(sign_out))
             .no_replay()
             .about("Sign out"),
-        Route::get("/auth/session", SESSION, "session.show", op::read(get))
+        Route::get("/auth/session", SESSION, "session.get", op::read(get))
             .about("Get the current session"),
     ]
 }

@@ -63,7 +63,6 @@ pub fn has_any_user(view: &View) -> Result<bool> {
 pub struct NewFoundation {
     /// The organization's slug.
     pub slug: Slug,
-    /// Its name.
     pub name: Name,
     /// The owner's address.
     pub email: Email,
@@ -77,7 +76,6 @@ pub struct NewFoundation {
 
 /// A new organization with its owner.
 pub struct Bootstrapped {
-    /// The organization.
     pub organization: Organization,
     /// Its owner.
     pub user: User,

@@ -31,7 +31,6 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove
 
 /// A client of one provider, for one request.
 pub struct ProviderClient<'a> {
-    /// The kind of the provider.
     pub kind: PromptProviderKind,
     /// The slug of the caller's organization.
     pub org_slug: &'a str,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::template::{self, Syntax};
+use crate::api::{Output, ResourceRef};
 use crate::base::Time;
 
 /// Whether a prompt is one text or a list of messages.
@@ -33,6 +34,12 @@ pub struct ExternalPrompt {
     pub labels: Vec<String>,
     /// When it was last changed; null if the provider does not tell.
     pub updated_at: Option<Time>,
+}
+
+impl Output for ExternalPrompt {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 /// A template as the provider has it.
@@ -85,7 +92,6 @@ pub struct FoundPrompt {
     pub name: String,
     /// The version in the provider.
     pub version: String,
-    /// The template.
     pub template: Template,
     /// The labels, tags or aliases of the version.
     pub labels: Vec<String>,

@@ -12,7 +12,7 @@ use super::client::TOTAL_SECS;
 use super::external::{FoundPrompt, PromptLookup};
 use super::fetch;
 use super::provider::PromptProvider;
-use crate::api::{Calls, Input, Outcome, Output, Req, Resource, Route, op};
+use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{
     ArtifactName, BoundedList, Error, Id, JsonMap, Kind, Prompt, Result, Selector, Text, Version,
@@ -68,7 +68,11 @@ pub struct ImportResult {
     failed: Vec<FailedImport>,
 }
 
-impl Output for ImportResult {}
+impl Output for ImportResult {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 /// A prompt that was imported, or had been before.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -258,11 +262,11 @@ pub(super) fn route() -> Route {
         "/prompt-providers/{id}/import",
         MEMBER,
         "prompt_provider.import",
-        op::write_calling(
+        op::write(op::calling(
             // Judges may evaluate what was fetched.
             TOTAL_SECS + governance::JUDGE_SECS,
             import,
-        ),
+        )),
     )
     .about("ImportRequest prompts into a registry")
 }

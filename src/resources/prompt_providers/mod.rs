@@ -165,7 +165,7 @@ fn routes() -> Vec<Route> {
             .about("List prompt providers"),
         Route::post("/prompt-providers", ADMIN, "prompt_provider.create", op::write(create))
             .about("Create a prompt provider"),
-        Route::get("/prompt-providers/{id}", MEMBER, "prompt_provider.show", op::read(get))
+        Route::get("/prompt-providers/{id}", MEMBER, "prompt_provider.get", op::read(get))
             .about("Get a prompt provider"),
         Route::patch("/prompt-providers/{id}", ADMIN, "prompt_provider.update", op::write(update))
             .about("Update a prompt provider"),
@@ -175,7 +175,7 @@ fn routes() -> Vec<Route> {
             "/prompt-providers/{id}/prompts",
             MEMBER,
             "prompt_provider.list_prompts",
-            op::list_calling(TOTAL_SECS, list_prompts),
+            op::list(op::calling(TOTAL_SECS, list_prompts)),
         )
         .about("Fetch the current prompts of a provider"),
     ]

@@ -232,12 +232,12 @@ fn each_failure_has_its_own_message() {
 
 #[test]
 fn messages_nested_too_deeply_are_refused() {
-    let answer = |path: &str| match path.contains('?') {
-        true => answered(200, r#"{"data": [{"name": "a"}], "meta": {"totalPages": 1}}"#),
-        false => {
-            let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
-            answered(200, format!("{{\"version\": 1, \"prompt\": {open}{close}}}"))
+    let answer = |path: &str| {
+        if path.contains('?') {
+            return answered(200, r#"{"data": [{"name": "a"}], "meta": {"totalPages": 1}}"#);
         }
+        let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
+        answered(200, format!("{{\"version\": 1, \"prompt\": {open}{close}}}"))
     };
     let error =
         ask(PromptProviderKind::Langfuse, LANGFUSE, answer, |client| fetch::list(client, 50))

@@ -11,7 +11,6 @@ use crate::store::{AnyReference, Key, Org, Record, Reference, View};
 /// The organization of a registry, for requests that name the registry by its id alone.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct RegistryLocation {
-    /// The registry.
     pub id: Id<Registry>,
     /// Its organization.
     pub org: Id<Org>,

@@ -27,7 +27,7 @@ pub use kind::ArtifactType;
 use locate::RegistryLocation;
 pub use locate::{BY_PATH, BY_REFERENCE};
 pub use registry::{
-    Registry, RegistryVisibility, exists, find, find_by_id, require_readable, require_usable,
+    Registry, RegistryVisibility, find, find_by_id, require_readable, require_usable,
 };
 
 /// Registries, and the organization of each.
@@ -208,7 +208,7 @@ fn routes() -> Vec<Route> {
             .about("List the caller's usable registries"),
         Route::post("/registries", SESSION_ADMIN, "registry.create", op::write(create))
             .about("Create a registry"),
-        Route::get("/registries/{registrySlug}", MEMBER_OR_PUBLIC, "registry.show", op::read(get))
+        Route::get("/registries/{registrySlug}", MEMBER_OR_PUBLIC, "registry.get", op::read(get))
             .scope(Scope::Named(&BY_PATH))
             .about("Get a registry"),
         Route::patch(

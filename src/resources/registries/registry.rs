@@ -13,7 +13,6 @@ use crate::store::{ACCESS_CHANGED, AnyIndex, AnyReference, Index, Record, Refere
 /// A collection of published prompts and promptlets.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Registry {
-    /// The id of the registry.
     pub id: Id<Registry>,
     /// The slug, unique in the organization. It never changes.
     pub slug: Slug,
@@ -27,7 +26,6 @@ pub struct Registry {
     pub visibility: RegistryVisibility,
     /// Which members may use it.
     pub access: Access,
-    /// When it was created.
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
@@ -124,12 +122,4 @@ pub fn require_readable(view: &View, caller: Option<&Caller>, reference: &str) -
 /// If the store fails.
 pub fn find_by_id(view: &View, id: Id<Registry>) -> Result<Option<Restricted<Registry>>> {
     view.get(&id)
-}
-
-/// Returns whether there is a registry with this id.
-///
-/// # Errors
-/// If the store fails.
-pub fn exists(view: &View, id: Id<Registry>) -> Result<bool> {
-    view.has::<Restricted<Registry>>(&id)
 }

@@ -229,7 +229,7 @@ pub fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "team_agent.list", op::list(list)).about("List a team's agents"),
         Route::post(ALL, MEMBER, "team_agent.create", op::write(add_agent))
             .about("Add an agent to a team"),
-        Route::get(ONE, MEMBER, "team_agent.show", op::read(get)).about("Get an agent of a team"),
+        Route::get(ONE, MEMBER, "team_agent.get", op::read(get)).about("Get an agent of a team"),
         Route::patch(ONE, MEMBER, "team_agent.update", op::write(update))
             .about("Update an agent of a team"),
         Route::delete(ONE, MEMBER, "team_agent.delete", op::write(delete))

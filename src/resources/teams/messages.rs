@@ -241,7 +241,7 @@ pub fn routes() -> Vec<Route> {
             .about("List a team's messages, newest first"),
         Route::post(ALL, MEMBER, "message.create", op::write(send))
             .about("Send a message or a note on a task"),
-        Route::get(ONE, MEMBER, "message.show", op::read(get)).about("Get a message"),
+        Route::get(ONE, MEMBER, "message.get", op::read(get)).about("Get a message"),
         Route::patch(ONE, MEMBER, "message.update", op::write(open))
             .about("Mark a message to the humans read"),
         Route::post(

@@ -149,8 +149,8 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run>
     Ok(run)
 }
 
-/// Adds to what a team has spent this calendar month (UTC). The first time in the month that this
-/// is over its budget, it is published.
+/// Adds a cost to the team's spending of this calendar month (UTC). Publishes an event the first time
+/// in the month that the spending exceeds the budget.
 fn spend(tx: &mut Tx, team: &Team, cost_usd: f64) -> Result<()> {
     let month_start = tx.now().month_start();
     let none =

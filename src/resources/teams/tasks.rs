@@ -242,7 +242,7 @@ pub fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "task.list", op::list(list))
             .about("List a team's tasks, newest first"),
         Route::post(ALL, MEMBER, "task.create", op::write(create)).about("Create a task"),
-        Route::get(ONE, MEMBER, "task.show", op::read(get)).about("Get a task"),
+        Route::get(ONE, MEMBER, "task.get", op::read(get)).about("Get a task"),
         Route::patch(ONE, MEMBER, "task.update", op::write(update)).about("Update a task"),
         Route::post("/teams/{teamId}/tasks/{taskId}/claim", MEMBER, "task.claim", op::write(claim))
             .about("ClaimTask a task for an agent"),

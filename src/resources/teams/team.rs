@@ -233,7 +233,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/teams", MEMBER, "team.list", op::list(list)).about("List teams, newest first"),
         Route::post("/teams", MEMBER, "team.create", op::write(create)).about("Create a team"),
-        Route::get("/teams/{teamId}", MEMBER, "team.show", op::read(get)).about("Get a team"),
+        Route::get("/teams/{teamId}", MEMBER, "team.get", op::read(get)).about("Get a team"),
         Route::patch("/teams/{teamId}", MEMBER, "team.update", op::write(update))
             .about("Update a team"),
         Route::delete("/teams/{teamId}", ADMIN, "team.delete", op::write(delete))

@@ -272,7 +272,7 @@ fn routes() -> Vec<Route> {
         Route::post("/tools", MEMBER, "tool.create", op::write(create)).about("Create a tool"),
         Route::get("/tools/types", MEMBER, "tool_type.list", op::list(types::list))
             .about("List known types of tools"),
-        Route::get("/tools/{toolId}", MEMBER, "tool.show", op::read(get)).about("Get a tool"),
+        Route::get("/tools/{toolId}", MEMBER, "tool.get", op::read(get)).about("Get a tool"),
         Route::patch("/tools/{toolId}", MEMBER, "tool.update", op::write(update))
             .scope(Scope::InferFromPath(is_in_organization))
             .about("Update a tool and environments that use it"),

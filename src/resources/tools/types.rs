@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::Req;
+use crate::api::{Output, Req, ResourceRef};
 use crate::base::Result;
 use crate::store::{Page, View};
 
@@ -16,6 +16,12 @@ pub struct ToolType {
     kind: &'static str,
     /// What such a tool is.
     description: &'static str,
+}
+
+impl Output for ToolType {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 const KNOWN: &[ToolType] = &[

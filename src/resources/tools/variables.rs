@@ -10,9 +10,7 @@ use serde_json::Value;
 
 use super::tool::Tool;
 use crate::base::{Id, JsonMap, Result, VariableName};
-use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Record, Reference, Tx, View,
-};
+use crate::store::{AnyReference, Key, ListSource, Order, Record, Reference, Tx, View};
 use crate::templates::placeholders;
 
 /// A tool uses at most 1,000 variables: each is a row written in the same transaction.
@@ -25,20 +23,17 @@ pub struct ToolVariable {
     tool: Id<Tool>,
 }
 
-/// The variables of a tool, which are deleted with it.
-static BY_TOOL: Index<ToolVariable, Id<Tool>> =
-    Index::non_unique("tool_variables.by_tool", |row| Some(row.tool));
-
-static TOOL: Reference<ToolVariable, Tool> = Reference::cascade(
+static TOOL: Reference<ToolVariable, Tool> = Reference::derived(
     &["tool"],
-    |tool: &Tool| tool.id.to_bytes(),
+    |tool: &Tool| {
+        let variables = variables_in(&tool.provider_config);
+        variables.into_iter().map(|variable| (variable, tool.id)).collect()
+    },
     |row: &ToolVariable, _| vec![row.tool.to_bytes()],
-)
-.by(&BY_TOOL);
+);
 
 impl Record for ToolVariable {
     const TABLE: &'static str = "tool_variables";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOOL];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TOOL];
     type Key = (VariableName, Id<Tool>);
     fn key(&self) -> Self::Key {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::tool::{Tool, ToolKind};
-use crate::api::Req;
+use crate::api::{Output, Req, ResourceRef};
 use crate::auth::User;
 use crate::base::{Description, Error, Id, JsonMap, Name, Prompt, Result, Time, Version};
 use crate::store::{AnyReference, Key, ListSource, Order, Page, Record, Reference, Tx, View};
@@ -36,6 +36,12 @@ pub struct ToolVersion {
     pub created_by: Id<User>,
     /// When the version was set.
     pub created_at: Time,
+}
+
+impl Output for ToolVersion {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 static TOOL: Reference<ToolVersion, Tool> = Reference::cascade(

@@ -1,7 +1,7 @@
 //! The integrity check of a redb file, page by page: the first step of `roadstead check`.
 //!
-//! The file is not written to: redb repairs what it finds broken, perhaps by rolling back to an older
-//! state, and a broken file should be copied first.
+//! The file is only read: redb would repair a broken file, possibly by rolling back to an older state,
+//! so it should be copied first.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -17,8 +17,8 @@ use crate::base::Result;
 
 /// Reads the whole file and verifies the checksum of every page. Returns `false` if one is wrong.
 ///
-/// A broken file can make redb panic, which is caught, but perhaps also exhaust memory or never end:
-/// run this in a separate process.
+/// On a broken file redb may panic, which is caught, but also exhaust memory or loop forever: run this
+/// in a separate process.
 ///
 /// # Errors
 /// If the file cannot be read or is served by another process.

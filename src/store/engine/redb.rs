@@ -66,7 +66,6 @@ pub struct Redb {
     versions: Versions,
     /// Whether a commit failed and none has succeeded since: the disk may be full.
     suspect: bool,
-    /// Whether reads fail.
     reads_fail: Arc<AtomicBool>,
 }
 

@@ -173,11 +173,11 @@ fn what_differs_is_built_in_bounded_steps_and_what_is_gone_is_removed() {
     drop(store);
     storage.set(None);
     build(&mut storage, NEW, &|_| panic!("nothing differs")).unwrap();
-    assert_eq!(storage.0.lock().unwrap().commits, 0, "what is whole is left alone");
+    assert_eq!(storage.0.lock().unwrap().commits, 0, "a complete index is not rebuilt");
 }
 
 #[test]
-fn a_crash_at_any_step_is_gone_on_from_and_no_list_is_ever_short() {
+fn a_build_resumes_after_a_crash_at_any_step_and_no_list_is_short() {
     let whole = filled(20);
     build(&mut whole.clone(), NEW, &|_| {}).unwrap();
     let (rows, commits) = (whole.rows(), whole.0.lock().unwrap().commits);
@@ -262,7 +262,7 @@ fn old_rows_that_collide_in_a_unique_index_are_named() {
 }
 
 #[test]
-fn a_record_that_does_not_read_is_told_with_its_place() {
+fn an_undecodable_record_is_reported_with_its_key() {
     let mut storage = filled(3);
     let mut writes = WriteBatch::default();
     writes.add("rows", (org(1), 1u32).to_bytes(), WriteOp::Put(b"broken, as a whole".to_vec()));

@@ -6,7 +6,7 @@ use super::*;
 use crate::base::{Error, Id, Kind};
 use crate::store::sample::org;
 use crate::store::{
-    AnyIndex, Clock, Index, Key, MAX_DEFERRED_BYTES, Reference, Store, TableInfo, View,
+    AnyIndex, Clock, Index, Key, MAX_DEFERRED_BYTES, Reference, References, Store, TableInfo, View,
 };
 
 /// Something that others refer to.
@@ -99,6 +99,28 @@ impl Record for Mark {
     }
 }
 
+/// A letter that the text of a book begins with: derived from the book.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+struct Initial {
+    letter: u8,
+    book: (u32, u32),
+}
+
+static INITIAL_BOOK: Reference<Initial, Book> = Reference::derived(
+    &["book"],
+    |book: &Book| book.text.bytes().take(2).map(|letter| (letter, book.key())).collect(),
+    |initial: &Initial, _| vec![initial.book.to_bytes()],
+);
+
+impl Record for Initial {
+    const TABLE: &'static str = "initials";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&INITIAL_BOOK];
+    type Key = (u8, (u32, u32));
+    fn key(&self) -> Self::Key {
+        (self.letter, self.book)
+    }
+}
+
 /// Keeps a locked shelf from being removed, unless the loan goes itself.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 struct Loan {
@@ -142,6 +164,7 @@ static TABLES: LazyLock<Vec<TableInfo>> = LazyLock::new(|| {
         TableInfo::of::<Book>(),
         TableInfo::of::<Removals>(),
         TableInfo::of::<Mark>(),
+        TableInfo::of::<Initial>(),
     ]
 });
 
@@ -354,4 +377,54 @@ fn only_an_organizations_records_are_left_to_its_sweep() {
         }
     }
     crate::store::catalog::references(&[TableInfo::of::<Visitor>()]);
+}
+
+#[test]
+fn rows_derived_from_a_record_are_found_by_their_keys_and_go_with_it() {
+    let store = store();
+    let initial = |letter, id| Initial { letter, book: (0, id) };
+    write(&store, move |tx| {
+        for (id, text) in [(1, "ab"), (2, "b")] {
+            tx.insert(&Book { shelf: 0, id, text: text.into() })?;
+        }
+        [initial(b'a', 1), initial(b'b', 1), initial(b'b', 2)].iter().try_for_each(|i| tx.insert(i))
+    });
+    assert_eq!(findings(&store), [] as [&str; 0]);
+    write(&store, |tx| tx.remove(&tx.fetch::<Book>(&(0, 1))?));
+    let left = |view: &View| view.all::<Initial>(ListSource::TABLE, &());
+    assert_eq!(store.read_now(org(1), left).unwrap(), [initial(b'b', 2)]);
+    write(&store, |tx| tx.lose(&tx.fetch::<Book>(&(0, 2))?));
+    let found = findings(&store).join("\n");
+    assert!(found.contains("initials") && found.contains("which does not exist"), "{found}");
+}
+
+#[test]
+#[should_panic(expected = "two references are named loans.shelf -> shelves")]
+fn references_in_the_same_fields_to_the_same_table_need_a_label() {
+    static AGAIN: Reference<Loan, Shelf> =
+        Reference::cascade(&["shelf"], |_: &Shelf| vec![], |_: &Loan, _| vec![]);
+    References::new(vec![("loans", vec![&LOAN_SHELF, &AGAIN])]);
+}
+
+#[test]
+fn a_label_distinguishes_the_names_of_references() {
+    static AGAIN: Reference<Loan, Shelf> =
+        Reference::cascade(&["shelf"], |_: &Shelf| vec![], |_: &Loan, _| vec![]).labelled("again");
+    assert_eq!(AGAIN.name(), "loans.shelf:again -> shelves");
+    References::new(vec![("loans", vec![&LOAN_SHELF, &AGAIN])]);
+}
+
+#[test]
+fn whether_a_target_exists_is_known_before_the_record_is_stored() {
+    let store = store();
+    let mark = |also| Mark { book: (0, 1), also };
+    let exists = |tx: &Tx, mark: &Mark, field| tx.view().target_exists(mark, field).unwrap();
+    write(&store, move |tx| {
+        assert!(exists(tx, &mark(Some(2)), "also") && !exists(tx, &mark(Some(9)), "also"));
+        assert!(!exists(tx, &mark(None), "also"), "it refers to nothing");
+        assert!(!exists(tx, &mark(Some(2)), "book"), "that book is missing");
+        tx.insert(&Book { shelf: 0, id: 1, text: String::new() })?;
+        assert!(exists(tx, &mark(None), "book"), "the transaction added it");
+        Ok(())
+    });
 }

@@ -266,7 +266,9 @@ fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
     disk.commit(&writes);
 
     let base = disk.snapshot().unwrap();
-    let view = View { reader: &*base, writes: None, org: org(1), now: clock.now(), keys: &keys };
+    let (reader, now) = (&*base, clock.now());
+    let view =
+        View { reader, writes: None, org: org(1), now, keys: &keys, references: &references };
     for name in ["name-0", "name-1"] {
         let found = view.find(&BY_NAME, &name.to_string());
         match name {

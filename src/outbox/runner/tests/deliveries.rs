@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::harness::*;
 use super::*;
 use crate::base::Keys;
-use crate::outbox::{DeliveryStatus, JOBS, LogEntry, redeliver};
+use crate::outbox::{DeliveryStatus, Event, JOBS, LogEntry, redeliver};
 use crate::outside::webhook;
 use crate::store::engine::Redb;
 use crate::store::table_names;
@@ -280,4 +280,18 @@ async fn a_channel_that_does_not_respond_delays_no_other() {
     // Dropping it closes the waiting connections; a stop would wait for them.
     running.abort();
     drop(stop);
+}
+
+#[tokio::test]
+async fn a_removed_event_takes_its_own_deliveries_along() {
+    let runner = in_memory();
+    runner.channel(&ROW, json!({})).await;
+    runner.publish(json!({"n": 1})).await;
+    runner.publish(json!({"n": 2})).await;
+    runner.run_due().await;
+    let [first, second] = runner.deliveries().try_into().unwrap();
+    assert_eq!(first.created_at, second.created_at);
+    let key = (first.created_at, first.event);
+    runner.write(move |tx| tx.remove(&tx.fetch::<Event>(&key)?)).await;
+    assert_eq!(runner.deliveries(), [second]);
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::wake::{DroppedWakes, Wake, WakeReason, merge, same_subject};
-use crate::api::{Input, Output, Readiness, Req};
+use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::member::{Member, fetch_member};
 use crate::resources::teams::message;
@@ -50,7 +50,11 @@ pub struct AckedWakes {
     acknowledged: usize,
 }
 
-impl Output for AckedWakes {}
+impl Output for AckedWakes {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 

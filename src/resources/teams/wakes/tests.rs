@@ -56,7 +56,7 @@ fn ids(wakes: &[Wake]) -> Vec<Id<Wake>> {
 }
 
 #[test]
-fn a_wake_has_every_field_of_the_contract_and_no_other() {
+fn a_wake_has_exactly_the_documented_fields() {
     let fixture = Fixture::new();
     let (crew, ann) = crew(&fixture);
     let anns = task(&fixture, crew, json!({"title": "x", "assigneeAgentId": ann}));
@@ -253,7 +253,7 @@ fn a_cause_while_its_wake_is_leased_makes_a_new_one_and_both_merge_when_the_leas
         assert_eq!((merged[0].created_at, merged[0].attempts), (NOON, if peeked { 1 } else { 2 }));
     }
     fixture.pass_secs(60);
-    assert_eq!(ids(&take(&fixture, crew, ann)), ids(&first), "the newer one is no more");
+    assert_eq!(ids(&take(&fixture, crew, ann)), ids(&first), "the newer one was merged");
     fixture.assert_sound();
 }
 

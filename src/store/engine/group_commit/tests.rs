@@ -90,10 +90,7 @@ impl LocalStorage for ScriptedStorage {
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
         let opens = self.opens.pop().unwrap_or(true);
         self.log.add(format!("opened again: {opens}"));
-        match opens {
-            true => self.memory.snapshot(),
-            false => Err(Error::internal("as scripted")),
-        }
+        if opens { self.memory.snapshot() } else { Err(Error::internal("as scripted")) }
     }
 }
 

@@ -172,7 +172,7 @@ fn a_post_that_fails_for_a_day_is_an_event_and_the_wake_stays() {
     assert_eq!(events[1].payload.0["error"], "the wakeUrl answered with status 503");
     assert_eq!(events[1].payload.0["agentId"], json!(ann.1));
     assert_eq!(take(&fixture, ann.0, ann.1).len(), 1);
-    // A new address takes up what the old one gave up.
+    // A new address gets the wakes that the old one failed to receive.
     fixture.pass_secs(60);
     set_url(&fixture, ann, json!("https://new.test/"));
     assert_eq!(run(&fixture, 200), 1);
