@@ -25,7 +25,9 @@ pub use records::{
     KNOWN_ADDRESSES_BY_TIME, KeyHash, KeyUse, KnownSignInAddress, Membership, Organization,
     ResourceType, Role, SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session, User,
 };
-pub use restricted::{Restrictable, Restricted, grants_for, visible_ids, visible_page};
+pub use restricted::{
+    Restrictable, Restricted, grants_for, visible_ids, visible_page, visible_page_of,
+};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 
 use crate::store::TableInfo;

@@ -12,6 +12,7 @@ mod init;
 mod openapi;
 mod output;
 mod routes;
+mod secrets;
 mod serve;
 mod setup_link;
 mod values;
@@ -53,6 +54,7 @@ enum Command {
     Check(check::Check),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
+    Secrets(secrets::Secrets),
     SetupLink(setup_link::SetupLink),
     Version(version::Version),
 }
@@ -66,6 +68,7 @@ pub fn run() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),
+        Command::Secrets(command) => command.run(),
         Command::SetupLink(command) => command.run(),
         Command::Version(command) => command.run(),
     };

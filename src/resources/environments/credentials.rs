@@ -250,11 +250,16 @@ fn host_of(url: Option<&str>) -> Option<String> {
 /// Returns the names of the providers with a credential in an environment, in order.
 pub(super) fn provider_names(view: &View, environment: Id<Environment>) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    let end = Id::<Environment>::new(uuid::Uuid::from_u128(environment.uuid().as_u128() + 1));
-    view.entries(&BY_NAME, &environment, &end, Order::Ascending, |(_, name), _| {
-        names.push(name.into_string());
-        Ok(ControlFlow::Continue(()))
-    })?;
+    view.entries(
+        &BY_NAME,
+        &environment,
+        &environment.successor(),
+        Order::Ascending,
+        |(_, name), _| {
+            names.push(name.into_string());
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
     Ok(names)
 }
 

@@ -113,11 +113,16 @@ impl Input for SecretValueInput {}
 /// Returns the names of an environment's secrets, in order. Reads no secret.
 pub(super) fn secret_names(view: &View, environment: Id<Environment>) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    let end = Id::<Environment>::new(uuid::Uuid::from_u128(environment.uuid().as_u128() + 1));
-    view.entries(&BY_NAME, &environment, &end, Order::Ascending, |(_, name), _| {
-        names.push(name.into_string());
-        Ok(ControlFlow::Continue(()))
-    })?;
+    view.entries(
+        &BY_NAME,
+        &environment,
+        &environment.successor(),
+        Order::Ascending,
+        |(_, name), _| {
+            names.push(name.into_string());
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
     Ok(names)
 }
 

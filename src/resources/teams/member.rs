@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::team::Team;
+use crate::auth::Restricted;
 use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, StableKey, Time};
 use crate::outside::webhook;
 use crate::resources::agents::Agent;
@@ -65,11 +66,11 @@ static TEAM: Reference<Member, Team> = Reference::cascade(
 )
 .deferred();
 
-static AGENT: Reference<Member, Agent> = Reference::restrict(
+static AGENT: Reference<Member, Restricted<Agent>> = Reference::restrict(
     &["agent"],
     "agent_in_team",
     "the agent is in a team; remove it from its teams first",
-    |agent: &Agent| agent.id.to_bytes(),
+    |agent: &Restricted<Agent>| agent.id().to_bytes(),
     |member: &Member, _| vec![member.agent.to_bytes()],
 )
 .by(&BY_AGENT);
@@ -101,7 +102,8 @@ pub fn scrum_master(view: &View, team: Id<Team>) -> Result<Option<Member>> {
 
 /// Returns the agent's current name.
 pub fn name(view: &View, member: &Member) -> Result<Name> {
-    Ok(view.fetch::<Agent>(&member.agent)?.name)
+    // Of a restricted agent, every member sees the name.
+    Ok(view.fetch::<Restricted<Agent>>(&member.agent)?.without_caller().name.clone())
 }
 
 /// Returns the current name of the member with this id, or `None` if it has left.

@@ -60,7 +60,7 @@ impl Input for TeamAgentPatch {}
 /// An agent in a team.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct TeamAgent {
+pub struct TeamAgent {
     /// The `agentId` in the team; another one in each team.
     id: Id<Member>,
     team_id: Id<Team>,
@@ -115,7 +115,7 @@ fn info(view: &View, member: Member) -> Result<TeamAgent> {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
+pub(super) fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
     require_team(view, req.params)?;
     view.page(ListSource::TABLE, &req.params, Order::Descending, &req.page, |_| true)?
         .try_map(|member| info(view, member))
@@ -126,6 +126,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
     let team = fetch_team(&tx.view(), req.params)?;
     let new = &req.input;
     let agent = agents::by_stable_key(&tx.view(), &new.stable_key)?.ok_or_else(Error::not_found)?;
+    let agent = agent.open(&tx.view(), req.caller())?;
     let mut member = Member {
         id: tx.new_id(),
         team: team.id,
