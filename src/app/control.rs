@@ -93,7 +93,7 @@ pub fn listen(dir: DataDir, store: Store) -> std::io::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = in_directory(dir.path(), |path| UnixListener::bind(path))?;
+    let listener = in_directory(dir.path(), UnixListener::bind)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
     let clients: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
     let one_at_a_time: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
@@ -205,7 +205,7 @@ pub fn ask(
     request: &Request,
     progress: &mut dyn FnMut(Reply),
 ) -> std::io::Result<Option<Reply>> {
-    let mut stream = match in_directory(dir.path(), |path| UnixStream::connect(path)) {
+    let mut stream = match in_directory(dir.path(), UnixStream::connect) {
         Ok(stream) => stream,
         Err(error)
             if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>

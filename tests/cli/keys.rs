@@ -101,8 +101,11 @@ fn help_names_the_variable_without_its_value() {
     place.set(&[(VARIABLE, KEY)]);
     let help = place.run(&["--help"]);
     assert!(help.stdout.contains(VARIABLE), "{help:?}");
-    for command in ["serve", "init", "demo", "check", "routes", "openapi", "setup-link"] {
-        let help = place.run(&[command, "--help"]);
+    let commands = ["serve", "init", "demo", "check", "routes", "openapi", "setup-link"];
+    let commands =
+        commands.map(|command| vec![command]).into_iter().chain([vec!["secrets", "rotate"]]);
+    for command in commands {
+        let help = place.run(&[&command[..], &["--help"]].concat());
         assert_eq!(help.code, Some(0), "{help:?}");
         assert!(!help.stdout.contains(KEY) && !help.stderr.contains(KEY), "{help:?}");
     }

@@ -12,5 +12,6 @@ mod commands;
 mod crash;
 mod demo;
 mod keys;
+mod rotation;
 mod secrets;
 mod serving;

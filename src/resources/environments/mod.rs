@@ -7,11 +7,15 @@
 //! (reference: identity-and-rights, "Restricted resources"). No response contains a secret.
 
 mod approvals;
+#[allow(dead_code, reason = "deployments push and fill manifests")]
 mod credentials;
 mod environment;
+#[allow(dead_code, reason = "deployments fill manifests")]
 mod placeholders;
 mod references;
+#[allow(dead_code, reason = "deployments fill manifests")]
 mod secrets;
+#[allow(dead_code, reason = "deployments fill manifests")]
 mod variables;
 
 use schemars::JsonSchema;
@@ -27,8 +31,10 @@ use crate::store::{ListSource, Page, TableInfo, Tx, View};
 use approvals::{ApprovalPolicy, NewApprovalPolicy};
 use environment::fetch;
 
+#[allow(unused_imports, reason = "deployments use them")]
 pub use credentials::{PushTarget, audit_push, push_failed, push_succeeded, push_target};
 pub use environment::{Environment, find};
+#[allow(unused_imports, reason = "deployments use it")]
 pub use placeholders::PlaceholderFiller;
 pub use references::{BY_TOOL, ToolReference, add_tool_reference};
 #[cfg(test)]
