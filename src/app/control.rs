@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::data::DataDir;
-use super::rotation::rotate;
+use super::rotation::{Rotated, rotate};
 use super::secret_key;
 use crate::base::MasterKey;
 use crate::store::{Store, codec};
@@ -81,12 +81,22 @@ pub enum Reply {
 
 // ── The server's side ────────────────────────────────────────────────────────
 
+/// The socket of a server; removed when it is dropped.
+pub struct ControlSocket(PathBuf);
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // One that is left behind refuses connections, as a missing one does.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// Listens at the socket of a directory that this process serves, on a thread that ends with the
 /// process.
 ///
 /// # Errors
 /// If the socket cannot be made.
-pub fn listen(dir: DataDir, store: Store) -> std::io::Result<()> {
+pub fn listen(dir: DataDir, store: Store) -> std::io::Result<ControlSocket> {
     let path = dir.path().join(SOCKET);
     // Left by a process that was killed: this one holds the directory's lock.
     match fs::remove_file(&path) {
@@ -113,7 +123,7 @@ pub fn listen(dir: DataDir, store: Store) -> std::io::Result<()> {
             });
         }
     })?;
-    Ok(())
+    Ok(ControlSocket(path))
 }
 
 /// A socket's path has at most 108 bytes, a directory's may have more: the directory is opened, and
@@ -160,12 +170,20 @@ fn carry_out(request: &Request, stream: &UnixStream, dir: &DataDir, store: &Stor
         let _ = send(stream, &Reply::Progress { resealed, done, all });
     });
     match rotated {
-        Ok(rotated) => Reply::Rotated { resealed: rotated.resealed, to_do: rotated.to_do },
+        Ok(rotated) => {
+            report(&rotated);
+            Reply::Rotated { resealed: rotated.resealed, to_do: rotated.to_do }
+        }
         Err(error) => {
             tracing::error!(%error, "the key could not be replaced");
             Reply::Failed(error.0)
         }
     }
+}
+
+fn report(rotated: &Rotated) {
+    let resealed = rotated.resealed;
+    tracing::info!(resealed, "the key was replaced; the old one opens nothing any more");
 }
 
 fn send(mut stream: &UnixStream, reply: &Reply) -> std::io::Result<()> {
@@ -185,10 +203,9 @@ pub fn resume_rotation(
         return Ok(());
     }
     tracing::info!("resuming the replacement of the key");
-    std::thread::spawn(move || {
-        if let Err(error) = rotate(&dir, &store, None, &mut |_| {}) {
-            tracing::error!(%error, "the key could not be replaced; run roadstead secrets rotate");
-        }
+    std::thread::spawn(move || match rotate(&dir, &store, None, &mut |_| {}) {
+        Ok(rotated) => report(&rotated),
+        Err(error) => tracing::error!(%error, "the key could not be replaced"),
     });
     Ok(())
 }

@@ -51,7 +51,6 @@ pub fn rotate(
     }
     write_format(dir, &Format { current: check_of(&next), previous: None })?;
     rotation.end();
-    tracing::info!(resealed, "the key was replaced; the old one opens nothing any more");
     Ok(Rotated { resealed, to_do: to_do(dir, &next)? })
 }
 

@@ -92,9 +92,9 @@ impl Serve {
             // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;
             let server = Server::start(store.clone(), listener, config)?;
-            if let Err(error) = control::listen(dir.clone(), store.clone()) {
+            let _control = control::listen(dir.clone(), store.clone()).inspect_err(|error| {
                 tracing::warn!(%error, "no control socket: commands that need the server will fail");
-            }
+            });
             control::resume_rotation(dir.clone(), store.clone())?;
             announce(address, link.as_deref(), json)?;
             if link.is_some() {

@@ -10,7 +10,8 @@ const VAULTS: &[TableInfo] = &[TableInfo::of::<Vault>()];
 const NEW: MasterKey = MasterKey::new([8; 32]);
 
 fn vault(tx: &Tx, id: u32) -> Result<Vault> {
-    let one = (!id.is_multiple_of(3)).then(|| tx.seal(&ONE, &id, &format!("one {id}"))).transpose()?;
+    let one =
+        (!id.is_multiple_of(3)).then(|| tx.seal(&ONE, &id, &format!("one {id}"))).transpose()?;
     let other = Some(tx.seal(&OTHER, &id, &format!("other {id}"))?);
     Ok(Vault { id, one, other, forgotten: None })
 }
