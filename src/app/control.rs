@@ -239,8 +239,6 @@ pub fn ask(
             last => return Ok(Some(last)),
         }
     }
-    Err(std::io::Error::new(
-        ErrorKind::UnexpectedEof,
-        "the server ended before the command did; start it again, or repeat the command",
-    ))
+    let ended = "the server ended before the command did; start it again, or repeat the command";
+    Err(std::io::Error::other(ended))
 }

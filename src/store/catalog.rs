@@ -4,7 +4,7 @@ use super::check::{self, Findings};
 use super::engine::Reader;
 use super::record::{IndexInfo, Record, decode, encode, entry};
 use super::reference::{AnyReference, References};
-use super::seal::{self, ResealStep, SealedInfo};
+use super::reseal::{self, ResealStep, SealedInfo};
 use super::tx::Tx;
 use crate::base::{Keys, Result};
 
@@ -61,9 +61,9 @@ impl TableInfo {
             references: || [R::REFERENCES, R::REFERRED_BY].concat(),
             unbound: R::UNBOUND,
             check: check::table::<R>,
-            sealed: seal::sealed_fields::<R>,
-            reseal: seal::reseal::<R>,
-            check_sealed: seal::check_sealed::<R>,
+            sealed: reseal::sealed_fields::<R>,
+            reseal: reseal::reseal::<R>,
+            check_sealed: reseal::check_sealed::<R>,
             version: R::VERSION,
             rewrite: |key, value| encode(&decode::<R>(key, value)?, key),
         }

@@ -17,9 +17,12 @@ mod page;
 mod record;
 mod reference;
 mod removal;
-mod seal;
+mod reseal;
+mod rotation;
 #[cfg(test)]
 mod sample;
+mod sealed_field;
+mod sealing_key;
 mod signals;
 mod stored_enum;
 mod tx;
@@ -39,7 +42,10 @@ pub use page::{Page, PageRequest};
 pub use record::{AnyIndex, Index, IndexInfo, Org, Record, decode, encode, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
-pub use seal::{Rotation, RotationProgress, SealedField, SealedInfo, SealingKey};
+pub use reseal::SealedInfo;
+pub use rotation::{Rotation, RotationProgress};
+pub use sealed_field::SealedField;
+pub use sealing_key::SealingKey;
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
@@ -99,7 +105,7 @@ impl Store {
         if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {
             store.clock().resume_after(watermark.newest_millis);
         }
-        store.read_now(Id::NIL, seal::restore_hash_key)?;
+        store.read_now(Id::NIL, sealing_key::restore_hash_key)?;
         Ok(store)
     }
 

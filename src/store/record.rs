@@ -5,7 +5,7 @@ use bincode::{Decode, Encode};
 use super::codec;
 use super::key::Key;
 use super::reference::AnyReference;
-use super::seal::SealedField;
+use super::sealed_field::SealedField;
 use super::tx::Tx;
 use crate::base::{Error, Id, Result};
 

@@ -8,7 +8,8 @@ use super::page::{Page, PageRequest};
 use super::record::{Index, Org, Record, decode, encode, entry, org_prefix};
 use super::reference::References;
 use super::removal::Removal;
-use super::seal::{SealedField, sealing_key};
+use super::sealed_field::SealedField;
+use super::sealing_key::sealing_key;
 use super::signals::{ACCESS_CHANGED, Topic};
 use super::view::{ListSource, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
@@ -110,10 +111,13 @@ impl<'a> Tx<'a> {
         key: &R::Key,
         secret: &str,
     ) -> Result<Sealed> {
-        field.require_declared()?;
+        if !R::SEALED.iter().any(|declared| declared.name == field.name) {
+            let name = field.name; // A rotation of the key would miss it.
+            return Err(Error::internal(format!("{}.{name} is not declared as sealed", R::TABLE)));
+        }
         let record = self.view().scoped_key::<R>(key);
         let sealing_key = sealing_key(&self.view())?;
-        self.keys.seal(sealing_key, &field.context(&record), self.random(), secret)
+        self.keys.seal(sealing_key, &field.context(R::TABLE, &record), self.random(), secret)
     }
 
     /// Wakes the subscribers of `topic` once the transaction is durable.

@@ -8,7 +8,7 @@ use super::key::{Key, after_prefix};
 use super::page::{Page, PageRequest};
 use super::record::{AnyIndex, Index, Org, Record, decode, org_prefix};
 use super::reference::References;
-use super::seal::SealedField;
+use super::sealed_field::SealedField;
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 
 /// The records that one organization's request may see, at one snapshot.
@@ -96,7 +96,7 @@ impl<'a> View<'a> {
         sealed: &Sealed,
     ) -> Result<String> {
         let record = self.scoped_key::<R>(key);
-        self.keys.unseal(&field.context(&record), sealed)
+        self.keys.unseal(&field.context(R::TABLE, &record), sealed)
     }
 
     /// Returns a view of another organization at the same snapshot. For `auth`, which resolves the

@@ -1,3 +1,5 @@
+//! Replacing the key of a data directory, ended at every point in between.
+
 use std::fs;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};

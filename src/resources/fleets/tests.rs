@@ -1,3 +1,5 @@
+//! Fleets: their agents, access and deletion.
+
 use serde_json::{Value, json};
 
 use super::super::agents;

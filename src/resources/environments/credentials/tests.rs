@@ -1,3 +1,5 @@
+//! Provider credentials: keys that stay or go, push targets, and what is reported of them.
+
 use serde_json::{Value, json};
 
 use super::super::tests::{make, shown};

@@ -1,9 +1,9 @@
 //! Rotations of the key: ended after any step and resumed, while transactions write.
 
 use super::*;
-use crate::base::{Kind, Time};
+use crate::base::{Keys, Kind, Time};
 use crate::store::sample::{self, ONE, OTHER, Vault, assert_consistent, org, store};
-use crate::store::{Clock, ListSource};
+use crate::store::{Clock, ListSource, SealedField, Tx, View};
 
 const VAULTS: &[TableInfo] = &[TableInfo::of::<Vault>()];
 
