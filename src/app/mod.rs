@@ -1,9 +1,12 @@
 //! The wiring of configuration, store, jobs and server. The only module that knows all layers.
 
+pub mod control;
 mod data;
 mod data_dir_error;
+mod format_file;
 mod host;
 mod placement;
+mod rotation;
 mod secret_key;
 
 use std::net::SocketAddr;
@@ -16,7 +19,8 @@ use tokio::sync::watch;
 
 pub use data::DataDir;
 pub use data_dir_error::DataDirError;
-pub use secret_key::KeySource;
+pub use rotation::{Rotated, rotate};
+pub use secret_key::{KeySource, key_in_file};
 
 use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination};

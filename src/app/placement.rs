@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use super::control::SOCKET;
 use super::data_dir_error::DataDirError;
 use super::secret_key::KEY;
 
@@ -19,7 +20,7 @@ pub const SETUP_LINK: &str = "setup-link";
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left. `lost+found` is in every new file
 /// system.
-const EXPECTED: [&str; 5] = [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, "lost+found"];
+const EXPECTED: [&str; 6] = [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, SOCKET, "lost+found"];
 
 /// Names in the message about foreign files.
 const MAX_NAMED: usize = 3;

@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::{open_files, output, values};
-use crate::app::{Config, DataDir, Server};
+use crate::app::{Config, DataDir, Server, control};
 use crate::base::{HttpUrl, Id};
 use crate::http::MetricsToken;
 use crate::outbox::RetentionSettings;
@@ -110,6 +110,10 @@ impl Serve {
             // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;
             let server = Server::start(store.clone(), listener, config)?;
+            let _control = control::listen(dir.clone(), store.clone()).inspect_err(|error| {
+                tracing::warn!(%error, "no control socket: commands that need the server will fail");
+            });
+            control::resume_rotation(dir.clone(), store.clone())?;
             announce(address, &data, created, link.as_deref(), json)?;
             if link.is_some() {
                 tokio::spawn(renew_setup_link(store, dir, link_base));

@@ -11,6 +11,7 @@ mod tools;
 mod variable_usage;
 mod prompt_providers;
 mod agents;
+mod fleets;
 mod teams;
 mod notifications;
 
@@ -38,6 +39,7 @@ pub const ALL: &[Resource] = &[
     variable_usage::RESOURCE,
     prompt_providers::RESOURCE,
     agents::RESOURCE,
+    fleets::RESOURCE,
     teams::RESOURCE,
     notifications::RESOURCE,
 ];
@@ -54,7 +56,10 @@ pub fn routes() -> Vec<Route> {
 
 /// The groups of routes, by the first segment of their paths.
 const GROUPS: &[(&str, &str)] = &[
-    ("environments", "Where agents run: their variables, approvals and access."),
+    (
+        "environments",
+        "Where agents run: their variables, secrets, credentials, approvals and access.",
+    ),
     (
         "registries",
         "Registries of artifacts: prompts and promptlets, published version by version.",
@@ -70,6 +75,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("tools", "Tools that agents may call."),
     ("prompt-providers", "Prompts that other systems keep, and importing them."),
     ("agents", "Agents: a draft and its versions."),
+    ("fleets", "Groups of agents, and who may use them."),
     ("teams", "Teams of agents with their tasks, messages, wakes, memories and runs."),
     ("notifications", "Channels that report events, and the log of what was delivered."),
 ];

@@ -31,6 +31,12 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     let environment = owner.post("/environments", environment).id();
     let variable = format!("/environments/{environment}/variables/V_{suffix}");
     owner.put(&variable, json!({"value": "v"})).ok();
+    // Secrets and credentials are named as the variable is.
+    let secret = format!("/environments/{environment}/secrets/V_{suffix}");
+    owner.put(&secret, json!({"value": "v"})).ok();
+    let credential = format!("/environments/{environment}/provider-credentials/V_{suffix}");
+    owner.put(&credential, json!({"apiKey": "k"})).ok();
+    let fleet = owner.post("/fleets", json!({"name": "F", "access": "restricted"})).id();
     let registry = json!({"slug": slug, "name": "R", "access": "restricted"});
     let registry = owner.post("/registries", registry).id();
     let grant = json!({
@@ -71,6 +77,7 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("approvalId", approval),
         ("toolId", tool),
         ("environmentId", environment),
+        ("fleetId", fleet),
         ("name", format!("V_{suffix}")),
         ("grantId", grant),
         ("domainId", domain),

@@ -7,6 +7,7 @@ mod client;
 mod receiver;
 mod schema;
 mod fixture;
+mod fleets;
 
 mod agents;
 mod artifacts;

@@ -1,13 +1,21 @@
 //! Environments: deployment targets of agents (reference: agents, "Environments"). An environment
 //! has an approval policy for deployments ([`approvals`]), variables that fill prompts
-//! ([`variables`]) and the versions of the tools used in it ([`references`]).
+//! ([`variables`]), secrets ([`secrets`]), credentials for providers ([`credentials`]) and the versions
+//! of the tools used in it ([`references`]).
 //!
 //! A restricted environment is absent from the lists of callers without access, and 403 for them
 //! (reference: identity-and-rights, "Restricted resources"). No response contains a secret.
 
 mod approvals;
+#[allow(dead_code, reason = "deployments push and fill manifests")]
+mod credentials;
 mod environment;
+#[allow(dead_code, reason = "deployments fill manifests")]
+mod placeholders;
 mod references;
+#[allow(dead_code, reason = "deployments fill manifests")]
+mod secrets;
+#[allow(dead_code, reason = "deployments fill manifests")]
 mod variables;
 
 use schemars::JsonSchema;
@@ -23,17 +31,21 @@ use crate::store::{ListSource, Page, TableInfo, Tx, View};
 use approvals::{ApprovalPolicy, NewApprovalPolicy};
 use environment::fetch;
 
+#[allow(unused_imports, reason = "deployments use them")]
+pub use credentials::{PushTarget, audit_push, push_failed, push_succeeded, push_target};
 pub use environment::{Environment, find};
+#[allow(unused_imports, reason = "deployments use it")]
+pub use placeholders::PlaceholderFiller;
 pub use references::{BY_TOOL, ToolReference, add_tool_reference};
 #[cfg(test)]
 pub use variables::tests as variable_tests;
 pub use variables::variables;
 
-/// Environments, their variables and their references to tools.
+/// Environments, their variables, secrets and credentials, and their references to tools.
 pub const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<Restricted<Environment>>(), TableInfo::of::<ToolReference>()],
-    children: &[&variables::RESOURCE],
+    children: &[&variables::RESOURCE, &secrets::RESOURCE, &credentials::RESOURCE],
     ..Resource::EMPTY
 };
 
@@ -142,8 +154,8 @@ fn to_info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
         approvals: environment.approvals,
         approval_timeout_hours: environment.approval_timeout_hours,
         variables: variables(view, id)?,
-        secret_names: Vec::new(),
-        providers: Vec::new(),
+        secret_names: secrets::secret_names(view, id)?,
+        providers: credentials::provider_names(view, id)?,
         tool_versions: references::tool_versions(view, id)?,
         created_at: environment.created_at,
         updated_at: environment.updated_at,
@@ -216,7 +228,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
     to_info(&tx.view(), new)
 }
 
-/// Variables, references to tools and grants are deleted by cascade.
+/// Variables, secrets, credentials, references to tools and grants are deleted by cascade.
 fn delete(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Deleted> {
     let environment: Restricted<Environment> = tx.fetch(&req.params)?;
     tx.remove(&environment)?;
@@ -246,7 +258,7 @@ fn routes() -> Vec<Route> {
             "environment.delete",
             op::write(delete),
         )
-        .about("Delete an environment with its variables and grants"),
+        .about("Delete an environment with everything in it"),
     ]
 }
 

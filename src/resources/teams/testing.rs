@@ -9,6 +9,7 @@ use super::team::Team;
 use super::wakes::{self, Wake};
 use super::{members, messages, tasks};
 use crate::api::{Input, Req};
+use crate::auth::Restricted;
 use crate::base::{Id, Name, Result, Slug, StableKey};
 use crate::outbox::{Event, EventType};
 use crate::resources::agents::Agent;
@@ -48,8 +49,9 @@ pub fn agent(fixture: &Fixture, stable_key: &'static str) -> Id<Agent> {
             created_at: tx.now(),
             updated_at: tx.now(),
         };
-        tx.insert(&agent)?;
-        Ok(agent.id)
+        let id = agent.id;
+        tx.insert(&Restricted::new(agent))?;
+        Ok(id)
     });
     made.unwrap()
 }
@@ -121,4 +123,17 @@ pub fn published(fixture: &Fixture) -> Vec<EventType> {
 /// The code of a refusal.
 pub fn code<T>(result: Result<T>) -> &'static str {
     result.err().expect("an error").code()
+}
+
+/// Adds an agent of the organization to a team, as a member.
+pub fn hire(fixture: &Fixture, team: Id<Team>, stable_key: &str) -> Result<Value> {
+    let body = json!({"stableKey": stable_key, "role": "member"});
+    let hired = fixture.write(members::add_agent, team, Fixture::input(body)?)?;
+    Ok(json!(hired))
+}
+
+/// Returns the names of the agents in a team, as a member sees them.
+pub fn member_names(fixture: &Fixture, team: Id<Team>) -> Vec<Value> {
+    let page = fixture.read(members::list, team, ()).unwrap();
+    page.items.iter().map(|member| json!(member)["name"].clone()).collect()
 }
