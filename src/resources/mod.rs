@@ -11,6 +11,7 @@ mod tools;
 mod variable_usage;
 mod prompt_providers;
 mod agents;
+mod deployments;
 mod teams;
 mod notifications;
 
@@ -37,6 +38,7 @@ pub const ALL: &[Resource] = &[
     variable_usage::RESOURCE,
     prompt_providers::RESOURCE,
     agents::RESOURCE,
+    deployments::RESOURCE,
     teams::RESOURCE,
     notifications::RESOURCE,
 ];

@@ -16,8 +16,9 @@ use crate::auth::MEMBER;
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey, Time};
 use crate::store::{AnyIndex, Index, ListSource, Order, Page, Record, TableInfo, Tx, View};
 
-pub use config::AgentConfig;
 use config::AgentConfigPatch;
+pub use config::{AgentConfig, MAX_TOOL_REFS, Model, PromptVersion, Provider, RegistryRef, ToolRef};
+pub use config::{PromptName, Variables};
 
 /// Agents and their versions.
 pub const RESOURCE: Resource = Resource {
@@ -45,8 +46,11 @@ pub struct Agent {
     pub draft_revision: u32,
     /// The number of its newest version.
     pub latest_version: Option<u32>,
+    /// The worst of its states in the environments it is deployed to; maintained by
+    /// `deployments`.
+    pub status: AgentStatus,
     pub created_at: Time,
-    /// When any field last changed.
+    /// When any field last changed, its status aside.
     pub updated_at: Time,
 }
 
@@ -63,9 +67,13 @@ static BY_STABLE_KEY: Index<Agent, StableKey> = Index::unique(
 static BY_FLEET: Index<Agent, Id<Fleet>> =
     Index::non_unique("agents.by_fleet", |agent| agent.fleet_id);
 
+static BY_STATUS: Index<Agent, AgentStatus> =
+    Index::non_unique("agents.by_status", |agent| Some(agent.status));
+
 impl Record for Agent {
     const TABLE: &'static str = "agents";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STABLE_KEY, &BY_FLEET];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = 
+        &[&BY_STABLE_KEY, &BY_FLEET, &BY_STATUS];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("fleet_id", "there are no fleets yet"),
         ("draft.tool_refs.tool_id", "a tool may be deleted while agents use it"),
@@ -116,7 +124,9 @@ pub struct AgentFilter {
 impl Input for AgentFilter {}
 
 /// The status of an agent over all environments it is deployed to: the worst, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentStatus {
     /// It reported an error.
@@ -130,6 +140,13 @@ pub enum AgentStatus {
     /// It is deployed nowhere.
     Undeployed,
 }
+crate::store::stored_enum!(AgentStatus {
+    Error = 0,
+    Stale = 1,
+    Drifted = 2,
+    Deployed = 3,
+    Undeployed = 4,
+});
 
 /// An agent as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -165,14 +182,11 @@ fn info(agent: Agent) -> AgentInfo {
         draft: agent.draft,
         draft_revision: agent.draft_revision,
         latest_version: agent.latest_version,
-        status: STATUS,
+        status: agent.status,
         created_at: agent.created_at,
         updated_at: agent.updated_at,
     }
 }
-
-/// The status of every agent: there are no deployments yet.
-const STATUS: AgentStatus = AgentStatus::Undeployed;
 
 // ── For other resources ──────────────────────────────────────────────────────
 
@@ -184,15 +198,37 @@ pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Agent>> {
     }
 }
 
+/// Returns the agent with this id or stable key.
+pub fn find(view: &View, reference: &str) -> Result<Option<Agent>> {
+    let id = Id::parse(reference);
+    if id.is_nil() { by_stable_key(view, reference) } else { view.get(&id) }
+}
+
+/// Sets the status of an agent.
+///
+/// # Errors
+/// 404 if there is no such agent.
+pub fn set_status(tx: &mut Tx, id: Id<Agent>, status: AgentStatus) -> Result<()> {
+    let old: Agent = tx.fetch(&id)?;
+    if old.status == status {
+        return Ok(());
+    }
+    tx.replace(&old, &Agent { status, ..old.clone() })
+}
+
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
-    if req.input.status.is_some_and(|status| status != STATUS) {
-        return Ok(Page::single(Vec::new()));
-    }
-    let page = match &req.input.fleet_id {
-        None => view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true),
-        Some(fleet) => view.page(&BY_FLEET, fleet, Order::Descending, &req.page, |_| true),
+    let AgentFilter { fleet_id, status } = &req.input;
+    let page = match (fleet_id, status) {
+        (None, None) => view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true),
+        (None, Some(status)) => {
+            view.page(&BY_STATUS, status, Order::Descending, &req.page, |_| true)
+        }
+        (Some(fleet), status) => {
+            let is_wanted = |agent: &Agent| status.is_none_or(|status| agent.status == status);
+            view.page(&BY_FLEET, fleet, Order::Descending, &req.page, is_wanted)
+        }
     };
     Ok(page?.map(info))
 }
@@ -202,7 +238,7 @@ fn get(view: &View, req: &Req<String>) -> Result<AgentInfo> {
 }
 
 /// Returns the agent with this stable key, or 404.
-fn fetch(view: &View, stable_key: &str) -> Result<Agent> {
+pub fn fetch(view: &View, stable_key: &str) -> Result<Agent> {
     by_stable_key(view, stable_key)?.ok_or_else(Error::not_found)
 }
 
@@ -223,6 +259,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
         draft,
         draft_revision: 1,
         latest_version: None,
+        status: AgentStatus::Undeployed,
         created_at: tx.now(),
         updated_at: tx.now(),
     };

@@ -28,6 +28,7 @@ use crate::api::Resource;
 
 pub use id::{ArtifactId, generic};
 pub use publishing::{Publication, publish};
+pub use version::{Numbers, VersionRecord, numbers};
 pub use versions::{resolve, text};
 
 /// Artifacts with their versions and labels, drafts, and the references between them.

@@ -7,6 +7,7 @@
 
 mod approvals;
 mod environment;
+mod push;
 mod references;
 mod variables;
 
@@ -18,22 +19,26 @@ use crate::auth::{ADMIN, Access, MEMBER, Restricted, visible_page};
 use crate::base::{
     Description, Error, Id, Int, Issue, Name, Nullable, Result, Slug, StringMap, Time,
 };
-use crate::store::{ListSource, Page, TableInfo, Tx, View};
+use crate::store::{ACCESS_CHANGED, ListSource, Page, TableInfo, Tx, View};
 
-use approvals::{ApprovalPolicy, NewApprovalPolicy};
+use approvals::NewApprovalPolicy;
+pub use approvals::{ApprovalPolicy, MAX_APPROVERS};
 use environment::fetch;
 
 pub use environment::{Environment, exists, find};
-pub use references::{BY_TOOL, ToolReference, add_tool_reference};
+pub use push::{PushTarget, placeholder_value, push_target};
+pub use references::{BY_TOOL, ToolReference, add_tool_reference, tool_version};
 #[cfg(test)]
 pub use variables::tests as variable_tests;
 pub use variables::variables;
+#[cfg(test)]
+pub use push::tests as push_tests;
 
 /// Environments, their variables and their references to tools.
 pub const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<Restricted<Environment>>(), TableInfo::of::<ToolReference>()],
-    children: &[&variables::RESOURCE],
+    children: &[&variables::RESOURCE, &push::RESOURCE],
     ..Resource::EMPTY
 };
 
@@ -203,6 +208,8 @@ fn update(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
     if new != old {
         new.updated_at = tx.now();
         tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
+        // Requests that wait for a deployment to it may no longer be allowed to read it.
+        tx.signal(ACCESS_CHANGED);
     }
     to_info(&tx.view(), new)
 }

@@ -96,7 +96,7 @@ impl Record for Tool {
 }
 
 /// The type of a tool.
-type ToolKind = Text<1, 64>;
+pub type ToolKind = Text<1, 64>;
 
 // ── What callers send ────────────────────────────────────────────────────────
 
