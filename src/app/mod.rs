@@ -50,10 +50,7 @@ impl Default for Config {
             public_url: None,
             trusted_proxies: Vec::new(),
             rate_limit: 500,
-            settings: RetentionSettings {
-                memory_retention_secs: 30 * 24 * 3600,
-                log_retention_secs: 365 * 24 * 3600,
-            },
+            settings: RetentionSettings::default(),
             allow_private: Vec::new(),
             extra_roots_pem: None,
         }
@@ -111,7 +108,7 @@ impl Server {
             jobs: resources::jobs(),
             workflows: resources::workflows(),
             sweeps: resources::sweeps(),
-            settings: config.settings,
+            settings: RetentionSettings { started_at: store.clock().now(), ..config.settings },
             organizations: all_organizations,
         };
         Ok(Server {

@@ -17,7 +17,9 @@ use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey, Tim
 use crate::store::{AnyIndex, Index, ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 use config::AgentConfigPatch;
-pub use config::{AgentConfig, MAX_TOOL_REFS, Model, PromptVersion, Provider, RegistryRef, ToolRef};
+pub use config::{
+    AgentConfig, MAX_TOOL_REFS, Model, PromptVersion, Provider, RegistryRef, ToolRef,
+};
 pub use config::{PromptName, Variables};
 
 /// Agents and their versions.
@@ -72,7 +74,7 @@ static BY_STATUS: Index<Agent, AgentStatus> =
 
 impl Record for Agent {
     const TABLE: &'static str = "agents";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = 
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_STABLE_KEY, &BY_FLEET, &BY_STATUS];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("fleet_id", "there are no fleets yet"),

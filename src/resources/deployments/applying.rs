@@ -8,7 +8,8 @@ use super::job::{DeploymentJob, Push};
 use super::live::{self, Deployment, LiveDeployment, UsedVersion};
 use super::state::TargetState;
 use super::target::{DeploymentTarget, TargetAgent};
-use crate::base::{Error, Id, Result};
+use crate::api::Resource;
+use crate::base::{Error, Id, Kind, Result};
 use crate::outbox::EventType;
 use crate::resources::agents::Agent;
 use crate::resources::artifacts::{ArtifactId, VersionRecord, numbers};
@@ -16,6 +17,9 @@ use crate::resources::environments;
 use crate::resources::registries::ArtifactType;
 use crate::resources::tools::{self, Tool};
 use crate::store::{ListSource, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { events: &[EventType::AgentError], ..Resource::EMPTY };
 
 /// Applies a target; it has failed afterwards if that is not possible.
 ///
@@ -31,9 +35,7 @@ pub fn apply(
         (Some(agent), _) => apply_agent(tx, job, target, agent, pushed),
         (None, Some(tool)) => match move_tool(tx, target, tool) {
             Ok(()) => finish(tx, target, TargetState::Applied, None),
-            Err(error) if error.kind() == crate::base::Kind::Conflict => {
-                fail(tx, job, target, error.message())
-            }
+            Err(error) if error.kind() == Kind::Conflict => fail(tx, job, target, error.message()),
             Err(error) => Err(error),
         },
         (None, None) => Err(Error::internal("a target is neither an agent nor a tool")),
@@ -59,12 +61,16 @@ fn apply_agent(
         return fail(tx, job, target, "the agent has been deleted");
     }
     let old = live::live(&tx.view(), to.id, job.environment)?;
-    let deployment = deployment(job, target, to, match pushed {
-        Some(push) => push.clone(),
-        None => Push { deployment: tx.new_id(), at: tx.now(), tries: 0 },
-    })?;
-    let deployment =
-        Deployment { previous: old.as_ref().map(|old| old.deployment), ..deployment };
+    let deployment = deployment(
+        job,
+        target,
+        to,
+        match pushed {
+            Some(push) => push.clone(),
+            None => Push { deployment: tx.new_id(), at: tx.now(), tries: 0 },
+        },
+    )?;
+    let deployment = Deployment { previous: old.as_ref().map(|old| old.deployment), ..deployment };
     tx.insert(&deployment)?;
     // Before an agent has reported again, nothing is known about what it runs.
     let (reported_at, stale) = old.map_or((None, false), |old| (old.reported_at, old.stale));

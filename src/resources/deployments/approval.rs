@@ -8,9 +8,7 @@ use super::job::DeploymentJob;
 use crate::auth::User;
 use crate::base::{Description, Id, Result, Time};
 use crate::resources::environments::ApprovalPolicy;
-use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Tx, View,
-};
+use crate::store::{AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Tx, View};
 
 /// The decision of an approver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -27,7 +27,8 @@ pub fn publish_job(
     for (name, value) in more {
         payload[*name] = value.clone();
     }
-    let about = About::resource("deployment_job", job.id).guarded_by("environment", job.environment);
+    let about =
+        About::resource("deployment_job", job.id).guarded_by("environment", job.environment);
     publish(tx, event, about, payload)
 }
 

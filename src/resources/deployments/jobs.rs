@@ -7,9 +7,7 @@ use super::access::{Visible, fetch_job};
 use super::applying::skip;
 use super::approval::{self, DeploymentApproval, WAITING_FOR};
 use super::info::{JobInfo, bounded_page, job_info};
-use super::job::{
-    BY_ENVIRONMENT, BY_ENVIRONMENT_AND_STATE, BY_STATE, DeploymentJob, save,
-};
+use super::job::{BY_ENVIRONMENT, BY_ENVIRONMENT_AND_STATE, BY_STATE, DeploymentJob, save};
 use super::plan::{NewDeployment, NewToolDeployment, plan_agents, plan_tools};
 use super::running::resume_next;
 use super::state::{JobState, TargetState};

@@ -183,9 +183,7 @@ static REGISTRY: Reference<LiveDeployment, Restricted<Registry>> = Reference::re
     "registry_deployed",
     "agents are deployed from this registry; deploy them from another one first",
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |live: &LiveDeployment, _| {
-        live.used.iter().map(|used| used.of.registry.to_bytes()).collect()
-    },
+    |live: &LiveDeployment, _| live.used.iter().map(|used| used.of.registry.to_bytes()).collect(),
 )
 .by(&USES);
 
@@ -206,10 +204,8 @@ impl Record for LiveDeployment {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &USES, &BY_REPORT];
     const REFERENCES: &'static [&'static dyn AnyReference] =
         &[&AGENT, &ENVIRONMENT, &REGISTRY, &VERSION];
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("deployment", "deployments are not removed"),
-        ("job", "jobs are not removed"),
-    ];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("deployment", "deployments are not removed"), ("job", "jobs are not removed")];
     type Key = (Id<Agent>, Id<Environment>);
     fn key(&self) -> Self::Key {
         (self.agent, self.environment)

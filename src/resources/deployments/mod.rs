@@ -11,7 +11,11 @@ mod approval;
 mod contents;
 mod days;
 mod decisions;
+mod deployed;
 mod events;
+mod heartbeats;
+mod heatmap;
+mod history;
 mod info;
 mod job;
 mod jobs;
@@ -43,6 +47,14 @@ pub const RESOURCE: Resource = Resource {
         &decisions::RESOURCE,
         &submit::RESOURCE,
         &running::RESOURCE,
+        &applying::RESOURCE,
+        &history::RESOURCE,
+        &heatmap::RESOURCE,
+        &deployed::RESOURCE,
+        &heartbeats::RESOURCE,
     ],
     ..Resource::EMPTY
 };
+
+#[cfg(test)]
+mod tests;

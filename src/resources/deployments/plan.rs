@@ -190,8 +190,7 @@ fn hashed(provider: Option<&Provider>, mut target: PlannedTarget) -> Result<Plan
 /// 404 for what does not exist, 403 without a grant, 400 for variables without a value, 413 if
 /// the plan is too large.
 pub fn plan_agents(view: &View, caller: &Caller, new: &NewDeployment) -> Result<Plan> {
-    let environment =
-        environments::find(view, &new.environment)?.ok_or_else(Error::not_found)?;
+    let environment = environments::find(view, &new.environment)?.ok_or_else(Error::not_found)?;
     let agents = find_agents(view, &new.agent_ids)?;
     let environment = environment.open(view, caller)?;
     let mut planner = Planner {
@@ -414,10 +413,8 @@ impl Planner<'_> {
 /// # Errors
 /// 404 for what does not exist, 403 without a grant, 400 for a tool that is named twice.
 pub fn plan_tools(view: &View, caller: &Caller, new: &NewToolDeployment) -> Result<Plan> {
-    let environment =
-        environments::find(view, &new.environment)?.ok_or_else(Error::not_found)?;
-    let tools: Vec<Tool> =
-        new.tool_ids.iter().map(|id| view.fetch(id)).collect::<Result<_>>()?;
+    let environment = environments::find(view, &new.environment)?.ok_or_else(Error::not_found)?;
+    let tools: Vec<Tool> = new.tool_ids.iter().map(|id| view.fetch(id)).collect::<Result<_>>()?;
     let mut plan = Plan::new(JobKind::Tools, environment.open(view, caller)?, None);
     for (n, tool) in tools.into_iter().enumerate() {
         if new.tool_ids[..n].contains(&tool.id) {

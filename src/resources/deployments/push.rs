@@ -79,10 +79,7 @@ fn fill(
 }
 
 /// Replaces the placeholders in all strings of a value.
-fn fill_value(
-    value: &mut Value,
-    filled: &mut impl FnMut(&str) -> Result<String>,
-) -> Result<()> {
+fn fill_value(value: &mut Value, filled: &mut impl FnMut(&str) -> Result<String>) -> Result<()> {
     match value {
         Value::String(text) => {
             *text = templates::fill_placeholders(text, &mut *filled)?;

@@ -12,11 +12,9 @@ use super::job::{DeploymentJob, Push, save};
 use super::push;
 use super::state::{JobKind, JobState, TargetState};
 use super::target::{DeploymentTarget, Subject, first_in_queue, join_queues, targets};
-use crate::base::{Id, Kind, Result};
 use crate::api::Resource;
-use crate::outbox::{
-    Effect, EffectResult, EventType, Job, JobHandler, Prepared, Settled, enqueue,
-};
+use crate::base::{Id, Kind, Result};
+use crate::outbox::{Effect, EffectResult, EventType, Job, JobHandler, Prepared, Settled, enqueue};
 use crate::resources::environments::{self, Environment, PushTarget};
 use crate::store::{Tx, View};
 
@@ -64,11 +62,7 @@ fn resume(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
 ///
 /// # Errors
 /// If the store fails.
-pub fn resume_next(
-    tx: &mut Tx,
-    environment: Id<Environment>,
-    subject: Id<Subject>,
-) -> Result<()> {
+pub fn resume_next(tx: &mut Tx, environment: Id<Environment>, subject: Id<Subject>) -> Result<()> {
     let Some(first) = first_in_queue(&tx.view(), environment, subject)? else { return Ok(()) };
     let job: DeploymentJob = tx.fetch(&first.job)?;
     if job.task.is_none() && !job.state.is_final() {

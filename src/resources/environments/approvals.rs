@@ -16,7 +16,7 @@ use crate::store::View;
 
 /// A policy has at most 50 approvers: each is notified of every deployment, and copied into its
 /// job.
-pub const MAX_APPROVERS: usize = 50;
+const MAX_APPROVERS: usize = 50;
 
 /// The approvers of deployments to an environment, and how many of them must approve.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]

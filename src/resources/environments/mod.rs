@@ -22,17 +22,17 @@ use crate::base::{
 use crate::store::{ACCESS_CHANGED, ListSource, Page, TableInfo, Tx, View};
 
 use approvals::NewApprovalPolicy;
-pub use approvals::{ApprovalPolicy, MAX_APPROVERS};
+pub use approvals::ApprovalPolicy;
 use environment::fetch;
 
 pub use environment::{Environment, exists, find};
+#[cfg(test)]
+pub use push::tests as push_tests;
 pub use push::{PushTarget, placeholder_value, push_target};
 pub use references::{BY_TOOL, ToolReference, add_tool_reference, tool_version};
 #[cfg(test)]
 pub use variables::tests as variable_tests;
 pub use variables::variables;
-#[cfg(test)]
-pub use push::tests as push_tests;
 
 /// Environments, their variables and their references to tools.
 pub const RESOURCE: Resource = Resource {

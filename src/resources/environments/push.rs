@@ -92,7 +92,12 @@ pub mod tests {
     }
 
     /// Gives an environment an endpoint for a provider.
-    pub fn set_endpoint(fixture: &Fixture, environment: Id<Environment>, provider: &str, url: &str) {
+    pub fn set_endpoint(
+        fixture: &Fixture,
+        environment: Id<Environment>,
+        provider: &str,
+        url: &str,
+    ) {
         let (provider, url) = (provider.to_string(), url.to_string());
         let set = move |tx: &mut crate::store::Tx| {
             let (provider, url) = (provider.clone(), url.clone());
