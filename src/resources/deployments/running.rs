@@ -40,7 +40,7 @@ const MAX_TRIES: u32 = 3;
 const PAUSES_SECS: [i64; 2] = [1, 5];
 
 /// Runs a job; the target is the job, the concurrency key its environment.
-const RUN: JobHandler = JobHandler { kind: "deployment.run", prepare, settle };
+pub const RUN: JobHandler = JobHandler { kind: "deployment.run", prepare, settle };
 
 /// Starts a job that is approved: it joins the queues of its targets.
 ///

@@ -21,8 +21,8 @@ use crate::base::{
 };
 use crate::store::{ACCESS_CHANGED, ListSource, Page, TableInfo, Tx, View};
 
-use approvals::NewApprovalPolicy;
 pub use approvals::ApprovalPolicy;
+use approvals::NewApprovalPolicy;
 use environment::fetch;
 
 pub use environment::{Environment, exists, find};

@@ -51,21 +51,8 @@ impl World {
         world
     }
 
-    /// The same with approvals in `dev`, of which `more` tells.
-    pub fn with_approvals(approvers: &[&Principal], more: Value) -> Self {
-        let world = World::new();
-        let ids: Vec<_> = approvers.iter().map(|who| user(who)).collect();
-        let mut approvals = json!({"approverIds": ids});
-        for (name, value) in more.as_object().unwrap() {
-            approvals[name] = value.clone();
-        }
-        world.set_approvals(approvals);
-        world
-    }
-
     pub fn set_approvals(&self, approvals: Value) {
-        let patch = Fixture::input(json!({"approvals": approvals})).unwrap();
-        environments::tests::patch(self, self.dev, patch);
+        environments::tests::patch(self, self.dev, json!({"approvals": approvals}));
     }
 
     pub fn prompt(&self, version: &str, source: &str) {
@@ -142,9 +129,8 @@ impl World {
     pub fn events(&self) -> Vec<(String, Value)> {
         let events: Vec<Event> =
             self.store.read_now(self.org, |view| view.all(ListSource::TABLE, &())).unwrap();
-        let event = |event: Event| {
-            (json!(event.event_type).as_str().unwrap().to_string(), event.payload.0)
-        };
+        let event =
+            |event: Event| (json!(event.event_type).as_str().unwrap().to_string(), event.payload.0);
         let events = events.into_iter().map(event);
         events.filter(|(kind, _)| !kind.starts_with("registry.")).collect()
     }
@@ -241,7 +227,7 @@ pub fn states(job: &Value) -> Vec<&str> {
 }
 
 /// Reads as a caller.
-pub fn read<P, I: Input, O: serde::Serialize>(
+pub fn read<P, I: Input, O>(
     fixture: &Fixture,
     who: &Principal,
     operation: fn(&crate::store::View, &Req<P, I>) -> Result<O>,
