@@ -18,9 +18,10 @@ use crate::store::{AnyIndex, Index, ListSource, Order, Page, Record, TableInfo, 
 
 use config::AgentConfigPatch;
 pub use config::{
-    AgentConfig, MAX_TOOL_REFS, Model, PromptVersion, Provider, RegistryRef, ToolRef,
+    AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
+    Variables,
 };
-pub use config::{PromptName, Variables};
+pub use versions::{AgentChange, changes, version};
 
 /// Agents and their versions.
 pub const RESOURCE: Resource = Resource {

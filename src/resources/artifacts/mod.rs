@@ -26,6 +26,7 @@ mod versions;
 
 use crate::api::Resource;
 
+pub use diff::{MAX_COMPARED_LINES, unified};
 pub use id::{ArtifactId, generic};
 pub use publishing::{Publication, publish};
 pub use version::{Numbers, VersionRecord, numbers};

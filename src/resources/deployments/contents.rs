@@ -76,6 +76,11 @@ impl Contents {
         Ok((self.add(text)?, bytes))
     }
 
+    /// Returns an added text.
+    pub fn get(&self, hash: &ContentHash) -> &str {
+        self.texts.get(hash).map_or("", String::as_str)
+    }
+
     /// Writes the contents of `job`.
     ///
     /// # Errors

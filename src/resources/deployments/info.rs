@@ -5,13 +5,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contents::{self, ContentHash};
-use super::job::DeploymentJob;
+use super::job::{DeploymentJob, PlannedTool};
 use super::live::{self, Deployment};
 use super::state::{JobKind, JobState, TargetState};
-use super::target::{DeploymentTarget, targets};
+use super::target::{DeploymentTarget, PlannedTarget, targets};
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
-use crate::base::{ArtifactName, Id, JsonMap, Name, Prompt, Result, StableKey, Time, Version};
+use crate::base::{
+    ArtifactName, Error, Id, JsonMap, Name, Prompt, Result, StableKey, Time, Version,
+};
 use crate::resources::agents::{Agent, AgentConfig, Model, Provider};
 use crate::resources::environments::{ApprovalPolicy, Environment};
 use crate::resources::tools::{Tool, ToolKind};
@@ -64,11 +66,11 @@ impl Output for JobInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentPlan {
-    targets: Vec<PlanTarget>,
+    pub targets: Vec<PlanTarget>,
     /// The tools of all targets.
-    tools: Vec<PlanTool>,
+    pub tools: Vec<PlanTool>,
     /// Who must approve the job; null if it needs no approval.
-    approvals: Option<ApprovalPolicy>,
+    pub approvals: Option<ApprovalPolicy>,
 }
 
 /// A target in a plan.
@@ -121,12 +123,8 @@ pub struct TargetInfo {
 /// If the store fails.
 pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
     let targets = targets(view, job.id)?;
-    let planned = targets.iter().map(|target| plan_target(view, target));
-    let tools = job.tools.into_iter().map(|tool| PlanTool {
-        tool_id: tool.tool,
-        name: tool.name,
-        version: tool.version,
-    });
+    let text = |hash: &ContentHash| contents::text(view, job.id, hash);
+    let planned = targets.iter().map(|target| plan_target(&target.planned, text));
     Ok(JobInfo {
         id: job.id,
         kind: job.kind,
@@ -139,7 +137,7 @@ pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
         model: job.prompt.model,
         plan: DeploymentPlan {
             targets: planned.collect::<Result<_>>()?,
-            tools: tools.collect(),
+            tools: job.tools.into_iter().map(plan_tool).collect(),
             approvals: job.approvals,
         },
         plan_hash: job.plan_hash,
@@ -151,17 +149,29 @@ pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
     })
 }
 
-fn plan_target(view: &View, target: &DeploymentTarget) -> Result<PlanTarget> {
-    let planned = &target.planned;
-    let text = planned.text.as_ref();
+/// Returns the representation of a planned target, whose contents `text` returns.
+///
+/// # Errors
+/// Those of `text`; 500 if the configuration is not JSON.
+pub fn plan_target(
+    planned: &PlannedTarget,
+    text: impl Fn(&ContentHash) -> Result<String>,
+) -> Result<PlanTarget> {
+    let config = serde_json::from_str(&text(&planned.config)?)
+        .map_err(|e| Error::internal(format!("a configuration cannot be read: {e}")))?;
     Ok(PlanTarget {
         stable_key: planned.agent.as_ref().map(|agent| agent.stable_key.clone()),
         tool_id: planned.tool,
         version: planned.version.clone(),
-        compiled: text.map(|hash| contents::text(view, target.job, hash)).transpose()?,
-        config: JsonMap(contents::json(view, target.job, &planned.config)?),
+        compiled: planned.text.as_ref().map(&text).transpose()?,
+        config: JsonMap(config),
         hash: planned.hash.clone(),
     })
+}
+
+/// Returns the representation of a planned tool.
+pub fn plan_tool(tool: PlannedTool) -> PlanTool {
+    PlanTool { tool_id: tool.tool, name: tool.name, version: tool.version }
 }
 
 fn target_info(target: DeploymentTarget) -> TargetInfo {

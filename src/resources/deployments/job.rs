@@ -40,6 +40,8 @@ pub struct DeploymentJob {
     pub plan_hash: String,
     /// The size of the texts and configurations in its plan, in bytes.
     pub plan_bytes: u64,
+    /// Whether all targets are applied in one transaction, unless they are posted.
+    pub at_once: bool,
     /// The first target that is not finished.
     pub next: u32,
     /// The target that is being posted to the provider's endpoint.

@@ -21,7 +21,9 @@ mod job;
 mod jobs;
 mod live;
 mod plan;
+mod preview;
 mod push;
+mod rollback;
 mod running;
 mod state;
 mod submit;
@@ -44,6 +46,8 @@ pub const RESOURCE: Resource = Resource {
     ],
     children: &[
         &jobs::RESOURCE,
+        &preview::RESOURCE,
+        &rollback::RESOURCE,
         &decisions::RESOURCE,
         &submit::RESOURCE,
         &running::RESOURCE,

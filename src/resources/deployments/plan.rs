@@ -16,8 +16,8 @@ use super::target::{PlannedTarget, TargetAgent};
 use crate::api::Input;
 use crate::auth::Caller;
 use crate::base::{
-    ArtifactName, BoundedList, Error, Id, Issue, JsonMap, Result, Selector, StringMap, Version,
-    canonical,
+    ArtifactName, BoundedList, Error, Id, Int, Issue, JsonMap, Result, Selector, StringMap,
+    Version, canonical,
 };
 use crate::resources::agents::{
     self, Agent, AgentConfig, MAX_TOOL_REFS, Model, Provider, RegistryRef, ToolRef, Variables,
@@ -50,10 +50,13 @@ const MAX_MISSING: usize = 100;
 pub struct NewDeployment {
     /// The agents, by id or stable key; each once.
     agent_ids: BoundedList<String, 1, MAX_TARGETS>,
-    /// The name of the prompt.
-    prompt_name: String,
-    /// A version, a range or a label.
-    version: String,
+    /// The name of the prompt; required without `agentVersion`.
+    prompt_name: Option<String>,
+    /// A version, a range or a label; required without `agentVersion`.
+    version: Option<String>,
+    /// A version of the agent, whose configuration takes the place of the draft and names prompt,
+    /// version and model.
+    agent_version: Option<Int<1, { u32::MAX as i64 }>>,
     /// The environment, by id or slug.
     environment: String,
     /// The provider of the model.
@@ -73,7 +76,22 @@ pub struct NewDeployment {
     pub plan_hash: Option<String>,
 }
 
-impl Input for NewDeployment {}
+impl Input for NewDeployment {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        let given = [
+            ("promptName", self.prompt_name.is_some()),
+            ("version", self.version.is_some()),
+            ("model", self.model.is_some()),
+        ];
+        for (path, is_given) in given {
+            if self.agent_version.is_some() && is_given {
+                issues.push(Issue::new(path, "must not be sent together with agentVersion"));
+            } else if self.agent_version.is_none() && !is_given && path != "model" {
+                issues.push(Issue::new(path, "is required"));
+            }
+        }
+    }
+}
 
 /// Versions of tools to use in an environment.
 #[derive(Deserialize, JsonSchema)]
@@ -111,13 +129,15 @@ pub struct Plan {
     pub tools: Vec<PlannedTool>,
     /// Its contents.
     pub contents: Contents,
+    /// Whether all targets are applied in one transaction, unless they are posted.
+    pub at_once: bool,
 }
 
 impl Plan {
     /// A plan without targets.
     pub fn new(kind: JobKind, environment: Environment, provider: Option<Provider>) -> Self {
         let (targets, tools, contents) = (Vec::new(), Vec::new(), Contents::default());
-        Plan { kind, environment, provider, targets, tools, contents }
+        Plan { kind, environment, provider, targets, tools, contents, at_once: false }
     }
 
     /// Adds a target.
@@ -236,7 +256,11 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn add(&mut self, agent: Agent) -> Result<()> {
+    fn add(&mut self, mut agent: Agent) -> Result<()> {
+        if let Some(number) = self.new.agent_version {
+            let version = agents::version(self.view, agent.id, number.get() as u32)?;
+            agent.draft = version.ok_or_else(Error::not_found)?.config;
+        }
         let (registry, row) = self.prompt(&agent)?;
         let variables = self.variables(&agent);
         let text = self.fill(&agent, &row, &variables)?;
@@ -290,9 +314,20 @@ impl Planner<'_> {
             Error::invalid_at("registryRef", message)
         })?;
         let registry = registries::require_usable(self.view, self.caller, reference)?;
-        let id = ArtifactId::parse(&registry, None, &self.new.prompt_name)?;
+        let of_version = |given: &Option<String>, own: Option<&str>| match self.new.agent_version {
+            None => given.clone(),
+            Some(_) => own.map(String::from),
+        };
+        let name = of_version(&self.new.prompt_name, agent.draft.prompt_name.as_deref());
+        let name = name.ok_or_else(|| {
+            let message =
+                format!("must name a prompt, which that of {} does not", agent.stable_key);
+            Error::invalid_at("agentVersion", message)
+        })?;
+        let id = ArtifactId::parse(&registry, None, &name)?;
         let model = self.new.model.as_deref().or(agent.draft.model.as_deref());
-        let selector = Selector::parse(&self.new.version);
+        let version = of_version(&self.new.version, agent.draft.prompt_version.as_deref());
+        let selector = version.map_or(Selector::Newest, |version| Selector::parse(&version));
         let row = artifacts::resolve(self.view, &id, &selector, model)?;
         Ok((registry, row.ok_or_else(Error::not_found)?))
     }

@@ -117,7 +117,12 @@ fn prepare(tx: &mut Tx, task: &Job) -> Result<Prepared> {
 
 fn step(tx: &mut Tx, job: &mut DeploymentJob) -> Result<Step> {
     let endpoint = endpoint(&tx.view(), job)?;
-    for _ in 0..STEP_TARGETS {
+    let is_at_once = job.at_once && endpoint.is_none();
+    if is_at_once && !are_first(&tx.view(), job)? {
+        return Ok(Step::Ended);
+    }
+    // A job has at most 100 targets, and ends when there is none left.
+    for _ in 0..if is_at_once { usize::MAX } else { STEP_TARGETS } {
         let Some(target) = tx.get::<DeploymentTarget>(&(job.id, job.next))? else {
             return finish(tx, job).map(|()| Step::Ended);
         };
@@ -148,6 +153,16 @@ fn step(tx: &mut Tx, job: &mut DeploymentJob) -> Result<Step> {
         done(tx, job, &target)?;
     }
     Ok(Step::More)
+}
+
+/// Whether all waiting targets of a job are first in their queues.
+fn are_first(view: &View, job: &DeploymentJob) -> Result<bool> {
+    for target in targets(view, job.id)? {
+        if target.state == TargetState::Waiting && !is_first(view, &target)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Why the target that was being posted is not posted again.

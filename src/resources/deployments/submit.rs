@@ -84,6 +84,7 @@ pub fn submit(tx: &mut Tx, caller: &Caller, plan: Plan) -> Result<DeploymentJob>
         plan_hash: plan_hash(&plan, approvals.as_ref()),
         plan_bytes: plan.targets.iter().map(|target| target.bytes).sum(),
         tools: plan.tools,
+        at_once: plan.at_once,
         next: 0,
         push: None,
         task: None,
