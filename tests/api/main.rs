@@ -11,6 +11,7 @@ mod fixture;
 mod agents;
 mod artifacts;
 mod conditions;
+mod deployments;
 mod drafts;
 mod environments;
 mod governance;
