@@ -67,7 +67,7 @@ fn apply_agent(
         to,
         match pushed {
             Some(push) => push.clone(),
-            None => Push { deployment: tx.new_id(), at: tx.now(), tries: 0 },
+            None => Push { id: tx.new_id(), at: tx.now(), tries: 0 },
         },
     )?;
     let deployment = Deployment { previous: old.as_ref().map(|old| old.deployment), ..deployment };
@@ -113,7 +113,7 @@ pub fn deployment(
     let planned = &target.planned;
     let incomplete = || Error::internal("a target of an agent is incomplete");
     Ok(Deployment {
-        id: push.deployment,
+        id: push.id.cast(),
         job: job.id,
         agent: to.id,
         stable_key: to.stable_key.clone(),

@@ -6,7 +6,7 @@ use super::days;
 use super::state::{JobKind, JobState};
 use crate::auth::{Restricted, User};
 use crate::base::{Id, Name, Result, Time, Version};
-use crate::outbox;
+use crate::outbox::Job;
 use crate::resources::agents::Provider;
 use crate::resources::environments::{ApprovalPolicy, Environment};
 use crate::resources::registries::Registry;
@@ -47,7 +47,7 @@ pub struct DeploymentJob {
     /// The target that is being posted to the provider's endpoint.
     pub push: Option<Push>,
     /// The row of the outbox that runs it; none while it waits for another job.
-    pub task: Option<Id<outbox::Job>>,
+    pub task: Option<Id<Job>>,
     /// The user who created it, also through a key.
     pub created_by: Id<User>,
     /// When it was created.
@@ -88,7 +88,7 @@ pub struct PlannedTool {
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Push {
     /// The id of the deployment that is recorded when the endpoint accepts it.
-    pub deployment: Id<super::live::Deployment>,
+    pub id: Id<Push>,
     /// The time of the first try.
     pub at: Time,
     /// The number of tries so far.
@@ -142,8 +142,8 @@ impl Record for DeploymentJob {
         ("registries", "history: a registry may be deleted once nothing of it is live"),
         ("tools.tool", "history: a tool may be deleted"),
         ("approvals.approver_ids", "frozen: whoever has left can no longer decide"),
-        ("push.deployment", "created when the endpoint accepts it"),
-        ("task", "a row of the outbox ends by itself"),
+        ("push.id", "of a deployment that is recorded when the endpoint accepts it"),
+        ("task", "a row of the outbox, which ends with the job or before it"),
         ("created_by", "history: who created it may have left"),
     ];
     type Key = Id<DeploymentJob>;

@@ -37,7 +37,7 @@ pub fn post(
     let data = serde_json::to_value(&manifest)
         .map_err(|e| Error::internal(format!("a manifest cannot be written: {e}")))?;
     let message = webhook::Message {
-        id: push.deployment.to_string(),
+        id: push.id.to_string(),
         kind: "deployment".into(),
         at: push.at,
         data,

@@ -195,7 +195,7 @@ fn post(
     target: &DeploymentTarget,
     endpoint: &PushTarget,
 ) -> Result<Option<crate::outside::Call>> {
-    let first = || Push { deployment: tx.new_id(), at: tx.now(), tries: 0 };
+    let first = || Push { id: tx.new_id(), at: tx.now(), tries: 0 };
     let mut push = job.push.clone().unwrap_or_else(first);
     let Some(to) = &target.planned.agent else { return Ok(None) };
     match push::post(&tx.view(), endpoint, (job, target, to), &push) {

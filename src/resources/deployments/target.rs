@@ -129,7 +129,7 @@ impl Record for DeploymentTarget {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&WAITING, &QUEUE];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&JOB, &AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("environment", "that of the job"),
+        ("environment", "that of its job, which refers to it"),
         ("planned.agent.registry", "history: among the registries of the job"),
         ("planned.tool", "history: a tool may be deleted; the target then fails"),
         ("deployment", "deployments are not removed"),
