@@ -1,5 +1,6 @@
 //! Deployments: from a request over approvals to a runtime that waits for it (reference: deployments).
 
+use std::slice::from_ref;
 use std::time::{Duration, Instant};
 
 use roadstead::api::audit::AuditEntry;
@@ -62,7 +63,7 @@ fn a_deployment_is_applied_and_shown_everywhere() {
     assert_eq!(job["plan"]["targets"][1]["compiled"], "Hello you.");
     assert_eq!(job["targets"][0]["state"], "applied");
     assert!(job["finishedAt"].is_string());
-    assert_eq!(acme.member.get("/agents/deployments").items(), [job.clone()]);
+    assert_eq!(acme.member.get("/agents/deployments").items(), from_ref(&job));
     let count =
         |query: &str| acme.member.get(&format!("/agents/deployments?{query}")).items().len();
     let counts =
@@ -76,8 +77,8 @@ fn a_deployment_is_applied_and_shown_everywhere() {
         json!(["Hello you.", "ann", true, job["id"]])
     );
     assert_eq!(live["id"], job["targets"][0]["deploymentId"]);
-    assert_eq!(acme.key.get("/agents/ann/deployment-history").items(), [live.clone()]);
-    assert_eq!(acme.member.get("/deployments?stableKey=ann").items(), [live.clone()]);
+    assert_eq!(acme.key.get("/agents/ann/deployment-history").items(), from_ref(&live));
+    assert_eq!(acme.member.get("/deployments?stableKey=ann").items(), from_ref(&live));
     let one = format!("/deployments/{}", live["id"].as_str().unwrap());
     assert_eq!(acme.member.get(&one).ok(), live);
     let days = acme.member.get("/deployments/heatmap").items();

@@ -14,7 +14,12 @@ use crate::resources::registries::{self, Registry};
 use crate::store::View;
 
 /// The environments and registries that a caller may see; none for an admin, who sees all.
-pub struct Visible(Option<(BTreeSet<Id<Environment>>, BTreeSet<Id<Registry>>)>);
+pub struct Visible(Option<Lists>);
+
+struct Lists {
+    environments: BTreeSet<Id<Environment>>,
+    registries: BTreeSet<Id<Registry>>,
+}
 
 impl Visible {
     /// Reads what is visible to a caller.
@@ -25,20 +30,19 @@ impl Visible {
         if caller.is_admin() {
             return Ok(Visible(None));
         }
-        Ok(Visible(Some((visible_ids(view, caller)?, visible_ids(view, caller)?))))
+        let (environments, registries) = (visible_ids(view, caller)?, visible_ids(view, caller)?);
+        Ok(Visible(Some(Lists { environments, registries })))
     }
 
     /// Whether the caller may use an environment.
     pub fn has_environment(&self, environment: Id<Environment>) -> bool {
-        let visible = self.0.as_ref();
-        visible.is_none_or(|(environments, _)| environments.contains(&environment))
+        self.0.as_ref().is_none_or(|lists| lists.environments.contains(&environment))
     }
 
     fn has(&self, environment: Id<Environment>, of: &[Id<Registry>]) -> bool {
-        let visible = self.0.as_ref();
-        visible.is_none_or(|(environments, registries)| {
-            environments.contains(&environment) && of.iter().all(|id| registries.contains(id))
-        })
+        let has_registries =
+            |lists: &Lists| of.iter().all(|registry| lists.registries.contains(registry));
+        self.has_environment(environment) && self.0.as_ref().is_none_or(has_registries)
     }
 
     /// Whether the caller may see a job.

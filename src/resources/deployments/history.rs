@@ -116,14 +116,15 @@ impl Scan<'_> {
         let to = Position(self.part.after.clone().map_or(end.clone(), |after| after.min(end)));
         let (mut items, mut scanned, mut last, mut next) = (Vec::new(), 0, None, None);
         self.view.entries(index, &from, &to, Order::Descending, |own, id| {
-            if items.len() == self.part.limit || scanned == MAX_SCANNED {
+            let deployment: Deployment = self.view.fetch(&id)?;
+            let is_visible = self.visible.has_deployment(&deployment);
+            if scanned == MAX_SCANNED || (is_visible && items.len() == self.part.limit) {
                 next = last.take();
                 return Ok(ControlFlow::Break(()));
             }
             scanned += 1;
-            let deployment: Deployment = self.view.fetch(&id)?;
             last = Some((own, id).to_bytes());
-            if self.visible.has_deployment(&deployment) {
+            if is_visible {
                 items.push(deployment);
             }
             Ok(ControlFlow::Continue(()))

@@ -107,16 +107,19 @@ fn list_waiting(
     visible: &Visible,
 ) -> Result<Page<JobInfo>> {
     let user = req.caller().user();
-    let page = view.page(&WAITING_FOR, &user, Order::Descending, &req.page, |_| true)?;
-    let page = page.try_map(|approval: DeploymentApproval| view.fetch(&approval.job))?;
-    let position = |job: &DeploymentJob| (user, job.id).to_bytes();
-    let mut page: Page<DeploymentJob> = bounded_page(page, |job| job.plan_bytes, position);
-    let is_wanted = |job: &DeploymentJob| {
-        visible.has_job(job)
+    let is_wanted = |job: DeploymentJob| {
+        visible.has_job(&job)
             && environment.is_none_or(|environment| job.environment == environment)
             && req.input.state.is_none_or(|state| job.state == state)
     };
-    page.items.retain(is_wanted);
+    // A job that cannot be read is reported when it is read again.
+    let keep = |approval: &DeploymentApproval| {
+        view.get(&approval.job).map_or(true, |job| job.is_some_and(is_wanted))
+    };
+    let page = view.page(&WAITING_FOR, &user, Order::Descending, &req.page, keep)?;
+    let page = page.try_map(|approval: DeploymentApproval| view.fetch(&approval.job))?;
+    let position = |job: &DeploymentJob| (user, job.id).to_bytes();
+    let page: Page<DeploymentJob> = bounded_page(page, |job| job.plan_bytes, position);
     page.try_map(|job| job_info(view, job))
 }
 

@@ -36,12 +36,8 @@ pub fn post(
     }
     let data = serde_json::to_value(&manifest)
         .map_err(|e| Error::internal(format!("a manifest cannot be written: {e}")))?;
-    let message = webhook::Message {
-        id: push.id.to_string(),
-        kind: "deployment".into(),
-        at: push.at,
-        data,
-    };
+    let message =
+        webhook::Message { id: push.id.to_string(), kind: "deployment".into(), at: push.at, data };
     Ok(webhook::post(&endpoint.url, &endpoint.key, &message, view.now()))
 }
 

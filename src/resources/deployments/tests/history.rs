@@ -1,6 +1,6 @@
 //! History, redeploying, what is live, and the heatmap.
 
-use super::super::{deployed, heatmap, history};
+use super::super::{deployed, heatmap, history, preview, rollback};
 use super::*;
 use crate::base::Kind;
 
@@ -146,4 +146,78 @@ fn the_heatmap_counts_jobs_by_their_day_and_present_state() {
     let refused = read(&world, &world.owner, heatmap::list, (), long).unwrap_err();
     assert_eq!(refused.issues()[0].path, "from");
     world.assert_sound();
+}
+
+#[test]
+fn deployments_that_the_caller_may_not_see_end_no_page() {
+    let world = World::new();
+    let closed = json!({"slug": "closed", "name": "C", "access": "restricted"});
+    environments::tests::make(&world, closed).unwrap();
+    world.deploy_as(&world.owner, &["ann"], json!({"environment": "closed"})).unwrap();
+    world.run();
+    world.deployed(&["ann"], json!({}));
+    let mut args = args((), Fixture::input(json!({"stableKey": "ann"})).unwrap());
+    args.page.limit = 1;
+    let list = |view: &crate::store::View| history::list(view, &Req::new(&args, &world.member));
+    let page = world.store.read_now(world.org, list).unwrap();
+    assert_eq!((page.items.len(), page.next), (1, None));
+}
+
+#[test]
+fn a_rollback_is_applied_in_one_transaction_unless_other_jobs_are_before_it() {
+    let world = World::new();
+    let keys: Vec<_> = (0..45).map(|n| format!("a{n}")).collect();
+    keys.iter().for_each(|key| world.agent(key, json!({})));
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    world.deployed(&keys, json!({}));
+    world.prompt("1.1.0", "Other.");
+    let job = world.deployed(&keys, json!({}));
+    // A job for one of the agents is before it.
+    world.deploy(&["a44"], json!({})).unwrap();
+    let roll_back = |force: bool| {
+        let body = Fixture::input(json!({"force": force})).unwrap();
+        world.write(rollback::roll_back, id(&job), body).map(|job| json!(job))
+    };
+    let back = roll_back(false).unwrap();
+    let [first, second] = <[Job; 2]>::try_from(world.tasks()).unwrap();
+    world.prepare(&second);
+    assert_eq!(states(&world.job(&back))[0], "waiting");
+    world.prepare(&first);
+    assert_eq!(world.deployments().len(), 91);
+    world.step();
+    assert_eq!(world.deployments().len(), 136);
+    world.run();
+    assert_eq!(world.job(&back)["state"], "complete");
+    assert!(world.deployments()[91..].iter().all(|one| one.version.as_str() == "1.0.0"));
+    let refused = roll_back(false).unwrap_err();
+    assert_eq!(refused.code(), "deployed_since");
+    assert!(refused.message().contains("a0, a1"));
+    roll_back(true).unwrap();
+    world.run();
+    world.assert_sound();
+}
+
+#[test]
+fn a_preview_shows_what_would_change_and_has_no_effect() {
+    let world = World::new();
+    world.deployed(&["ann"], json!({}));
+    world.prompt("1.1.0", "Bye.");
+    world.set_approvals(json!({"approverIds": [user(&world.owner)]}));
+    let body = world.body(&["ann", "bob"], json!({"model": "m"}));
+    let preview = json!(read(&world, &world.member, preview::preview, (), body).unwrap());
+    let [ann, bob] = [0, 1].map(|n| preview["targets"][n].clone());
+    assert_eq!(ann["live"]["version"], "1.0.0");
+    let diff = "--- 1.0.0\n+++ 1.1.0\n@@ -1 +1 @@\n-Hello.\n\\ No newline at end of file\n+Bye.\n\\ No \
+                newline at end of file\n";
+    assert_eq!(ann["diff"], diff);
+    let paths = |target: &Value| -> Vec<String> {
+        let changes = target["changes"].as_array().unwrap().iter();
+        changes.map(|change| change["path"].as_str().unwrap().into()).collect()
+    };
+    assert_eq!(paths(&ann), ["promptVersion", "model"]);
+    assert_eq!(bob["live"], Value::Null);
+    assert!(bob["diff"].as_str().unwrap().starts_with("--- nothing\n+++ 1.1.0\n"));
+    let job = world.deploy(&["ann", "bob"], json!({"model": "m"})).unwrap();
+    assert_eq!((&preview["plan"], &preview["planHash"]), (&job["plan"], &job["planHash"]));
+    assert_eq!(world.deployments().len(), 1);
 }
