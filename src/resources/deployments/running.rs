@@ -4,8 +4,6 @@
 //! A row of the outbox runs a job, so that it is resumed after a crash. A job whose next target is
 //! not yet first in its queue gives up its row; the job in front of it gives it a new one.
 
-use serde_json::json;
-
 use super::applying::{apply, fail};
 use super::events;
 use super::job::{DeploymentJob, Push, save};
@@ -24,7 +22,6 @@ pub(super) const RESOURCE: Resource = Resource {
         EventType::DeploymentComplete,
         EventType::DeploymentPartial,
         EventType::DeploymentError,
-        EventType::EnvironmentInaccessible,
     ],
     ..Resource::EMPTY
 };
@@ -198,13 +195,13 @@ fn post(
     let first = || Push { id: tx.new_id(), at: tx.now(), tries: 0 };
     let mut push = job.push.clone().unwrap_or_else(first);
     let Some(to) = &target.planned.agent else { return Ok(None) };
-    match push::post(&tx.view(), endpoint, (job, target, to), &push) {
+    match push::post(tx, endpoint, (job, target, to), &push) {
         Ok(call) => {
             push.tries += 1;
             job.push = Some(push);
             Ok(Some(call))
         }
-        Err(error) if error.kind() == Kind::Conflict => {
+        Err(error) if matches!(error.kind(), Kind::Conflict | Kind::TooLarge) => {
             fail(tx, job, target, error.message())?;
             Ok(None)
         }
@@ -225,10 +222,12 @@ fn settle(tx: &mut Tx, task: &Job, result: &EffectResult) -> Result<Settled> {
         }
         fail(tx, &job, &target, &error)?;
         if matches!(result, EffectResult::Failed(_)) {
-            let more = [("provider", json!(job.provider)), ("error", json!(error))];
-            events::publish_job(tx, EventType::EnvironmentInaccessible, &job, &more)?;
+            let provider = job.provider.as_deref().unwrap_or_default();
+            environments::push_failed(tx, job.environment, provider, &error)?;
         }
     } else {
+        let provider = job.provider.as_deref().unwrap_or_default();
+        environments::push_succeeded(tx, job.environment, provider)?;
         apply(tx, &job, &target, Some(&push))?;
     }
     done(tx, &mut job, &target)?;

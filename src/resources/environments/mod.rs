@@ -28,7 +28,9 @@ use environment::fetch;
 pub use environment::{Environment, exists, find};
 #[cfg(test)]
 pub use push::tests as push_tests;
-pub use push::{PushTarget, placeholder_value, push_target};
+pub use push::{
+    PlaceholderFiller, PushTarget, audit_push, push_failed, push_succeeded, push_target,
+};
 pub use references::{BY_TOOL, ToolReference, add_tool_reference, tool_version};
 #[cfg(test)]
 pub use variables::tests as variable_tests;
