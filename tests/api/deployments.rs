@@ -4,16 +4,21 @@ use std::slice::from_ref;
 use std::time::{Duration, Instant};
 
 use roadstead::api::audit::AuditEntry;
+use roadstead::app::Config;
+use roadstead::outbox::RetentionSettings;
 use roadstead::store::ListSource;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Connection, at_once, eventually, pick};
-use crate::fixture::{Fixture, key_of, unknown_id};
+use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 use crate::registries::{publish, registry};
 
 /// An organization with the environment `dev`, the prompt `hello` in `main`, and agents.
 fn acme(agents: &[&str]) -> Fixture {
-    let acme = Fixture::new();
+    filled(Fixture::new(), agents)
+}
+
+fn filled(acme: Fixture, agents: &[&str]) -> Fixture {
     registry(&acme, "main", json!({}));
     publish(&acme, ["main", "prompt", "hello", "1.0.0"], "Hello {{NAME}}.");
     acme.admin.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();
@@ -328,4 +333,21 @@ fn heartbeats_show_drift_and_errors() {
     assert_eq!(pick(&told["payload"], "stableKey error"), json!(["ann", "out of memory"]));
     let none = json!({"environment": "none", "hash": "x"});
     acme.key.post("/agents/ann/heartbeat", none).refused(404, "not_found");
+}
+
+#[test]
+fn an_agent_that_falls_silent_becomes_stale_and_recovers() {
+    let settings = RetentionSettings { stale_after_secs: 1, ..RetentionSettings::default() };
+    let running = Running::start(Config { settings, ..config() });
+    let acme = filled(running.fixture(), &["ann", "bob"]);
+    deployed(&acme, &["ann", "bob"], json!({}));
+    let hash = acme.key.get("/agents/ann/deployed?environment=dev").ok()["hash"].clone();
+    let beat = json!({"environment": "dev", "hash": hash});
+    acme.key.post("/agents/ann/heartbeat", beat.clone()).ok();
+    let stale = || acme.member.get("/agents?status=stale").items();
+    let found = eventually("ann is stale", || Some(stale()).filter(|found| !found.is_empty()));
+    assert_eq!(pick(&found[0], "stableKey"), json!(["ann"]));
+    assert_eq!((found.len(), events(&acme, "agent.stale").len()), (1, 1));
+    acme.key.post("/agents/ann/heartbeat", beat).ok();
+    assert!(stale().is_empty());
 }
