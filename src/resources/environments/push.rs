@@ -13,12 +13,12 @@ use crate::outbox::{About, EventType, publish};
 use crate::store::{Tx, View};
 use crate::templates::replace_placeholders;
 
-pub(super) const RESOURCE: Resource = Resource {
-    #[cfg(test)]
-    tables: &[crate::store::TableInfo::of::<tests::TestCredential>()],
-    events: &[EventType::EnvironmentInaccessible],
-    ..Resource::EMPTY
-};
+#[cfg(not(test))]
+pub(super) const RESOURCE: Resource =
+    Resource { events: &[EventType::EnvironmentInaccessible], ..Resource::EMPTY };
+
+#[cfg(test)]
+pub(super) use tests::RESOURCE;
 
 /// The filled texts of a manifest have at most 4 MiB in total: a short configuration can name a long
 /// value many times.
@@ -179,7 +179,7 @@ pub mod tests {
 
     use super::*;
     use crate::resources::testing::Fixture;
-    use crate::store::Record;
+    use crate::store::{Record, TableInfo};
 
     /// A credential with an endpoint.
     #[derive(Clone, Debug, Encode, Decode)]
@@ -196,6 +196,13 @@ pub mod tests {
             (self.environment, self.provider.clone())
         }
     }
+
+    /// The entry outside of tests, with the table of test credentials.
+    pub const RESOURCE: Resource = Resource {
+        tables: &[TableInfo::of::<TestCredential>()],
+        events: &[EventType::EnvironmentInaccessible],
+        ..Resource::EMPTY
+    };
 
     /// The key of every test credential.
     pub const KEY: &[u8] = b"provider key";
