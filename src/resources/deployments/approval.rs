@@ -45,13 +45,12 @@ pub struct DeploymentApproval {
 }
 
 /// Approvals that wait for a user, by job.
-pub static WAITING_FOR: Index<DeploymentApproval, (Id<User>, Id<DeploymentJob>)> =
-    Index::unique("deployment_approvals.open", "approval_exists", TWICE, |approval| {
-        approval.open.then_some((approval.user, approval.job))
-    });
-
-/// The message of a conflict that cannot happen: approvers are distinct.
-const TWICE: &str = "the user is an approver of this deployment already";
+pub static WAITING_FOR: Index<DeploymentApproval, (Id<User>, Id<DeploymentJob>)> = Index::unique(
+    "deployment_approvals.open",
+    "approval_exists",
+    "the user is an approver of this deployment already",
+    |approval| approval.open.then_some((approval.user, approval.job)),
+);
 
 static JOB: Reference<DeploymentApproval, DeploymentJob> = Reference::cascade(
     &["job"],

@@ -22,8 +22,10 @@ pub fn post(
     push: &Push,
 ) -> Result<Call> {
     let Some(key) = &to.signing_key else {
-        let message = "the environment's credential for the provider has no apiKey to sign with";
-        return Err(Error::conflict("signing_key_missing", message));
+        return Err(Error::conflict(
+            "signing_key_missing",
+            "the environment's credential for the provider has no apiKey to sign with",
+        ));
     };
     let deployment = applying::deployment(job, target, agent, push.clone())?;
     let provider = deployment.provider.clone();
@@ -35,11 +37,13 @@ pub fn post(
     }
     let missing: Vec<_> = filler.missing().iter().map(String::as_str).collect();
     if !missing.is_empty() {
-        let message = format!(
-            "its tools name what is neither a secret nor a variable of the environment: {}",
-            missing.join(", ")
-        );
-        return Err(Error::conflict("placeholder_unknown", message));
+        return Err(Error::conflict(
+            "placeholder_unknown",
+            format!(
+                "its tools name what is neither a secret nor a variable of the environment: {}",
+                missing.join(", ")
+            ),
+        ));
     }
     let secrets = filler.secrets().clone();
     let cause = job.id.to_string();

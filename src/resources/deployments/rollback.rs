@@ -90,15 +90,19 @@ fn replaced(view: &View, applied: &[Deployment], force: bool) -> Result<Vec<Depl
         }
     }
     if !first.is_empty() {
-        let message = format!("nothing was deployed before to: {}", first.join(", "));
-        return Err(Error::conflict("nothing_before", message));
+        return Err(Error::conflict(
+            "nothing_before",
+            format!("nothing was deployed before to: {}", first.join(", ")),
+        ));
     }
     if !newer.is_empty() {
-        let message = format!(
-            "deployed again since, or deleted; send force to bring back: {}",
-            newer.join(", ")
-        );
-        return Err(Error::conflict("deployed_since", message));
+        return Err(Error::conflict(
+            "deployed_since",
+            format!(
+                "deployed again since, or deleted; send force to bring back: {}",
+                newer.join(", ")
+            ),
+        ));
     }
     Ok(replaced)
 }
