@@ -63,10 +63,7 @@ impl Default for Config {
             open_files: 1 << 20, // More than connections need.
             rate_limit: 500,
             metrics_token: None,
-            settings: RetentionSettings {
-                memory_retention_secs: 30 * 24 * 3600,
-                log_retention_secs: 365 * 24 * 3600,
-            },
+            settings: RetentionSettings::default(),
             allow_private: Vec::new(),
             extra_roots_pem: None,
         }
@@ -132,7 +129,7 @@ impl Server {
             jobs: resources::jobs(),
             workflows: resources::workflows(),
             sweeps: resources::sweeps(),
-            settings: config.settings,
+            settings: RetentionSettings { started_at: store.clock().now(), ..config.settings },
             organizations: all_organizations,
             meters: deliveries,
         };

@@ -75,10 +75,12 @@ pub struct Serve {
     #[arg(long, value_name = "PEM", env = "ROADSTEAD_CA_FILE")]
     ca_file: Option<std::path::PathBuf>,
 
-    /// Flags of later features, accepted so that a service file that has them works: when an agent
-    /// counts as stale, and how mail is sent.
-    #[arg(long, env = "ROADSTEAD_STALE_AFTER", hide = true, value_parser = values::duration_secs)]
-    stale_after: Option<i64>,
+    /// Silence after which an agent that has sent a heartbeat counts as stale
+    #[arg(long, value_name = "DURATION", env = "ROADSTEAD_STALE_AFTER", default_value = "15m", value_parser = values::duration_secs)]
+    stale_after: i64,
+
+    /// Flags of later features, accepted so that a service file that has them works: how mail is
+    /// sent.
     #[arg(long, env = "ROADSTEAD_SMTP_URL", hide = true)]
     smtp_url: Option<String>,
     #[arg(long, env = "ROADSTEAD_MAIL_FROM", hide = true)]
@@ -138,6 +140,8 @@ impl Serve {
             settings: RetentionSettings {
                 memory_retention_secs: self.memory_retention,
                 log_retention_secs: self.log_retention,
+                stale_after_secs: self.stale_after,
+                ..RetentionSettings::default()
             },
             allow_private: self.allow_private_network.clone(),
             extra_roots_pem,

@@ -194,4 +194,4 @@ fn routes() -> Vec<Route> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

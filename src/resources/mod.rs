@@ -12,6 +12,7 @@ mod variable_usage;
 mod prompt_providers;
 mod agents;
 mod fleets;
+mod deployments;
 mod teams;
 mod notifications;
 
@@ -40,6 +41,7 @@ pub const ALL: &[Resource] = &[
     prompt_providers::RESOURCE,
     agents::RESOURCE,
     fleets::RESOURCE,
+    deployments::RESOURCE,
     teams::RESOURCE,
     notifications::RESOURCE,
 ];
@@ -76,6 +78,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("prompt-providers", "Prompts that other systems keep, and importing them."),
     ("agents", "Agents: a draft and its versions."),
     ("fleets", "Groups of agents, and who may use them."),
+    ("deployments", "What was deployed where, and how much on which day."),
     ("teams", "Teams of agents with their tasks, messages, wakes, memories and runs."),
     ("notifications", "Channels that report events, and the log of what was delivered."),
 ];

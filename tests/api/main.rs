@@ -13,6 +13,7 @@ mod agents;
 mod artifacts;
 mod conditions;
 mod conventions;
+mod deployments;
 mod drafts;
 mod environments;
 mod governance;

@@ -215,6 +215,7 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post("/agents", agent).ok();
     }
     key.post("/agents/ann/versions", json!({})).ok();
+    deploy(owner);
     let team = json!({"slug": "crew", "name": "Crew", "description": "d",
         "budget": {"monthlyUsd": 1}});
     let team = format!("/teams/{}", key.post("/teams", team).id());
@@ -245,6 +246,23 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }
     owner.delete(&format!("{team}/agents/{bob}")).ok();
+}
+
+/// Creates records of every kind about deployments: a job that is done and one that waits.
+fn deploy(owner: &Caller) {
+    let deployment = |environment: &str| {
+        let new = json!({"agentIds": ["ann"], "promptName": "answer", "version": "live",
+            "environment": environment, "provider": "p", "registryRef": "texts",
+            "agentVariables": {"TONE": "kind", "QUESTION": "q"}});
+        owner.post("/agents/deployments", new).id()
+    };
+    let job = format!("/agents/deployments/{}", deployment("dev"));
+    eventually("the deployment is complete", || {
+        Some(owner.get(&job).ok()).filter(|job| job["state"] == "complete")
+    });
+    deployment("prod");
+    let heartbeat = json!({"environment": "dev", "hash": "h", "error": "e"});
+    owner.post("/agents/ann/heartbeat", heartbeat).ok();
 }
 
 /// Creates records of every kind in registries.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use roadstead::resources;
+use serde_json::json;
 
 use crate::client::Caller;
 use crate::fixture::{Running, config};
@@ -24,7 +25,7 @@ const REMOVED: [(&str, &str, &str); 10] = [
 ];
 
 /// Kinds that no route deletes yet.
-const STAYS: [&str; 3] = ["channels", "organizations", "users"];
+const STAYS: [&str; 4] = ["channels", "deployment_jobs", "organizations", "users"];
 
 fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
     let list = match list.split_once("{team}") {
@@ -41,12 +42,19 @@ fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
         owner.delete(&format!("/registries/artifact-versions?{version}")).ok();
         return;
     }
+    if table == "agents" {
+        for job in owner.get("/agents/deployments?state=pending_approval").items() {
+            let job = job["id"].as_str().unwrap();
+            owner.post(&format!("/agents/deployments/{job}/cancel"), json!({})).ok();
+        }
+    }
     let items = owner.get(&list).items();
     let is_member = |item: &&serde_json::Value| table != "memberships" || item["role"] == "member";
     let mut items = items.iter().filter(is_member);
     let first = items.next().unwrap_or_else(|| panic!("{list} is empty"));
-    // All policies, so that no judge refers to the provider, which is next.
-    let others = items.filter(|_| table == "policies");
+    // All policies, so that no judge refers to the provider, which is next; all agents, so that
+    // none is live in the environment.
+    let others = items.filter(|_| ["agents", "policies"].contains(&table));
     for item in [first].into_iter().chain(others) {
         owner.delete(&format!("{list}/{}", item[field].as_str().unwrap())).ok();
     }

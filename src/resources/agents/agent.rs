@@ -29,8 +29,11 @@ pub struct Agent {
     pub draft_revision: u32,
     /// The number of its newest version.
     pub latest_version: Option<u32>,
+    /// The worst of its states in the environments it is deployed to; maintained by
+    /// `deployments`.
+    pub status: AgentStatus,
     pub created_at: Time,
-    /// When any field last changed.
+    /// When any field last changed, its status aside.
     pub updated_at: Time,
 }
 
@@ -44,6 +47,10 @@ static BY_STABLE_KEY: Index<Restricted<Agent>, StableKey> = Index::unique(
 /// Agents by fleet.
 pub static BY_FLEET: Index<Restricted<Agent>, Id<Fleet>> =
     Index::non_unique("agents.by_fleet", |agent| agent.without_caller().fleet_id);
+
+/// Agents by status.
+pub static BY_STATUS: Index<Restricted<Agent>, AgentStatus> =
+    Index::non_unique("agents.by_status", |agent| Some(agent.without_caller().status));
 
 /// Stable keys and names of agents by fleet, so that those of a fleet are listed without reading the
 /// agents, whose drafts are large.
@@ -70,7 +77,7 @@ static FLEET: Reference<Restricted<Agent>, Restricted<Fleet>> = Reference::clear
 impl Record for Restricted<Agent> {
     const TABLE: &'static str = "agents";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_STABLE_KEY, &BY_FLEET, &NAMES_BY_FLEET];
+        &[&BY_STABLE_KEY, &BY_FLEET, &BY_STATUS, &NAMES_BY_FLEET];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&FLEET];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("draft.tool_refs.tool_id", "a tool may be deleted while agents use it")];
@@ -107,7 +114,9 @@ impl Agent {
 // ── What callers see ─────────────────────────────────────────────────────────
 
 /// The status of an agent over all environments it is deployed to: the worst, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentStatus {
     /// It reported an error.
@@ -121,6 +130,13 @@ pub enum AgentStatus {
     /// It is deployed nowhere.
     Undeployed,
 }
+crate::store::stored_enum!(AgentStatus {
+    Error = 0,
+    Stale = 1,
+    Drifted = 2,
+    Deployed = 3,
+    Undeployed = 4,
+});
 
 /// An agent as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -165,14 +181,11 @@ pub fn info(view: &View, agent: Agent) -> Result<AgentInfo> {
         draft: agent.draft,
         draft_revision: agent.draft_revision,
         latest_version: agent.latest_version,
-        status: STATUS,
+        status: agent.status,
         created_at: agent.created_at,
         updated_at: agent.updated_at,
     })
 }
-
-/// The status of every agent: there are no deployments yet.
-pub const STATUS: AgentStatus = AgentStatus::Undeployed;
 
 // ── Finding and saving ───────────────────────────────────────────────────────
 
@@ -191,6 +204,29 @@ pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Restricted<
 pub fn fetch(view: &View, caller: &Caller, stable_key: &str) -> Result<Agent> {
     let missing = || Restricted::<Agent>::missing(&stable_key.to_string());
     by_stable_key(view, stable_key)?.ok_or_else(missing)?.open(view, caller)
+}
+
+/// Returns the agent with this id or stable key.
+///
+/// # Errors
+/// 404 if there is none.
+pub fn find(view: &View, reference: &str) -> Result<Restricted<Agent>> {
+    let id = Id::parse(reference);
+    let found = if id.is_nil() { by_stable_key(view, reference)? } else { view.get(&id)? };
+    found.ok_or_else(|| Restricted::<Agent>::missing(&reference.to_string()))
+}
+
+/// Sets the status of an agent.
+///
+/// # Errors
+/// 404 if there is no such agent.
+pub fn set_status(tx: &mut Tx, id: Id<Agent>, status: AgentStatus) -> Result<()> {
+    let old: Restricted<Agent> = tx.fetch(&id)?;
+    let agent = old.without_caller().clone();
+    if agent.status == status {
+        return Ok(());
+    }
+    tx.replace(&old, &Restricted::new(Agent { status, ..agent }))
 }
 
 /// Replaces `old` by `new` if they differ, with a new `draftRevision` if the draft does.

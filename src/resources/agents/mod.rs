@@ -18,10 +18,15 @@ use crate::auth::{Caller, MEMBER, Restricted, visible_page_map, visible_page_map
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
 use crate::store::{Page, TableInfo, Tx, View};
 
-pub use agent::{Agent, NAMES_BY_FLEET, fetch};
-use agent::{AgentInfo, AgentStatus, BY_FLEET, STATUS, info, save};
-use config::{AgentConfig, AgentConfigPatch};
+pub use agent::{Agent, AgentStatus, NAMES_BY_FLEET, by_stable_key, fetch, find, set_status};
+use agent::{AgentInfo, BY_FLEET, BY_STATUS, info, save};
+use config::AgentConfigPatch;
+pub use config::{
+    AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
+    Variables,
+};
 pub use fleet::Fleet;
+pub use versions::{AgentChange, changes, version};
 
 /// Agents, their versions, and the record of fleets.
 pub const RESOURCE: Resource = Resource {
@@ -82,16 +87,18 @@ impl Input for AgentFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
-    if req.input.status.is_some_and(|status| status != STATUS) {
-        return Ok(Page::single(Vec::new()));
-    }
+    let AgentFilter { fleet_id, status } = &req.input;
     let (caller, page) = (req.caller(), &req.page);
-    match &req.input.fleet_id {
-        None => visible_page_map(view, caller, page, |_| true, info),
+    let is_wanted = |agent: &Agent| status.is_none_or(|status| agent.status == status);
+    match (fleet_id, status) {
+        (None, None) => visible_page_map(view, caller, page, is_wanted, info),
+        (None, Some(status)) => {
+            visible_page_map_of(view, caller, &BY_STATUS, status, page, (is_wanted, info))
+        }
         // Agents may still name a deleted fleet for a while.
-        Some(fleet) if !view.has::<Restricted<Fleet>>(fleet)? => Ok(Page::single(Vec::new())),
-        Some(fleet) => {
-            visible_page_map_of(view, caller, &BY_FLEET, fleet, page, (|_: &Agent| true, info))
+        (Some(fleet), _) if !view.has::<Restricted<Fleet>>(fleet)? => Ok(Page::single(Vec::new())),
+        (Some(fleet), _) => {
+            visible_page_map_of(view, caller, &BY_FLEET, fleet, page, (is_wanted, info))
         }
     }
 }
@@ -117,6 +124,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
         draft,
         draft_revision: 1,
         latest_version: None,
+        status: AgentStatus::Undeployed,
         created_at: tx.now(),
         updated_at: tx.now(),
     };

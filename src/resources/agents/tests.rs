@@ -57,8 +57,24 @@ pub fn every_use(fixture: &Fixture, who: &Principal, stable_key: &str) -> Vec<Re
     ]
 }
 
+/// Counts the agents with this status.
+pub fn count_of(fixture: &Fixture, status: &str) -> usize {
+    let filter = Fixture::input(json!({"status": status})).unwrap();
+    fixture.read(list, (), filter).unwrap().items.len()
+}
+
+/// Returns the id of an agent as text.
+pub fn id_of(fixture: &Fixture, stable_key: &str) -> String {
+    fixture.read(get, stable_key.to_string(), ()).unwrap().id.to_string()
+}
+
+/// Updates an agent as a member.
+pub fn update_agent(fixture: &Fixture, stable_key: &str, body: Value) -> Result<AgentInfo> {
+    fixture.write(update, stable_key.to_string(), Fixture::input(body)?)
+}
+
 fn patch(fixture: &Fixture, body: Value) -> Result<AgentInfo> {
-    fixture.write(update, "a".to_string(), Fixture::input(body)?)
+    update_agent(fixture, "a", body)
 }
 
 fn snapshot(fixture: &Fixture) -> AgentVersion {

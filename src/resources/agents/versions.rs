@@ -152,6 +152,24 @@ pub(super) fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
     Ok(version)
 }
 
+/// Returns a version of an agent, if it exists.
+///
+/// # Errors
+/// If the store fails.
+pub fn version(view: &View, agent: Id<Agent>, number: u32) -> Result<Option<AgentVersion>> {
+    view.get(&(agent, number))
+}
+
+/// Returns the differences between two configurations.
+///
+/// # Errors
+/// 500 if one cannot be written as JSON.
+pub fn changes(from: &AgentConfig, to: &AgentConfig) -> Result<Vec<AgentChange>> {
+    let mut changes = Vec::new();
+    compare("", &json(from)?, &json(to)?, &mut changes);
+    Ok(changes)
+}
+
 fn hash(config: &AgentConfig) -> Result<String> {
     Ok(blake3::hash(canonical(&json(config)?).as_bytes()).to_string())
 }
@@ -166,8 +184,7 @@ pub(super) fn diff(view: &View, req: &Req<String, DiffQuery>) -> Result<AgentDif
     let version = |number: &str| view.fetch::<AgentVersion>(&(agent.id, u32::parse(number)));
     let from = version(&req.input.from)?;
     let to = version(&req.input.to)?;
-    let mut changes = Vec::new();
-    compare("", &json(&from.config)?, &json(&to.config)?, &mut changes);
+    let changes = changes(&from.config, &to.config)?;
     Ok(AgentDiff { from: from.version, to: to.version, changes })
 }
 

@@ -352,4 +352,4 @@ fn routes() -> Vec<Route> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -7,15 +7,11 @@
 //! (reference: identity-and-rights, "Restricted resources"). No response contains a secret.
 
 mod approvals;
-#[allow(dead_code, reason = "deployments push and fill manifests")]
 mod credentials;
 mod environment;
-#[allow(dead_code, reason = "deployments fill manifests")]
 mod placeholders;
 mod references;
-#[allow(dead_code, reason = "deployments fill manifests")]
 mod secrets;
-#[allow(dead_code, reason = "deployments fill manifests")]
 mod variables;
 
 use schemars::JsonSchema;
@@ -26,17 +22,18 @@ use crate::auth::{ADMIN, Access, MEMBER, Restricted, visible_page_map};
 use crate::base::{
     Description, Error, Id, Int, Issue, Name, Nullable, Result, Slug, StringMap, Time,
 };
-use crate::store::{ListSource, Page, TableInfo, Tx, View};
+use crate::store::{ACCESS_CHANGED, ListSource, Page, TableInfo, Tx, View};
 
-use approvals::{ApprovalPolicy, NewApprovalPolicy};
+pub use approvals::ApprovalPolicy;
+use approvals::NewApprovalPolicy;
 use environment::fetch;
 
-#[allow(unused_imports, reason = "deployments use them")]
+#[cfg(test)]
+pub use credentials::tests as credential_tests;
 pub use credentials::{PushTarget, audit_push, push_failed, push_succeeded, push_target};
 pub use environment::{Environment, find};
-#[allow(unused_imports, reason = "deployments use it")]
 pub use placeholders::PlaceholderFiller;
-pub use references::{BY_TOOL, ToolReference, add_tool_reference};
+pub use references::{BY_TOOL, ToolReference, add_tool_reference, tool_version};
 #[cfg(test)]
 pub use variables::tests as variable_tests;
 pub use variables::variables;
@@ -224,6 +221,8 @@ fn update(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
     if new != old {
         new.updated_at = tx.now();
         tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
+        // Requests that wait for a deployment to it may no longer be allowed to read it.
+        tx.signal(ACCESS_CHANGED);
     }
     to_info(&tx.view(), new)
 }

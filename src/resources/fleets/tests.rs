@@ -10,7 +10,8 @@ use crate::auth::{Grant, ResourceType};
 use crate::base::Kind;
 use crate::resources::testing::Fixture;
 
-fn make(fixture: &Fixture, body: Value) -> FleetInfo {
+/// Creates a fleet as an admin.
+pub fn make(fixture: &Fixture, body: Value) -> FleetInfo {
     fixture.write_as(&fixture.owner, create, (), Fixture::input(body).unwrap()).unwrap()
 }
 
@@ -19,7 +20,7 @@ fn shown(fixture: &Fixture, who: &Principal, id: Id<Fleet>) -> Result<Value> {
 }
 
 /// Grants a member access to a fleet.
-fn grant(fixture: &Fixture, who: &Principal, id: Id<Fleet>) {
+pub fn grant(fixture: &Fixture, who: &Principal, id: Id<Fleet>) {
     let Principal::Caller(caller) = who else { panic!("no caller of an organization") };
     let user = caller.user();
     let grant = move |tx: &mut Tx| {

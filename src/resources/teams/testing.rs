@@ -12,7 +12,7 @@ use crate::api::{Input, Req};
 use crate::auth::Restricted;
 use crate::base::{Id, Name, Result, Slug, StableKey};
 use crate::outbox::{Event, EventType};
-use crate::resources::agents::Agent;
+use crate::resources::agents::{Agent, AgentStatus};
 use crate::resources::testing::{Fixture, args};
 use crate::store::{ListSource, Tx};
 
@@ -46,6 +46,7 @@ pub fn agent(fixture: &Fixture, stable_key: &'static str) -> Id<Agent> {
             draft: Default::default(),
             draft_revision: 1,
             latest_version: None,
+            status: AgentStatus::Undeployed,
             created_at: tx.now(),
             updated_at: tx.now(),
         };

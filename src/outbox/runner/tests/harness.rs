@@ -175,7 +175,7 @@ pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
         jobs: JOBS.iter().collect(),
         workflows: vec![&WEBHOOK, &EMAIL, &ROW, &UNABLE],
         sweeps: vec![],
-        settings: RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 },
+        settings: RetentionSettings::default(),
         organizations: |_| Ok(vec![org(1)]),
         meters: Arc::default(),
     }

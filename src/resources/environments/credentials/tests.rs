@@ -9,7 +9,8 @@ use crate::base::Kind;
 use crate::outbox::Event;
 use crate::resources::testing::Fixture;
 
-fn put(
+/// Sets a credential as an admin.
+pub fn put(
     fixture: &Fixture,
     at: Id<Environment>,
     name: &str,
