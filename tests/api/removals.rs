@@ -10,7 +10,7 @@ use crate::records::fill_organization;
 
 /// Kinds of records that can be deleted: the table, the list, and the field that a path refers to.
 /// Referring kinds come before those they refer to.
-const REMOVED: [(&str, &str, &str); 10] = [
+const REMOVED: [(&str, &str, &str); 11] = [
     ("team_agents", "/teams/{team}/agents", "id"),
     ("teams", "/teams", "id"),
     ("agents", "/agents", "stableKey"),
@@ -20,11 +20,12 @@ const REMOVED: [(&str, &str, &str); 10] = [
     ("environments", "/environments", "id"),
     ("artifact_versions", "/registries/artifacts", "name"),
     ("registries", "/registries", "slug"),
+    ("api_keys", "/api-keys", "id"),
     ("memberships", "/organizations/members", "userId"),
 ];
 
-/// Kinds that no route deletes yet.
-const STAYS: [&str; 3] = ["channels", "organizations", "users"];
+/// Kinds that no route deletes yet; events end with their retention.
+const STAYS: [&str; 4] = ["channels", "events", "organizations", "users"];
 
 fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
     let list = match list.split_once("{team}") {
