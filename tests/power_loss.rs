@@ -309,7 +309,7 @@ fn a_full_disk_refuses_writes_serves_reads_and_recovers_when_space_is_free() {
                 assert_eq!(error.kind(), Kind::Busy);
                 assert!(error.retry_after_secs().is_some());
                 unknown += usize::from(error.code() == "outcome_unknown");
-                refused += usize::from(error.code() == "read_only");
+                refused += usize::from(error.code() == "disk_full");
                 let seen = State::of(&store).unwrap();
                 assert!(seen == state || seen == after);
                 state = seen;

@@ -18,12 +18,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::data::DataDir;
+use super::placement::SOCKET;
 use super::rotation::{Rotated, rotate};
 use super::secret_key;
 use crate::base::MasterKey;
 use crate::store::{Store, codec};
-
-pub(super) const SOCKET: &str = "control.sock";
 
 /// A request is small: a command with a key.
 const MAX_REQUEST_BYTES: u64 = 64 * 1024;

@@ -6,7 +6,6 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::control::SOCKET;
 use super::data_dir_error::DataDirError;
 use super::secret_key::KEY;
 
@@ -14,6 +13,8 @@ use super::secret_key::KEY;
 pub const DATABASE: &str = "roadstead.redb";
 /// Says that the directory is complete, and its format.
 pub const FORMAT_FILE: &str = "format";
+/// The socket at which commands reach a running server.
+pub const SOCKET: &str = "control.sock";
 /// The setup link.
 pub const SETUP_LINK: &str = "setup-link";
 

@@ -129,8 +129,6 @@ pub static DELETED_BY_TIME: Index<DeletedRestricted, Time> =
 impl Record for DeletedRestricted {
     const TABLE: &'static str = "restricted_deleted";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DELETED_BY_TIME];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("id", "the resource is deleted, and ids are not used again")];
     type Key = Id<Granted>;
     fn key(&self) -> Self::Key {
         self.id

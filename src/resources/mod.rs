@@ -2,6 +2,7 @@
 //! resource may use those above it.
 
 mod environments;
+mod fleet;
 pub mod organizations;
 mod registries;
 mod llm_providers;
@@ -32,6 +33,7 @@ use crate::{auth, outbox};
 pub const ALL: &[Resource] = &[
     environments::RESOURCE,
     registries::RESOURCE,
+    fleet::RESOURCE,
     organizations::RESOURCE,
     llm_providers::RESOURCE,
     governance::RESOURCE,

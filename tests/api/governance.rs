@@ -220,26 +220,6 @@ fn a_slow_judge_does_not_delay_other_requests() {
     });
 }
 
-#[test]
-fn a_repeat_while_the_first_request_is_in_flight_is_a_conflict() {
-    let acme = Fixture::new();
-    let (slow, coming, release) = slow_judge();
-    let body = json!({"text": "Hello", "policyIds": [judge(&acme, &slow)]});
-    let check = || {
-        let ask = acme.member.ask("POST", "/governance/check").with("Idempotency-Key", "once");
-        ask.org_json(body.clone()).send()
-    };
-    std::thread::scope(|scope| {
-        let asking = scope.spawn(|| check().status);
-        coming.recv().unwrap();
-        let repeated = check();
-        repeated.refused(409, "still_under_way");
-        assert!(repeated.header("retry-after").is_some());
-        drop(release);
-        assert_eq!(asking.join().unwrap(), 502);
-    });
-}
-
 // ── Publishing ───────────────────────────────────────────────────────────────
 
 /// An organization whose registry `main` has these policies.
@@ -269,6 +249,27 @@ fn events(acme: &Fixture) -> Vec<Value> {
     let mut types: Vec<_> = logged.iter().map(|entry| entry["eventType"].clone()).collect();
     types.sort_by_key(Value::to_string);
     types
+}
+
+#[test]
+fn a_repeat_while_the_first_request_is_in_flight_is_a_conflict() {
+    let (slow, coming, release) = slow_judge();
+    let acme = governed(|acme| vec![judge(acme, &slow)]);
+    let body = json!({"registryRef": format!("{}/main", acme.slug), "artifactType": "prompt",
+        "name": "greeting", "version": "1.0.0", "source": "Hello"});
+    let publish = || {
+        let ask = acme.member.ask("POST", "/registries/artifacts").with("Idempotency-Key", "once");
+        ask.org_json(body.clone()).send()
+    };
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| publish().status);
+        coming.recv().unwrap();
+        let repeated = publish();
+        repeated.refused(409, "still_under_way");
+        assert!(repeated.header("retry-after").is_some());
+        drop(release);
+        assert_eq!(asking.join().unwrap(), 502);
+    });
 }
 
 #[test]

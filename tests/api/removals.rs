@@ -11,9 +11,10 @@ use crate::records::fill_organization;
 
 /// Kinds of records that can be deleted: the table, the list, and the field that a path refers to.
 /// Referring kinds come before those they refer to.
-const REMOVED: [(&str, &str, &str); 10] = [
+const REMOVED: [(&str, &str, &str); 12] = [
     ("team_agents", "/teams/{team}/agents", "id"),
     ("teams", "/teams", "id"),
+    ("fleets", "/fleets", "id"),
     ("agents", "/agents", "stableKey"),
     ("tools", "/tools", "id"),
     ("policies", "/governance/policies", "id"),
@@ -21,11 +22,12 @@ const REMOVED: [(&str, &str, &str); 10] = [
     ("environments", "/environments", "id"),
     ("artifact_versions", "/registries/artifacts", "name"),
     ("registries", "/registries", "slug"),
+    ("api_keys", "/api-keys", "id"),
     ("memberships", "/organizations/members", "userId"),
 ];
 
-/// Kinds that no route deletes yet.
-const STAYS: [&str; 4] = ["channels", "deployment_jobs", "organizations", "users"];
+/// Kinds that no route deletes yet; events end with their retention.
+const STAYS: [&str; 5] = ["channels", "deployment_jobs", "events", "organizations", "users"];
 
 fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
     let list = match list.split_once("{team}") {

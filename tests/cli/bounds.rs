@@ -85,7 +85,7 @@ fn bodies_of_many_values_and_versions_with_much_metadata_take_little_memory() {
     const MAX: usize = 256 * MIB;
     let place = Place::new();
     let password = "correct horse battery";
-    let made = place.init(&["--json", "--password-stdin"], Some(password)).succeeds();
+    let made = place.init(&["--json"], Some(password)).succeeds();
     let serving = Serving::start(&place, &[]);
     let ada = serving.caller(made["apiKey"]["key"].as_str().unwrap());
     let list = |values: usize| {

@@ -3,6 +3,7 @@
 #![expect(dead_code, reason = "of most types here only the schema is wanted")]
 
 mod composed;
+mod mistakes;
 
 use std::collections::BTreeSet;
 
@@ -526,70 +527,6 @@ fn each_route_lists_its_policy_and_credentials() {
     assert!(schemes.contains_key("apiKeyHeader") && schemes.contains_key("bearer"));
     assert_eq!(operation(&document, "boatList")["tags"], json!(["fleets"]));
     assert_eq!(document["tags"][0], json!({"name": "fleets"}));
-}
-
-#[test]
-fn mistakes_of_routes_are_reported() {
-    assert_eq!(problems(Contents::routes(&routes())), Vec::<String>::new());
-    let assert_refused = |routes: &[Route], part: &str| {
-        let problems = problems(Contents::routes(routes));
-        assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
-    };
-    let tide = |path, name| Route::get(path, ANYONE, name, op::read::<(), (), Empty>(read));
-    assert_refused(&[tide("/a", "a.get")], "does not say what it does");
-    assert_refused(&[tide("/a/{b}", "a.get")], "takes 0 path parameters");
-    assert_refused(&[tide("/a", "a.get"), tide("/b", "a.get")], "is called a.get too");
-    assert_refused(&[tide("/a", "a.get"), tide("/a", "b.get")], "declared twice");
-    #[derive(Deserialize, JsonSchema)]
-    #[serde(untagged)]
-    enum Either {
-        One(String),
-    }
-    impl Input for Either {}
-    let either = Route::get("/a", ANYONE, "a.get", op::read::<(), Either, Empty>(read));
-    assert_refused(&[either], "named fields");
-}
-
-#[test]
-fn two_types_of_one_name_are_reported() {
-    mod elsewhere {
-        use super::*;
-        #[derive(Serialize, JsonSchema)]
-        pub struct Boat {
-            pub sauce: bool,
-        }
-        impl Output for Boat {
-            fn resource(&self) -> Option<ResourceRef> {
-                None
-            }
-        }
-        #[derive(Deserialize, JsonSchema)]
-        pub struct Crew {
-            pub rowers: u8,
-        }
-        impl Input for Crew {}
-        #[derive(Serialize, JsonSchema)]
-        pub struct PageOfBoat {
-            pub number: u8,
-        }
-        impl Output for PageOfBoat {
-            fn resource(&self) -> Option<ResourceRef> {
-                None
-            }
-        }
-    }
-    let assert_refused = |more: Route, part: &str| {
-        let mut routes = routes();
-        routes.push(more.about("Something else"));
-        let problems = problems(Contents::routes(&routes));
-        assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
-    };
-    let get = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::Boat>(read));
-    assert_refused(get, "two types are called Boat");
-    let post = Route::post("/b", MEMBER, "b.get", op::write::<(), elsewhere::Crew, Empty>(write));
-    assert_refused(post, "two types are called Crew");
-    let page = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::PageOfBoat>(read));
-    assert_refused(page, "as is a page of a list");
 }
 
 #[test]

@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::config::AgentConfig;
-use super::fleet::Fleet;
 use crate::api::{Output, ResourceRef};
 use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted};
 use crate::base::{Description, Id, Name, Result, StableKey, Time};
+use crate::resources::fleet::Fleet;
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────

@@ -3,11 +3,10 @@
 //! permanent copy of the draft ([`versions`]).
 //!
 //! An agent is addressed by its stable key. It cannot be deleted while it is in a team. In a
-//! restricted fleet ([`fleet`]) it is for admins and those with a grant for the fleet.
+//! restricted fleet ([`Fleet`]) it is for admins and those with a grant for the fleet.
 
 mod agent;
 mod config;
-mod fleet;
 mod versions;
 
 use schemars::JsonSchema;
@@ -18,6 +17,7 @@ use crate::auth::{Caller, MEMBER, Restricted, visible_page_map, visible_page_map
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
 use crate::store::{Page, TableInfo, Tx, View};
 
+pub use super::fleet::Fleet;
 pub use agent::{Agent, AgentStatus, NAMES_BY_FLEET, by_stable_key, fetch, find, set_status};
 use agent::{AgentInfo, BY_FLEET, BY_STATUS, info, save};
 use config::AgentConfigPatch;
@@ -25,13 +25,12 @@ pub use config::{
     AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
     Variables,
 };
-pub use fleet::Fleet;
 pub use versions::{AgentChange, changes, version};
 
-/// Agents, their versions, and the record of fleets.
+/// Agents and their versions.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Restricted<Fleet>>(), TableInfo::of::<Restricted<Agent>>()],
+    tables: &[TableInfo::of::<Restricted<Agent>>()],
     children: &[&versions::RESOURCE],
     ..Resource::EMPTY
 };

@@ -64,10 +64,10 @@ fn for_each<R: Record>(
 
 fn version(view: &View, row: &VersionRecord, findings: &mut Findings) -> Result<()> {
     let VersionRecord { of, version, model, .. } = row;
-    if !view.has::<VersionText>(&row.key())? {
+    if !view.has::<VersionText>(&row.id)? {
         report(findings, of, &format!("{version} for {model} has no text"));
     }
-    if row.has_metadata && !view.has::<VersionMetadata>(&row.key())? {
+    if row.has_metadata && !view.has::<VersionMetadata>(&row.id)? {
         report(findings, of, &format!("{version} for {model} has no metadata"));
     }
     if !view.has::<Artifact>(of)? {

@@ -4,9 +4,9 @@
 use bincode::{Decode, Encode};
 
 use super::id::{ArtifactId, Model};
-use super::version::{Numbers, VersionRecord, numbers};
+use super::version::{VersionRecord, numbers};
 use crate::api::Resource;
-use crate::base::{Error, JsonMap, Result, Version};
+use crate::base::{Error, Id, JsonMap, Result, Version};
 use crate::store::{AnyReference, Key, Record, Reference, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
@@ -15,6 +15,8 @@ pub(super) const RESOURCE: Resource =
 /// The metadata of a version for a model, unless it is empty.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VersionMetadata {
+    /// The id of the version; see [`VersionText`](super::version::VersionText).
+    version_id: Id<VersionRecord>,
     of: ArtifactId,
     version: Version,
     model: Model,
@@ -22,17 +24,21 @@ pub struct VersionMetadata {
 }
 
 static VERSION: Reference<VersionMetadata, VersionRecord> = Reference::cascade(
-    &["of.registry"],
-    |row: &VersionRecord| row.key().to_bytes(),
-    |metadata: &VersionMetadata, _| vec![metadata.key().to_bytes()],
-);
+    &["of.registry", "version_id"],
+    |row: &VersionRecord| row.id.to_bytes(),
+    |metadata: &VersionMetadata, _| {
+        let VersionMetadata { of, version, model, .. } = metadata;
+        vec![(of.clone(), numbers(version), model.clone()).to_bytes()]
+    },
+)
+.deferred();
 
 impl Record for VersionMetadata {
     const TABLE: &'static str = "artifact_metadata";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&VERSION];
-    type Key = (ArtifactId, Numbers, Model);
+    type Key = Id<VersionRecord>;
     fn key(&self) -> Self::Key {
-        (self.of.clone(), numbers(&self.version), self.model.clone())
+        self.version_id
     }
 }
 
@@ -44,8 +50,9 @@ pub fn add(tx: &mut Tx, row: &VersionRecord, metadata: &JsonMap) -> Result<()> {
     if !row.has_metadata {
         return Ok(());
     }
-    let VersionRecord { of, version, model, .. } = row.clone();
-    tx.insert(&VersionMetadata { of, version, model, metadata: metadata.clone() })
+    let VersionRecord { id: version_id, of, version, model, .. } = row.clone();
+    let metadata = metadata.clone();
+    tx.insert(&VersionMetadata { version_id, of, version, model, metadata })
 }
 
 /// Returns the metadata of a version.
@@ -56,6 +63,6 @@ pub fn get(view: &View, row: &VersionRecord) -> Result<JsonMap> {
     if !row.has_metadata {
         return Ok(JsonMap::default());
     }
-    let found: Option<VersionMetadata> = view.get(&row.key())?;
+    let found: Option<VersionMetadata> = view.get(&row.id)?;
     found.map(|found| found.metadata).ok_or_else(|| Error::internal("a version has no metadata"))
 }

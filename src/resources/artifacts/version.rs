@@ -107,6 +107,9 @@ impl Record for VersionRecord {
 /// The texts of a version for a model.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VersionText {
+    /// The id of the version, which is the key: a version that is published again has another one,
+    /// so the texts of a deleted version can be removed later.
+    version_id: Id<VersionRecord>,
     of: ArtifactId,
     version: Version,
     model: Model,
@@ -120,8 +123,8 @@ impl VersionText {
     /// The record of the texts of `row`.
     pub fn new(row: &VersionRecord, source: Prompt, compiled: String) -> Self {
         let compiled = (compiled != source.as_str()).then_some(compiled);
-        let VersionRecord { of, version, model, .. } = row.clone();
-        VersionText { of, version, model, source, compiled }
+        let VersionRecord { id: version_id, of, version, model, .. } = row.clone();
+        VersionText { version_id, of, version, model, source, compiled }
     }
 
     /// The compiled text.
@@ -136,17 +139,20 @@ impl VersionText {
 }
 
 static VERSION: Reference<VersionText, VersionRecord> = Reference::cascade(
-    &["of.registry"],
-    |row: &VersionRecord| row.key().to_bytes(),
-    |text: &VersionText, _| vec![text.key().to_bytes()],
-);
+    &["of.registry", "version_id"],
+    |row: &VersionRecord| row.id.to_bytes(),
+    |text: &VersionText, _| {
+        vec![(text.of.clone(), numbers(&text.version), text.model.clone()).to_bytes()]
+    },
+)
+.deferred();
 
 impl Record for VersionText {
     const TABLE: &'static str = "artifact_texts";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&VERSION];
-    type Key = (ArtifactId, Numbers, Model);
+    type Key = Id<VersionRecord>;
     fn key(&self) -> Self::Key {
-        (self.of.clone(), numbers(&self.version), self.model.clone())
+        self.version_id
     }
 }
 

@@ -112,7 +112,7 @@ fn highest_of(
 /// # Errors
 /// If the store fails.
 pub fn text(view: &View, row: &VersionRecord) -> Result<VersionText> {
-    view.get(&row.key())?.ok_or_else(|| Error::internal("a version has no text"))
+    view.get(&row.id)?.ok_or_else(|| Error::internal("a version has no text"))
 }
 
 /// Returns the records of the exact version that a request names: one for each model that has a text.

@@ -58,7 +58,9 @@ pub struct ApprovalInfo {
     /// The approver.
     user: ApproverInfo,
     pub decision: ApprovalDecision,
+    /// When it was decided; null while it is pending.
     decided_at: Option<Time>,
+    /// The comment on the decision.
     comment: Option<Description>,
     /// Name of the key that decided on the approver's behalf; null if the approver decided.
     pub via: Option<String>,

@@ -38,15 +38,18 @@ pub struct JobInfo {
     environment_id: Id<Environment>,
     /// The registry, if it is the same for all targets.
     registry_ref: Option<String>,
+    /// The prompt, if it is the same for all targets.
     prompt_name: Option<String>,
     /// The version that `version` selected, if it is the same for all targets.
     version: Option<Version>,
+    /// The provider of the model; null for tools.
     provider: Option<Provider>,
     /// The model, if it is the same for all targets.
     model: Option<String>,
     plan: DeploymentPlan,
     /// Hash of the plan, which an approval may name.
     pub plan_hash: String,
+    /// What it deploys to, in the order of the request, with their progress.
     targets: Vec<TargetInfo>,
     /// The user who created it, also through a key.
     created_by: Id<User>,
@@ -66,6 +69,7 @@ impl Output for JobInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentPlan {
+    /// What each target gets.
     pub targets: Vec<PlanTarget>,
     /// The tools of all targets.
     pub tools: Vec<PlanTool>,
@@ -97,6 +101,7 @@ pub struct PlanTarget {
 pub struct PlanTool {
     tool_id: Id<Tool>,
     name: Name,
+    /// The version that is deployed.
     version: Version,
 }
 
@@ -217,6 +222,7 @@ pub struct DeploymentInfo {
     pub live: bool,
     /// The user who created the job.
     deployed_by: Id<User>,
+    /// When it was applied.
     deployed_at: Time,
 }
 

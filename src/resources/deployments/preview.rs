@@ -27,6 +27,7 @@ pub struct DeploymentPreview {
     plan: DeploymentPlan,
     /// Hash of the plan. Sent with the deployment, it refuses any other plan.
     pub plan_hash: String,
+    /// What would change for each agent.
     targets: Vec<PreviewTarget>,
 }
 
@@ -54,8 +55,11 @@ pub struct PreviewTarget {
 #[serde(rename_all = "camelCase")]
 pub struct PreviewLive {
     deployment_id: Id<Deployment>,
+    /// The name of its prompt.
     prompt_name: String,
+    /// The version of its prompt.
     version: Version,
+    /// Hash of what was deployed.
     hash: String,
 }
 

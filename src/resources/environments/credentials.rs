@@ -131,7 +131,7 @@ impl TextRule for CredentialKeyRule {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend(
-    "examples" = [{"apiKey": "an example of a key", "endpoint": "https://runtime.example.com/manifests",
+    "examples" = [{"apiKey": "an-example-of-a-key", "endpoint": "https://runtime.example.com/manifests",
         "config": {"region": "eu"}}],
 ))]
 pub struct NewProviderCredential {

@@ -104,6 +104,7 @@ impl TextRule for SecretValueRule {
 #[derive(Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{"value": "an example of a secret"}]))]
 pub struct SecretValueInput {
+    /// The value; it may be empty.
     value: SecretValue,
 }
 

@@ -14,8 +14,8 @@ use crate::auth::{
     Membership, ResourceType, User, hidden_deleted_ids, hidden_ids,
 };
 use crate::base::{BoundedList, Error, Id, Kind, Result};
-use crate::resources::agents::Fleet;
 use crate::resources::environments::Environment;
+use crate::resources::fleet::Fleet;
 use crate::resources::registries::Registry;
 use crate::store::{ListSource, Order, Page, Tx, View};
 

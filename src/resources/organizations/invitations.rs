@@ -144,7 +144,7 @@ impl Input for NewMember {}
 #[derive(Deserialize, JsonSchema)]
 #[schemars(extend(
     "examples" = [{"token": "the-token-of-the-invitation", "name": "Grace",
-        "password": "correct horse battery"}],
+        "password": "seven green bottles"}],
 ))]
 struct AcceptInvitation {
     /// The token of the invitation.

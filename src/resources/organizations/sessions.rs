@@ -111,7 +111,7 @@ struct MembershipInfo {
 /// The credentials of a user.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(extend(
-    "examples" = [{"email": "ada@acme.example", "password": "correct horse battery"}],
+    "examples" = [{"email": "ada@acme.example", "password": "seven green bottles"}],
 ))]
 struct SignIn {
     email: Email,

@@ -117,7 +117,7 @@ pub fn bootstrap(tx: &mut Tx, new: &NewFoundation) -> Result<Bootstrapped> {
 #[schemars(extend(
     "examples" = [{"token": "the-token-of-the-setup-link", "organization": {"slug": "acme",
         "name": "Acme"}, "user": {"name": "Ada", "email": "ada@acme.example",
-        "password": "correct horse battery"}}],
+        "password": "seven green bottles"}}],
 ))]
 struct SetupRequest {
     /// The fragment of the setup link, after the `#`.

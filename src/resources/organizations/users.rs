@@ -41,7 +41,7 @@ impl Input for UserPatch {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend(
-    "examples" = [{"currentPassword": "correct horse battery",
+    "examples" = [{"currentPassword": "seven green bottles",
         "newPassword": "another horse battery"}],
 ))]
 struct NewPassword {

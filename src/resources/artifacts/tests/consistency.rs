@@ -44,7 +44,10 @@ fn publishing_labelling_and_deleting_keep_the_records_consistent() {
 #[test]
 fn missing_records_are_found() {
     for (lose, expected) in [
-        (lose::<VersionText> as fn(&Fixture), vec!["prompt p", "1.0.0 for generic has no text"]),
+        (
+            lose::<VersionText> as fn(&Fixture),
+            vec!["promptlet tone", "1.0.0 for generic has no text"],
+        ),
         (lose::<Artifact>, vec!["prompt p", "1.0.0 has no artifact"]),
         (
             lose::<VariableReference>,

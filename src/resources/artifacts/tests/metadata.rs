@@ -82,3 +82,25 @@ fn metadata_is_removed_with_its_version_and_empty_metadata_is_not_stored() {
     assert_eq!(count(), 0);
     fixture.assert_sound();
 }
+
+#[test]
+fn a_large_version_is_deleted_at_once_and_what_it_holds_in_steps() {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "calm");
+    // 12 MiB, which is more than one attempt removes.
+    publish_for(&fixture, &models(12), 1024 * 1024);
+    let count = || {
+        let count = |view: &View| view.count(ListSource::<VersionMetadata>::TABLE, &(), 100);
+        fixture.store.read_now(fixture.org, count).unwrap()
+    };
+    delete(&fixture, "prompt", "p", "1.0.0").unwrap();
+    let left = count();
+    assert!(0 < left && left < 12, "{left}");
+    fixture.assert_sound();
+    // The number may be used again meanwhile.
+    publish_for(&fixture, &models(1), 10);
+    assert!(fixture.complete_removals() > 0);
+    assert_eq!(count(), 1);
+    fixture.assert_sound();
+}

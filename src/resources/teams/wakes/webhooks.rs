@@ -94,7 +94,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     };
     // A cause that joins a wake whose post has failed waits for its next attempt.
-    let others = super::same_subject(&tx.view(), &wake)?;
+    let others = same_subject(&tx.view(), &wake)?;
     if let Some(at) = others.iter().filter_map(|other| other.post_again_at).max()
         && at > tx.now()
     {

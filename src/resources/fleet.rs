@@ -1,10 +1,16 @@
-//! The record of a fleet, which restricts the agents in it.
+//! The record of a fleet, which restricts the agents in it. Agents refer to it, grants are for it, and
+//! [`fleets`](super::fleets) has its routes.
 
 use bincode::{Decode, Encode};
 
+use crate::api::Resource;
 use crate::auth::{Access, Grant, ResourceType, Restrictable, Restricted, grants_for};
 use crate::base::{Description, Id, Name, Result, Time};
-use crate::store::{AnyReference, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Record, Reference, TableInfo, Tx, View};
+
+/// The record of fleets.
+pub const RESOURCE: Resource =
+    Resource { tables: &[TableInfo::of::<Restricted<Fleet>>()], ..Resource::EMPTY };
 
 /// A group of agents.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
