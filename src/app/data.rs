@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use super::data_dir_error::DataDirError;
 use super::placement::{self, DATABASE, FORMAT_FILE, SETUP_LINK};
 use super::secret_key::{self, KEY, KeySource, write_private};
-use crate::base::Keys;
+use crate::base::{Id, Keys};
+use crate::resources::organizations;
 use crate::store::engine::Redb;
 use crate::store::{Clock, Store, build_indexes, codec, table_names};
 
@@ -192,6 +193,7 @@ impl DataDir {
         let clock = Clock::system();
         let leftover = self.database();
         if leftover.exists() {
+            self.require_unused(&leftover)?;
             let now = clock.now().millis();
             let aside = self.path.join(format!("{DATABASE}.unfinished-{now}"));
             tracing::warn!(moved_to = %aside.display(), "an incomplete database was moved aside");
@@ -213,6 +215,24 @@ impl DataDir {
         write_private(&self.path.join(FORMAT_FILE), content.as_bytes()).map_err(failed)?;
         dir.sync_all().map_err(failed)?;
         self.start(disk, keys)
+    }
+
+    /// Refuses to move aside a database that was in use: the file `format` was lost, not its
+    /// content. One that cannot be opened was never completed.
+    fn require_unused(&self, leftover: &Path) -> Result<(), DataDirError> {
+        let tables = crate::resources::tables();
+        let is_used = Redb::open(leftover, table_names(&tables))
+            .and_then(|disk| Store::start(disk, Clock::system(), Keys::new([0; 32]), &tables))
+            .and_then(|store| store.read_now(Id::NIL, organizations::has_any_user))
+            .unwrap_or(false);
+        if !is_used {
+            return Ok(());
+        }
+        Err(DataDirError(format!(
+            "{} has a database, but not its file `{FORMAT_FILE}`; restore that from a backup, or name \
+             another directory with --data",
+            self.path.display()
+        )))
     }
 
     fn already_exists(&self) -> DataDirError {
