@@ -15,7 +15,8 @@ use super::data_dir_error::DataDirError;
 use super::format_file::{Format, check_of};
 use super::placement::{self, DATABASE, FORMAT_FILE, SETUP_LINK};
 use super::secret_key::{self, KEY, KeySource, Origin, write_private};
-use crate::base::{Keys, MasterKey};
+use crate::base::{Id, Keys, MasterKey};
+use crate::resources::organizations;
 use crate::store::engine::Redb;
 use crate::store::{Clock, Store, TABLES, build_indexes, table_names};
 
@@ -235,6 +236,7 @@ impl DataDir {
         let clock = Clock::system();
         let leftover = self.database();
         if leftover.exists() {
+            self.require_unused(&leftover)?;
             let now = clock.now().millis();
             let aside = self.path.join(format!("{DATABASE}.unfinished-{now}"));
             tracing::warn!(moved_to = %aside.display(), "an incomplete database was moved aside");
@@ -256,6 +258,25 @@ impl DataDir {
         let format = Format { current: check_of(&key), previous: None };
         format.write(&self.path).map_err(failed)?;
         self.start(disk, Keys::with_previous(key, None))
+    }
+
+    /// Refuses to move aside a database that was in use: the file `format` was lost, not its
+    /// content. One that cannot be opened was never completed.
+    fn require_unused(&self, leftover: &Path) -> Result<(), DataDirError> {
+        let tables = crate::resources::tables();
+        let Ok(disk) = Redb::open(leftover, table_names(&tables)) else { return Ok(()) };
+        // After a rotation a store does not start without its key, so that one was in use.
+        let is_used = Store::start(disk, Clock::system(), Keys::new([0; 32]), &tables)
+            .and_then(|store| store.read_now(Id::NIL, organizations::has_any_user))
+            .unwrap_or(true);
+        if !is_used {
+            return Ok(());
+        }
+        Err(DataDirError(format!(
+            "{} has a database, but not its file `{FORMAT_FILE}`; restore that from a backup, or name \
+             another directory with --data",
+            self.path.display()
+        )))
     }
 
     fn already_exists(&self) -> DataDirError {

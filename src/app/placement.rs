@@ -17,11 +17,13 @@ pub const FORMAT_FILE: &str = "format";
 pub const SOCKET: &str = "control.sock";
 /// The setup link.
 pub const SETUP_LINK: &str = "setup-link";
+/// Disk space kept for deletions.
+pub const RESERVE: &str = "reserve";
 
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left. `lost+found` is in every new file
 /// system.
-const EXPECTED: [&str; 6] = [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, SOCKET, "lost+found"];
+const EXPECTED: [&str; 7] = [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, SOCKET, RESERVE, "lost+found"];
 
 /// Names in the message about foreign files.
 const MAX_NAMED: usize = 3;

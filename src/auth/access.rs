@@ -429,7 +429,10 @@ fn is_quoted(text: &str) -> bool {
 }
 
 fn invalid_credential() -> Error {
-    Error::unauthenticated("the credential is not valid; it may have expired or been revoked")
+    Error::unauthenticated(
+        "the credential is not valid: send X-API-Key: <key>, or Authorization: Bearer <key or \
+         session token>; it may also have expired or been revoked",
+    )
 }
 
 /// The organization of an API key; `None` for a session.

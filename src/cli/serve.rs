@@ -23,6 +23,10 @@ use crate::outbox::RetentionSettings;
 use crate::resources::organizations;
 use crate::store::Store;
 
+/// Signals within half a second of each other are one: `timeout` signals a process, and then its
+/// group.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
+
 /// Serve the API and run background jobs
 #[derive(Args)]
 #[command(after_help = "For a new data directory it prints a link to set the server up.\n\n\
@@ -277,12 +281,19 @@ impl Shutdown {
         }
         let data = data.display();
         tracing::info!(%data, "stopping: answering requests in flight");
+        let stop = async {
+            server.stop().await;
+            tracing::info!(%data, "stopped");
+            Ok(())
+        };
+        let again = async {
+            tokio::time::sleep(SAME_SIGNAL).await;
+            self.recv().await;
+            Err(Failure::Failed("stopped before requests in flight were answered".into()))
+        };
         tokio::select! {
-            () = server.stop() => {
-                tracing::info!(%data, "stopped");
-                Ok(())
-            }
-            () = self.recv() => Err(Failure::Failed("stopped before requests in flight were answered".into())),
+            stopped = stop => stopped,
+            aborted = again => aborted,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::{self, JoinError, JoinSet};
@@ -14,7 +14,7 @@ use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::jobs::{BY_DUE, ENQUEUED, Job, Target};
 use super::meters::DeliveryMeters;
 use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
-use crate::base::{Error, Id, Kind, Result, Time};
+use crate::base::{Error, Id, Kind, LogLimit, Result, Time};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
 use crate::store::{Order, Org, Store, Subscribe, Tx, View};
@@ -155,14 +155,21 @@ impl Runner {
         let (own, outcome) = (job.clone(), result.clone());
         let settle = move |tx: &mut Tx| settle(tx, handler, &own, &result);
         let settled = self.store.write(job.org, settle).await?;
-        self.count(&outcome, settled);
+        self.count(job, &outcome, settled);
         Ok(())
     }
 
     /// Counts an attempt, unless its lease was lost: then another one counts.
-    fn count(&self, result: &EffectResult, settled: Option<Settled>) {
-        if let Some(settled) = settled {
-            self.meters.settled(result, settled);
+    fn count(&self, job: &Job, result: &EffectResult, settled: Option<Settled>) {
+        /// A receiver that is down fails many.
+        static LIMIT: LogLimit = LogLimit::new();
+        let Some(settled) = settled else { return };
+        self.meters.settled(result, settled);
+        if let Some(error) = result.failure("the receiver")
+            && let Some(suppressed) = LIMIT.admit(Instant::now())
+        {
+            let (kind, target) = (&job.kind, job.target);
+            tracing::warn!(kind, %target, error, suppressed, "a delivery failed");
         }
     }
 
@@ -199,7 +206,7 @@ impl Runner {
         };
         let (effect, refused) = self.store.write(job.org, prepare).await?;
         if let Some((result, settled)) = refused {
-            self.count(&result, Some(settled));
+            self.count(job, &result, Some(settled));
         }
         Ok(effect)
     }
@@ -220,7 +227,7 @@ impl Runner {
             settle(tx, handler, &own, &EffectResult::Done)
         };
         let settled = self.store.write(job.org, write).await?;
-        self.count(&EffectResult::Done, settled);
+        self.count(job, &EffectResult::Done, settled);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Which directories become data directories, and what is said of those that do not.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -21,6 +22,19 @@ fn a_directory_with_foreign_files_is_refused() {
     place.run(&SERVE).fails(2, "thesis.txt");
     place.init(&[], None).fails(2, "thesis.txt");
     assert_eq!(fs::read_dir(place.data()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_database_whose_format_file_is_lost_is_not_replaced() {
+    let (place, _) = Place::founded();
+    fs::remove_file(place.file("format")).unwrap();
+    let names = || {
+        let entries = fs::read_dir(place.data()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
+    };
+    let before = names();
+    place.run(&SERVE).fails(2, "restore that from a backup");
+    assert_eq!(names(), before);
 }
 
 #[test]

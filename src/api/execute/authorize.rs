@@ -46,7 +46,8 @@ impl AuthRequest<'_> {
                 Err(Error::new(
                     Kind::Unauthenticated,
                     "session_required",
-                    "this takes the session of a signed-in person; API keys are not accepted here",
+                    "this takes the session of a signed-in person, as Authorization: Bearer <token>; API \
+                     keys are not accepted here",
                 ))
             }
             _ => Ok(()),

@@ -339,7 +339,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::hash(prepare, accept),
         )
         .no_replay()
-        .about("AcceptInvitation an invitation"),
+        .about("Accept an invitation"),
     ]
 }
 

@@ -275,5 +275,5 @@ pub(super) fn route() -> Route {
             import,
         )),
     )
-    .about("ImportRequest prompts into a registry")
+    .about("Import prompts into a registry")
 }

@@ -256,7 +256,7 @@ pub fn routes() -> Vec<Route> {
         Route::get(ONE, MEMBER, "task.get", op::read(get)).about("Get a task"),
         Route::patch(ONE, MEMBER, "task.update", op::write(update)).about("Update a task"),
         Route::post("/teams/{teamId}/tasks/{taskId}/claim", MEMBER, "task.claim", op::write(claim))
-            .about("ClaimTask a task for an agent"),
+            .about("Claim a task for an agent"),
     ]
 }
 
