@@ -26,15 +26,20 @@ fn a_directory_with_foreign_files_is_refused() {
 
 #[test]
 fn a_database_whose_format_file_is_lost_is_not_replaced() {
-    let (place, _) = Place::founded();
-    fs::remove_file(place.file("format")).unwrap();
-    let names = || {
-        let entries = fs::read_dir(place.data()).unwrap();
-        entries.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
-    };
-    let before = names();
-    place.run(&SERVE).fails(2, "restore that from a backup");
-    assert_eq!(names(), before);
+    for rotated in [false, true] {
+        let (place, _) = Place::founded();
+        if rotated {
+            place.run(&["secrets", "rotate", "--json"]).succeeds();
+        }
+        fs::remove_file(place.file("format")).unwrap();
+        let names = || {
+            let entries = fs::read_dir(place.data()).unwrap();
+            entries.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
+        };
+        let before = names();
+        place.run(&SERVE).fails(2, "restore that from a backup");
+        assert_eq!(names(), before);
+    }
 }
 
 #[test]
