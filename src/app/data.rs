@@ -76,7 +76,8 @@ impl DataDir {
         }
         placement::require_no_file(&self.path)?;
         Err(DataDirError(format!(
-            "{} is not a data directory; name yours with --data, or create one with: roadstead init",
+            "{} is not a data directory; name yours with --data, or create one with: roadstead \
+             init",
             self.absolute().display()
         )))
     }
