@@ -75,8 +75,10 @@ impl DataDir {
         if self.exists() {
             return Ok(());
         }
+        placement::require_no_file(&self.path)?;
         Err(DataDirError(format!(
-            "{} is not a data directory; create one with: roadstead init",
+            "{} is not a data directory; name yours with --data, or create one with: roadstead \
+             init",
             self.absolute().display()
         )))
     }
@@ -113,10 +115,7 @@ impl DataDir {
     fn open_database(&self) -> Result<(Redb, Keys), DataDirError> {
         self.require_exists()?;
         let format_file = fs::read_to_string(self.path.join(FORMAT_FILE)).map_err(|error| {
-            DataDirError(format!(
-                "{} cannot be read: {error}",
-                self.path.join(FORMAT_FILE).display()
-            ))
+            DataDirError(placement::unreadable(&self.path.join(FORMAT_FILE), &error))
         })?;
         let mut lines = format_file.lines();
         let format = lines.next().and_then(|line| line.parse::<u32>().ok());
@@ -169,6 +168,7 @@ impl DataDir {
         if self.exists() {
             return Err(self.already_exists());
         }
+        placement::require_no_file(&self.path)?;
         let failed = |error: std::io::Error| {
             DataDirError(match placement::denial(&self.path, &error) {
                 Some(denied) => denied,
