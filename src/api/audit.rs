@@ -125,6 +125,43 @@ impl From<AuditEntryV1> for AuditEntry {
     }
 }
 
+/// Something that the service does by itself, for example in a job.
+#[derive(Clone, Copy)]
+pub struct SystemAction<'a> {
+    /// Noun and verb (`environment_secret.use`).
+    pub action: &'static str,
+    /// The id or name of the resource.
+    pub resource_id: &'a str,
+    /// What else the resource is named by.
+    pub detail: &'a str,
+    /// The id of what caused it, in place of a request's.
+    pub cause: &'a str,
+}
+
+/// Inserts an audit entry of an action of the service into the transaction's organization.
+///
+/// # Errors
+/// If the store fails.
+pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
+    let noun = done.action.split('.').next().unwrap_or_default();
+    let entry = AuditEntry {
+        id: tx.new_id(),
+        created_at: tx.now(),
+        actor_type: ActorType::System,
+        actor_id: None,
+        actor_name: "Roadstead".into(),
+        via: None,
+        action: done.action.into(),
+        resource_type: noun.into(),
+        resource_id: Some(done.resource_id.into()),
+        detail: Some(done.detail.into()),
+        request_id: done.cause.into(),
+        outcome: AuditOutcome::Success,
+        chained: None,
+    };
+    tx.insert(&entry)
+}
+
 /// What an audit entry records of a request besides its actor.
 #[derive(Clone, Copy)]
 pub struct Audited<'a> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::read::SourceFormat;
 use super::scope::OrgSlugMode;
 use crate::auth::{Caller, Identity};
-use crate::base::{ArtifactName, Id, Keys, VariableName};
+use crate::base::{ArtifactName, Id, Keys, Name, VariableName};
 use crate::store::PageRequest;
 
 /// The parsed but untyped arguments of a request, which its route binds to [`Args`].
@@ -198,6 +198,19 @@ impl PathParam for VariableName {
     }
     fn problem(text: &str) -> Option<String> {
         VariableName::parse(text).err()
+    }
+}
+
+/// The name of a provider that a PUT sets (reference: conventions, "Texts and names").
+impl PathParam for Name {
+    fn parse(text: &str) -> Self {
+        Name::from_trusted(text.into())
+    }
+    fn schema() -> Schema {
+        <Name as JsonSchema>::json_schema(&mut SchemaGenerator::default())
+    }
+    fn problem(text: &str) -> Option<String> {
+        Name::parse(text).err()
     }
 }
 

@@ -6,20 +6,19 @@
 //! has lost data, and is refused. A database in a directory without the format file is moved aside,
 //! not removed, and a key there is used: the format file may be the one that was lost.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::data_dir_error::DataDirError;
+use super::format_file::{Format, check_of};
 use super::placement::{self, DATABASE, FORMAT_FILE, SETUP_LINK};
-use super::secret_key::{self, KEY, KeySource, write_private};
-use crate::base::{Id, Keys};
+use super::secret_key::{self, KEY, KeySource, Origin, write_private};
+use crate::base::{Id, Keys, MasterKey};
 use crate::resources::organizations;
 use crate::store::engine::Redb;
-use crate::store::{Clock, Store, build_indexes, codec, table_names};
-
-/// The format of the directory. A newer Roadstead writes a larger number.
-const FORMAT: u32 = 1;
+use crate::store::{Clock, Store, TABLES, build_indexes, table_names};
 
 /// A data directory.
 #[derive(Clone)]
@@ -114,43 +113,90 @@ impl DataDir {
 
     fn open_database(&self) -> Result<(Redb, Keys), DataDirError> {
         self.require_exists()?;
-        let format_file = fs::read_to_string(self.path.join(FORMAT_FILE)).map_err(|error| {
-            DataDirError(placement::unreadable(&self.path.join(FORMAT_FILE), &error))
-        })?;
-        let mut lines = format_file.lines();
-        let format = lines.next().and_then(|line| line.parse::<u32>().ok());
-        match format {
-            Some(FORMAT) => {}
-            Some(newer) if newer > FORMAT => {
-                return Err(DataDirError(format!(
-                    "{} was written by a newer Roadstead (format {newer}); use that version",
-                    self.path.display()
-                )));
-            }
-            _ => {
-                return Err(DataDirError(format!(
-                    "{} is damaged",
-                    self.path.join(FORMAT_FILE).display()
-                )));
-            }
-        }
-        let Some((keys, origin)) = secret_key::find(&self.path, &self.key_source)? else {
-            return Err(DataDirError(format!(
-                "the key of this data directory is missing; without it no secret can be \
-                 decrypted; restore {} or set the variable ROADSTEAD_SECRET_KEY",
-                self.path.join(KEY).display()
-            )));
-        };
-        if lines.next() != Some(key_check(&keys).as_str()) {
-            return Err(DataDirError(format!(
-                "{origin} is not the key that {} was created with, so no secret in it could be \
-                 decrypted; restore the right key",
-                self.path.display()
-            )));
-        }
+        let keys = self.keys()?;
         placement::require_writable(&self.path, &self.database())?;
         let tables = table_names(&crate::resources::tables());
         Ok((Redb::open(&self.database(), tables).map_err(data_dir_error)?, keys))
+    }
+
+    /// Returns the keys of the directory: that of the format file, and the one before it during a
+    /// rotation. Completes the replacement of the key's file if that was interrupted.
+    fn keys(&self) -> Result<Keys, DataDirError> {
+        let format = Format::read(&self.path)?;
+        let found = secret_key::find(&self.path, &self.key_source)?;
+        let new = secret_key::find_new(&self.path, &self.key_source)?;
+        let replaces_file = matches!(found, None | Some((_, Origin::File(_))));
+        let candidates: Vec<_> = found.into_iter().chain(new).collect();
+        let Some((key, origin)) =
+            candidates.iter().find(|(key, _)| check_of(key) == format.current)
+        else {
+            return Err(DataDirError(self.no_key(&format, &candidates)));
+        };
+        if replaces_file && matches!(origin, Origin::NewFile(_)) {
+            self.adopt_new_key()?;
+        }
+        let previous = match &format.previous {
+            None => None,
+            Some(previous) => Some(previous.unseal(key).ok_or_else(|| {
+                DataDirError(format!("{} is damaged", self.path.join(FORMAT_FILE).display()))
+            })?),
+        };
+        Ok(Keys::with_previous(key.clone(), previous))
+    }
+
+    /// Says why no key opens the directory, and what can be done.
+    fn no_key(&self, format: &Format, candidates: &[(MasterKey, Origin)]) -> String {
+        let dir = self.path.display();
+        let previous = format.previous.as_ref();
+        let is_previous = |(key, _): &&(MasterKey, Origin)| {
+            previous.is_some_and(|old| old.check == check_of(key))
+        };
+        if let Some((_, origin)) = candidates.iter().find(is_previous) {
+            return format!(
+                "{origin} is the key that {dir} had before it began to be replaced; use the new \
+                 key, the one given to roadstead secrets rotate"
+            );
+        }
+        let what = match candidates.first() {
+            Some((_, origin)) => format!("{origin} is not the key of {dir}"),
+            None => format!(
+                "the key of this data directory is missing; restore {} or set the variable \
+                 ROADSTEAD_SECRET_KEY",
+                self.path.join(KEY).display()
+            ),
+        };
+        format!("{what}. {}", lost_without_key())
+    }
+
+    /// Returns whether the replacement of the key was begun and is not complete.
+    ///
+    /// # Errors
+    /// If the format file cannot be read.
+    pub fn is_rotating(&self) -> Result<bool, DataDirError> {
+        Ok(Format::read(&self.path)?.previous.is_some())
+    }
+
+    /// Returns the key that the operator supplied to replace the present one, by a variable or a systemd
+    /// credential.
+    ///
+    /// # Errors
+    /// If it is no key.
+    pub fn supplied_new_key(&self) -> Result<Option<MasterKey>, DataDirError> {
+        let new = secret_key::find_new(&self.path, &self.key_source)?;
+        // The file in the directory is the server's own matter.
+        Ok(new.filter(|(_, origin)| !matches!(origin, Origin::NewFile(_))).map(|(key, _)| key))
+    }
+
+    /// Returns the key source.
+    pub(super) fn key_source(&self) -> &KeySource {
+        &self.key_source
+    }
+
+    /// Puts the new key's file in the place of the old one.
+    pub(super) fn adopt_new_key(&self) -> Result<(), DataDirError> {
+        secret_key::adopt(&self.path).map_err(|error| {
+            DataDirError(format!("{} cannot be replaced: {error}", self.path.join(KEY).display()))
+        })
     }
 
     fn start(&self, mut disk: Redb, keys: Keys) -> Result<Store, DataDirError> {
@@ -199,22 +245,22 @@ impl DataDir {
             tracing::warn!(moved_to = %aside.display(), "an incomplete database was moved aside");
             fs::rename(leftover, aside).map_err(failed)?;
         }
-        let keys = match given {
-            Some((keys, _)) => keys,
+        let key = match given {
+            Some((key, _)) => key,
             None => {
                 let key = clock.random();
-                secret_key::write(&self.path, &key).map_err(failed)?;
-                Keys::new(key)
+                let key = MasterKey::new(key);
+                secret_key::write(&self.path, KEY, &key).map_err(failed)?;
+                key
             }
         };
         let tables = table_names(&crate::resources::tables());
         let disk = Redb::create(&self.database(), tables).map_err(|error| {
             DataDirError(format!("{} cannot be created: {error}", self.database().display()))
         })?;
-        let content = format!("{FORMAT}\n{}\n", key_check(&keys));
-        write_private(&self.path.join(FORMAT_FILE), content.as_bytes()).map_err(failed)?;
-        dir.sync_all().map_err(failed)?;
-        self.start(disk, keys)
+        let format = Format { current: check_of(&key), previous: None };
+        format.write(&self.path).map_err(failed)?;
+        self.start(disk, Keys::with_previous(key, None))
     }
 
     /// Refuses to move aside a database that was in use: the file `format` was lost, not its
@@ -266,8 +312,18 @@ fn data_dir_error(error: crate::base::Error) -> DataDirError {
     DataDirError(error.to_string())
 }
 
-fn key_check(keys: &Keys) -> String {
-    codec::hex(&keys.hash("roadstead 2026 key check", b""))
+/// Says which secrets cannot be decrypted without the key, and what can be done.
+fn lost_without_key() -> String {
+    let tables = [crate::resources::tables(), TABLES.to_vec()].concat();
+    let lost: BTreeSet<_> =
+        tables.iter().flat_map(|table| (table.sealed)()).map(|sealed| sealed.what).collect();
+    let lost: Vec<_> = lost.into_iter().collect();
+    format!(
+        "Without it these cannot be decrypted: {}. Everything else in the directory is readable and \
+         intact, so keep it, and look for the key where it was kept: a backup of secret.key, the \
+         service's settings, a password store",
+        lost.join("; ")
+    )
 }
 
 #[cfg(test)]
@@ -402,6 +458,7 @@ mod tests {
             DataDir::at(place.path().join("data")).with_key_source(KeySource {
                 variable: variable.map(Into::into),
                 credentials: credentials.map(Into::into),
+                new_variable: None,
             })
         };
         // The credentials directory may hold no key.

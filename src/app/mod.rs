@@ -1,9 +1,12 @@
 //! The wiring of configuration, store, jobs and server. The only module that knows all layers.
 
+pub mod control;
 mod data;
 mod data_dir_error;
+mod format_file;
 mod host;
 mod placement;
+mod rotation;
 mod secret_key;
 
 use std::net::SocketAddr;
@@ -16,7 +19,8 @@ use tokio::sync::watch;
 
 pub use data::DataDir;
 pub use data_dir_error::DataDirError;
-pub use secret_key::KeySource;
+pub use rotation::{Rotated, rotate};
+pub use secret_key::{KeySource, key_in_file};
 
 use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination};
@@ -59,10 +63,7 @@ impl Default for Config {
             open_files: 1 << 20, // More than connections need.
             rate_limit: 500,
             metrics_token: None,
-            settings: RetentionSettings {
-                memory_retention_secs: 30 * 24 * 3600,
-                log_retention_secs: 365 * 24 * 3600,
-            },
+            settings: RetentionSettings::default(),
             allow_private: Vec::new(),
             extra_roots_pem: None,
         }
@@ -128,7 +129,7 @@ impl Server {
             jobs: resources::jobs(),
             workflows: resources::workflows(),
             sweeps: resources::sweeps(),
-            settings: config.settings,
+            settings: RetentionSettings { started_at: store.clock().now(), ..config.settings },
             organizations: all_organizations,
             meters: deliveries,
         };

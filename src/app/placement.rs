@@ -13,6 +13,8 @@ use super::secret_key::KEY;
 pub const DATABASE: &str = "roadstead.redb";
 /// Says that the directory is complete, and its format.
 pub const FORMAT_FILE: &str = "format";
+/// The socket at which commands reach a running server.
+pub const SOCKET: &str = "control.sock";
 /// The setup link.
 pub const SETUP_LINK: &str = "setup-link";
 /// Disk space kept for deletions.
@@ -21,7 +23,7 @@ pub const RESERVE: &str = "reserve";
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left. `lost+found` is in every new file
 /// system.
-const EXPECTED: [&str; 6] = [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, RESERVE, "lost+found"];
+const EXPECTED: [&str; 7] = [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, SOCKET, RESERVE, "lost+found"];
 
 /// Names in the message about foreign files.
 const MAX_NAMED: usize = 3;

@@ -1,5 +1,6 @@
 //! The installation's key: an environment variable, a systemd credential, or the file `secret.key`
-//! in the data directory; the first of them that exists.
+//! in the data directory; the first of them that exists. The key that is to replace it has a name of
+//! its own in each place.
 //!
 //! An invalid key is refused, and so is a file that other users may read. No message contains a
 //! key, not even an invalid one.
@@ -19,11 +20,14 @@ use zeroize::Zeroizing;
 
 use super::data_dir_error::DataDirError;
 use super::placement;
-use crate::base::Keys;
+use crate::base::MasterKey;
 use crate::store::codec;
 
 /// The name of the key's file in a data directory, and of the credential.
 pub(super) const KEY: &str = "secret.key";
+
+/// The same of the key that is to replace it.
+const NEW_KEY: &str = "secret.key.new";
 
 /// Padding is optional: some tools omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PAD_INDIFFERENT);
@@ -38,41 +42,73 @@ pub struct KeySource {
     pub variable: Option<OsString>,
     /// `$CREDENTIALS_DIRECTORY`: where systemd puts the unit's `LoadCredential=` files.
     pub credentials: Option<PathBuf>,
+    /// The value of `ROADSTEAD_NEW_SECRET_KEY`: the key that is to replace that of `variable` or of a
+    /// credential.
+    pub new_variable: Option<OsString>,
 }
 
 /// Where a key was found.
 pub(super) enum Origin {
-    Variable,
+    Variable(&'static str),
     Credential(PathBuf),
     File(PathBuf),
+    /// The file of a key that is to replace another.
+    NewFile(PathBuf),
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Variable => f.write_str("the variable ROADSTEAD_SECRET_KEY"),
+            Origin::Variable(name) => write!(f, "the variable {name}"),
             Origin::Credential(path) => write!(f, "the credential {}", path.display()),
-            Origin::File(path) => write!(f, "the file {}", path.display()),
+            Origin::File(path) | Origin::NewFile(path) => write!(f, "the file {}", path.display()),
         }
     }
 }
 
 /// Returns the key for the data directory `dir`, and where it was found.
-pub(super) fn find(dir: &Path, source: &KeySource) -> Result<Option<(Keys, Origin)>, DataDirError> {
-    if let Some(text) = &source.variable {
-        return read(text.as_encoded_bytes(), Origin::Variable).map(Some);
+pub(super) fn find(dir: &Path, source: &KeySource) -> Result<Option<Found>, DataDirError> {
+    let variable = ("ROADSTEAD_SECRET_KEY", &source.variable);
+    find_named(dir, source, variable, KEY, Origin::File)
+}
+
+/// Returns the key that is to replace the one of `dir`, if there is one, and where it was found.
+pub(super) fn find_new(dir: &Path, source: &KeySource) -> Result<Option<Found>, DataDirError> {
+    let variable = ("ROADSTEAD_NEW_SECRET_KEY", &source.new_variable);
+    find_named(dir, source, variable, NEW_KEY, Origin::NewFile)
+}
+
+/// A key, and where it was found.
+pub(super) type Found = (MasterKey, Origin);
+
+fn find_named(
+    dir: &Path,
+    source: &KeySource,
+    (variable, value): (&'static str, &Option<OsString>),
+    name: &str,
+    file: fn(PathBuf) -> Origin,
+) -> Result<Option<Found>, DataDirError> {
+    if let Some(text) = value {
+        return read(text.as_encoded_bytes(), Origin::Variable(variable)).map(Some);
     }
     if let Some(credentials) = &source.credentials {
-        let path = credentials.join(KEY);
+        let path = credentials.join(name);
         // systemd controls who may read it, by means that file modes do not show.
         if let Some((text, _)) = content(&path)? {
             return read(&text, Origin::Credential(path)).map(Some);
         }
     }
-    let path = dir.join(KEY);
-    match content(&path)? {
+    read_private(&dir.join(name), file)
+}
+
+/// Returns the key in a file that only its owner may read; none if there is no such file.
+pub(super) fn read_private(
+    path: &Path,
+    origin: fn(PathBuf) -> Origin,
+) -> Result<Option<Found>, DataDirError> {
+    match content(path)? {
         None => Ok(None),
-        Some((text, mode)) if mode & 0o077 == 0 => read(&text, Origin::File(path)).map(Some),
+        Some((text, mode)) if mode & 0o077 == 0 => read(&text, origin(path.into())).map(Some),
         Some((_, mode)) => Err(DataDirError(format!(
             "the key {path} is accessible to other users (mode {:03o}); run: chmod 600 {path}",
             mode & 0o777,
@@ -103,9 +139,9 @@ fn content(path: &Path) -> Result<Option<Content>, DataDirError> {
     }
 }
 
-fn read(text: &[u8], origin: Origin) -> Result<(Keys, Origin), DataDirError> {
+fn read(text: &[u8], origin: Origin) -> Result<Found, DataDirError> {
     match parse(text) {
-        Some(key) => Ok((Keys::new(key), origin)),
+        Some(key) => Ok((MasterKey::new(key), origin)),
         None => {
             let quoted = matches!(text.first(), Some(b'"' | b'\''));
             let hint = if quoted { "; remove the quotation marks around it" } else { "" };
@@ -131,16 +167,43 @@ fn parse(text: &[u8]) -> Option<[u8; 32]> {
     Some(key)
 }
 
-/// Writes a new key into the data directory atomically and durably.
-pub(super) fn write(dir: &Path, key: &[u8; 32]) -> std::io::Result<()> {
+/// Returns the key in a file that is not in the data directory.
+///
+/// # Errors
+/// If it does not exist, other users may read it, or it holds no key.
+pub fn key_in_file(path: &Path) -> Result<MasterKey, DataDirError> {
+    match read_private(path, Origin::File)? {
+        Some((key, _)) => Ok(key),
+        None => Err(DataDirError(format!("the key file {} does not exist", path.display()))),
+    }
+}
+
+/// Returns the key in a text, as a key file holds it.
+pub(super) fn key_in_text(text: &str) -> Option<MasterKey> {
+    parse(text.as_bytes()).map(MasterKey::new)
+}
+
+/// Writes a key into a file of the data directory, atomically and durably.
+pub(super) fn write(dir: &Path, name: &str, key: &MasterKey) -> std::io::Result<()> {
     // Under another name first, so that the file is complete whenever it exists.
     let unfinished = dir.join("secret.key.unfinished");
     match fs::remove_file(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => write_private(&unfinished, format!("{}\n", codec::hex(key)).as_bytes())?,
+        _ => write_private(&unfinished, format!("{}\n", codec::hex(key.bytes())).as_bytes())?,
     }
-    fs::rename(unfinished, dir.join(KEY))?;
+    fs::rename(unfinished, dir.join(name))?;
     // The key must be durable before anything that needs it.
+    File::open(dir)?.sync_all()
+}
+
+/// Writes the key that is to replace the one in the data directory, beside that.
+pub(super) fn write_new(dir: &Path, key: &MasterKey) -> std::io::Result<()> {
+    write(dir, NEW_KEY, key)
+}
+
+/// Puts the file of the new key in the place of the old one, durably.
+pub(super) fn adopt(dir: &Path) -> std::io::Result<()> {
+    fs::rename(dir.join(NEW_KEY), dir.join(KEY))?;
     File::open(dir)?.sync_all()
 }
 

@@ -27,7 +27,7 @@ pub use records::{
 };
 pub use restricted::{
     DELETED_BY_TIME, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
-    hidden_ids, visible_ids, visible_page, visible_page_map,
+    hidden_ids, visible_ids, visible_page, visible_page_map, visible_page_map_of, visible_page_of,
 };
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 

@@ -4,7 +4,8 @@
 //! Such a resource is stored as [`Restricted`] and can be read only by opening it for a caller, or
 //! through a list filtered for one. So no operation can forget the check.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
@@ -16,14 +17,22 @@ use crate::store::{
     AnyIndex, Index, Key, ListSource, Order, Page, PageRequest, Record, Reference, Tx, View,
 };
 
-/// A resource that can be restricted.
+/// A resource that can be restricted, by its own access or by that of the resource that it belongs to.
 pub trait Restrictable: Clone + Send + Sync + 'static {
-    /// Its type in grants.
+    /// The type in grants of the resource that decides who may use it.
     const KIND: ResourceType;
     /// Its id.
     fn id(&self) -> Id<Self>;
-    /// Who may use it.
-    fn access(&self) -> Access;
+    /// The resource that decides: itself, or the one that it belongs to; `None` if it belongs to none,
+    /// so that every member may use it.
+    fn guard(&self) -> Option<Id<Granted>> {
+        Some(self.id().cast())
+    }
+    /// Who may use the resource that decides.
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn access(&self, view: &View) -> Result<Access>;
     /// Whether it may be read without a credential.
     fn is_public(&self) -> bool {
         false
@@ -55,7 +64,9 @@ impl<T: Restrictable> Restricted<T> {
     /// # Errors
     /// 403 if it is restricted and the caller has no grant.
     pub fn open(self, view: &View, caller: &Caller) -> Result<T> {
-        caller.require_access(view, T::KIND, self.id().cast(), self.0.access())?;
+        if let Some(guard) = self.0.guard() {
+            caller.require_access(view, T::KIND, guard, self.0.access(view)?)?;
+        }
         Ok(self.0)
     }
 
@@ -64,7 +75,10 @@ impl<T: Restrictable> Restricted<T> {
     /// # Errors
     /// If the store fails.
     pub fn open_if_usable(self, view: &View, caller: &Caller) -> Result<Option<T>> {
-        let usable = caller.is_allowed(view, T::KIND, self.id().cast(), self.0.access())?;
+        let usable = match self.0.guard() {
+            Some(guard) => caller.is_allowed(view, T::KIND, guard, self.0.access(view)?)?,
+            None => true,
+        };
         Ok(usable.then_some(self.0))
     }
 
@@ -91,7 +105,7 @@ impl<T: Restrictable> Restricted<T> {
     /// # Errors
     /// If the store fails.
     pub fn remember_deleted(&self, tx: &mut Tx) -> Result<()> {
-        if self.0.access() == Access::Organization {
+        if self.0.access(&tx.view())? == Access::Organization {
             return Ok(());
         }
         tx.put(&DeletedRestricted { id: self.id().cast(), deleted_at: tx.now() })
@@ -153,7 +167,7 @@ where
     let granted = caller.granted(view, T::KIND)?;
     view.for_each(ListSource::TABLE, &(), Order::Ascending, |Restricted(thing): Restricted<T>| {
         let id = thing.id().cast();
-        if thing.access() == Access::Restricted && !granted.contains(&id) {
+        if thing.access(view)? == Access::Restricted && !granted.contains(&id) {
             hidden.insert(id);
         }
         Ok(ControlFlow::Continue(()))
@@ -179,21 +193,52 @@ where
 }
 
 /// The resources of a type that are visible to a caller: those they may use, and public ones.
-struct Visible {
+struct Visible<'a> {
+    view: View<'a>,
     is_admin: bool,
     granted: BTreeSet<Id<Granted>>,
+    /// Whether what a resource decides about is visible; for those that decide about several.
+    decided: RefCell<BTreeMap<Id<Granted>, bool>>,
+    /// The first error; a filter cannot return one.
+    failed: RefCell<Result<()>>,
 }
 
-impl Visible {
-    fn to<T: Restrictable>(view: &View, caller: &Caller) -> Result<Self> {
-        Ok(Visible { is_admin: caller.is_admin(), granted: caller.granted(view, T::KIND)? })
+impl<'a> Visible<'a> {
+    fn to<T: Restrictable>(view: &View<'a>, caller: &Caller) -> Result<Self> {
+        Ok(Visible {
+            view: *view,
+            is_admin: caller.is_admin(),
+            granted: caller.granted(view, T::KIND)?,
+            decided: RefCell::default(),
+            failed: RefCell::new(Ok(())),
+        })
     }
 
     fn has<T: Restrictable>(&self, thing: &T) -> bool {
-        self.is_admin
-            || thing.access() == Access::Organization
-            || thing.is_public()
-            || self.granted.contains(&thing.id().cast())
+        let Some(guard) = thing.guard().filter(|_| !self.is_admin) else { return true };
+        if thing.is_public() || self.granted.contains(&guard) {
+            return true;
+        }
+        if let Some(decided) = self.decided.borrow().get(&guard) {
+            return *decided;
+        }
+        let is_open = match thing.access(&self.view) {
+            Ok(access) => access == Access::Organization,
+            Err(error) => {
+                *self.failed.borrow_mut() = Err(error);
+                false
+            }
+        };
+        // Most decide about themselves alone.
+        if guard != thing.id().cast() {
+            self.decided.borrow_mut().insert(guard, is_open);
+        }
+        is_open
+    }
+
+    /// Returns what a list filtered by it found.
+    fn done<L>(self, list: L) -> Result<L> {
+        self.failed.into_inner().map(|()| list)
     }
 }
 
@@ -210,7 +255,7 @@ pub fn visible_page<T: Restrictable>(
 where
     Restricted<T>: Record,
 {
-    visible_page_map(view, caller, page, wanted, |_, thing| Ok(thing))
+    visible_page_of(view, caller, ListSource::TABLE, &(), page, wanted)
 }
 
 /// Does the same as [`visible_page`], and turns each resource into an item that shows more than its
@@ -228,12 +273,47 @@ pub fn visible_page_map<T: Restrictable, I>(
 where
     Restricted<T>: Record,
 {
+    visible_page_map_of(view, caller, ListSource::TABLE, &(), page, (wanted, expand))
+}
+
+/// Does the same as [`visible_page`] for those whose key in `source` begins with `prefix`.
+///
+/// # Errors
+/// As [`visible_page`].
+pub fn visible_page_of<T: Restrictable>(
+    view: &View,
+    caller: &Caller,
+    source: impl Into<ListSource<Restricted<T>>>,
+    prefix: &impl Key,
+    page: &PageRequest,
+    wanted: impl Fn(&T) -> bool,
+) -> Result<Page<T>>
+where
+    Restricted<T>: Record,
+{
+    visible_page_map_of(view, caller, source, prefix, page, (wanted, |_: &View, thing| Ok(thing)))
+}
+
+/// Does the same as [`visible_page_map`] for those whose key in `source` begins with `prefix`.
+///
+/// # Errors
+/// As [`visible_page_map`].
+pub fn visible_page_map_of<T: Restrictable, I>(
+    view: &View,
+    caller: &Caller,
+    source: impl Into<ListSource<Restricted<T>>>,
+    prefix: &impl Key,
+    page: &PageRequest,
+    (wanted, expand): (impl Fn(&T) -> bool, impl Fn(&View, T) -> Result<I>),
+) -> Result<Page<I>>
+where
+    Restricted<T>: Record,
+{
     let visible = Visible::to::<T>(view, caller)?;
     let keep = |Restricted(thing): &Restricted<T>| wanted(thing) && visible.has(thing);
-    let source = ListSource::TABLE;
-    view.page_map(source, &(), Order::Descending, page, keep, |view, Restricted(thing)| {
-        expand(view, thing)
-    })
+    let expand = |view: &View, Restricted(thing): Restricted<T>| expand(view, thing);
+    let page = view.page_map(source, prefix, Order::Descending, page, keep, expand)?;
+    visible.done(page)
 }
 
 /// Returns the ids of all resources that are visible to a caller, for lists of what belongs to
@@ -248,5 +328,6 @@ where
     let visible = Visible::to::<T>(view, caller)?;
     let all: Vec<Restricted<T>> = view.all(ListSource::TABLE, &())?;
     let all = all.into_iter().filter(|Restricted(thing)| visible.has(thing));
-    Ok(all.map(|thing| thing.id()).collect())
+    let all = all.map(|thing| thing.id()).collect();
+    visible.done(all)
 }

@@ -1,12 +1,14 @@
 //! API keys and session tokens: their formats, issuing and verification
 //! (reference: identity-and-rights, "API keys", "Sessions").
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 
 use super::records::{KeyHash, Session, User};
-use crate::base::{Error, Id, Keys, Result, Time};
+use crate::base::{Error, Id, Keys, MasterKey, Result, Time};
 
 // ── API keys ─────────────────────────────────────────────────────────────────
 
@@ -68,24 +70,44 @@ struct Claims {
 }
 
 /// Issues and verifies session tokens: JWTs signed with EdDSA by this installation.
+///
+/// The key that they are signed with is derived from the installation's master key. During a rotation
+/// of that, tokens of both are accepted; afterwards those of the new one alone.
 pub struct Tokens {
+    keys: Keys,
     issuer: String,
-    signing: EncodingKey,
-    verifying: DecodingKey,
     validation: Validation,
+    signers: RwLock<Vec<Arc<Signer>>>,
 }
 
-impl Tokens {
-    /// Creates the tokens of an installation.
-    pub fn new(keys: &Keys) -> Self {
+/// The signing key derived from a master key.
+struct Signer {
+    master: MasterKey,
+    signing: EncodingKey,
+    verifying: DecodingKey,
+}
+
+impl Signer {
+    fn new(master: MasterKey) -> Self {
         /// The prefix of the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410).
         const PKCS8: [u8; 16] = [
             0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22,
             0x04, 0x20,
         ];
-        let seed = keys.derive("roadstead 2026 session tokens");
+        let seed = master.derive("roadstead 2026 session tokens");
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).expect("a seed has 32 bytes");
-        let issuer = uuid_of(&keys.derive("roadstead 2026 installation id"));
+        Signer {
+            master,
+            signing: EncodingKey::from_ed_der(&[PKCS8.as_slice(), &seed].concat()),
+            verifying: DecodingKey::from_ed_der(pair.public_key().as_ref()),
+        }
+    }
+}
+
+impl Tokens {
+    /// Creates the tokens of an installation.
+    pub fn new(keys: &Keys) -> Self {
+        let issuer = uuid_of(&keys.hash("roadstead 2026 installation id", b""));
 
         let mut validation = Validation::new(Algorithm::EdDSA);
         validation.set_issuer(&[&issuer]);
@@ -93,12 +115,24 @@ impl Tokens {
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         // Expiry is checked against the store's clock, like all other times.
         validation.validate_exp = false;
-        Tokens {
-            issuer,
-            signing: EncodingKey::from_ed_der(&[PKCS8.as_slice(), &seed].concat()),
-            verifying: DecodingKey::from_ed_der(pair.public_key().as_ref()),
-            validation,
+        Tokens { keys: keys.clone(), issuer, validation, signers: RwLock::default() }
+    }
+
+    /// Returns the signer of a master key. Deriving one takes longer than verifying a token, so that
+    /// of the current and of the previous key are kept.
+    fn signer(&self, master: &MasterKey) -> Arc<Signer> {
+        /// Signers of two keys are in use.
+        const KEPT: usize = 2;
+        let known = self.signers.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(signer) = known.iter().find(|signer| signer.master == *master) {
+            return signer.clone();
         }
+        drop(known);
+        let signer = Arc::new(Signer::new(master.clone()));
+        let mut known = self.signers.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(0, signer.clone());
+        known.truncate(KEPT);
+        signer
     }
 
     /// The installation's id, which does not reveal its address.
@@ -116,16 +150,24 @@ impl Tokens {
             iat: session.created_at.secs(),
             exp: session.expires_at.secs(),
         };
-        jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &self.signing)
+        let signer = self.signer(&self.keys.current());
+        jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &signer.signing)
             .map_err(|e| Error::internal(format!("a token cannot be signed: {e}")))
     }
 
     /// Verifies a token and returns its session and user, if it is from this installation and has
     /// not expired. The caller checks that the session still exists.
     pub fn read(&self, token: &str, now: Time) -> Option<(Id<Session>, Id<User>)> {
-        let claims: Claims =
-            jsonwebtoken::decode(token, &self.verifying, &self.validation).ok()?.claims;
+        let claims = self.verify(token, &self.keys.current()).or_else(|| {
+            let previous = self.keys.previous()?;
+            self.verify(token, &previous)
+        })?;
         (now.secs() < claims.exp).then(|| (Id::parse(&claims.sid), Id::parse(&claims.sub)))
+    }
+
+    fn verify(&self, token: &str, master: &MasterKey) -> Option<Claims> {
+        let signer = self.signer(master);
+        Some(jsonwebtoken::decode(token, &signer.verifying, &self.validation).ok()?.claims)
     }
 }
 

@@ -53,6 +53,12 @@ impl<T: ?Sized> Id<T> {
         self.0.as_bytes()
     }
 
+    /// Returns the next id, the end of the range of keys that begin with this one. Of the largest it
+    /// is the same.
+    pub fn successor(self) -> Self {
+        Id::new(Uuid::from_u128(self.0.as_u128().saturating_add(1)))
+    }
+
     /// Returns the same id as that of another type, where two records share one identity.
     pub fn cast<U: ?Sized>(self) -> Id<U> {
         Id::new(self.0)

@@ -23,7 +23,7 @@ pub use canonical::canonical;
 pub use error::{Error, Issue, Kind, ReachedLimit, Result};
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap};
-pub use keys::{Keys, Sealed};
+pub use keys::{KeyId, Keys, MasterKey, Sealed};
 pub use log_limit::LogLimit;
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
 pub use nullable::Nullable;

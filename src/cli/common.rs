@@ -67,6 +67,7 @@ impl Common {
         DataDir::at(path).with_progress(output::progress).with_key_source(KeySource {
             variable: env::var_os("ROADSTEAD_SECRET_KEY"),
             credentials: env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from),
+            new_variable: env::var_os("ROADSTEAD_NEW_SECRET_KEY"),
         })
     }
 }

@@ -17,6 +17,7 @@ mod openapi;
 mod output;
 mod password;
 mod routes;
+mod secrets;
 mod serve;
 mod setup_link;
 mod values;
@@ -58,6 +59,7 @@ enum Command {
     Check(check::Check),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
+    Secrets(secrets::Secrets),
     SetupLink(setup_link::SetupLink),
     Version(version::Version),
 }
@@ -73,6 +75,7 @@ pub fn run() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),
+        Command::Secrets(command) => command.run(),
         Command::SetupLink(command) => command.run(),
         Command::Version(command) => command.run(),
     };

@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::{open_files, output, values};
-use crate::app::{Config, DataDir, Server};
+use crate::app::{Config, DataDir, Server, control};
 use crate::base::{HttpUrl, Id};
 use crate::http::MetricsToken;
 use crate::outbox::RetentionSettings;
@@ -79,10 +79,12 @@ pub struct Serve {
     #[arg(long, value_name = "PEM", env = "ROADSTEAD_CA_FILE")]
     ca_file: Option<std::path::PathBuf>,
 
-    /// Flags of later features, accepted so that a service file that has them works: when an agent
-    /// counts as stale, and how mail is sent.
-    #[arg(long, env = "ROADSTEAD_STALE_AFTER", hide = true, value_parser = values::duration_secs)]
-    stale_after: Option<i64>,
+    /// Silence after which an agent that has sent a heartbeat counts as stale
+    #[arg(long, value_name = "DURATION", env = "ROADSTEAD_STALE_AFTER", default_value = "15m", value_parser = values::duration_secs)]
+    stale_after: i64,
+
+    /// Flags of later features, accepted so that a service file that has them works: how mail is
+    /// sent.
     #[arg(long, env = "ROADSTEAD_SMTP_URL", hide = true)]
     smtp_url: Option<String>,
     #[arg(long, env = "ROADSTEAD_MAIL_FROM", hide = true)]
@@ -114,6 +116,10 @@ impl Serve {
             // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;
             let server = Server::start(store.clone(), listener, config)?;
+            let _control = control::listen(dir.clone(), store.clone()).inspect_err(|error| {
+                tracing::warn!(%error, "no control socket: commands that need the server will fail");
+            });
+            control::resume_rotation(dir.clone(), store.clone())?;
             announce(address, &data, created, link.as_deref(), json)?;
             if link.is_some() {
                 tokio::spawn(renew_setup_link(store, dir, link_base));
@@ -138,6 +144,8 @@ impl Serve {
             settings: RetentionSettings {
                 memory_retention_secs: self.memory_retention,
                 log_retention_secs: self.log_retention,
+                stale_after_secs: self.stale_after,
+                ..RetentionSettings::default()
             },
             allow_private: self.allow_private_network.clone(),
             extra_roots_pem,

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::events::EventType;
 use crate::base::{Id, Json, Result, Sealed, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, SealedField, Tx};
 
 /// An organization has at most 100 channels: one event may have a delivery through each, all made
 /// in one transaction.
@@ -33,11 +33,18 @@ pub struct Channel {
 
 impl Record for Channel {
     const TABLE: &'static str = "channels";
+    const SEALED: &'static [&'static SealedField<Self>] = &[&CHANNEL_SECRET];
     type Key = Id<Channel>;
     fn key(&self) -> Self::Key {
         self.id
     }
 }
+
+/// The secret of a channel.
+pub static CHANNEL_SECRET: SealedField<Channel> =
+    SealedField::new("secret", "secrets of notification channels", |channel| {
+        channel.secret.as_mut()
+    });
 
 /// A subscription of a channel to the events of a type.
 #[derive(Clone, Debug, Encode, Decode)]

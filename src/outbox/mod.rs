@@ -19,7 +19,7 @@ mod release;
 pub mod runner;
 mod sweeps;
 
-pub use channels::{Channel, MAX_CHANNELS, SUBSCRIPTIONS, Subscription, in_app};
+pub use channels::{CHANNEL_SECRET, Channel, MAX_CHANNELS, SUBSCRIPTIONS, Subscription, in_app};
 pub use deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, check_deliveries};
 pub use effects::{Effect, EffectResult, Workflow, WriteRows};
 pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};

@@ -1,7 +1,7 @@
 //! Sweeps: periodic work in small steps, so that requests run in between. Most of them delete
 //! expired records.
 
-use crate::base::Result;
+use crate::base::{Result, Time};
 use crate::store::{ListSource, Order, Record, Tx, View};
 use std::ops::ControlFlow;
 
@@ -44,6 +44,22 @@ pub struct RetentionSettings {
     pub memory_retention_secs: i64,
     /// How long events and their deliveries are kept, in seconds (`--log-retention`).
     pub log_retention_secs: i64,
+    /// How long an agent may be silent before it counts as stale, in seconds (`--stale-after`).
+    pub stale_after_secs: i64,
+    /// When the server started.
+    pub started_at: Time,
+}
+
+impl Default for RetentionSettings {
+    fn default() -> Self {
+        const DAY_SECS: i64 = 24 * 3600;
+        RetentionSettings {
+            memory_retention_secs: 30 * DAY_SECS,
+            log_retention_secs: 365 * DAY_SECS,
+            stale_after_secs: 15 * 60,
+            started_at: Time::from_millis(0),
+        }
+    }
 }
 
 /// Returns the due records at the front of a source ordered by time, at most [`SWEEP_ROWS`].

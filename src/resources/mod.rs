@@ -2,6 +2,7 @@
 //! resource may use those above it.
 
 mod environments;
+mod fleet;
 pub mod organizations;
 mod registries;
 mod llm_providers;
@@ -11,6 +12,8 @@ mod tools;
 mod variable_usage;
 mod prompt_providers;
 mod agents;
+mod fleets;
+mod deployments;
 mod teams;
 mod notifications;
 
@@ -30,6 +33,7 @@ use crate::{auth, outbox};
 pub const ALL: &[Resource] = &[
     environments::RESOURCE,
     registries::RESOURCE,
+    fleet::RESOURCE,
     organizations::RESOURCE,
     llm_providers::RESOURCE,
     governance::RESOURCE,
@@ -38,6 +42,8 @@ pub const ALL: &[Resource] = &[
     variable_usage::RESOURCE,
     prompt_providers::RESOURCE,
     agents::RESOURCE,
+    fleets::RESOURCE,
+    deployments::RESOURCE,
     teams::RESOURCE,
     notifications::RESOURCE,
 ];
@@ -54,7 +60,10 @@ pub fn routes() -> Vec<Route> {
 
 /// The groups of routes, by the first segment of their paths.
 const GROUPS: &[(&str, &str)] = &[
-    ("environments", "Where agents run: their variables, approvals and access."),
+    (
+        "environments",
+        "Where agents run: their variables, secrets, credentials, approvals and access.",
+    ),
     (
         "registries",
         "Registries of artifacts: prompts and promptlets, published version by version.",
@@ -70,6 +79,8 @@ const GROUPS: &[(&str, &str)] = &[
     ("tools", "Tools that agents may call."),
     ("prompt-providers", "Prompts that other systems keep, and importing them."),
     ("agents", "Agents: a draft and its versions."),
+    ("fleets", "Groups of agents, and who may use them."),
+    ("deployments", "What was deployed where, and how much on which day."),
     ("teams", "Teams of agents with their tasks, messages, wakes, memories and runs."),
     ("notifications", "Channels that report events, and the log of what was delivered."),
 ];

@@ -4,7 +4,9 @@ use super::check::{self, Findings};
 use super::engine::Reader;
 use super::record::{IndexInfo, Record, decode, encode, entry};
 use super::reference::{AnyReference, References};
-use crate::base::Result;
+use super::reseal::{self, ResealStep, SealedInfo};
+use super::tx::Tx;
+use crate::base::{Keys, Result};
 
 /// Reads a stored record of any version from its key and value, and returns the key and value of its
 /// entry in the table's index at this position, if it has one.
@@ -25,6 +27,12 @@ pub struct TableInfo {
     pub unbound: &'static [(&'static str, &'static str)],
     /// Reads every record, index entry and reference and reports what is wrong.
     pub check: fn(&dyn Reader, &References, &mut Findings) -> Result<()>,
+    /// Its sealed fields.
+    pub sealed: fn() -> Vec<SealedInfo>,
+    /// Seals the next of its rows after a key with the present master key.
+    pub(super) reseal: fn(&mut Tx, &[u8]) -> Result<ResealStep>,
+    /// Reports every sealed value that cannot be decrypted.
+    pub(super) check_sealed: fn(&dyn Reader, &Keys, &mut Findings) -> Result<()>,
     /// The version in which its records are written now.
     pub version: u8,
     /// Reads a record of any version from its key and value, and returns its value as it is written
@@ -53,6 +61,9 @@ impl TableInfo {
             references: || [R::REFERENCES, R::REFERRED_BY].concat(),
             unbound: R::UNBOUND,
             check: check::table::<R>,
+            sealed: reseal::sealed_fields::<R>,
+            reseal: reseal::reseal::<R>,
+            check_sealed: reseal::check_sealed::<R>,
             version: R::VERSION,
             rewrite: |key, value| encode(&decode::<R>(key, value)?, key),
         }

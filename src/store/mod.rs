@@ -19,8 +19,12 @@ mod paging;
 mod record;
 mod reference;
 mod removal;
+mod reseal;
+mod rotation;
 #[cfg(test)]
 mod sample;
+mod sealed_field;
+mod sealing_key;
 mod signals;
 mod stored_enum;
 mod tx;
@@ -41,6 +45,10 @@ pub use page::{Page, PageRequest};
 pub use record::{AnyIndex, Index, IndexInfo, Org, Record, decode, encode, no_upgrade};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
+pub use reseal::SealedInfo;
+pub use rotation::{Rotation, RotationProgress};
+pub use sealed_field::SealedField;
+pub use sealing_key::SealingKey;
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic};
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
@@ -98,6 +106,7 @@ impl Store {
         if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {
             store.clock().resume_after(watermark.newest_millis);
         }
+        store.read_now(Id::NIL, sealing_key::restore_hash_key)?;
         Ok(store)
     }
 
@@ -165,6 +174,7 @@ impl Store {
         findings.unbuilt.extend_from_slice(&self.unbuilt);
         for table in tables {
             (table.check)(&*reader, &self.context.references, &mut findings)?;
+            (table.check_sealed)(&*reader, &self.context.keys, &mut findings)?;
         }
         Ok(findings)
     }
@@ -182,6 +192,7 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<IdWatermark>(),
     TableInfo::of::<indexes::IndexState>(),
     TableInfo::of::<PendingRemoval>(),
+    TableInfo::of::<SealingKey>(),
 ];
 
 /// Returns the names of all tables and indexes of a catalog and of the store itself.

@@ -5,6 +5,7 @@ use bincode::{Decode, Encode};
 use super::codec;
 use super::key::Key;
 use super::reference::AnyReference;
+use super::sealed_field::SealedField;
 use super::tx::Tx;
 use crate::base::{Error, Id, Result};
 
@@ -36,6 +37,8 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// The fields with ids that are no reference, dotted where they are nested, each with the
     /// reason. `tests/references.rs` finds ids that are declared neither here nor as a reference.
     const UNBOUND: &'static [(&'static str, &'static str)] = &[];
+    /// Its fields with secrets. Nothing can be sealed for a field that is not declared here.
+    const SEALED: &'static [&'static SealedField<Self>] = &[];
     /// The type of its key, unique in its organization if it is owned.
     type Key: Key;
 

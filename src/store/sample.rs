@@ -2,8 +2,8 @@
 
 use bincode::{Decode, Encode};
 
-use super::{AnyIndex, Clock, Index, Org, Record, Store, TableInfo};
-use crate::base::{Id, Time};
+use super::{AnyIndex, Clock, Index, Org, Record, SealedField, Store, TableInfo};
+use crate::base::{Id, Sealed, Time};
 
 /// A record with a unique name and a tag that several may share.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -26,7 +26,31 @@ impl Record for Note {
     }
 }
 
-pub const TABLES: &[TableInfo] = &[TableInfo::of::<Note>()];
+/// A record with two secrets.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Vault {
+    pub id: u32,
+    pub one: Option<Sealed>,
+    pub other: Option<Sealed>,
+    /// Not declared as sealed, by mistake.
+    pub forgotten: Option<Sealed>,
+}
+
+pub static ONE: SealedField<Vault> =
+    SealedField::new("one", "first secrets", |vault| vault.one.as_mut());
+pub static OTHER: SealedField<Vault> =
+    SealedField::new("other", "second secrets", |vault| vault.other.as_mut());
+
+impl Record for Vault {
+    const TABLE: &'static str = "vaults";
+    const SEALED: &'static [&'static SealedField<Self>] = &[&ONE, &OTHER];
+    type Key = u32;
+    fn key(&self) -> u32 {
+        self.id
+    }
+}
+
+pub const TABLES: &[TableInfo] = &[TableInfo::of::<Note>(), TableInfo::of::<Vault>()];
 
 pub fn note(id: u32, name: &str, tag: &str) -> Note {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_string());

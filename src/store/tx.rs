@@ -8,6 +8,8 @@ use super::page::{Page, PageRequest};
 use super::record::{Index, Org, Record, decode, encode, entry, org_prefix};
 use super::reference::References;
 use super::removal::Removal;
+use super::sealed_field::SealedField;
+use super::sealing_key::sealing_key;
 use super::signals::{ACCESS_CHANGED, Topic};
 use super::view::{ListSource, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
@@ -101,9 +103,22 @@ impl<'a> Tx<'a> {
     }
 
     /// Encrypts a secret for `field` of the record with this key; [`View::unseal`] decrypts it.
-    pub fn seal<R: Record>(&self, key: &R::Key, field: &'static str, secret: &str) -> Sealed {
+    ///
+    /// # Errors
+    /// 500 if the field is not in [`Record::SEALED`], or the store fails.
+    pub fn seal<R: Record>(
+        &self,
+        field: &'static SealedField<R>,
+        key: &R::Key,
+        secret: &str,
+    ) -> Result<Sealed> {
+        if !R::SEALED.iter().any(|declared| declared.name == field.name) {
+            let name = field.name; // A rotation of the key would miss it.
+            return Err(Error::internal(format!("{}.{name} is not declared as sealed", R::TABLE)));
+        }
         let record = self.view().scoped_key::<R>(key);
-        self.keys.seal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], self.random(), secret)
+        let sealing_key = sealing_key(&self.view())?;
+        self.keys.seal(sealing_key, &field.context(R::TABLE, &record), self.random(), secret)
     }
 
     /// Marks the transaction as a deletion, which is possible on a full disk, too. For the pipeline of

@@ -7,6 +7,7 @@ use super::engine::{KeyRange, Order, Overlay, Reader, ScanFn, WriteBatch};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, decode, org_prefix};
 use super::reference::References;
+use super::sealed_field::SealedField;
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 
 /// The records that one organization's request may see, at one snapshot.
@@ -78,12 +79,12 @@ impl<'a> View<'a> {
     /// 500 if it is of another record, field or organization, or was changed.
     pub fn unseal<R: Record>(
         &self,
+        field: &'static SealedField<R>,
         key: &R::Key,
-        field: &'static str,
         sealed: &Sealed,
     ) -> Result<String> {
         let record = self.scoped_key::<R>(key);
-        self.keys.unseal(&[R::TABLE.as_bytes(), &record, field.as_bytes()], sealed)
+        self.keys.unseal(&field.context(R::TABLE, &record), sealed)
     }
 
     /// Returns a view of another organization at the same snapshot. For `auth`, which resolves the
@@ -423,7 +424,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn scan(
+    pub(super) fn scan(
         &self,
         table: &'static str,
         range: KeyRange<'_>,

@@ -19,7 +19,7 @@ mod tests;
 pub use compile::{
     Compilation, Import, Imported, MAX_IMPORTS, MAX_PROBLEMS, MAX_VARIABLES, Problem, compile,
 };
-pub use placeholders::placeholders;
+pub use placeholders::{placeholders, replace_placeholders};
 pub use render::{Rendering, render};
 
 /// Limit of a compiled or rendered text in bytes: three times the longest source (307,200), and a

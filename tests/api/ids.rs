@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use roadstead::api::{Method, Route};
 use serde_json::{Value, json};
 
+use crate::client::eventually;
 use crate::fixture::{Fixture, unknown_id};
 use crate::routes::{all_routes, ask, ask_sample, path_with, sample};
 use crate::schema;
@@ -31,6 +32,12 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     let environment = owner.post("/environments", environment).id();
     let variable = format!("/environments/{environment}/variables/V_{suffix}");
     owner.put(&variable, json!({"value": "v"})).ok();
+    // Secrets and credentials are named as the variable is.
+    let secret = format!("/environments/{environment}/secrets/V_{suffix}");
+    owner.put(&secret, json!({"value": "v"})).ok();
+    let credential = format!("/environments/{environment}/provider-credentials/V_{suffix}");
+    owner.put(&credential, json!({"apiKey": "k"})).ok();
+    let fleet = owner.post("/fleets", json!({"name": "F", "access": "restricted"})).id();
     let registry = json!({"slug": slug, "name": "R", "access": "restricted"});
     let registry = owner.post("/registries", registry).id();
     let grant = json!({
@@ -60,7 +67,19 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         "registryRef": slug, "artifactType": "prompt", "draftVersion": "1.1.0", "body": "x",
     });
     let draft = owner.post(&format!("/prompts/{prompt}/drafts"), draft).id();
+    let deployment = json!({
+        "agentIds": [stable_key], "promptName": prompt, "version": "1.0.0", "provider": "p",
+        "environment": slug, "registryRef": slug,
+    });
+    let job = owner.post("/agents/deployments", deployment).id();
+    let done = eventually("the deployment is complete", || {
+        let job = owner.get(&format!("/agents/deployments/{job}")).ok();
+        (job["state"] == "complete").then_some(job)
+    });
+    let deployment = done["targets"][0]["deploymentId"].as_str().unwrap().to_string();
     ids.extend([
+        ("jobId", job),
+        ("deploymentId", deployment),
         ("stableKey", stable_key),
         ("registrySlug", slug),
         ("teamId", team),
@@ -71,6 +90,7 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("approvalId", approval),
         ("toolId", tool),
         ("environmentId", environment),
+        ("fleetId", fleet),
         ("name", format!("V_{suffix}")),
         ("grantId", grant),
         ("domainId", domain),

@@ -7,11 +7,13 @@ mod client;
 mod receiver;
 mod schema;
 mod fixture;
+mod fleets;
 
 mod agents;
 mod artifacts;
 mod conditions;
 mod conventions;
+mod deployments;
 mod drafts;
 mod environments;
 mod governance;

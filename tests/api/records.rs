@@ -12,7 +12,8 @@ use roadstead::app::DataDir;
 use roadstead::auth::Organization;
 use roadstead::base::{Id, Json, Result};
 use roadstead::outbox::{
-    About, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription, publish,
+    About, CHANNEL_SECRET, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription,
+    publish,
 };
 use roadstead::resources::{self, organizations};
 use roadstead::store::{ListSource, TableInfo, Tx, View};
@@ -82,6 +83,7 @@ fn write_missing() {
     let store = DataDir::at(&fresh).create().unwrap();
     store.write_blocking(Id::NIL, organizations::issue_setup_token).unwrap();
     store.write_blocking(Id::new(uuid::Uuid::from_u128(1)), channel_with_delivery).unwrap();
+    roadstead::app::rotate(&DataDir::at(&fresh), &store, None, &mut |_| {}).unwrap();
     drop(store);
     fill(&used, true);
     for dir in [fresh, used] {
@@ -110,7 +112,7 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
         name: "c".into(),
         workflow: "webhook".into(),
         config: Json(json!({"url": "https://hooks.test/"})),
-        secret: Some(tx.seal::<Channel>(&id, "secret", "s")),
+        secret: Some(tx.seal(&CHANNEL_SECRET, &id, "s")?),
         enabled: true,
         created_at: now,
         updated_at: now,
@@ -173,6 +175,12 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     owner
         .put(&format!("/environments/{environment}/variables/TONE"), json!({"value": "kind"}))
         .ok();
+    owner.put(&format!("/environments/{environment}/secrets/TOKEN"), json!({"value": "s"})).ok();
+    let credential =
+        json!({"apiKey": "k", "endpoint": "http://127.0.0.1:9/", "config": {"a": null}});
+    owner.put(&format!("/environments/{environment}/provider-credentials/openai"), credential).ok();
+    let fleet = json!({"name": "F", "description": "d", "access": "restricted"});
+    let fleet = owner.post("/fleets", fleet).id();
     let grant = json!({"userId": fixture.member_id, "resourceType": "environment",
         "resourceId": environment});
     owner.post("/access-grants", grant).ok();
@@ -200,11 +208,14 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     owner.post("/prompt-providers", provider).ok();
     let draft = json!({"model": "m", "toolRefs": [{"toolId": tool, "version": "1.0.0"}],
         "variables": {"A": "b"}, "providerConfig": {"x": null}});
+    let body = json!({"stableKey": "cat", "name": "cat", "fleetId": fleet});
+    owner.post("/agents", body).ok();
     for agent in ["ann", "bob"] {
         let agent = json!({"stableKey": agent, "name": agent, "description": "d", "draft": draft});
         key.post("/agents", agent).ok();
     }
     key.post("/agents/ann/versions", json!({})).ok();
+    deploy(owner);
     let team = json!({"slug": "crew", "name": "Crew", "description": "d",
         "budget": {"monthlyUsd": 1}});
     let team = format!("/teams/{}", key.post("/teams", team).id());
@@ -235,6 +246,23 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }
     owner.delete(&format!("{team}/agents/{bob}")).ok();
+}
+
+/// Creates records of every kind about deployments: a job that is done and one that waits.
+fn deploy(owner: &Caller) {
+    let deployment = |environment: &str| {
+        let new = json!({"agentIds": ["ann"], "promptName": "answer", "version": "live",
+            "environment": environment, "provider": "p", "registryRef": "texts",
+            "agentVariables": {"TONE": "kind", "QUESTION": "q"}});
+        owner.post("/agents/deployments", new).id()
+    };
+    let job = format!("/agents/deployments/{}", deployment("dev"));
+    eventually("the deployment is complete", || {
+        Some(owner.get(&job).ok()).filter(|job| job["state"] == "complete")
+    });
+    deployment("prod");
+    let heartbeat = json!({"environment": "dev", "hash": "h", "error": "e"});
+    owner.post("/agents/ann/heartbeat", heartbeat).ok();
 }
 
 /// Creates records of every kind in registries.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use roadstead::resources;
+use serde_json::json;
 
 use crate::client::Caller;
 use crate::fixture::{Running, config};
@@ -10,9 +11,10 @@ use crate::records::fill_organization;
 
 /// Kinds of records that can be deleted: the table, the list, and the field that a path refers to.
 /// Referring kinds come before those they refer to.
-const REMOVED: [(&str, &str, &str); 11] = [
+const REMOVED: [(&str, &str, &str); 12] = [
     ("team_agents", "/teams/{team}/agents", "id"),
     ("teams", "/teams", "id"),
+    ("fleets", "/fleets", "id"),
     ("agents", "/agents", "stableKey"),
     ("tools", "/tools", "id"),
     ("policies", "/governance/policies", "id"),
@@ -25,7 +27,7 @@ const REMOVED: [(&str, &str, &str); 11] = [
 ];
 
 /// Kinds that no route deletes yet; events end with their retention.
-const STAYS: [&str; 4] = ["channels", "events", "organizations", "users"];
+const STAYS: [&str; 5] = ["channels", "deployment_jobs", "events", "organizations", "users"];
 
 fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
     let list = match list.split_once("{team}") {
@@ -42,12 +44,19 @@ fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
         owner.delete(&format!("/registries/artifact-versions?{version}")).ok();
         return;
     }
+    if table == "agents" {
+        for job in owner.get("/agents/deployments?state=pending_approval").items() {
+            let job = job["id"].as_str().unwrap();
+            owner.post(&format!("/agents/deployments/{job}/cancel"), json!({})).ok();
+        }
+    }
     let items = owner.get(&list).items();
     let is_member = |item: &&serde_json::Value| table != "memberships" || item["role"] == "member";
     let mut items = items.iter().filter(is_member);
     let first = items.next().unwrap_or_else(|| panic!("{list} is empty"));
-    // All policies, so that no judge refers to the provider, which is next.
-    let others = items.filter(|_| table == "policies");
+    // All policies, so that no judge refers to the provider, which is next; all agents, so that
+    // none is live in the environment.
+    let others = items.filter(|_| ["agents", "policies"].contains(&table));
     for item in [first].into_iter().chain(others) {
         owner.delete(&format!("{list}/{}", item[field].as_str().unwrap())).ok();
     }

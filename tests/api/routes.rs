@@ -25,6 +25,9 @@ fn more(route: &Route) -> Value {
         (Method::Post, "/governance/policies/{policyId}/assignments") => {
             json!({"registryId": unknown_id()})
         }
+        (Method::Post, "/agents/deployments" | "/agents/deployments/preview") => {
+            json!({"promptName": "p", "version": "*", "registryRef": unknown_id()})
+        }
         _ => json!({}),
     }
 }

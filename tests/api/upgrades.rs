@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _};
-use roadstead::app::DataDir;
+use roadstead::app::{DataDir, rotate};
 use roadstead::auth::{Membership, Organization, Role};
-use roadstead::base::Id;
+use roadstead::base::{Id, MasterKey};
 use roadstead::store::{Key as _, ListSource, TableInfo};
 use serde_json::json;
 
@@ -31,6 +31,9 @@ const FROM_SAMPLES: &[&str] = &["setup", "removals"];
 
 /// The key of the directories, which contain no real secrets.
 const KEY: &str = "7465737420206b65792074657374206b657920207465737420206b6579202021";
+
+/// The key before it, so that the directories have been through a rotation.
+const FIRST_KEY: &str = "7465737420206b65792074657374206b657920207465737420206b6579202022";
 
 /// A database file, most of which is empty pages (see [`packed`]).
 const PACKED: &str = "roadstead.redb.packed";
@@ -102,12 +105,20 @@ fn write_private(path: &Path, content: impl AsRef<[u8]>) {
     fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
+/// Seals the secrets of a directory with another key.
+fn rotate_to(dir: &DataDir, key: &str) {
+    let store = eventually("the database is free", || dir.open().ok());
+    let key = MasterKey::new(bytes(key).try_into().unwrap());
+    rotate(dir, &store, Some(key), &mut |_| {}).unwrap();
+}
+
 /// Creates the directory of the newest layout.
 fn write_newest() {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path();
-    write_private(&dir.join("secret.key"), KEY);
+    write_private(&dir.join("secret.key"), FIRST_KEY);
     records::fill(dir, false);
+    rotate_to(&DataDir::at(dir), KEY);
     let path = DataDir::at(dir).database();
     // The server's threads close the file shortly after it stops.
     let mut database = eventually("the database is free", || Database::open(&path).ok());

@@ -16,6 +16,7 @@ mod directory;
 mod disk_full;
 mod keys;
 mod log;
+mod rotation;
 mod secrets;
 mod serving;
 mod terminal;

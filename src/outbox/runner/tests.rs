@@ -44,7 +44,7 @@ fn runner() -> Runner {
         jobs: vec![&DONE, &BROKEN],
         workflows: vec![],
         sweeps: vec![],
-        settings: RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 },
+        settings: RetentionSettings::default(),
         organizations: |_| Ok(vec![org(1), org(2)]),
         meters: Arc::default(),
     }

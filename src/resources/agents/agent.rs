@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::config::AgentConfig;
 use crate::api::{Output, ResourceRef};
+use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted};
 use crate::base::{Description, Id, Name, Result, StableKey, Time};
-use crate::store::{AnyIndex, Index, Record, Tx, View};
+use crate::resources::fleet::Fleet;
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -27,42 +29,94 @@ pub struct Agent {
     pub draft_revision: u32,
     /// The number of its newest version.
     pub latest_version: Option<u32>,
+    /// The worst of its states in the environments it is deployed to; maintained by
+    /// `deployments`.
+    pub status: AgentStatus,
     pub created_at: Time,
-    /// When any field last changed.
+    /// When any field last changed, its status aside.
     pub updated_at: Time,
 }
 
-/// A group of agents. Only a marker for ids.
-pub enum Fleet {}
-
-static BY_STABLE_KEY: Index<Agent, StableKey> = Index::unique(
+static BY_STABLE_KEY: Index<Restricted<Agent>, StableKey> = Index::unique(
     "agents.by_stable_key",
     "stable_key_taken",
     "an agent with this stableKey already exists; choose another",
-    |agent| Some(agent.stable_key.clone()),
+    |agent| Some(agent.without_caller().stable_key.clone()),
 );
 
 /// Agents by fleet.
-pub static BY_FLEET: Index<Agent, Id<Fleet>> =
-    Index::non_unique("agents.by_fleet", |agent| agent.fleet_id);
+pub static BY_FLEET: Index<Restricted<Agent>, Id<Fleet>> =
+    Index::non_unique("agents.by_fleet", |agent| agent.without_caller().fleet_id);
 
-impl Record for Agent {
+/// Agents by status.
+pub static BY_STATUS: Index<Restricted<Agent>, AgentStatus> =
+    Index::non_unique("agents.by_status", |agent| Some(agent.without_caller().status));
+
+/// Stable keys and names of agents by fleet, so that those of a fleet are listed without reading the
+/// agents, whose drafts are large.
+pub static NAMES_BY_FLEET: Index<Restricted<Agent>, (Id<Fleet>, StableKey, Name)> =
+    Index::non_unique("agents.names_by_fleet", |agent| {
+        let agent = agent.without_caller();
+        agent.fleet_id.map(|fleet| (fleet, agent.stable_key.clone(), agent.name.clone()))
+    });
+
+static FLEET: Reference<Restricted<Agent>, Restricted<Fleet>> = Reference::clear(
+    &["fleet_id"],
+    |tx, agent: &Restricted<Agent>, _| {
+        let left = Agent { fleet_id: None, updated_at: tx.now(), ..agent.without_caller().clone() };
+        Ok(Restricted::new(left))
+    },
+    |fleet: &Restricted<Fleet>| fleet.id().to_bytes(),
+    |agent: &Restricted<Agent>, _| {
+        agent.without_caller().fleet_id.map(|fleet| fleet.to_bytes()).into_iter().collect()
+    },
+)
+.by(&BY_FLEET)
+.deferred();
+
+impl Record for Restricted<Agent> {
     const TABLE: &'static str = "agents";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STABLE_KEY, &BY_FLEET];
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("fleet_id", "there are no fleets yet"),
-        ("draft.tool_refs.tool_id", "a tool may be deleted while agents use it"),
-    ];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&BY_STABLE_KEY, &BY_FLEET, &BY_STATUS, &NAMES_BY_FLEET];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&FLEET];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("draft.tool_refs.tool_id", "a tool may be deleted while agents use it")];
     type Key = Id<Agent>;
     fn key(&self) -> Self::Key {
+        self.id()
+    }
+}
+
+/// An agent is as restricted as its fleet.
+impl Restrictable for Agent {
+    const KIND: ResourceType = ResourceType::Fleet;
+    fn id(&self) -> Id<Self> {
         self.id
+    }
+    fn guard(&self) -> Option<Id<Granted>> {
+        self.fleet_id.map(|fleet| fleet.cast())
+    }
+    fn access(&self, view: &View) -> Result<Access> {
+        match self.fleet(view)? {
+            Some(fleet) => fleet.without_caller().access(view),
+            None => Ok(Access::Organization),
+        }
+    }
+}
+
+impl Agent {
+    /// Returns its fleet; `None` also for one that is deleted and not taken from its agents yet.
+    fn fleet(&self, view: &View) -> Result<Option<Restricted<Fleet>>> {
+        self.fleet_id.map_or(Ok(None), |fleet| view.get(&fleet))
     }
 }
 
 // ── What callers see ─────────────────────────────────────────────────────────
 
 /// The status of an agent over all environments it is deployed to: the worst, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentStatus {
     /// It reported an error.
@@ -76,6 +130,13 @@ pub enum AgentStatus {
     /// It is deployed nowhere.
     Undeployed,
 }
+crate::store::stored_enum!(AgentStatus {
+    Error = 0,
+    Stale = 1,
+    Drifted = 2,
+    Deployed = 3,
+    Undeployed = 4,
+});
 
 /// An agent as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -106,39 +167,66 @@ impl Output for AgentInfo {
 }
 
 /// Returns an agent as the API returns it.
-pub fn info(agent: Agent) -> AgentInfo {
-    AgentInfo {
+///
+/// # Errors
+/// If the store fails.
+pub fn info(view: &View, agent: Agent) -> Result<AgentInfo> {
+    let fleet = agent.fleet(view)?;
+    Ok(AgentInfo {
         id: agent.id,
         stable_key: agent.stable_key,
         name: agent.name,
         description: agent.description,
-        fleet_id: agent.fleet_id,
+        fleet_id: fleet.map(|fleet| fleet.id()),
         draft: agent.draft,
         draft_revision: agent.draft_revision,
         latest_version: agent.latest_version,
-        status: STATUS,
+        status: agent.status,
         created_at: agent.created_at,
         updated_at: agent.updated_at,
-    }
+    })
 }
-
-/// The status of every agent: there are no deployments yet.
-pub const STATUS: AgentStatus = AgentStatus::Undeployed;
 
 // ── Finding and saving ───────────────────────────────────────────────────────
 
 /// Returns the agent with this stable key.
-pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Agent>> {
+pub fn by_stable_key(view: &View, stable_key: &str) -> Result<Option<Restricted<Agent>>> {
     match StableKey::parse(stable_key) {
         Ok(stable_key) => view.find(&BY_STABLE_KEY, &stable_key),
         Err(_) => Ok(None),
     }
 }
 
-/// Returns the agent with this stable key, or 404.
-pub fn fetch(view: &View, stable_key: &str) -> Result<Agent> {
-    let key = || stable_key.to_string();
-    by_stable_key(view, stable_key)?.ok_or_else(|| Agent::missing(&key()))
+/// Returns the agent with this stable key if the caller may use it.
+///
+/// # Errors
+/// 404 if there is none, 403 if its fleet is restricted and the caller has no grant.
+pub fn fetch(view: &View, caller: &Caller, stable_key: &str) -> Result<Agent> {
+    let missing = || Restricted::<Agent>::missing(&stable_key.to_string());
+    by_stable_key(view, stable_key)?.ok_or_else(missing)?.open(view, caller)
+}
+
+/// Returns the agent with this id or stable key.
+///
+/// # Errors
+/// 404 if there is none.
+pub fn find(view: &View, reference: &str) -> Result<Restricted<Agent>> {
+    let id = Id::parse(reference);
+    let found = if id.is_nil() { by_stable_key(view, reference)? } else { view.get(&id)? };
+    found.ok_or_else(|| Restricted::<Agent>::missing(&reference.to_string()))
+}
+
+/// Sets the status of an agent.
+///
+/// # Errors
+/// 404 if there is no such agent.
+pub fn set_status(tx: &mut Tx, id: Id<Agent>, status: AgentStatus) -> Result<()> {
+    let old: Restricted<Agent> = tx.fetch(&id)?;
+    let agent = old.without_caller().clone();
+    if agent.status == status {
+        return Ok(());
+    }
+    tx.replace(&old, &Restricted::new(Agent { status, ..agent }))
 }
 
 /// Replaces `old` by `new` if they differ, with a new `draftRevision` if the draft does.
@@ -150,6 +238,6 @@ pub fn save(tx: &mut Tx, old: &Agent, mut new: Agent) -> Result<Agent> {
         new.draft_revision += 1;
     }
     new.updated_at = tx.now();
-    tx.replace(old, &new)?;
+    tx.replace(&Restricted::new(old.clone()), &Restricted::new(new.clone()))?;
     Ok(new)
 }

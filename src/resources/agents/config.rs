@@ -13,7 +13,7 @@ use crate::store::{Key, Record, View};
 
 /// An agent uses at most 100 tools: more than any model chooses well from, and few enough to be
 /// looked up one by one.
-const MAX_TOOL_REFS: usize = 100;
+pub const MAX_TOOL_REFS: usize = 100;
 
 /// A tool that an agent uses.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
@@ -24,15 +24,21 @@ pub struct ToolRef {
     pub version: Option<Version>,
 }
 
-type RegistryRef = Text<1, 200>;
-type PromptName = Text<1, 128>;
-type PromptVersion = Text<1, 64>;
-type Model = Text<1, 200>;
-type Provider = Text<1, 200>;
-type Variables = BTreeMap<VariableName, Text<0, 100_000>>;
+/// A reference to a registry, as written.
+pub type RegistryRef = Text<1, 200>;
+/// The name of a prompt, as written.
+pub type PromptName = Text<1, 128>;
+/// A version, a range or a label, as written.
+pub type PromptVersion = Text<1, 64>;
+/// The name of a model.
+pub type Model = Text<1, 200>;
+/// The name of a provider.
+pub type Provider = Text<1, 200>;
+/// Values of variables, by name.
+pub type Variables = BTreeMap<VariableName, Text<0, 100_000>>;
 
 /// An agent's configuration. References into a registry need not exist yet.
-#[derive(Clone, Debug, Default, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfig {
     /// The registry of its prompt.

@@ -2,7 +2,8 @@
 //! agent has a draft that is changed in place ([`config`]) and numbered versions, each a
 //! permanent copy of the draft ([`versions`]).
 //!
-//! An agent is addressed by its stable key. It cannot be deleted while it is in a team.
+//! An agent is addressed by its stable key. It cannot be deleted while it is in a team. In a
+//! restricted fleet ([`Fleet`]) it is for admins and those with a grant for the fleet.
 
 mod agent;
 mod config;
@@ -12,18 +13,24 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{Caller, MEMBER, Restricted, visible_page_map, visible_page_map_of};
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
-use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
+use crate::store::{Page, TableInfo, Tx, View};
 
-pub use agent::{Agent, fetch};
-use agent::{AgentInfo, AgentStatus, BY_FLEET, Fleet, STATUS, info, save};
-use config::{AgentConfig, AgentConfigPatch};
+pub use super::fleet::Fleet;
+pub use agent::{Agent, AgentStatus, NAMES_BY_FLEET, by_stable_key, fetch, find, set_status};
+use agent::{AgentInfo, BY_FLEET, BY_STATUS, info, save};
+use config::AgentConfigPatch;
+pub use config::{
+    AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
+    Variables,
+};
+pub use versions::{AgentChange, changes, version};
 
 /// Agents and their versions.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Agent>()],
+    tables: &[TableInfo::of::<Restricted<Agent>>()],
     children: &[&versions::RESOURCE],
     ..Resource::EMPTY
 };
@@ -79,23 +86,29 @@ impl Input for AgentFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
-    if req.input.status.is_some_and(|status| status != STATUS) {
-        return Ok(Page::single(Vec::new()));
+    let AgentFilter { fleet_id, status } = &req.input;
+    let (caller, page) = (req.caller(), &req.page);
+    let is_wanted = |agent: &Agent| status.is_none_or(|status| agent.status == status);
+    match (fleet_id, status) {
+        (None, None) => visible_page_map(view, caller, page, is_wanted, info),
+        (None, Some(status)) => {
+            visible_page_map_of(view, caller, &BY_STATUS, status, page, (is_wanted, info))
+        }
+        // Agents may still name a deleted fleet for a while.
+        (Some(fleet), _) if !view.has::<Restricted<Fleet>>(fleet)? => Ok(Page::single(Vec::new())),
+        (Some(fleet), _) => {
+            visible_page_map_of(view, caller, &BY_FLEET, fleet, page, (is_wanted, info))
+        }
     }
-    let page = match &req.input.fleet_id {
-        None => view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true),
-        Some(fleet) => view.page(&BY_FLEET, fleet, Order::Descending, &req.page, |_| true),
-    };
-    Ok(page?.map(info))
 }
 
 fn get(view: &View, req: &Req<String>) -> Result<AgentInfo> {
-    fetch(view, &req.params).map(info)
+    info(view, fetch(view, req.caller(), &req.params)?)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
     let new = &req.input;
-    require_fleet(new.fleet_id.as_ref())?;
+    require_fleet(&tx.view(), req.caller(), new.fleet_id.as_ref())?;
     let nothing = AgentConfig::default();
     let draft = match &new.draft {
         Some(draft) => draft.applied_to(&tx.view(), &nothing)?,
@@ -110,22 +123,26 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
         draft,
         draft_revision: 1,
         latest_version: None,
+        status: AgentStatus::Undeployed,
         created_at: tx.now(),
         updated_at: tx.now(),
     };
-    tx.insert(&agent)?;
-    Ok(info(agent))
+    tx.insert(&Restricted::new(agent.clone()))?;
+    info(&tx.view(), agent)
 }
 
-/// Refuses every fleet id with 404: there are no fleets yet.
-fn require_fleet(fleet: Option<&Id<Fleet>>) -> Result<()> {
-    fleet.map_or(Ok(()), |_| Err(Error::no_such("fleet").at("fleetId")))
+/// Requires that a fleet exists (404) and that the caller may use it (403).
+fn require_fleet(view: &View, caller: &Caller, fleet: Option<&Id<Fleet>>) -> Result<()> {
+    let Some(fleet) = fleet else { return Ok(()) };
+    let found = view.get::<Restricted<Fleet>>(fleet)?;
+    let missing = || Error::no_such("fleet").at("fleetId");
+    found.ok_or_else(missing)?.open(view, caller).map(|_| ())
 }
 
 fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
     let patch = &req.input;
-    let old = fetch(&tx.view(), &req.params)?;
-    require_fleet(patch.fleet_id.value())?;
+    let old = fetch(&tx.view(), req.caller(), &req.params)?;
+    require_fleet(&tx.view(), req.caller(), patch.fleet_id.value())?;
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.description.clone().apply(&mut new.description);
@@ -133,13 +150,14 @@ fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
     if let Some(draft) = &patch.draft {
         new.draft = draft.applied_to(&tx.view(), &old.draft)?;
     }
-    save(tx, &old, new).map(info)
+    let new = save(tx, &old, new)?;
+    info(&tx.view(), new)
 }
 
 /// Deletes an agent with its versions; 409 while it is in a team.
 pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
-    let agent = fetch(&tx.view(), &req.params)?;
-    tx.remove(&agent)?;
+    let agent = fetch(&tx.view(), req.caller(), &req.params)?;
+    tx.remove(&Restricted::new(agent.clone()))?;
     Ok(Deleted::new(agent.id))
 }
 

@@ -5,16 +5,76 @@ use serde_json::{Value, json};
 use super::super::tools::tests as tool;
 use super::versions::{AgentDiff, AgentVersion};
 use super::*;
+use crate::api::Principal;
 use crate::base::Kind;
 use crate::resources::testing::Fixture;
+use crate::store::ListSource;
 
 /// Makes an agent as a member.
 pub fn make(fixture: &Fixture, body: Value) -> Result<AgentInfo> {
     fixture.write(create, (), Fixture::input(body)?)
 }
 
+/// Makes an agent as somebody.
+pub fn make_as(fixture: &Fixture, who: &Principal, body: Value) -> Result<AgentInfo> {
+    fixture.write_as(who, create, (), Fixture::input(body)?)
+}
+
+/// Changes an agent as somebody.
+pub fn patch_as(
+    fixture: &Fixture,
+    who: &Principal,
+    stable_key: &str,
+    body: Value,
+) -> Result<AgentInfo> {
+    fixture.write_as(who, update, stable_key.to_string(), Fixture::input(body)?)
+}
+
+/// Returns an agent as somebody sees it.
+pub fn shown(fixture: &Fixture, who: &Principal, stable_key: &str) -> Result<Value> {
+    fixture.read_as(who, get, stable_key.to_string(), ()).map(|agent| json!(agent))
+}
+
+/// Returns the stable keys of the agents that somebody sees, newest first.
+pub fn listed(fixture: &Fixture, who: &Principal, filter: Value) -> Vec<String> {
+    let page = fixture.read_as(who, list, (), Fixture::input(filter).unwrap()).unwrap();
+    page.items.into_iter().map(|agent| agent.stable_key.into_string()).collect()
+}
+
+/// Uses an agent in every way, as somebody.
+pub fn every_use(fixture: &Fixture, who: &Principal, stable_key: &str) -> Vec<Result<()>> {
+    let key = || stable_key.to_string();
+    let query = Fixture::input(json!({"from": "1", "to": "1"})).unwrap();
+    vec![
+        shown(fixture, who, stable_key).map(|_| ()),
+        patch_as(fixture, who, stable_key, json!({})).map(|_| ()),
+        fixture.write_as(who, delete, key(), ()).map(|_| ()),
+        fixture.write_as(who, versions::create, key(), ()).map(|_| ()),
+        fixture.write_as(who, versions::restore, (key(), 1), ()).map(|_| ()),
+        fixture.read_as(who, versions::list, key(), ()).map(|_| ()),
+        fixture.read_as(who, versions::get, (key(), 1), ()).map(|_| ()),
+        fixture.read_as(who, versions::diff, key(), query).map(|_| ()),
+    ]
+}
+
+/// Counts the agents with this status.
+pub fn count_of(fixture: &Fixture, status: &str) -> usize {
+    let filter = Fixture::input(json!({"status": status})).unwrap();
+    fixture.read(list, (), filter).unwrap().items.len()
+}
+
+/// Returns the id of an agent as text.
+pub fn id_of(fixture: &Fixture, stable_key: &str) -> String {
+    fixture.read(get, stable_key.to_string(), ()).unwrap().id.to_string()
+}
+
+/// Updates an agent as a member.
+pub fn update_agent(fixture: &Fixture, stable_key: &str, body: Value) -> Result<AgentInfo> {
+    fixture.write(update, stable_key.to_string(), Fixture::input(body)?)
+}
+
 fn patch(fixture: &Fixture, body: Value) -> Result<AgentInfo> {
-    fixture.write(update, "a".to_string(), Fixture::input(body)?)
+    update_agent(fixture, "a", body)
 }
 
 fn snapshot(fixture: &Fixture) -> AgentVersion {
@@ -61,7 +121,7 @@ fn a_stable_key_is_unique_in_its_organization_alone() {
     assert_eq!(make(&fixture, body.clone()).unwrap_err().code(), "stable_key_taken");
     let theirs = fixture.write_as(&eve, create, (), Fixture::input(body).unwrap()).unwrap();
     let found = fixture.store.read_now(other, |view| agent::by_stable_key(view, "a")).unwrap();
-    assert_eq!(found.map(|agent| agent.id), Some(theirs.id));
+    assert_eq!(found.map(|agent| agent.id()), Some(theirs.id));
     for unknown in ["b", "", "no key", "deployments"] {
         let error = fixture.read(get, unknown.to_string(), ()).unwrap_err();
         assert_eq!(error.kind(), Kind::NotFound);
@@ -119,7 +179,7 @@ fn a_draft_names_tools_and_versions_that_are_there() {
 }
 
 #[test]
-fn there_is_no_fleet_to_be_in() {
+fn an_unknown_fleet_is_not_found() {
     let fixture = world_with_agent();
     let fleet = json!("01890a5d-ac96-774b-bcce-b302099a8057");
     let body = json!({"stableKey": "b", "name": "B", "fleetId": fleet});

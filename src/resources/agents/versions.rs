@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::agent::{Agent, AgentInfo, fetch, info, save};
 use super::config::AgentConfig;
 use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER, User};
+use crate::auth::{MEMBER, Restricted, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
 use crate::store::{
     AnyReference, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
@@ -53,9 +53,9 @@ impl Output for AgentVersion {
     }
 }
 
-static AGENT: Reference<AgentVersion, Agent> = Reference::cascade(
+static AGENT: Reference<AgentVersion, Restricted<Agent>> = Reference::cascade(
     &["agent"],
-    |agent: &Agent| agent.id.to_bytes(),
+    |agent: &Restricted<Agent>| agent.id().to_bytes(),
     |version: &AgentVersion, _| vec![version.agent.to_bytes()],
 )
 .deferred();
@@ -121,18 +121,18 @@ pub struct AgentChange {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<String>) -> Result<Page<AgentVersion>> {
-    let agent = fetch(view, &req.params)?;
+    let agent = fetch(view, req.caller(), &req.params)?;
     view.page(ListSource::TABLE, &agent.id, Order::Descending, &req.page, |_| true)
 }
 
 pub(super) fn get(view: &View, req: &Req<(String, u32)>) -> Result<AgentVersion> {
     let (stable_key, version) = &req.params;
-    let agent = fetch(view, stable_key)?;
+    let agent = fetch(view, req.caller(), stable_key)?;
     view.fetch(&(agent.id, *version))
 }
 
 pub(super) fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
-    let agent = fetch(&tx.view(), &req.params)?;
+    let agent = fetch(&tx.view(), req.caller(), &req.params)?;
     let number = agent.latest_version.unwrap_or(0) + 1;
     if number > MAX_VERSIONS {
         return Err(Error::conflict("agent_versions_full", "an agent has at most 10,000 versions"));
@@ -152,6 +152,24 @@ pub(super) fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
     Ok(version)
 }
 
+/// Returns a version of an agent, if it exists.
+///
+/// # Errors
+/// If the store fails.
+pub fn version(view: &View, agent: Id<Agent>, number: u32) -> Result<Option<AgentVersion>> {
+    view.get(&(agent, number))
+}
+
+/// Returns the differences between two configurations.
+///
+/// # Errors
+/// 500 if one cannot be written as JSON.
+pub fn changes(from: &AgentConfig, to: &AgentConfig) -> Result<Vec<AgentChange>> {
+    let mut changes = Vec::new();
+    compare("", &json(from)?, &json(to)?, &mut changes);
+    Ok(changes)
+}
+
 fn hash(config: &AgentConfig) -> Result<String> {
     Ok(blake3::hash(canonical(&json(config)?).as_bytes()).to_string())
 }
@@ -162,12 +180,11 @@ fn json(config: &AgentConfig) -> Result<Value> {
 }
 
 pub(super) fn diff(view: &View, req: &Req<String, DiffQuery>) -> Result<AgentDiff> {
-    let agent = fetch(view, &req.params)?;
+    let agent = fetch(view, req.caller(), &req.params)?;
     let version = |number: &str| view.fetch::<AgentVersion>(&(agent.id, u32::parse(number)));
     let from = version(&req.input.from)?;
     let to = version(&req.input.to)?;
-    let mut changes = Vec::new();
-    compare("", &json(&from.config)?, &json(&to.config)?, &mut changes);
+    let changes = changes(&from.config, &to.config)?;
     Ok(AgentDiff { from: from.version, to: to.version, changes })
 }
 
@@ -201,9 +218,10 @@ fn compare_keys(
 
 pub(super) fn restore(tx: &mut Tx, req: &Req<(String, u32)>) -> Result<AgentInfo> {
     let (stable_key, version) = &req.params;
-    let agent = fetch(&tx.view(), stable_key)?;
+    let agent = fetch(&tx.view(), req.caller(), stable_key)?;
     let version: AgentVersion = tx.fetch(&(agent.id, *version))?;
-    save(tx, &agent, Agent { draft: version.config, ..agent.clone() }).map(info)
+    let restored = save(tx, &agent, Agent { draft: version.config, ..agent.clone() })?;
+    info(&tx.view(), restored)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

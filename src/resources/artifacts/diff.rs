@@ -24,7 +24,7 @@ const CONTEXT_LINES: usize = 3;
 /// The lines between the first and the last change are compared one by one if there are at most
 /// 20,000, which takes up to 200 ms when few of them are equal; otherwise all of them are shown as
 /// replaced.
-const MAX_COMPARED_LINES: usize = 20_000;
+pub const MAX_COMPARED_LINES: usize = 20_000;
 
 /// Selects two versions of an artifact to compare.
 #[derive(Deserialize, JsonSchema)]
@@ -88,7 +88,7 @@ pub(super) fn get(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Versio
     let (from, old) = version("from", &query.from)?;
     let (to, new) = version("to", &query.to)?;
     Ok(VersionDiff {
-        diff: unified(&old, &new, (&from.version, &to.version)),
+        diff: unified(&old, &new, (&from.version, &to.version), &mut { MAX_COMPARED_LINES }),
         variables: VariableDiff {
             added: only_in(&to.variables, &from.variables),
             removed: only_in(&from.variables, &to.variables),
@@ -98,12 +98,16 @@ pub(super) fn get(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Versio
     })
 }
 
-/// Returns a unified diff. Only `\n` ends a line, as programs that apply diffs read it.
-fn unified(old: &str, new: &str, (from, to): (&str, &str)) -> String {
+/// Returns a unified diff. Only `\n` ends a line, as programs that apply diffs read it. If more than
+/// `max_lines` would be compared, they are shown as replaced; otherwise `max_lines` decreases by
+/// their number, so that a request with several diffs is bounded by one limit.
+pub fn unified(old: &str, new: &str, (from, to): (&str, &str), max_lines: &mut usize) -> String {
     let changed = Changed::between(old, new);
-    let hunks = if changed.old.len().max(changed.new.len()) > MAX_COMPARED_LINES {
+    let lines = changed.old.len().max(changed.new.len());
+    let hunks = if lines > *max_lines {
         vec![changed.as_one_hunk()]
     } else {
+        *max_lines -= lines;
         TextDiff::configure()
             .algorithm(Algorithm::Myers)
             .diff_slices(&changed.old_lines, &changed.new_lines)
@@ -212,6 +216,11 @@ pub(super) fn routes() -> Vec<Route> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A diff under the limit of one request.
+    fn unified(old: &str, new: &str, names: (&str, &str)) -> String {
+        super::unified(old, new, names, &mut { MAX_COMPARED_LINES })
+    }
 
     #[test]
     fn a_diff_is_unified_and_names_both_versions() {

@@ -27,8 +27,10 @@ mod versions;
 
 use crate::api::Resource;
 
+pub use diff::{MAX_COMPARED_LINES, unified};
 pub use id::{ArtifactId, generic};
 pub use publishing::{Publication, publish};
+pub use version::{Numbers, VersionRecord, numbers};
 pub use versions::{resolve, text};
 
 /// Artifacts with their versions and labels, drafts, and the references between them.

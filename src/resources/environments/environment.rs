@@ -57,8 +57,8 @@ impl Restrictable for Environment {
     fn id(&self) -> Id<Self> {
         self.id
     }
-    fn access(&self) -> Access {
-        self.access
+    fn access(&self, _: &View) -> Result<Access> {
+        Ok(self.access)
     }
 }
 

@@ -1,13 +1,17 @@
 //! Environments: deployment targets of agents (reference: agents, "Environments"). An environment
 //! has an approval policy for deployments ([`approvals`]), variables that fill prompts
-//! ([`variables`]) and the versions of the tools used in it ([`references`]).
+//! ([`variables`]), secrets ([`secrets`]), credentials for providers ([`credentials`]) and the versions
+//! of the tools used in it ([`references`]).
 //!
 //! A restricted environment is absent from the lists of callers without access, and 403 for them
 //! (reference: identity-and-rights, "Restricted resources"). No response contains a secret.
 
 mod approvals;
+mod credentials;
 mod environment;
+mod placeholders;
 mod references;
+mod secrets;
 mod variables;
 
 use schemars::JsonSchema;
@@ -18,22 +22,27 @@ use crate::auth::{ADMIN, Access, MEMBER, Restricted, visible_page_map};
 use crate::base::{
     Description, Error, Id, Int, Issue, Name, Nullable, Result, Slug, StringMap, Time,
 };
-use crate::store::{ListSource, Page, TableInfo, Tx, View};
+use crate::store::{ACCESS_CHANGED, ListSource, Page, TableInfo, Tx, View};
 
-use approvals::{ApprovalPolicy, NewApprovalPolicy};
+pub use approvals::ApprovalPolicy;
+use approvals::NewApprovalPolicy;
 use environment::fetch;
 
+#[cfg(test)]
+pub use credentials::tests as credential_tests;
+pub use credentials::{PushTarget, audit_push, push_failed, push_succeeded, push_target};
 pub use environment::{Environment, find};
-pub use references::{BY_TOOL, ToolReference, add_tool_reference};
+pub use placeholders::PlaceholderFiller;
+pub use references::{BY_TOOL, ToolReference, add_tool_reference, tool_version};
 #[cfg(test)]
 pub use variables::tests as variable_tests;
 pub use variables::variables;
 
-/// Environments, their variables and their references to tools.
+/// Environments, their variables, secrets and credentials, and their references to tools.
 pub const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<Restricted<Environment>>(), TableInfo::of::<ToolReference>()],
-    children: &[&variables::RESOURCE],
+    children: &[&variables::RESOURCE, &secrets::RESOURCE, &credentials::RESOURCE],
     ..Resource::EMPTY
 };
 
@@ -142,8 +151,8 @@ fn to_info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
         approvals: environment.approvals,
         approval_timeout_hours: environment.approval_timeout_hours,
         variables: variables(view, id)?,
-        secret_names: Vec::new(),
-        providers: Vec::new(),
+        secret_names: secrets::secret_names(view, id)?,
+        providers: credentials::provider_names(view, id)?,
         tool_versions: references::tool_versions(view, id)?,
         created_at: environment.created_at,
         updated_at: environment.updated_at,
@@ -212,11 +221,13 @@ fn update(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
     if new != old {
         new.updated_at = tx.now();
         tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
+        // Requests that wait for a deployment to it may no longer be allowed to read it.
+        tx.signal(ACCESS_CHANGED);
     }
     to_info(&tx.view(), new)
 }
 
-/// Variables, references to tools and grants are deleted by cascade.
+/// Variables, secrets, credentials, references to tools and grants are deleted by cascade.
 fn delete(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Deleted> {
     let environment: Restricted<Environment> = tx.fetch(&req.params)?;
     tx.remove(&environment)?;
@@ -246,7 +257,7 @@ fn routes() -> Vec<Route> {
             "environment.delete",
             op::write(delete),
         )
-        .about("Delete an environment with its variables and grants"),
+        .about("Delete an environment with everything in it"),
     ]
 }
 

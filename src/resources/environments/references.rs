@@ -59,6 +59,15 @@ pub(super) fn tool_versions(view: &View, environment: Id<Environment>) -> Result
     Ok(references.into_iter().map(pair).collect())
 }
 
+/// Returns the version of `tool` used in `environment`, if it refers to one.
+pub fn tool_version(
+    view: &View,
+    environment: Id<Environment>,
+    tool: Id<ToolId>,
+) -> Result<Option<Version>> {
+    Ok(view.get::<ToolReference>(&(environment, tool))?.map(|reference| reference.version))
+}
+
 /// Sets the version of `tool` used in `environment`.
 ///
 /// # Errors

@@ -13,6 +13,16 @@ pub fn make(fixture: &Fixture, body: Value) -> Result<EnvironmentInfo> {
     fixture.write_as(&fixture.owner, create, (), Fixture::input(body)?)
 }
 
+/// Updates an environment as an admin.
+pub fn patch(fixture: &Fixture, id: Id<Environment>, body: Value) -> EnvironmentInfo {
+    fixture.write_as(&fixture.owner, update, id, Fixture::input(body).unwrap()).unwrap()
+}
+
+/// Deletes an environment as an admin.
+pub fn remove(fixture: &Fixture, id: Id<Environment>) -> Result<()> {
+    fixture.write_as(&fixture.owner, delete, id, ()).map(drop)
+}
+
 /// Returns the representation of an environment.
 pub fn shown(fixture: &Fixture, id: Id<Environment>) -> EnvironmentInfo {
     fixture.read_as(&fixture.owner, get, id, ()).unwrap()

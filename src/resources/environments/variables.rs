@@ -103,6 +103,16 @@ pub fn variables(view: &View, environment: Id<Environment>) -> Result<StringMap>
     Ok(variables)
 }
 
+/// Returns the value of a variable, if there is one with this name.
+pub(super) fn variable_value(
+    view: &View,
+    environment: Id<Environment>,
+    name: &VariableName,
+) -> Result<Option<String>> {
+    let variable = view.find(&BY_NAME, &(environment, name.clone()))?;
+    Ok(variable.map(|variable| variable.value.into_string()))
+}
+
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Environment>>) -> Result<Page<Variable>> {

@@ -20,7 +20,7 @@ use crate::base::{
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub use chat::{ChatRequest, complete};
-use provider::KEY_FIELD;
+use provider::KEY;
 pub use provider::{LlmProvider, Provider, default};
 
 /// LLM providers.
@@ -158,7 +158,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewLlmProvider>) -> Result<LlmProvider> {
         base_url: new.base_url.clone(),
         config: new.config.clone().unwrap_or_default(),
         is_default: new.is_default.unwrap_or(false),
-        key: new.api_key.as_ref().map(|key| tx.seal::<LlmProvider>(&id, KEY_FIELD, key)),
+        key: new.api_key.as_ref().map(|key| tx.seal(&KEY, &id, key)).transpose()?,
         created_at: tx.now(),
         updated_at: tx.now(),
     };
@@ -190,7 +190,7 @@ fn update(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<L
     new.config = patch.config.clone().unwrap_or(new.config);
     new.is_default = patch.is_default.unwrap_or(new.is_default);
     match &patch.api_key {
-        Nullable::Set(key) => new.key = Some(tx.seal::<LlmProvider>(&new.id, KEY_FIELD, key)),
+        Nullable::Set(key) => new.key = Some(tx.seal(&KEY, &new.id, key)?),
         Nullable::Clear => new.key = None,
         // The key was given for the old URL: a caller who can change the URL but does not know the
         // key must not have it sent to a server of their choice.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Output, ResourceRef};
 use crate::base::{Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, Time};
-use crate::store::{AnyIndex, Index, Record, View};
+use crate::store::{AnyIndex, Index, Record, SealedField, View};
 
 /// A connection to a provider of large language models.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -50,14 +50,16 @@ impl Record for LlmProvider {
     const TABLE: &'static str = "llm_providers";
     const NOUN: &'static str = "LLM provider";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DEFAULT];
+    const SEALED: &'static [&'static SealedField<Self>] = &[&KEY];
     type Key = Id<LlmProvider>;
     fn key(&self) -> Self::Key {
         self.id
     }
 }
 
-/// The field that a provider's key is sealed for.
-pub(super) const KEY_FIELD: &str = "key";
+/// The key of a provider.
+pub(super) static KEY: SealedField<LlmProvider> =
+    SealedField::new("key", "API keys of LLM providers", |provider| provider.key.as_mut());
 
 impl LlmProvider {
     /// Returns the key, if there is one.
@@ -65,7 +67,7 @@ impl LlmProvider {
     /// # Errors
     /// If it cannot be unsealed.
     pub(super) fn unsealed_key(&self, view: &View) -> Result<Option<String>> {
-        let unseal = |key: &Sealed| view.unseal::<LlmProvider>(&self.id, KEY_FIELD, key);
+        let unseal = |key: &Sealed| view.unseal(&KEY, &self.id, key);
         self.key.as_ref().map(unseal).transpose()
     }
 

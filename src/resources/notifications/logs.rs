@@ -453,7 +453,7 @@ mod tests {
         fill(&fixture, 30);
         fixture.pass_secs(70);
         // The last round is 71 seconds old, the first 100.
-        let settings = RetentionSettings { memory_retention_secs: 0, log_retention_secs: 72 };
+        let settings = RetentionSettings { log_retention_secs: 72, ..Default::default() };
         let sweep = || {
             let settings = settings.clone();
             fixture

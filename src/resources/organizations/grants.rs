@@ -15,6 +15,7 @@ use crate::auth::{
 };
 use crate::base::{BoundedList, Error, Id, Kind, Result};
 use crate::resources::environments::Environment;
+use crate::resources::fleet::Fleet;
 use crate::resources::registries::Registry;
 use crate::store::{ListSource, Order, Page, Tx, View};
 
@@ -102,6 +103,7 @@ impl Output for GrantsCreated {
 pub fn hidden_from(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>> {
     let mut hidden = hidden_ids::<Registry>(view, caller)?;
     hidden.append(&mut hidden_ids::<Environment>(view, caller)?);
+    hidden.append(&mut hidden_ids::<Fleet>(view, caller)?);
     hidden.append(&mut hidden_deleted_ids(view, caller)?);
     Ok(hidden)
 }

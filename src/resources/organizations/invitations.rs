@@ -516,8 +516,7 @@ mod tests {
         assert_eq!(late.kind(), Kind::NotFound);
         let gone = fixture.write_as(&fixture.owner, revoke, first.id, ()).err().unwrap();
         assert_eq!(gone.kind(), Kind::NotFound);
-        let settings =
-            crate::outbox::RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 };
+        let settings = crate::outbox::RetentionSettings::default();
         let sweep = move |tx: &mut Tx| delete_expired(tx, &settings);
         fixture.store.write_blocking(Id::NIL, sweep).unwrap();
         let left = |view: &View| view.count::<Invitation>(ListSource::TABLE, &(), 9);

@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn sweep(fixture: &Fixture) -> Vec<EventType> {
-        let settings = RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 };
+        let settings = RetentionSettings::default();
         fixture.store.write_blocking(Id::NIL, move |tx| publish_expiries(tx, &settings)).unwrap();
         let log = |view: &View| view.all::<Event>(ListSource::TABLE, &());
         let entries = fixture.store.read_now(fixture.org, log).unwrap();

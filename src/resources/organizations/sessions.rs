@@ -400,10 +400,7 @@ mod tests {
         let new = try_password(&fixture, &ada.email, PASSWORD).unwrap();
         fixture.pass_secs(1);
         let sweep = |fixture: &Fixture| {
-            let settings = crate::outbox::RetentionSettings {
-                memory_retention_secs: 0,
-                log_retention_secs: 0,
-            };
+            let settings = crate::outbox::RetentionSettings::default();
             fixture
                 .store
                 .write_blocking(Id::NIL, move |tx| super::super::delete_expired(tx, &settings))

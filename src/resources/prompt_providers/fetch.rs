@@ -21,7 +21,7 @@ pub fn client<'a>(
 ) -> Result<ProviderClient<'a>> {
     let authorization = match &provider.authorization {
         None => None,
-        Some(sealed) => Some(view.unseal::<PromptProvider>(&provider.id, AUTHORIZATION, sealed)?),
+        Some(sealed) => Some(view.unseal(&AUTHORIZATION, &provider.id, sealed)?),
     };
     Ok(ProviderClient::new(
         provider.kind,

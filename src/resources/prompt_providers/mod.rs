@@ -118,7 +118,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewPromptProvider>) -> Result<PromptProvide
 
 fn seal(tx: &Tx, provider: &PromptProvider, credentials: &Credentials) -> Result<Sealed> {
     let authorization = credentials.authorization(provider.kind)?;
-    Ok(tx.seal::<PromptProvider>(&provider.id, AUTHORIZATION, &authorization))
+    tx.seal(&AUTHORIZATION, &provider.id, &authorization)
 }
 
 /// Updates a provider. Credentials are sent only to the URL that they were given for: a caller who can

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Output, ResourceRef};
 use crate::base::{HttpUrl, Id, Name, Sealed, Time};
-use crate::store::Record;
+use crate::store::{Record, SealedField};
 
 /// The kind of a provider: the API that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -71,11 +71,15 @@ impl Output for PromptProvider {
     }
 }
 
-/// The field of a provider that is sealed.
-pub(super) const AUTHORIZATION: &str = "authorization";
+/// The credentials of a provider.
+pub(super) static AUTHORIZATION: SealedField<PromptProvider> =
+    SealedField::new("authorization", "credentials of prompt providers", |provider| {
+        provider.authorization.as_mut()
+    });
 
 impl Record for PromptProvider {
     const TABLE: &'static str = "prompt_providers";
+    const SEALED: &'static [&'static SealedField<Self>] = &[&AUTHORIZATION];
     type Key = Id<PromptProvider>;
     fn key(&self) -> Self::Key {
         self.id

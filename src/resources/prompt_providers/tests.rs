@@ -38,7 +38,7 @@ fn authorization(fixture: &Fixture, provider: &PromptProvider) -> Option<String>
     let read = |view: &View, req: &Req<Id<PromptProvider>>| {
         let provider: PromptProvider = view.fetch(&req.params)?;
         let sealed = provider.authorization.as_ref();
-        sealed.map(|s| view.unseal::<PromptProvider>(&req.params, AUTHORIZATION, s)).transpose()
+        sealed.map(|s| view.unseal(&AUTHORIZATION, &req.params, s)).transpose()
     };
     fixture.read(read, provider.id, ()).unwrap()
 }

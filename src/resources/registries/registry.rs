@@ -72,8 +72,8 @@ impl Restrictable for Registry {
     fn id(&self) -> Id<Self> {
         self.id
     }
-    fn access(&self) -> Access {
-        self.access
+    fn access(&self, _: &View) -> Result<Access> {
+        Ok(self.access)
     }
     fn is_public(&self) -> bool {
         self.visibility == RegistryVisibility::Public

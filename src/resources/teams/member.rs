@@ -5,10 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::team::Team;
+use crate::auth::Restricted;
 use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, StableKey, Time};
 use crate::outside::webhook;
 use crate::resources::agents::Agent;
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, SealedField, Tx, View};
 
 /// The role of an agent in a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,11 +68,11 @@ static TEAM: Reference<Member, Team> = Reference::cascade(
 )
 .deferred();
 
-static AGENT: Reference<Member, Agent> = Reference::restrict(
+static AGENT: Reference<Member, Restricted<Agent>> = Reference::restrict(
     &["agent"],
     "agent_in_team",
     "the agent is in a team; remove it from its teams first",
-    |agent: &Agent| agent.id.to_bytes(),
+    |agent: &Restricted<Agent>| agent.id().to_bytes(),
     |member: &Member, _| vec![member.agent.to_bytes()],
 )
 .by(&BY_AGENT);
@@ -81,6 +82,7 @@ impl Record for Member {
     const NOUN: &'static str = "agent";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_AGENT, &SCRUM_MASTERS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &AGENT];
+    const SEALED: &'static [&'static SealedField<Self>] = &[&WAKE_SECRET];
     type Key = (Id<Team>, Id<Member>);
     fn key(&self) -> Self::Key {
         (self.team, self.id)
@@ -103,7 +105,8 @@ pub fn scrum_master(view: &View, team: Id<Team>) -> Result<Option<Member>> {
 
 /// Returns the agent's current name.
 pub fn name(view: &View, member: &Member) -> Result<Name> {
-    Ok(view.fetch::<Agent>(&member.agent)?.name)
+    // Of a restricted agent, every member sees the name.
+    Ok(view.fetch::<Restricted<Agent>>(&member.agent)?.without_caller().name.clone())
 }
 
 /// Returns the current name of the member with this id, or `None` if it has left.
@@ -123,14 +126,17 @@ pub fn remove_wake_url(tx: &mut Tx, member: &Member, before: Time) -> Result<boo
 /// Returns the key that signs a member's wakes, or `None` if it never had a `wakeUrl`.
 pub fn wake_key(view: &View, member: &Member) -> Result<Option<Vec<u8>>> {
     let Some(sealed) = &member.wake_secret else { return Ok(None) };
-    let text = view.unseal::<Member>(&member.key(), WAKE_SECRET, sealed)?;
+    let text = view.unseal(&WAKE_SECRET, &member.key(), sealed)?;
     webhook::secret_key(&text).map(Some).ok_or_else(|| {
         Error::internal(format!("the wake secret of {} is no signing secret", member.id))
     })
 }
 
-/// The name of the field of [`Member`] with the sealed secret.
-pub const WAKE_SECRET: &str = "wake_secret";
+/// The secret that signs the wakes of a member.
+pub static WAKE_SECRET: SealedField<Member> =
+    SealedField::new("wake_secret", "signing secrets of wakes", |member| {
+        member.wake_secret.as_mut()
+    });
 
 /// Returns the member with this id, or 404; `None` if the request has no id.
 pub fn fetch_optional(

@@ -65,7 +65,7 @@ impl Input for TeamAgentPatch {}
 /// An agent in a team.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct TeamAgent {
+pub struct TeamAgent {
     /// The `agentId` in the team; another one in each team.
     id: Id<Member>,
     team_id: Id<Team>,
@@ -122,7 +122,7 @@ fn info(view: &View, member: Member) -> Result<TeamAgent> {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
+pub(super) fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
     require_team(view, req.params)?;
     view.page_map(ListSource::TABLE, &req.params, Order::Descending, &req.page, |_| true, info)
 }
@@ -131,7 +131,7 @@ fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
 pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamAgentCreated> {
     let team = fetch_team(&tx.view(), req.params)?;
     let new = &req.input;
-    let agent = agents::fetch(&tx.view(), &new.stable_key)?;
+    let agent = agents::fetch(&tx.view(), req.caller(), &new.stable_key)?;
     let mut member = Member {
         id: tx.new_id(),
         team: team.id,
@@ -144,7 +144,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         wake_secret: None,
         hired_at: tx.now(),
     };
-    let wake_secret = secret_on_first_url(tx, &mut member);
+    let wake_secret = secret_on_first_url(tx, &mut member)?;
     tx.insert(&member)?;
     publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
     Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })
@@ -177,7 +177,7 @@ pub fn update(
     if has_new_url {
         member.wake_url_at = tx.now();
     }
-    let wake_secret = secret_on_first_url(tx, &mut member);
+    let wake_secret = secret_on_first_url(tx, &mut member)?;
     tx.replace(&old, &member)?;
 
     let is_new = |skill: &&Skill| !old.skills.contains(*skill);
@@ -202,13 +202,13 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
 }
 
 /// Creates, seals and returns the secret of a member that has a `wakeUrl` for the first time.
-fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Option<String> {
+fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Result<Option<String>> {
     if member.wake_url.is_none() || member.wake_secret.is_some() {
-        return None;
+        return Ok(None);
     }
     let secret = webhook::secret_text(&tx.random());
-    member.wake_secret = Some(tx.seal::<Member>(&member.key(), WAKE_SECRET, &secret));
-    Some(secret)
+    member.wake_secret = Some(tx.seal(&WAKE_SECRET, &member.key(), &secret)?);
+    Ok(Some(secret))
 }
 
 fn publish_event(

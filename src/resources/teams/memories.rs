@@ -327,7 +327,7 @@ mod tests {
         fixture.pass_secs(50);
         let newest = make("newest", Some(new));
         fixture.pass_secs(50);
-        let settings = RetentionSettings { memory_retention_secs: 100, log_retention_secs: 0 };
+        let settings = RetentionSettings { memory_retention_secs: 100, ..Default::default() };
         fixture.store.write_blocking(fixture.org, move |tx| delete_retired(tx, &settings)).unwrap();
         let there = |id| {
             let get = |view: &View| view.get::<Memory>(&(ann.0, ann.1, id));

@@ -17,7 +17,7 @@ mod task;
 mod tasks;
 mod team;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod timeline;

@@ -9,9 +9,10 @@ use super::team::Team;
 use super::wakes::{self, Wake};
 use super::{members, messages, tasks};
 use crate::api::{Input, Req};
+use crate::auth::Restricted;
 use crate::base::{Id, Name, Result, Slug, StableKey};
 use crate::outbox::{Event, EventType};
-use crate::resources::agents::Agent;
+use crate::resources::agents::{Agent, AgentStatus};
 use crate::resources::testing::{Fixture, args};
 use crate::store::{ListSource, Tx};
 
@@ -45,11 +46,13 @@ pub fn agent(fixture: &Fixture, stable_key: &'static str) -> Id<Agent> {
             draft: Default::default(),
             draft_revision: 1,
             latest_version: None,
+            status: AgentStatus::Undeployed,
             created_at: tx.now(),
             updated_at: tx.now(),
         };
-        tx.insert(&agent)?;
-        Ok(agent.id)
+        let id = agent.id;
+        tx.insert(&Restricted::new(agent))?;
+        Ok(id)
     });
     made.unwrap()
 }
@@ -121,4 +124,17 @@ pub fn published(fixture: &Fixture) -> Vec<EventType> {
 /// The code of a refusal.
 pub fn code<T>(result: Result<T>) -> &'static str {
     result.err().expect("an error").code()
+}
+
+/// Adds an agent of the organization to a team, as a member.
+pub fn hire(fixture: &Fixture, team: Id<Team>, stable_key: &str) -> Result<Value> {
+    let body = json!({"stableKey": stable_key, "role": "member"});
+    let hired = fixture.write(members::add_agent, team, Fixture::input(body)?)?;
+    Ok(json!(hired))
+}
+
+/// Returns the names of the agents in a team, as a member sees them.
+pub fn member_names(fixture: &Fixture, team: Id<Team>) -> Vec<Value> {
+    let page = fixture.read(members::list, team, ()).unwrap();
+    page.items.iter().map(|member| json!(member)["name"].clone()).collect()
 }

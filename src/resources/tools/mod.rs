@@ -22,8 +22,8 @@ use crate::base::{
 };
 use crate::store::{Key, ListSource, Order, Page, TableInfo, Tx, View};
 
-pub use tool::Tool;
-use tool::{BY_KIND, ToolKind};
+use tool::BY_KIND;
+pub use tool::{Tool, ToolKind};
 pub use versions::{ToolVersion, version};
 
 /// Tools and their versions.

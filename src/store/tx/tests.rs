@@ -211,15 +211,15 @@ fn transactions_at_the_same_time_are_as_if_one_came_after_the_other() {
 #[test]
 fn a_secret_opens_only_in_the_field_of_the_record_it_was_sealed_for() {
     let store = store();
-    let seal = |tx: &mut Tx| Ok(tx.seal::<Note>(&1, "name", "sesame"));
+    let seal = |tx: &mut Tx| tx.seal(&ONE, &1, "sesame");
     let sealed = store.write_blocking(org(1), seal).unwrap();
     let unseal = |org, id, field| {
-        store.read_now(org, |view| view.unseal::<Note>(&id, field, &sealed)).map_err(|e| e.kind())
+        store.read_now(org, |view| view.unseal(field, &id, &sealed)).map_err(|e| e.kind())
     };
-    assert_eq!(unseal(org(1), 1, "name"), Ok("sesame".into()));
-    assert_eq!(unseal(org(2), 1, "name"), Err(Kind::Internal));
-    assert_eq!(unseal(org(1), 2, "name"), Err(Kind::Internal));
-    assert_eq!(unseal(org(1), 1, "tag"), Err(Kind::Internal));
+    assert_eq!(unseal(org(1), 1, &ONE), Ok("sesame".into()));
+    assert_eq!(unseal(org(2), 1, &ONE), Err(Kind::Internal));
+    assert_eq!(unseal(org(1), 2, &ONE), Err(Kind::Internal));
+    assert_eq!(unseal(org(1), 1, &OTHER), Err(Kind::Internal));
     let again = store.write_blocking(org(1), seal).unwrap();
     assert_ne!(sealed, again, "equal secrets must not be recognizable");
 }

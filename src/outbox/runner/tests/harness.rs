@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::base::{Email, Json};
 use crate::outbox::{
-    Channel, Delivery, DeliveryAttempt, JOBS, LogEntry, LogQuery, Subscription, read_log, walk_log,
+    CHANNEL_SECRET, Channel, Delivery, DeliveryAttempt, JOBS, LogEntry, LogQuery, Subscription,
+    read_log, walk_log,
 };
 use crate::outside::mail::{Mail, MailFailure, Sending};
 use crate::outside::{Outside, webhook};
@@ -29,7 +30,7 @@ pub const WEBHOOK: Workflow = Workflow {
     key: "webhook",
     effect: |view, DeliveryAttempt { delivery, event, channel }| {
         let secret = channel.secret.as_ref().expect("every channel here has one");
-        let secret = view.unseal::<Channel>(&channel.id, "secret", secret)?;
+        let secret = view.unseal(&CHANNEL_SECRET, &channel.id, secret)?;
         let key = webhook::secret_key(&secret).unwrap();
         let url = channel.config.0["url"].as_str().unwrap();
         let message = webhook::Message {
@@ -174,7 +175,7 @@ pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
         jobs: JOBS.iter().collect(),
         workflows: vec![&WEBHOOK, &EMAIL, &ROW, &UNABLE],
         sweeps: vec![],
-        settings: RetentionSettings { memory_retention_secs: 0, log_retention_secs: 0 },
+        settings: RetentionSettings::default(),
         organizations: |_| Ok(vec![org(1)]),
         meters: Arc::default(),
     }
@@ -202,7 +203,7 @@ impl Runner {
                 name: workflow.key.into(),
                 workflow: workflow.key.into(),
                 config: Json(config.clone()),
-                secret: Some(tx.seal::<Channel>(&id, "secret", SECRET)),
+                secret: Some(tx.seal(&CHANNEL_SECRET, &id, SECRET)?),
                 enabled: true,
                 created_at: tx.now(),
                 updated_at: tx.now(),

@@ -1,0 +1,243 @@
+//! The control socket of a running server, in its data directory: commands of the command line that
+//! need the open store.
+//!
+//! A client connects to `control.sock` and writes one line, a [`Request`] as JSON; the server answers
+//! with lines, each a [`Reply`] as JSON, of which the last is no progress, and closes. The directory
+//! and the socket are accessible to their owner only, so there is no other authentication.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::data::DataDir;
+use super::placement::SOCKET;
+use super::rotation::{Rotated, rotate};
+use super::secret_key;
+use crate::base::MasterKey;
+use crate::store::{Store, codec};
+
+/// A request is small: a command with a key.
+const MAX_REQUEST_BYTES: u64 = 64 * 1024;
+
+/// A client that connects sends its request at once, and reads what it is sent.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Commands run one at a time; few more may wait.
+const MAX_CLIENTS: usize = 8;
+
+/// What a client asks for.
+#[derive(Deserialize, Serialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Replace the installation's key.
+    #[serde(rename_all = "camelCase")]
+    RotateKey {
+        /// The new key, in hexadecimal, if the client supplies one.
+        new_key: Option<String>,
+    },
+}
+
+impl Request {
+    /// Returns the request to replace the key.
+    pub fn rotate_key(new_key: Option<&MasterKey>) -> Self {
+        Request::RotateKey { new_key: new_key.map(|key| codec::hex(key.bytes())) }
+    }
+}
+
+/// What the server answers.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reply {
+    /// The command goes on.
+    #[serde(rename_all = "camelCase")]
+    Progress {
+        /// Secrets sealed so far.
+        resealed: u64,
+        /// Tables done.
+        done: usize,
+        /// All tables.
+        all: usize,
+    },
+    /// The key is replaced.
+    #[serde(rename_all = "camelCase")]
+    Rotated {
+        /// Secrets sealed with the new key.
+        resealed: u64,
+        /// What the operator must do now.
+        to_do: Option<String>,
+    },
+    /// The command failed: a sentence.
+    Failed(String),
+}
+
+// ── The server's side ────────────────────────────────────────────────────────
+
+/// The socket of a server; removed when it is dropped.
+pub struct ControlSocket(PathBuf);
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // One that is left behind refuses connections, as a missing one does.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Listens at the socket of a directory that this process serves, on a thread that ends with the
+/// process.
+///
+/// # Errors
+/// If the socket cannot be made.
+pub fn listen(dir: DataDir, store: Store) -> std::io::Result<ControlSocket> {
+    let path = dir.path().join(SOCKET);
+    // Left by a process that was killed: this one holds the directory's lock.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = in_directory(dir.path(), UnixListener::bind)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+    let clients: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+    let one_at_a_time: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
+    std::thread::Builder::new().name("control".into()).spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { continue };
+            if clients.fetch_add(1, Ordering::Relaxed) >= MAX_CLIENTS {
+                clients.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let (dir, store) = (dir.clone(), store.clone());
+            std::thread::spawn(move || {
+                if let Err(error) = serve(&stream, &dir, &store, one_at_a_time) {
+                    tracing::debug!(%error, "a client of the control socket was lost");
+                }
+                clients.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    })?;
+    Ok(ControlSocket(path))
+}
+
+/// A socket's path has at most 108 bytes, a directory's may have more: the directory is opened, and
+/// the socket named in it.
+fn in_directory<T>(
+    dir: &Path,
+    open: impl FnOnce(PathBuf) -> std::io::Result<T>,
+) -> std::io::Result<T> {
+    let opened = File::open(dir)?;
+    open(PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd())).join(SOCKET))
+}
+
+fn serve(
+    stream: &UnixStream,
+    dir: &DataDir,
+    store: &Store,
+    one_at_a_time: &Mutex<()>,
+) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
+    let reply = match serde_json::from_str(&line) {
+        Ok(request) => {
+            let _one = one_at_a_time.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            carry_out(&request, stream, dir, store)
+        }
+        // The error of the parser would repeat the line, which may hold a key.
+        Err(_) => Reply::Failed("the server does not know this command; it may be older".into()),
+    };
+    send(stream, &reply)
+}
+
+fn carry_out(request: &Request, stream: &UnixStream, dir: &DataDir, store: &Store) -> Reply {
+    let Request::RotateKey { new_key } = request;
+    let next = match new_key.as_deref().map(secret_key::key_in_text) {
+        Some(None) => return Reply::Failed("the new key is no key".into()),
+        Some(key) => key,
+        None => None,
+    };
+    let rotated = rotate(dir, store, next, &mut |progress| {
+        let crate::store::RotationProgress { resealed, done, all } = progress;
+        // A client that has gone does not end the rotation.
+        let _ = send(stream, &Reply::Progress { resealed, done, all });
+    });
+    match rotated {
+        Ok(rotated) => {
+            report(&rotated);
+            Reply::Rotated { resealed: rotated.resealed, to_do: rotated.to_do }
+        }
+        Err(error) => {
+            tracing::error!(%error, "the key could not be replaced");
+            Reply::Failed(error.0)
+        }
+    }
+}
+
+fn report(rotated: &Rotated) {
+    let resealed = rotated.resealed;
+    tracing::info!(resealed, "the key was replaced; the old one opens nothing any more");
+}
+
+fn send(mut stream: &UnixStream, reply: &Reply) -> std::io::Result<()> {
+    let line = serde_json::to_string(reply).map_err(std::io::Error::other)?;
+    stream.write_all(format!("{line}\n").as_bytes())
+}
+
+/// Completes a replacement of the key that an earlier process began, on a thread of its own.
+///
+/// # Errors
+/// If the format file cannot be read.
+pub fn resume_rotation(
+    dir: DataDir,
+    store: Store,
+) -> Result<(), super::data_dir_error::DataDirError> {
+    if !dir.is_rotating()? {
+        return Ok(());
+    }
+    tracing::info!("resuming the replacement of the key");
+    std::thread::spawn(move || match rotate(&dir, &store, None, &mut |_| {}) {
+        Ok(rotated) => report(&rotated),
+        Err(error) => tracing::error!(%error, "the key could not be replaced"),
+    });
+    Ok(())
+}
+
+// ── The client's side ────────────────────────────────────────────────────────
+
+/// Sends a request to the server of a directory, and passes every reply but the last to `progress`.
+/// Returns the last one; `None` if no server runs.
+///
+/// # Errors
+/// If the server ends without one, or the socket fails.
+pub fn ask(
+    dir: &DataDir,
+    request: &Request,
+    progress: &mut dyn FnMut(Reply),
+) -> std::io::Result<Option<Reply>> {
+    let mut stream = match in_directory(dir.path(), UnixStream::connect) {
+        Ok(stream) => stream,
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let line = serde_json::to_string(request).map_err(std::io::Error::other)?;
+    stream.write_all(format!("{line}\n").as_bytes())?;
+    for line in BufReader::new(stream).lines() {
+        match serde_json::from_str(&line?).map_err(std::io::Error::other)? {
+            progressing @ Reply::Progress { .. } => progress(progressing),
+            last => return Ok(Some(last)),
+        }
+    }
+    let ended = "the server ended before the command did; start it again, or repeat the command";
+    Err(std::io::Error::other(ended))
+}

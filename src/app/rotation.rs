@@ -1,0 +1,131 @@
+//! Replacement of the installation's key: `roadstead secrets rotate`.
+//!
+//! 1. The new key is stored, beside the old one if that is a file of the data directory.
+//! 2. The format file is replaced: the directory now belongs to the new key, under which the old one
+//!    is sealed in that file.
+//! 3. The new key's file takes the place of the old one.
+//! 4. Everything is sealed anew ([`Rotation`]).
+//! 5. The old key is removed from the format file.
+//!
+//! Whatever the process does not survive, the next one finds both keys and resumes.
+
+use super::data::DataDir;
+use super::data_dir_error::DataDirError;
+use super::format_file::{Format, PreviousKey, check_of};
+use super::secret_key::{self, Origin};
+use crate::base::{Keys, MasterKey};
+use crate::resources;
+use crate::store::{Clock, Rotation, RotationProgress, Store};
+
+/// The result of a rotation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rotated {
+    /// How many secrets were sealed with the new key.
+    pub resealed: u64,
+    /// What the operator must do now; nothing if the key is a file of the data directory.
+    pub to_do: Option<String>,
+}
+
+/// Replaces the key of a data directory whose store is open; resumes a rotation that is under way.
+/// `next` is the new key; without one it is taken from the key source, or made if the key is a file of
+/// the directory. Blocks.
+///
+/// # Errors
+/// If a new key is needed and there is none, a file cannot be written, or the store fails.
+pub fn rotate(
+    dir: &DataDir,
+    store: &Store,
+    next: Option<MasterKey>,
+    progress: &mut dyn FnMut(RotationProgress),
+) -> Result<Rotated, DataDirError> {
+    let next = begin(dir, store.keys(), next)?;
+    let failed = |error: crate::base::Error| {
+        let why = error.log_detail().unwrap_or(error.message()).to_string();
+        DataDirError(format!("the rotation ended early, and can be resumed: {why}"))
+    };
+    let mut rotation = Rotation::begin(store, &resources::tables(), &next).map_err(failed)?;
+    let mut resealed = 0;
+    while let Some(done) = rotation.step().map_err(failed)? {
+        resealed = done.resealed;
+        progress(done);
+    }
+    write_format(dir, &Format { current: check_of(&next), previous: None })?;
+    rotation.end();
+    Ok(Rotated { resealed, to_do: to_do(dir, &next)? })
+}
+
+/// Does steps 1 to 3, unless they are done. Returns the new key.
+fn begin(dir: &DataDir, keys: &Keys, given: Option<MasterKey>) -> Result<MasterKey, DataDirError> {
+    let format = Format::read(dir.path())?;
+    let current = keys.current();
+    if format.previous.is_some() {
+        if given.is_some_and(|given| given != current) {
+            return Err(DataDirError(
+                "the key is being replaced by another one; complete that first, by the same command \
+                 without a new key"
+                    .into(),
+            ));
+        }
+        return Ok(current);
+    }
+    let found = secret_key::find(dir.path(), dir.key_source())?;
+    let in_directory = matches!(found, Some((_, Origin::File(_))));
+    let next = match given {
+        Some(next) => next,
+        None => new_key(dir, in_directory)?,
+    };
+    if next == current {
+        return Err(DataDirError(
+            "the new key is the present one; create another with: openssl rand -hex 32".into(),
+        ));
+    }
+    if in_directory {
+        secret_key::write_new(dir.path(), &next)
+            .map_err(|error| DataDirError(format!("the new key cannot be written: {error}")))?;
+    }
+    let previous = Some(PreviousKey::seal(&current, &next)?);
+    write_format(dir, &Format { current: check_of(&next), previous })?;
+    if in_directory {
+        dir.adopt_new_key()?;
+    }
+    Ok(next)
+}
+
+fn write_format(dir: &DataDir, format: &Format) -> Result<(), DataDirError> {
+    format
+        .write(dir.path())
+        .map_err(|error| DataDirError(format!("the format file cannot be written: {error}")))
+}
+
+/// Returns the key that the operator supplied, or one that was stored by an earlier attempt, or a new
+/// one.
+fn new_key(dir: &DataDir, in_directory: bool) -> Result<MasterKey, DataDirError> {
+    match secret_key::find_new(dir.path(), dir.key_source())? {
+        Some((key, _)) => Ok(key),
+        None if in_directory => Ok(MasterKey::new(Clock::system().random())),
+        None => Err(DataDirError(
+            "the key is kept outside of the data directory, so the new one must be supplied: create \
+             one with openssl rand -hex 32, and give it as --new-key-file FILE or in the variable \
+             ROADSTEAD_NEW_SECRET_KEY"
+                .into(),
+        )),
+    }
+}
+
+/// Says where the new key must be put, unless it is there.
+fn to_do(dir: &DataDir, next: &MasterKey) -> Result<Option<String>, DataDirError> {
+    let place = match secret_key::find(dir.path(), dir.key_source())? {
+        Some((key, _)) if key == *next => return Ok(None),
+        Some((_, Origin::Variable(name))) => format!("set {name} to the new key"),
+        Some((_, Origin::Credential(path))) => {
+            format!("put the new key into the systemd credential {}", path.display())
+        }
+        Some(_) | None => "put the new key where the old one was".into(),
+    };
+    Ok(Some(format!(
+        "before Roadstead is started again, {place}; the old one opens nothing any more"
+    )))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Replacing the key of a data directory, ended at every point in between.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use super::*;
+use crate::app::KeySource;
+use crate::base::{Id, Json};
+use crate::outbox::{CHANNEL_SECRET, Channel};
+use crate::store::{ListSource, Org, Tx, View};
+
+const HEX: &str = "00010203040506070809101112131415161718192021222324252627282930ff";
+const ORG: Id<Org> = Id::new(uuid::Uuid::from_u128(1));
+
+fn channels(tx: &mut Tx) -> crate::base::Result<()> {
+    for number in 0..250 {
+        let (id, now) = (tx.new_id(), tx.now());
+        let secret = Some(tx.seal(&CHANNEL_SECRET, &id, &format!("secret {number}"))?);
+        tx.insert(&Channel {
+            id,
+            name: number.to_string(),
+            workflow: "webhook".into(),
+            config: Json(serde_json::json!({})),
+            secret,
+            enabled: true,
+            created_at: now,
+            updated_at: now,
+        })?;
+    }
+    Ok(())
+}
+
+fn assert_all_open(store: &Store) {
+    let read = |view: &View| {
+        let mut opened = 0;
+        view.for_each(
+            ListSource::TABLE,
+            &(),
+            crate::store::Order::Ascending,
+            |channel: Channel| {
+                let sealed = channel.secret.expect("every channel has one");
+                let secret = view.unseal(&CHANNEL_SECRET, &channel.id, &sealed)?;
+                assert_eq!(secret, format!("secret {}", channel.name));
+                opened += 1;
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        Ok(opened)
+    };
+    assert_eq!(store.read_now(ORG, read).unwrap(), 250);
+}
+
+/// Opens a directory whose previous store's threads may not have released the file yet.
+fn open(dir: &DataDir) -> Result<Store, DataDirError> {
+    loop {
+        match dir.open() {
+            Err(error) if error.0.contains("another process") => std::thread::yield_now(),
+            opened => return opened,
+        }
+    }
+}
+
+fn filled(dir: &DataDir) {
+    let store = dir.create().unwrap();
+    store.write_blocking(ORG, channels).unwrap();
+}
+
+fn key_in(dir: &Path) -> String {
+    fs::read_to_string(dir.join("secret.key")).unwrap()
+}
+
+fn rotate_all(dir: &DataDir, store: &Store) -> Result<Rotated, DataDirError> {
+    rotate(dir, store, None, &mut |_| {})
+}
+
+#[test]
+fn a_key_in_the_directory_is_replaced_by_a_new_one() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = DataDir::at(place.path());
+    filled(&dir);
+    let old = key_in(place.path());
+    let store = open(&dir).unwrap();
+    let rotated = rotate_all(&dir, &store).unwrap();
+    assert_eq!(rotated.resealed, 250);
+    assert_eq!(rotated.to_do, None);
+    drop(store);
+    assert_ne!(key_in(place.path()), old);
+    assert!(!place.path().join("secret.key.new").exists());
+    assert_all_open(&open(&dir).unwrap());
+    let new = key_in(place.path());
+    fs::write(place.path().join("secret.key"), old).unwrap();
+    let refused = open(&dir).err().unwrap().0;
+    assert!(refused.contains("is not the key") && refused.contains("secrets of notification"));
+    fs::write(place.path().join("secret.key"), new).unwrap();
+    assert_all_open(&open(&dir).unwrap());
+}
+
+#[test]
+fn a_rotation_that_ended_after_any_step_is_resumed_by_the_next_process() {
+    // The first steps seal; the many after them search.
+    for steps in (0..12).chain([40, usize::MAX]) {
+        let place = tempfile::tempdir().unwrap();
+        let dir = DataDir::at(place.path());
+        filled(&dir);
+        let store = open(&dir).unwrap();
+        let mut done = 0;
+        // Like the end of the process: nothing after it runs.
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            let mut stop = |_| {
+                done += 1;
+                if done > steps {
+                    std::panic::resume_unwind(Box::new(()));
+                }
+            };
+            rotate(&dir, &store, None, &mut stop).unwrap();
+        }));
+        drop(store);
+        if steps == usize::MAX {
+            assert!(ended.is_ok() && done > 40);
+            return;
+        }
+        assert!(ended.is_err());
+        let store = open(&dir).unwrap();
+        assert!(dir.is_rotating().unwrap());
+        assert_all_open(&store);
+        rotate_all(&dir, &store).unwrap();
+        drop(store);
+        assert!(!dir.is_rotating().unwrap());
+        assert_all_open(&open(&dir).unwrap());
+    }
+}
+
+#[test]
+fn a_rotation_that_ended_between_its_files_is_resumed_or_begun_again() {
+    let begun = |until: &dyn Fn(&DataDir, &MasterKey)| {
+        let place = tempfile::tempdir().unwrap();
+        let dir = DataDir::at(place.path());
+        filled(&dir);
+        until(&dir, &MasterKey::new([9; 32]));
+        let store = open(&dir).unwrap();
+        assert_all_open(&store);
+        rotate_all(&dir, &store).unwrap();
+        assert_eq!(store.keys().current(), MasterKey::new([9; 32]), "the stored key is used");
+        drop(store);
+        assert!(!place.path().join("secret.key.new").exists());
+        assert_all_open(&open(&dir).unwrap());
+    };
+    let new_key = |dir: &DataDir, next: &MasterKey| {
+        secret_key::write_new(dir.path(), next).unwrap();
+    };
+    let format = |dir: &DataDir, next: &MasterKey| {
+        new_key(dir, next);
+        let (old, _) = secret_key::find(dir.path(), dir.key_source()).unwrap().unwrap();
+        let previous = Some(PreviousKey::seal(&old, next).unwrap());
+        write_format(dir, &Format { current: check_of(next), previous }).unwrap();
+    };
+    begun(&new_key);
+    begun(&format);
+    begun(&|dir, next| {
+        format(dir, next);
+        dir.adopt_new_key().unwrap();
+    });
+}
+
+#[test]
+fn a_key_outside_of_the_directory_is_replaced_by_the_supplied_one() {
+    let place = tempfile::tempdir().unwrap();
+    let other = HEX.replace('0', "1");
+    let with = |variable: &str, new: Option<&str>| {
+        DataDir::at(place.path()).with_key_source(KeySource {
+            variable: Some(variable.into()),
+            credentials: None,
+            new_variable: new.map(Into::into),
+        })
+    };
+    filled(&with(HEX, None));
+    let dir = with(HEX, None);
+    let store = open(&dir).unwrap();
+    let refused = rotate_all(&dir, &store).unwrap_err().0;
+    assert!(refused.contains("--new-key-file"), "{refused}");
+    let present = secret_key::key_in_text(HEX);
+    assert!(rotate(&dir, &store, present, &mut |_| {}).unwrap_err().0.contains("present one"));
+    assert!(!dir.is_rotating().unwrap());
+
+    let next = secret_key::key_in_text(&other);
+    let stopped = catch_unwind(AssertUnwindSafe(|| {
+        rotate(&dir, &store, next.clone(), &mut |_| std::panic::resume_unwind(Box::new(())))
+    }));
+    assert!(stopped.is_err());
+    drop(store);
+    let refused = open(&dir).err().unwrap().0;
+    assert!(refused.contains("began to be replaced") && !refused.contains(HEX), "{refused}");
+    assert_all_open(&open(&with(&other, None)).unwrap());
+    let dir = with(HEX, Some(&other));
+    let store = open(&dir).unwrap();
+    assert_all_open(&store);
+    let another = secret_key::key_in_text(&HEX.replace('0', "2"));
+    assert!(rotate(&dir, &store, another, &mut |_| {}).is_err());
+    let rotated = rotate_all(&dir, &store).unwrap();
+    assert!(rotated.to_do.unwrap().contains("set ROADSTEAD_SECRET_KEY to the new key"));
+    drop(store);
+    assert_all_open(&open(&with(&other, None)).unwrap());
+    assert!(open(&with(HEX, None)).is_err());
+    assert!(!place.path().join("secret.key").exists());
+    for file in fs::read_dir(place.path()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(64).any(|part| part == HEX.as_bytes() || part == other.as_bytes()));
+    }
+}

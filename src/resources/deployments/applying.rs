@@ -1,0 +1,177 @@
+//! Applying a target: the record of the deployment, which becomes live, or the moved reference of an
+//! environment to a tool.
+
+use serde_json::json;
+
+use super::events;
+use super::job::{DeploymentJob, Push};
+use super::live::{self, Deployment, LiveDeployment, UsedVersion};
+use super::state::TargetState;
+use super::target::{DeploymentTarget, TargetAgent};
+use crate::api::Resource;
+use crate::auth::Restricted;
+use crate::base::{Error, Id, Kind, Result};
+use crate::outbox::EventType;
+use crate::resources::agents::Agent;
+use crate::resources::artifacts::{ArtifactId, VersionRecord, numbers};
+use crate::resources::environments;
+use crate::resources::registries::ArtifactType;
+use crate::resources::tools::{self, Tool};
+use crate::store::{ListSource, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { events: &[EventType::AgentError], ..Resource::EMPTY };
+
+/// Applies a target; it has failed afterwards if that is not possible.
+///
+/// # Errors
+/// If the store fails.
+pub fn apply(
+    tx: &mut Tx,
+    job: &DeploymentJob,
+    target: &DeploymentTarget,
+    pushed: Option<&Push>,
+) -> Result<()> {
+    match (&target.planned.agent, target.planned.tool) {
+        (Some(agent), _) => apply_agent(tx, job, target, agent, pushed),
+        (None, Some(tool)) => match move_tool(tx, target, tool) {
+            Ok(()) => finish(tx, target, TargetState::Applied, None),
+            Err(error) if error.kind() == Kind::Conflict => fail(tx, job, target, error.message()),
+            Err(error) => Err(error),
+        },
+        (None, None) => Err(Error::internal("a target is neither an agent nor a tool")),
+    }
+}
+
+fn move_tool(tx: &mut Tx, target: &DeploymentTarget, tool: Id<Tool>) -> Result<()> {
+    if tools::version(&tx.view(), tool, &target.planned.version)?.is_none() {
+        return Err(Error::conflict("tool_deleted", "the tool has been deleted"));
+    }
+    let version = &target.planned.version;
+    environments::add_tool_reference(tx, target.environment, tool.cast(), version)
+}
+
+fn apply_agent(
+    tx: &mut Tx,
+    job: &DeploymentJob,
+    target: &DeploymentTarget,
+    to: &TargetAgent,
+    pushed: Option<&Push>,
+) -> Result<()> {
+    if tx.get::<Restricted<Agent>>(&to.id)?.is_none() {
+        return fail(tx, job, target, "the agent has been deleted");
+    }
+    let old = live::live(&tx.view(), to.id, job.environment)?;
+    let deployment = deployment(
+        job,
+        target,
+        to,
+        match pushed {
+            Some(push) => push.clone(),
+            None => Push { id: tx.new_id(), at: tx.now(), tries: 0 },
+        },
+    )?;
+    let deployment = Deployment { previous: old.as_ref().map(|old| old.deployment), ..deployment };
+    tx.insert(&deployment)?;
+    // Before an agent has reported again, nothing is known about what it runs.
+    let (reported_at, stale) = old.map_or((None, false), |old| (old.reported_at, old.stale));
+    let live = LiveDeployment {
+        agent: to.id,
+        environment: job.environment,
+        deployment: deployment.id,
+        job: job.id,
+        hash: deployment.hash,
+        used: used(&tx.view(), target, to)?,
+        reported_at: reported_at.map(|_| tx.now()),
+        drifted: false,
+        stale,
+        error: None,
+    };
+    live::set_live(tx, &live)?;
+    finish(tx, target, TargetState::Applied, Some(deployment.id))
+}
+
+/// The version of the prompt, unless it was deleted since the job was created.
+fn used(view: &View, target: &DeploymentTarget, to: &TargetAgent) -> Result<Option<UsedVersion>> {
+    let (kind, name) = (ArtifactType::Prompt, to.prompt_name.clone());
+    let of = ArtifactId { registry: to.registry, kind, name };
+    let version = target.planned.version.clone();
+    let prefix = (of.clone(), numbers(&version));
+    let exists = view.count(ListSource::<VersionRecord>::TABLE, &prefix, 1)? > 0;
+    Ok(exists.then_some(UsedVersion { of, version }))
+}
+
+/// The record of a target that `push` applies.
+///
+/// # Errors
+/// 500 if the job has no provider or the target no text.
+pub fn deployment(
+    job: &DeploymentJob,
+    target: &DeploymentTarget,
+    to: &TargetAgent,
+    push: Push,
+) -> Result<Deployment> {
+    let planned = &target.planned;
+    let incomplete = || Error::internal("a target of an agent is incomplete");
+    Ok(Deployment {
+        id: push.id.cast(),
+        job: job.id,
+        agent: to.id,
+        stable_key: to.stable_key.clone(),
+        environment: job.environment,
+        registry: to.registry,
+        registry_ref: to.registry_ref.clone(),
+        prompt_name: to.prompt_name.clone(),
+        version: planned.version.clone(),
+        provider: job.provider.clone().ok_or_else(incomplete)?,
+        model: to.model.clone(),
+        text: planned.text.ok_or_else(incomplete)?,
+        config: planned.config,
+        tools: planned.tools.clone(),
+        hash: planned.hash.clone(),
+        bytes: planned.bytes + planned.tool_bytes,
+        previous: None,
+        deployed_by: job.created_by,
+        deployed_at: push.at,
+    })
+}
+
+/// Records that a target could not be applied.
+///
+/// # Errors
+/// If the store fails.
+pub fn fail(
+    tx: &mut Tx,
+    job: &DeploymentJob,
+    target: &DeploymentTarget,
+    error: &str,
+) -> Result<()> {
+    let failed = DeploymentTarget {
+        state: TargetState::Failed,
+        error: Some(error.into()),
+        ..target.clone()
+    };
+    tx.replace(target, &failed)?;
+    let Some(agent) = &target.planned.agent else { return Ok(()) };
+    let more = [("jobId", json!(job.id)), ("error", json!(error))];
+    events::publish_agent(tx, EventType::AgentError, (agent.id, job.environment), &more)
+}
+
+fn finish(
+    tx: &mut Tx,
+    target: &DeploymentTarget,
+    state: TargetState,
+    deployment: Option<Id<Deployment>>,
+) -> Result<()> {
+    tx.replace(target, &DeploymentTarget { state, deployment, ..target.clone() })
+}
+
+/// Skips a target that was not begun.
+///
+/// # Errors
+/// If the store fails.
+pub fn skip(tx: &mut Tx, target: &DeploymentTarget, why: &str) -> Result<()> {
+    let error = Some(why.into());
+    let skipped = DeploymentTarget { state: TargetState::Skipped, error, ..target.clone() };
+    tx.replace(target, &skipped)
+}

@@ -1,0 +1,126 @@
+//! The contents of a job: filled texts, configurations and definitions of tools. Each is stored once,
+//! though several targets share it, and apart from the rows that lists read.
+
+use std::collections::BTreeMap;
+
+use bincode::{Decode, Encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::job::DeploymentJob;
+use crate::base::{Error, Id, Kind, Result};
+use crate::store::{AnyReference, Key, Record, Reference, Tx, View};
+
+/// The contents of a job have at most 6 MiB: they are written in one transaction, which has room for
+/// 8 MiB, and a posted manifest consists of them.
+const MAX_CONTENT_BYTES: usize = 6 * 1024 * 1024;
+
+/// The BLAKE3 hash of a content.
+pub type ContentHash = [u8; 32];
+
+/// A content of a job.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct DeploymentContent {
+    job: Id<DeploymentJob>,
+    hash: ContentHash,
+    text: String,
+}
+
+static JOB: Reference<DeploymentContent, DeploymentJob> = Reference::cascade(
+    &["job"],
+    |job: &DeploymentJob| job.id.to_bytes(),
+    |content: &DeploymentContent, _| vec![content.job.to_bytes()],
+);
+
+impl Record for DeploymentContent {
+    const TABLE: &'static str = "deployment_contents";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&JOB];
+    type Key = (Id<DeploymentJob>, ContentHash);
+    fn key(&self) -> Self::Key {
+        (self.job, self.hash)
+    }
+}
+
+/// The contents of a job that is being planned.
+#[derive(Default)]
+pub struct Contents {
+    texts: BTreeMap<ContentHash, String>,
+    bytes: usize,
+}
+
+impl Contents {
+    /// Adds a text; returns its hash.
+    ///
+    /// # Errors
+    /// 413 if there would be more than [`MAX_CONTENT_BYTES`].
+    pub fn add(&mut self, text: String) -> Result<ContentHash> {
+        let hash = *blake3::hash(text.as_bytes()).as_bytes();
+        if !self.texts.contains_key(&hash) {
+            self.bytes += text.len();
+            if self.bytes > MAX_CONTENT_BYTES {
+                return Err(too_large());
+            }
+            self.texts.insert(hash, text);
+        }
+        Ok(hash)
+    }
+
+    /// Adds a value as JSON; returns its hash and its size in bytes.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_json(&mut self, value: &impl Serialize) -> Result<(ContentHash, usize)> {
+        let text = serde_json::to_string(value)
+            .map_err(|e| Error::internal(format!("a content cannot be written: {e}")))?;
+        let bytes = text.len();
+        Ok((self.add(text)?, bytes))
+    }
+
+    /// Returns an added text.
+    pub fn get(&self, hash: &ContentHash) -> &str {
+        self.texts.get(hash).map_or("", String::as_str)
+    }
+
+    /// Writes the contents of `job`.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn insert(&self, tx: &mut Tx, job: Id<DeploymentJob>) -> Result<()> {
+        self.texts.iter().try_for_each(|(hash, text)| {
+            tx.insert(&DeploymentContent { job, hash: *hash, text: text.clone() })
+        })
+    }
+}
+
+/// The error of a job that is too large.
+pub fn too_large() -> Error {
+    Error::new(
+        Kind::TooLarge,
+        "deployment_too_large",
+        "the texts, configurations and tools of this deployment are too large together; deploy \
+         fewer agents at once",
+    )
+}
+
+/// Returns a content of a job.
+///
+/// # Errors
+/// 500 if the job does not have it.
+pub fn text(view: &View, job: Id<DeploymentJob>, hash: &ContentHash) -> Result<String> {
+    let content = view.get::<DeploymentContent>(&(job, *hash))?;
+    let content = content.ok_or_else(|| Error::internal(format!("{job} lacks a content")))?;
+    Ok(content.text)
+}
+
+/// Returns a content of a job that is JSON.
+///
+/// # Errors
+/// 500 if the job does not have it or it is of another type.
+pub fn json<T: DeserializeOwned>(
+    view: &View,
+    job: Id<DeploymentJob>,
+    hash: &ContentHash,
+) -> Result<T> {
+    serde_json::from_str(&text(view, job, hash)?)
+        .map_err(|e| Error::internal(format!("a content of {job} cannot be read: {e}")))
+}

@@ -1,0 +1,288 @@
+//! Approving and denying jobs, also on behalf of an approver through a key with
+//! `deployment:approve-as` (reference: deployments, "Approvals").
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::access::fetch_job;
+use super::approval::{self, ApprovalDecision, DeploymentApproval, approvals};
+use super::events;
+use super::info::{JobInfo, job_info};
+use super::job::{BY_EXPIRY, DeploymentJob, save};
+use super::jobs::end_early;
+use super::running;
+use super::state::JobState;
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{BY_EMAIL, Caller, Credential, MEMBER, Membership, User};
+use crate::base::{Description, Email, Error, Id, Name, Result, Time};
+use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
+use crate::store::{Page, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    sweeps: &[EXPIRE],
+    events: &[EventType::DeploymentApproved, EventType::DeploymentTimeout],
+    ..Resource::EMPTY
+};
+
+/// Ends jobs that have waited too long for their approvals. It reads only those that are due.
+const EXPIRE: Sweep =
+    Sweep { name: "deployment approvals", every_secs: 10, run: expire, installation: false };
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// A decision about a deployment job.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"comment": "Tried in staging", "planHash": "the planHash of the job"}],
+))]
+pub struct DeploymentDecision {
+    /// A comment on the decision.
+    comment: Option<Description>,
+    /// The hash of the plan that was decided about. If the job has another one, nothing is decided.
+    plan_hash: Option<String>,
+    /// The approver in whose name a key with `deployment:approve-as` decides; only such keys send it.
+    acting_user_email: Option<Email>,
+}
+
+impl Input for DeploymentDecision {}
+
+/// The approval of a job by one of its approvers.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeploymentApproval")]
+pub struct ApprovalInfo {
+    id: Id<DeploymentApproval>,
+    /// The approver.
+    user: ApproverInfo,
+    pub decision: ApprovalDecision,
+    /// When it was decided; null while it is pending.
+    decided_at: Option<Time>,
+    /// The comment on the decision.
+    comment: Option<Description>,
+    /// Name of the key that decided on the approver's behalf; null if the approver decided.
+    pub via: Option<String>,
+}
+
+impl Output for ApprovalInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
+
+/// A required approver.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApproverInfo {
+    id: Id<User>,
+    name: Name,
+    email: Email,
+    /// URL of a picture of the user.
+    image: Option<String>,
+    /// Whether the organization considers the e-mail address verified; false for users who have left.
+    email_verified: bool,
+}
+
+fn info(view: &View, approval: DeploymentApproval) -> Result<ApprovalInfo> {
+    let user: User = view.fetch(&approval.user)?;
+    let user = ApproverInfo {
+        email_verified: is_verified(view, user.id)?,
+        id: user.id,
+        name: user.name,
+        email: user.email,
+        image: user.image,
+    };
+    let DeploymentApproval { id, decision, decided_at, comment, via, .. } = approval;
+    Ok(ApprovalInfo { id, user, decision, decided_at, comment, via })
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// Lists the approvals of a job: at most as many as an environment has approvers.
+pub(super) fn list(view: &View, req: &Req<Id<DeploymentJob>>) -> Result<Page<ApprovalInfo>> {
+    let job = fetch_job(view, req.caller(), req.params)?;
+    let all = approvals(view, job.id)?.into_iter().map(|approval| info(view, approval));
+    Ok(Page::single(all.collect::<Result<_>>()?))
+}
+
+pub(super) fn approve(
+    tx: &mut Tx,
+    req: &Req<Id<DeploymentJob>, DeploymentDecision>,
+) -> Result<JobInfo> {
+    decide(tx, req, ApprovalDecision::Approved)
+}
+
+pub(super) fn deny(
+    tx: &mut Tx,
+    req: &Req<Id<DeploymentJob>, DeploymentDecision>,
+) -> Result<JobInfo> {
+    decide(tx, req, ApprovalDecision::Denied)
+}
+
+fn decide(
+    tx: &mut Tx,
+    req: &Req<Id<DeploymentJob>, DeploymentDecision>,
+    decision: ApprovalDecision,
+) -> Result<JobInfo> {
+    let via = delegate(req.caller());
+    if via.is_some() && req.input.acting_user_email.is_none() {
+        let message = "must be sent: this key decides on behalf of an approver";
+        return Err(Error::invalid_at("actingUserEmail", message));
+    }
+    let job = fetch_job(&tx.view(), req.caller(), req.params)?;
+    let pending = approver(&tx.view(), req, &job, via)?;
+    check_pending(&job, &pending, req.input.plan_hash.as_deref())?;
+    let decided = DeploymentApproval {
+        decision,
+        open: false,
+        decided_at: Some(tx.now()),
+        comment: req.input.comment.clone(),
+        via: via.map(String::from),
+        ..pending.clone()
+    };
+    tx.replace(&pending, &decided)?;
+    let job = match decision {
+        ApprovalDecision::Denied => {
+            end_early(tx, &job, JobState::Denied, "the deployment was denied")?
+        }
+        _ => count(tx, &job)?,
+    };
+    job_info(&tx.view(), job)
+}
+
+/// The name of the key by which the caller decides on behalf of approvers. The permission holds only
+/// while the key's user is an admin; otherwise the key is an ordinary one.
+fn delegate(caller: &Caller) -> Option<&str> {
+    match &caller.identity.credential {
+        Credential::Key { name, approve_as: true, .. } if caller.is_admin() => Some(name),
+        _ => None,
+    }
+}
+
+/// Returns the approval that the request decides.
+///
+/// # Errors
+/// 403 if it names or comes from nobody who is a required, verified approver of the job.
+fn approver(
+    view: &View,
+    req: &Req<Id<DeploymentJob>, DeploymentDecision>,
+    job: &DeploymentJob,
+    via: Option<&str>,
+) -> Result<DeploymentApproval> {
+    let user = match (via, &req.input.acting_user_email) {
+        (Some(_), Some(email)) => view.find_key(&BY_EMAIL, email)?,
+        (_, None) => Some(req.caller().user()),
+        (None, Some(_)) => {
+            return Err(Error::forbidden(
+                "approve_as_required",
+                "only a key with the permission deployment:approve-as, of an admin, decides on \
+                 behalf of an approver; leave actingUserEmail out",
+            ));
+        }
+    };
+    let required = match user {
+        Some(user) => view.get::<DeploymentApproval>(&(job.id, user))?,
+        None => None,
+    };
+    match required {
+        Some(required) if is_verified(view, required.user)? => Ok(required),
+        _ => Err(Error::forbidden(
+            "approver_required",
+            "only a required approver of this deployment with a verified e-mail address decides",
+        )),
+    }
+}
+
+/// Whether a user is a member whose e-mail address the organization considers verified.
+fn is_verified(view: &View, user: Id<User>) -> Result<bool> {
+    let membership = view.get::<Membership>(&(user, view.org()))?;
+    Ok(membership.is_some_and(|membership| membership.email_verified))
+}
+
+fn check_pending(
+    job: &DeploymentJob,
+    approval: &DeploymentApproval,
+    plan_hash: Option<&str>,
+) -> Result<()> {
+    if approval.decision != ApprovalDecision::Pending {
+        return Err(Error::conflict(
+            "deployment_decided",
+            "this approver has already decided about the deployment",
+        ));
+    }
+    if job.state != JobState::PendingApproval {
+        return Err(Error::conflict(
+            "deployment_not_pending",
+            "the deployment does not wait for approvals",
+        ));
+    }
+    if plan_hash.is_some_and(|hash| hash != job.plan_hash) {
+        return Err(Error::conflict(
+            "plan_hash_differs",
+            "the deployment has another plan than the one decided about; look at it again",
+        ));
+    }
+    Ok(())
+}
+
+/// Starts the job if enough approvers have approved it.
+fn count(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
+    let all = approvals(&tx.view(), job.id)?;
+    let approved: Vec<_> =
+        all.iter().filter(|approval| approval.decision == ApprovalDecision::Approved).collect();
+    let required = job.approvals.as_ref().map_or(0, |policy| policy.min_approvals);
+    if approved.len() < required as usize {
+        // The job changes with each approval, so that two at once do not overlook each other.
+        let touched = DeploymentJob { updated_at: tx.now(), ..job.clone() };
+        return save(tx, job, touched);
+    }
+    let by: Value = approved
+        .iter()
+        .map(|approval| json!({"userId": approval.user, "via": approval.via}))
+        .collect();
+    approval::close(tx, job.id)?;
+    let job = save(tx, job, DeploymentJob { state: JobState::Approved, ..job.clone() })?;
+    events::publish_job(tx, EventType::DeploymentApproved, &job, &[("approvals", by)])?;
+    running::start(tx, &job)
+}
+
+fn expire(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
+    let now = tx.now();
+    let is_due = |job: &DeploymentJob| job.expires_at.is_some_and(|end| end <= now);
+    let jobs = due(&tx.view(), &BY_EXPIRY, is_due)?;
+    for job in jobs.iter().take(MAX_EXPIRED) {
+        let why = "the deployment was not approved in time";
+        let job = end_early(tx, job, JobState::Timeout, why)?;
+        events::publish_job(tx, EventType::DeploymentTimeout, &job, &[])?;
+    }
+    let is_all = jobs.len() <= MAX_EXPIRED;
+    Ok(if is_all { SweepProgress::Clean } else { SweepProgress::More })
+}
+
+/// A step of the sweep ends at most 20 jobs: each has up to 100 targets.
+const MAX_EXPIRED: usize = 20;
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    vec![
+        Route::get(
+            "/agents/deployments/{jobId}/approvals",
+            MEMBER,
+            "deployment_approval.list",
+            op::list(list),
+        )
+        .about("List approvals of a deployment job"),
+        Route::post(
+            "/agents/deployments/{jobId}/approve",
+            MEMBER,
+            "deployment.approve",
+            op::write(approve),
+        )
+        .about("Approve a deployment job"),
+        Route::post("/agents/deployments/{jobId}/deny", MEMBER, "deployment.deny", op::write(deny))
+            .about("Deny a deployment job"),
+    ]
+}

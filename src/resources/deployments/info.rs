@@ -1,0 +1,318 @@
+//! Jobs and deployments as the API returns them. Their texts and configurations are read from the
+//! contents of the job; a page ends when these exceed its limit.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::contents::{self, ContentHash};
+use super::job::{DeploymentJob, PlannedTool};
+use super::live::{self, Deployment};
+use super::state::{JobKind, JobState, TargetState};
+use super::target::{DeploymentTarget, PlannedTarget, targets};
+use crate::api::{Output, ResourceRef};
+use crate::auth::User;
+use crate::base::{
+    ArtifactName, Error, Id, JsonMap, Name, Prompt, Result, StableKey, Time, Version,
+};
+use crate::resources::agents::{Agent, AgentConfig, Model, Provider};
+use crate::resources::environments::{ApprovalPolicy, Environment};
+use crate::resources::tools::{Tool, ToolKind};
+use crate::store::{Page, View};
+
+/// A page ends before the texts and configurations of its items exceed 8 MiB, but has at least one
+/// item: a single job may have as much.
+const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+
+// ── Jobs ─────────────────────────────────────────────────────────────────────
+
+/// A deployment of agents or tools to an environment: its plan and its progress.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeploymentJob")]
+pub struct JobInfo {
+    /// Identifier of the job.
+    pub id: Id<DeploymentJob>,
+    kind: JobKind,
+    /// State of the job.
+    pub state: JobState,
+    environment_id: Id<Environment>,
+    /// The registry, if it is the same for all targets.
+    registry_ref: Option<String>,
+    /// The prompt, if it is the same for all targets.
+    prompt_name: Option<String>,
+    /// The version that `version` selected, if it is the same for all targets.
+    version: Option<Version>,
+    /// The provider of the model; null for tools.
+    provider: Option<Provider>,
+    /// The model, if it is the same for all targets.
+    model: Option<String>,
+    plan: DeploymentPlan,
+    /// Hash of the plan, which an approval may name.
+    pub plan_hash: String,
+    /// What it deploys to, in the order of the request, with their progress.
+    targets: Vec<TargetInfo>,
+    /// The user who created it, also through a key.
+    created_by: Id<User>,
+    created_at: Time,
+    updated_at: Time,
+    /// When it reached its final state.
+    finished_at: Option<Time>,
+}
+
+impl Output for JobInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+/// The frozen plan of a job: what approvers see is what is applied.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentPlan {
+    /// What each target gets.
+    pub targets: Vec<PlanTarget>,
+    /// The tools of all targets.
+    pub tools: Vec<PlanTool>,
+    /// Who must approve the job; null if it needs no approval.
+    pub approvals: Option<ApprovalPolicy>,
+}
+
+/// A target in a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanTarget {
+    /// The agent; null for a tool.
+    stable_key: Option<StableKey>,
+    /// The tool; null for an agent.
+    tool_id: Option<Id<Tool>>,
+    /// The version of the prompt or tool.
+    version: Version,
+    /// The text with its imports and values; null for a tool.
+    compiled: Option<String>,
+    /// The configuration in force; secrets are only named.
+    config: JsonMap,
+    /// Hash of what the target gets.
+    hash: String,
+}
+
+/// A tool in a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanTool {
+    tool_id: Id<Tool>,
+    name: Name,
+    /// The version that is deployed.
+    version: Version,
+}
+
+/// A target of a job, and its progress.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeploymentTarget")]
+pub struct TargetInfo {
+    /// The agent; null for a tool.
+    agent_id: Option<Id<Agent>>,
+    stable_key: Option<StableKey>,
+    /// The tool; null for an agent.
+    tool_id: Option<Id<Tool>>,
+    state: TargetState,
+    /// The deployment that was recorded.
+    deployment_id: Option<Id<Deployment>>,
+    /// Why it failed or was skipped.
+    error: Option<String>,
+}
+
+/// Returns the representation of a job.
+///
+/// # Errors
+/// If the store fails.
+pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
+    let targets = targets(view, job.id)?;
+    let text = |hash: &ContentHash| contents::text(view, job.id, hash);
+    let planned = targets.iter().map(|target| plan_target(&target.planned, text));
+    Ok(JobInfo {
+        id: job.id,
+        kind: job.kind,
+        state: job.state,
+        environment_id: job.environment,
+        registry_ref: job.prompt.registry_ref,
+        prompt_name: job.prompt.name,
+        version: job.prompt.version,
+        provider: job.provider,
+        model: job.prompt.model,
+        plan: DeploymentPlan {
+            targets: planned.collect::<Result<_>>()?,
+            tools: job.tools.into_iter().map(plan_tool).collect(),
+            approvals: job.approvals,
+        },
+        plan_hash: job.plan_hash,
+        targets: targets.into_iter().map(target_info).collect(),
+        created_by: job.created_by,
+        created_at: job.created_at,
+        updated_at: job.updated_at,
+        finished_at: job.finished_at,
+    })
+}
+
+/// Returns the representation of a planned target, whose contents `text` returns.
+///
+/// # Errors
+/// Those of `text`; 500 if the configuration is not JSON.
+pub fn plan_target(
+    planned: &PlannedTarget,
+    text: impl Fn(&ContentHash) -> Result<String>,
+) -> Result<PlanTarget> {
+    let config = serde_json::from_str(&text(&planned.config)?)
+        .map_err(|e| Error::internal(format!("a configuration cannot be read: {e}")))?;
+    Ok(PlanTarget {
+        stable_key: planned.agent.as_ref().map(|agent| agent.stable_key.clone()),
+        tool_id: planned.tool,
+        version: planned.version.clone(),
+        compiled: planned.text.as_ref().map(&text).transpose()?,
+        config: JsonMap(config),
+        hash: planned.hash.clone(),
+    })
+}
+
+/// Returns the representation of a planned tool.
+pub fn plan_tool(tool: PlannedTool) -> PlanTool {
+    PlanTool { tool_id: tool.tool, name: tool.name, version: tool.version }
+}
+
+fn target_info(target: DeploymentTarget) -> TargetInfo {
+    let (agent_id, stable_key) =
+        target.planned.agent.map(|agent| (agent.id, agent.stable_key)).unzip();
+    TargetInfo {
+        agent_id,
+        stable_key,
+        tool_id: target.planned.tool,
+        state: target.state,
+        deployment_id: target.deployment,
+        error: target.error,
+    }
+}
+
+// ── Deployments ──────────────────────────────────────────────────────────────
+
+/// A deployment of an agent to an environment, as it was applied.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Deployment")]
+pub struct DeploymentInfo {
+    /// Identifier of the deployment.
+    pub id: Id<Deployment>,
+    job_id: Id<DeploymentJob>,
+    agent_id: Id<Agent>,
+    stable_key: StableKey,
+    environment_id: Id<Environment>,
+    registry_ref: String,
+    prompt_name: ArtifactName,
+    version: Version,
+    provider: Provider,
+    model: Model,
+    /// The text with its imports and values.
+    compiled: String,
+    /// The configuration in force.
+    config: AgentConfig,
+    /// The definitions of the agent's tools.
+    pub tools: Vec<DeployedTool>,
+    /// Hash of what was deployed, which a heartbeat names.
+    pub hash: String,
+    /// Whether it is the agent's newest deployment in the environment.
+    pub live: bool,
+    /// The user who created the job.
+    deployed_by: Id<User>,
+    /// When it was applied.
+    deployed_at: Time,
+}
+
+impl Output for DeploymentInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+/// A tool as it was deployed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeployedTool {
+    /// Identifier of the tool.
+    pub tool_id: Id<Tool>,
+    /// Its name.
+    pub name: Name,
+    /// Its version.
+    pub version: Version,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: ToolKind,
+    /// Instructions for agents that use it.
+    pub prompt: Option<Prompt>,
+    /// Its definition per provider. `${NAME}` stands for a secret or variable of the environment.
+    pub provider_config: JsonMap,
+}
+
+/// Returns the representation of a deployment.
+///
+/// # Errors
+/// If the store fails.
+pub fn deployment_info(
+    view: &View,
+    deployment: Deployment,
+    is_live: bool,
+) -> Result<DeploymentInfo> {
+    let job = deployment.job;
+    let tool = |hash: &ContentHash| contents::json(view, job, hash);
+    Ok(DeploymentInfo {
+        compiled: contents::text(view, job, &deployment.text)?,
+        config: contents::json(view, job, &deployment.config)?,
+        tools: deployment.tools.iter().map(tool).collect::<Result<_>>()?,
+        id: deployment.id,
+        job_id: job,
+        agent_id: deployment.agent,
+        stable_key: deployment.stable_key,
+        environment_id: deployment.environment,
+        registry_ref: deployment.registry_ref,
+        prompt_name: deployment.prompt_name,
+        version: deployment.version,
+        provider: deployment.provider,
+        model: deployment.model,
+        hash: deployment.hash,
+        live: is_live,
+        deployed_by: deployment.deployed_by,
+        deployed_at: deployment.deployed_at,
+    })
+}
+
+/// Returns the representation of a stored deployment.
+///
+/// # Errors
+/// If the store fails.
+pub fn stored_deployment_info(view: &View, deployment: Deployment) -> Result<DeploymentInfo> {
+    let is_live = live::is_live(view, &deployment)?;
+    deployment_info(view, deployment, is_live)
+}
+
+// ── Pages ────────────────────────────────────────────────────────────────────
+
+/// Ends a page before its records, with their contents, exceed [`MAX_PAGE_BYTES`]; the next page then
+/// begins after the last of them. `bytes` is the size of a record's contents, `position` its
+/// position in the list.
+pub fn bounded_page<R>(
+    page: Page<R>,
+    bytes: impl Fn(&R) -> u64,
+    position: impl Fn(&R) -> Vec<u8>,
+) -> Page<R> {
+    let Page { mut items, next } = page;
+    let mut total = 0;
+    let fits = |record: &R| {
+        total += bytes(record);
+        total <= MAX_PAGE_BYTES
+    };
+    let fitting = items.iter().map(fits).take_while(|fits| *fits).count().max(1);
+    if fitting >= items.len() {
+        return Page { items, next };
+    }
+    items.truncate(fitting);
+    let next = items.last().map(position);
+    Page { items, next }
+}

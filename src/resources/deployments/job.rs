@@ -1,0 +1,182 @@
+//! The record of deployment jobs.
+
+use bincode::{Decode, Encode};
+
+use super::days;
+use super::state::{JobKind, JobState};
+use crate::auth::{Restricted, User};
+use crate::base::{Id, Name, Result, Time, Version};
+use crate::outbox::Job;
+use crate::resources::agents::{Agent, Provider};
+use crate::resources::environments::{ApprovalPolicy, Environment};
+use crate::resources::registries::Registry;
+use crate::resources::tools::Tool;
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx};
+
+/// A deployment of agents or tools to an environment, with its frozen plan. The filled texts and
+/// the configurations are [contents](super::contents::DeploymentContent) of the job, and each target
+/// is a row of its own.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct DeploymentJob {
+    /// Its id.
+    pub id: Id<DeploymentJob>,
+    /// What it deploys.
+    pub kind: JobKind,
+    /// Its state.
+    pub state: JobState,
+    /// Where it deploys to.
+    pub environment: Id<Environment>,
+    /// The registries of the prompts of its targets.
+    pub registries: Vec<Id<Registry>>,
+    /// Its agents, of a deployment of agents.
+    pub agents: Vec<Id<Agent>>,
+    /// The registry, prompt, version and model, where they are the same for all targets.
+    pub prompt: JobPrompt,
+    /// The provider of the model.
+    pub provider: Option<Provider>,
+    /// The tools of all targets.
+    pub tools: Vec<PlannedTool>,
+    /// Who must approve it; none if it needs no approval.
+    pub approvals: Option<ApprovalPolicy>,
+    /// The hash of its plan, in lower-case hexadecimal.
+    pub plan_hash: String,
+    /// The size of the texts and configurations in its plan, in bytes.
+    pub plan_bytes: u64,
+    /// Whether all targets are applied in one transaction, unless they are posted.
+    pub at_once: bool,
+    /// The first target that is not finished.
+    pub next: u32,
+    /// The target that is being posted to the provider's endpoint.
+    pub push: Option<Push>,
+    /// The row of the outbox that runs it; none while it waits for another job.
+    pub task: Option<Id<Job>>,
+    /// The user who created it, also through a key.
+    pub created_by: Id<User>,
+    /// When it was created.
+    pub created_at: Time,
+    /// When it last changed.
+    pub updated_at: Time,
+    /// When it reached its final state.
+    pub finished_at: Option<Time>,
+    /// Until when it waits for approvals.
+    pub expires_at: Option<Time>,
+}
+
+/// The prompt that a job deploys, as far as it is the same for all targets.
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
+pub struct JobPrompt {
+    /// The registry: `<orgSlug>/<registrySlug>`.
+    pub registry_ref: Option<String>,
+    /// The name of the prompt.
+    pub name: Option<String>,
+    /// Its version.
+    pub version: Option<Version>,
+    /// The model.
+    pub model: Option<String>,
+}
+
+/// A tool in a plan.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct PlannedTool {
+    /// The tool.
+    pub tool: Id<Tool>,
+    /// Its name.
+    pub name: Name,
+    /// Its version.
+    pub version: Version,
+}
+
+/// The posting of a target to a provider's endpoint. It is the same at every try.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Push {
+    /// The id of the deployment that is recorded when the endpoint accepts it.
+    pub id: Id<Push>,
+    /// The time of the first try.
+    pub at: Time,
+    /// The number of tries so far.
+    pub tries: u32,
+}
+
+/// Jobs by state.
+pub static BY_STATE: Index<DeploymentJob, JobState> =
+    Index::non_unique("deployment_jobs.by_state", |job| Some(job.state));
+
+/// Jobs by environment.
+pub static BY_ENVIRONMENT: Index<DeploymentJob, Id<Environment>> =
+    Index::non_unique("deployment_jobs.by_environment", |job| Some(job.environment));
+
+/// Jobs by environment and state.
+pub static BY_ENVIRONMENT_AND_STATE: Index<DeploymentJob, (Id<Environment>, JobState)> =
+    Index::non_unique("deployment_jobs.by_environment_and_state", |job| {
+        Some((job.environment, job.state))
+    });
+
+/// Jobs that wait or run, by environment.
+static UNFINISHED: Index<DeploymentJob, Id<Environment>> =
+    Index::non_unique("deployment_jobs.unfinished", |job| {
+        (!job.state.is_final()).then_some(job.environment)
+    });
+
+/// Jobs that wait for approvals, by when that ends.
+pub static BY_EXPIRY: Index<DeploymentJob, Time> =
+    Index::non_unique("deployment_jobs.by_expiry", |job| {
+        job.expires_at.filter(|_| job.state == JobState::PendingApproval)
+    });
+
+static ENVIRONMENT: Reference<DeploymentJob, Restricted<Environment>> = Reference::restrict(
+    &["environment"],
+    "deployment_pending",
+    "a deployment to this environment waits or runs; cancel it or let it finish",
+    |environment: &Restricted<Environment>| environment.id().to_bytes(),
+    |job: &DeploymentJob, _| {
+        let unfinished = (!job.state.is_final()).then(|| job.environment.to_bytes());
+        unfinished.into_iter().collect()
+    },
+)
+.by(&UNFINISHED);
+
+impl Record for DeploymentJob {
+    const TABLE: &'static str = "deployment_jobs";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&BY_STATE, &BY_ENVIRONMENT, &BY_ENVIRONMENT_AND_STATE, &UNFINISHED, &BY_EXPIRY];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("registries", "history: a registry may be deleted once nothing of it is live"),
+        ("agents", "history: an agent may be deleted once no target waits for it"),
+        ("tools.tool", "history: a tool may be deleted"),
+        ("approvals.approver_ids", "frozen: whoever has left can no longer decide"),
+        ("push.id", "of a deployment that is recorded when the endpoint accepts it"),
+        ("task", "a row of the outbox, which ends with the job or before it"),
+        ("created_by", "history: who created it may have left"),
+    ];
+    type Key = Id<DeploymentJob>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// Inserts a new job.
+///
+/// # Errors
+/// If the store fails.
+pub fn insert(tx: &mut Tx, job: &DeploymentJob) -> Result<()> {
+    days::count(tx, job.environment, job.created_at, None, job.state)?;
+    tx.insert(job)
+}
+
+/// Replaces `old` by `new`; keeps the times and the daily counts.
+///
+/// # Errors
+/// If the store fails.
+pub fn save(tx: &mut Tx, old: &DeploymentJob, mut new: DeploymentJob) -> Result<DeploymentJob> {
+    if new == *old {
+        return Ok(new);
+    }
+    new.updated_at = tx.now();
+    if new.state != old.state {
+        days::count(tx, new.environment, new.created_at, Some(old.state), new.state)?;
+        new.finished_at = new.state.is_final().then(|| tx.now());
+    }
+    tx.replace(old, &new)?;
+    Ok(new)
+}

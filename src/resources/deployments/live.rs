@@ -1,0 +1,264 @@
+//! The records of deployments, and which of them is live: one for each agent and environment.
+
+use bincode::{Decode, Encode};
+use uuid::Uuid;
+
+use super::contents::ContentHash;
+use super::job::DeploymentJob;
+use crate::auth::{Restricted, User};
+use crate::base::{ArtifactName, Id, Result, StableKey, Time, Version};
+use crate::resources::agents::{self, Agent, AgentStatus, Model, Provider};
+use crate::resources::artifacts::{ArtifactId, Numbers, VersionRecord, numbers};
+use crate::resources::environments::Environment;
+use crate::resources::registries::Registry;
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Topic, Tx, View,
+};
+
+// ── Deployments ──────────────────────────────────────────────────────────────
+
+/// A deployment of an agent to an environment, as it was applied. It never changes and is never
+/// removed.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Deployment {
+    /// Its id.
+    pub id: Id<Deployment>,
+    /// The job that applied it, which has its contents.
+    pub job: Id<DeploymentJob>,
+    /// The agent.
+    pub agent: Id<Agent>,
+    /// The agent's stable key.
+    pub stable_key: StableKey,
+    /// The environment.
+    pub environment: Id<Environment>,
+    /// The registry of the prompt.
+    pub registry: Id<Registry>,
+    /// `<orgSlug>/<registrySlug>` of the registry.
+    pub registry_ref: String,
+    /// The name of the prompt.
+    pub prompt_name: ArtifactName,
+    /// The version of the prompt.
+    pub version: Version,
+    /// The provider of the model.
+    pub provider: Provider,
+    /// The model.
+    pub model: Model,
+    /// The filled text.
+    pub text: ContentHash,
+    /// The configuration in force.
+    pub config: ContentHash,
+    /// The definitions of the tools.
+    pub tools: Vec<ContentHash>,
+    /// The hash of all that, in lower-case hexadecimal.
+    pub hash: String,
+    /// The size of text, configuration and tools, in bytes.
+    pub bytes: u64,
+    /// What was live before it.
+    pub previous: Option<Id<Deployment>>,
+    /// The user who created the job.
+    pub deployed_by: Id<User>,
+    /// When it was applied.
+    pub deployed_at: Time,
+}
+
+/// Deployments by time.
+pub static BY_TIME: Index<Deployment, Time> =
+    Index::non_unique("deployments.by_time", |deployment| Some(deployment.deployed_at));
+
+/// Deployments by agent and time.
+pub static BY_AGENT: Index<Deployment, (Id<Agent>, Time)> =
+    Index::non_unique("deployments.by_agent", |deployment| {
+        Some((deployment.agent, deployment.deployed_at))
+    });
+
+/// Deployments by environment and time.
+pub static BY_ENVIRONMENT: Index<Deployment, (Id<Environment>, Time)> =
+    Index::non_unique("deployments.by_environment", |deployment| {
+        Some((deployment.environment, deployment.deployed_at))
+    });
+
+/// Deployments by agent, environment and time.
+pub static BY_AGENT_AND_ENVIRONMENT: Index<Deployment, (Id<Agent>, Id<Environment>, Time)> =
+    Index::non_unique("deployments.by_agent_and_environment", |deployment| {
+        Some((deployment.agent, deployment.environment, deployment.deployed_at))
+    });
+
+impl Record for Deployment {
+    const TABLE: &'static str = "deployments";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&BY_TIME, &BY_AGENT, &BY_ENVIRONMENT, &BY_AGENT_AND_ENVIRONMENT];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("job", "jobs are not removed"),
+        ("agent", "history: the agent may have been deleted"),
+        ("environment", "history: the environment may have been deleted"),
+        ("registry", "history: the registry may have been deleted"),
+        ("previous", "deployments are not removed"),
+        ("deployed_by", "history: who deployed may have left"),
+    ];
+    type Key = Id<Deployment>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+// ── What is live ─────────────────────────────────────────────────────────────
+
+/// The live deployment of an agent in an environment, and what the agent reported about it.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct LiveDeployment {
+    /// The agent.
+    pub agent: Id<Agent>,
+    /// The environment.
+    pub environment: Id<Environment>,
+    /// The deployment.
+    pub deployment: Id<Deployment>,
+    /// The job that applied it.
+    pub job: Id<DeploymentJob>,
+    /// The hash of the deployment.
+    pub hash: String,
+    /// The version of the prompt; none if it had been deleted before it was applied.
+    pub used: Option<UsedVersion>,
+    /// The last heartbeat, if there was one.
+    pub reported_at: Option<Time>,
+    /// Whether the agent runs something else.
+    pub drifted: bool,
+    /// Whether it has been silent for too long.
+    pub stale: bool,
+    /// The error that it reported last.
+    pub error: Option<String>,
+}
+
+/// The version of a prompt that is live.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct UsedVersion {
+    /// The prompt.
+    pub of: ArtifactId,
+    /// The version.
+    pub version: Version,
+}
+
+impl LiveDeployment {
+    /// The agent's status in this environment.
+    pub fn status(&self) -> AgentStatus {
+        match self {
+            _ if self.error.is_some() => AgentStatus::Error,
+            _ if self.stale => AgentStatus::Stale,
+            _ if self.drifted => AgentStatus::Drifted,
+            _ => AgentStatus::Deployed,
+        }
+    }
+}
+
+static IN_ENVIRONMENT: Index<LiveDeployment, Id<Environment>> =
+    Index::non_unique("live_deployments.by_environment", |live| Some(live.environment));
+
+static USES: Index<LiveDeployment, (ArtifactId, Numbers)> =
+    Index::non_unique("live_deployments.by_version", |live| {
+        live.used.as_ref().map(|used| (used.of.clone(), numbers(&used.version)))
+    });
+
+/// Those that have sent a heartbeat and are not stale, by the time of the last one.
+pub static BY_REPORT: Index<LiveDeployment, Time> =
+    Index::non_unique("live_deployments.by_report", |live| {
+        live.reported_at.filter(|_| !live.stale)
+    });
+
+static AGENT: Reference<LiveDeployment, Restricted<Agent>> = Reference::cascade(
+    &["agent"],
+    |agent: &Restricted<Agent>| agent.id().to_bytes(),
+    |live: &LiveDeployment, _| vec![live.agent.to_bytes()],
+);
+
+static ENVIRONMENT: Reference<LiveDeployment, Restricted<Environment>> = Reference::restrict(
+    &["environment"],
+    "deployment_live",
+    "agents are deployed to this environment; delete them first",
+    |environment: &Restricted<Environment>| environment.id().to_bytes(),
+    |live: &LiveDeployment, _| vec![live.environment.to_bytes()],
+)
+.by(&IN_ENVIRONMENT);
+
+static REGISTRY: Reference<LiveDeployment, Restricted<Registry>> = Reference::restrict(
+    &["used.of.registry"],
+    "registry_deployed",
+    "agents are deployed from this registry; deploy them from another one first",
+    |registry: &Restricted<Registry>| registry.id().to_bytes(),
+    |live: &LiveDeployment, _| live.used.iter().map(|used| used.of.registry.to_bytes()).collect(),
+)
+.by(&USES);
+
+static VERSION: Reference<LiveDeployment, VersionRecord> = Reference::restrict(
+    &["used.of.registry"],
+    "version_deployed",
+    "this version is deployed; deploy another version in its place first",
+    |row: &VersionRecord| (row.of.clone(), numbers(&row.version)).to_bytes(),
+    |live: &LiveDeployment, _| {
+        let used = live.used.iter();
+        used.map(|used| (used.of.clone(), numbers(&used.version)).to_bytes()).collect()
+    },
+)
+.by(&USES);
+
+impl Record for LiveDeployment {
+    const TABLE: &'static str = "live_deployments";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &USES, &BY_REPORT];
+    const REFERENCES: &'static [&'static dyn AnyReference] =
+        &[&AGENT, &ENVIRONMENT, &REGISTRY, &VERSION];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("deployment", "deployments are not removed"), ("job", "jobs are not removed")];
+    type Key = (Id<Agent>, Id<Environment>);
+    fn key(&self) -> Self::Key {
+        (self.agent, self.environment)
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        tx.signal(topic(self.agent, self.environment));
+        Ok(())
+    }
+}
+
+/// Returns the topic that is signalled when another deployment of an agent becomes live in an
+/// environment.
+pub fn topic(agent: Id<Agent>, environment: Id<Environment>) -> Topic {
+    let both = (agent, environment).to_bytes();
+    let hash = blake3::derive_key("roadstead 2026 topic of a live deployment", &both);
+    Uuid::from_bytes(*hash.first_chunk().expect("a key has 32 bytes"))
+}
+
+/// Returns what is live of an agent in an environment.
+///
+/// # Errors
+/// If the store fails.
+pub fn live(
+    view: &View,
+    agent: Id<Agent>,
+    environment: Id<Environment>,
+) -> Result<Option<LiveDeployment>> {
+    view.get(&(agent, environment))
+}
+
+/// Whether a deployment is live.
+///
+/// # Errors
+/// If the store fails.
+pub fn is_live(view: &View, deployment: &Deployment) -> Result<bool> {
+    let live = live(view, deployment.agent, deployment.environment)?;
+    Ok(live.is_some_and(|live| live.deployment == deployment.id))
+}
+
+/// Replaces what is live, or what is known about it, and updates the agent's status.
+///
+/// # Errors
+/// If the store fails.
+pub fn set_live(tx: &mut Tx, live: &LiveDeployment) -> Result<()> {
+    let old = tx.get::<LiveDeployment>(&live.key())?;
+    tx.put(live)?;
+    if old.as_ref().is_none_or(|old| old.deployment != live.deployment) {
+        tx.signal(topic(live.agent, live.environment));
+    }
+    if old.is_some_and(|old| old.status() == live.status()) {
+        return Ok(());
+    }
+    let all = tx.all(ListSource::<LiveDeployment>::TABLE, &live.agent)?;
+    let worst = all.iter().map(LiveDeployment::status).min();
+    agents::set_status(tx, live.agent, worst.unwrap_or(AgentStatus::Undeployed))
+}

@@ -1,0 +1,64 @@
+//! Deployments: what an agent runs in an environment (reference: deployments).
+//!
+//! A request becomes a job: its plan, with all texts filled, is frozen when the job is created
+//! ([`plan`], [`submit`]), approved if the environment requires that ([`decisions`]) and then applied
+//! target by target ([`running`], [`applying`]). Each applied target is a record of its own, and the
+//! newest of an agent in an environment is live ([`live`]).
+
+mod access;
+mod applying;
+mod approval;
+mod contents;
+mod days;
+mod decisions;
+mod deployed;
+mod events;
+mod heartbeats;
+mod heatmap;
+mod history;
+mod info;
+mod job;
+mod jobs;
+mod live;
+mod plan;
+mod preview;
+mod push;
+mod rollback;
+mod running;
+mod state;
+mod submit;
+mod target;
+
+use crate::api::Resource;
+use crate::store::TableInfo;
+
+/// Jobs, their approvals, and deployments.
+pub const RESOURCE: Resource = Resource {
+    tables: &[
+        TableInfo::of::<job::DeploymentJob>(),
+        TableInfo::of::<target::DeploymentTarget>(),
+        TableInfo::of::<target::DeploymentTicket>(),
+        TableInfo::of::<contents::DeploymentContent>(),
+        TableInfo::of::<approval::DeploymentApproval>(),
+        TableInfo::of::<days::DeploymentDay>(),
+        TableInfo::of::<live::Deployment>(),
+        TableInfo::of::<live::LiveDeployment>(),
+    ],
+    children: &[
+        &jobs::RESOURCE,
+        &preview::RESOURCE,
+        &rollback::RESOURCE,
+        &decisions::RESOURCE,
+        &submit::RESOURCE,
+        &running::RESOURCE,
+        &applying::RESOURCE,
+        &history::RESOURCE,
+        &heatmap::RESOURCE,
+        &deployed::RESOURCE,
+        &heartbeats::RESOURCE,
+    ],
+    ..Resource::EMPTY
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,499 @@
+//! Planning: from the prompt, the agents and the tools in a request to the texts and configurations
+//! that are deployed. A plan is frozen when its job is created: later changes of drafts, versions,
+//! tools and variables do not affect it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::access;
+use super::contents::{ContentHash, Contents, too_large};
+use super::info::DeployedTool;
+use super::job::PlannedTool;
+use super::state::JobKind;
+use super::target::{PlannedTarget, TargetAgent};
+use crate::api::Input;
+use crate::auth::{Caller, Restricted};
+use crate::base::{
+    ArtifactName, BoundedList, Error, Id, Int, Issue, JsonMap, Result, Selector, StringMap,
+    Version, canonical,
+};
+use crate::resources::agents::{
+    self, Agent, AgentConfig, MAX_TOOL_REFS, Model, Provider, RegistryRef, ToolRef, Variables,
+};
+use crate::resources::artifacts::{self, ArtifactId, VersionRecord};
+use crate::resources::environments::{self, Environment};
+use crate::resources::registries::{self, Registry};
+use crate::resources::tools::{self, Tool};
+use crate::store::View;
+use crate::templates;
+
+/// A job has at most 100 targets: its answer contains them all.
+pub const MAX_TARGETS: usize = 100;
+
+/// The texts and configurations of all targets have at most 8 MiB: the answer contains them for each
+/// target, also where targets share them.
+const MAX_PLAN_BYTES: u64 = 8 * 1024 * 1024;
+
+/// The plan of a job lists at most 1,000 different tools, all in one record.
+const MAX_TOOLS: usize = 1000;
+
+/// At most 100 variables without a value are reported.
+const MAX_MISSING: usize = 100;
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// A prompt to deploy to agents.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"agentIds": ["scribe"], "promptName": "release-notes", "version": "^1",
+        "environment": "production", "provider": "openai", "registryRef": "acme/main",
+        "model": "gpt-4o", "agentVariables": {"TONE": "calm"}}],
+))]
+pub struct NewDeployment {
+    /// The agents, by id or stable key; each once.
+    agent_ids: BoundedList<String, 1, MAX_TARGETS>,
+    /// The name of the prompt; required without `agentVersion`.
+    prompt_name: Option<String>,
+    /// A version, a range or a label; required without `agentVersion`.
+    version: Option<String>,
+    /// A version of the agent, whose configuration takes the place of the draft and names prompt,
+    /// version and model.
+    agent_version: Option<Int<1, { u32::MAX as i64 }>>,
+    /// The environment, by id or slug.
+    environment: String,
+    /// The provider of the model.
+    provider: Provider,
+    /// The registry of the prompt; by default that of each agent's draft.
+    registry_ref: Option<String>,
+    /// The model; by default that of each agent's draft.
+    model: Option<Model>,
+    /// The tools; by default those of each agent's draft.
+    tool_refs: Option<BoundedList<ToolRef, 0, MAX_TOOL_REFS>>,
+    /// Values of variables, by name. They take precedence over those of the draft, and these over
+    /// those of the environment.
+    agent_variables: Option<Variables>,
+    /// Settings for the provider; by default those of each agent's draft.
+    agent_provider_config: Option<JsonMap>,
+    /// The hash of the plan that was previewed. If the plan is another one now, nothing is deployed.
+    pub plan_hash: Option<String>,
+}
+
+impl Input for NewDeployment {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        let given = [
+            ("promptName", self.prompt_name.is_some()),
+            ("version", self.version.is_some()),
+            ("model", self.model.is_some()),
+        ];
+        for (path, is_given) in given {
+            if self.agent_version.is_some() && is_given {
+                issues.push(Issue::new(path, "must not be sent together with agentVersion"));
+            } else if self.agent_version.is_none() && !is_given && path != "model" {
+                issues.push(Issue::new(path, "is required"));
+            }
+        }
+    }
+}
+
+/// Versions of tools to use in an environment.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"toolIds": ["01890a5d-ac96-774b-bcce-b302099a8057"],
+        "environment": "production", "version": "1.2.0"}],
+))]
+pub struct NewToolDeployment {
+    /// The tools; each once.
+    tool_ids: BoundedList<Id<Tool>, 1, MAX_TARGETS>,
+    /// The environment, by id or slug.
+    environment: String,
+    /// The version, of a single tool; by default the newest of each.
+    version: Option<Version>,
+}
+
+impl Input for NewToolDeployment {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.version.is_some() && self.tool_ids.len() > 1 {
+            issues.push(Issue::new("version", "must be sent with a single tool only"));
+        }
+    }
+}
+
+// ── Plans ────────────────────────────────────────────────────────────────────
+
+/// A planned job.
+pub struct Plan {
+    /// What it deploys.
+    pub kind: JobKind,
+    /// Where to.
+    pub environment: Environment,
+    /// The provider, of a deployment of agents.
+    pub provider: Option<Provider>,
+    /// Its targets.
+    pub targets: Vec<PlannedTarget>,
+    /// The tools of all targets.
+    pub tools: Vec<PlannedTool>,
+    /// Its contents.
+    pub contents: Contents,
+    /// Whether all targets are applied in one transaction, unless they are posted.
+    pub at_once: bool,
+}
+
+impl Plan {
+    /// A plan without targets.
+    pub fn new(kind: JobKind, environment: Environment, provider: Option<Provider>) -> Self {
+        let (targets, tools, contents) = (Vec::new(), Vec::new(), Contents::default());
+        Plan { kind, environment, provider, targets, tools, contents, at_once: false }
+    }
+
+    /// Adds a target.
+    ///
+    /// # Errors
+    /// 413 if the plan becomes too large.
+    pub fn add_target(&mut self, target: PlannedTarget) -> Result<()> {
+        self.targets.push(target);
+        let bytes: u64 = self.targets.iter().map(|target| target.bytes).sum();
+        if bytes > MAX_PLAN_BYTES { Err(too_large()) } else { Ok(()) }
+    }
+
+    /// Adds a tool, unless it is in the plan already.
+    ///
+    /// # Errors
+    /// 413 if the plan has too many.
+    pub fn add_tool(&mut self, tool: PlannedTool) -> Result<()> {
+        if self.tools.contains(&tool) {
+            return Ok(());
+        }
+        if self.tools.len() == MAX_TOOLS {
+            return Err(too_large());
+        }
+        self.tools.push(tool);
+        Ok(())
+    }
+}
+
+/// What the hash of a target covers.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HashedTarget<'a> {
+    registry_ref: Option<&'a str>,
+    prompt_name: Option<&'a ArtifactName>,
+    version: &'a Version,
+    provider: Option<&'a Provider>,
+    model: Option<&'a Model>,
+    tool_id: Option<Id<Tool>>,
+    compiled: Option<String>,
+    config: String,
+    tools: Vec<String>,
+}
+
+/// Returns a target with its hash: equal for agents that get the same.
+fn hashed(provider: Option<&Provider>, mut target: PlannedTarget) -> Result<PlannedTarget> {
+    let hex = |hash: &ContentHash| blake3::Hash::from_bytes(*hash).to_string();
+    let agent = target.agent.as_ref();
+    let hashed = HashedTarget {
+        registry_ref: agent.map(|agent| agent.registry_ref.as_str()),
+        prompt_name: agent.map(|agent| &agent.prompt_name),
+        version: &target.version,
+        provider,
+        model: agent.map(|agent| &agent.model),
+        tool_id: target.tool,
+        compiled: target.text.as_ref().map(hex),
+        config: hex(&target.config),
+        tools: target.tools.iter().map(hex).collect(),
+    };
+    let hashed = serde_json::to_value(hashed)
+        .map_err(|e| Error::internal(format!("a target cannot be written: {e}")))?;
+    target.hash = blake3::hash(canonical(&hashed).as_bytes()).to_string();
+    Ok(target)
+}
+
+// ── Agents ───────────────────────────────────────────────────────────────────
+
+/// Plans a deployment of agents.
+///
+/// # Errors
+/// 404 for what does not exist, 403 without a grant, 400 for variables without a value, 413 if
+/// the plan is too large.
+pub fn plan_agents(view: &View, caller: &Caller, new: &NewDeployment) -> Result<Plan> {
+    let environment = access::find_environment(view, &new.environment)?;
+    let agents = find_agents(view, &new.agent_ids)?;
+    let environment = environment.open(view, caller)?;
+    let agents: Vec<Agent> =
+        agents.into_iter().map(|agent| agent.open(view, caller)).collect::<Result<_>>()?;
+    let mut planner = Planner {
+        view,
+        caller,
+        new,
+        values: environments::variables(view, environment.id)?,
+        plan: Plan::new(JobKind::Agents, environment, Some(new.provider.clone())),
+        texts: HashMap::new(),
+        definitions: BTreeMap::new(),
+        missing: BTreeMap::new(),
+    };
+    agents.into_iter().try_for_each(|agent| planner.add(agent))?;
+    planner.finish()
+}
+
+fn find_agents(view: &View, references: &[String]) -> Result<Vec<Restricted<Agent>>> {
+    let mut found: Vec<Restricted<Agent>> = Vec::with_capacity(references.len());
+    let mut issues = Vec::new();
+    for (n, reference) in references.iter().enumerate() {
+        let path = format!("agentIds[{n}]");
+        let agent = agents::find(view, reference).map_err(|error| error.at(path.clone()))?;
+        if found.iter().any(|other| other.id() == agent.id()) {
+            issues.push(Issue::new(path, "must not name the same agent as one before it"));
+        }
+        found.push(agent);
+    }
+    if issues.is_empty() { Ok(found) } else { Err(Error::invalid(issues)) }
+}
+
+/// Plans one agent after the other; what they share is read once.
+struct Planner<'a> {
+    view: &'a View<'a>,
+    caller: &'a Caller,
+    new: &'a NewDeployment,
+    /// The variables of the environment.
+    values: StringMap,
+    plan: Plan,
+    texts: HashMap<Id<VersionRecord>, String>,
+    definitions: BTreeMap<(Id<Tool>, Version), (ContentHash, u64)>,
+    /// Variables without a value, each with an agent that lacks it.
+    missing: BTreeMap<String, String>,
+}
+
+impl Planner<'_> {
+    fn add(&mut self, mut agent: Agent) -> Result<()> {
+        if let Some(number) = self.new.agent_version {
+            let version = agents::version(self.view, agent.id, number.get() as u32)?;
+            agent.draft = version
+                .ok_or_else(|| Error::no_such("version of the agent").at("agentVersion"))?
+                .config;
+        }
+        let (registry, row) = self.prompt(&agent)?;
+        let variables = self.variables(&agent);
+        let text = self.fill(&agent, &row, &variables)?;
+        let refs = match &self.new.tool_refs {
+            Some(refs) => refs.to_vec(),
+            None => agent.draft.tool_refs.clone(),
+        };
+        let (tool_refs, tools, tool_bytes) = self.tools(&agent, &refs)?;
+        let model = self.new.model.clone().or(agent.draft.model);
+        let given = self.new.agent_provider_config.clone();
+        let config = AgentConfig {
+            registry_ref: Some(RegistryRef::from_trusted(registry.reference.clone())),
+            prompt_name: Some(agents::PromptName::from_trusted(row.of.name.to_string())),
+            prompt_version: Some(agents::PromptVersion::from_trusted(row.version.to_string())),
+            model: model.clone(),
+            provider: Some(self.new.provider.clone()),
+            tool_refs,
+            variables,
+            provider_config: given.unwrap_or(agent.draft.provider_config),
+        };
+        let (config, config_bytes) = self.plan.contents.add_json(&config)?;
+        let text_bytes = text.len();
+        let target = PlannedTarget {
+            agent: Some(TargetAgent {
+                id: agent.id,
+                stable_key: agent.stable_key,
+                registry: registry.id,
+                registry_ref: registry.reference,
+                prompt_name: row.of.name,
+                model: model.unwrap_or_else(|| Model::from_trusted(row.model.to_string())),
+            }),
+            tool: None,
+            version: row.version,
+            text: Some(self.plan.contents.add(text)?),
+            config,
+            tools,
+            hash: String::new(),
+            bytes: (text_bytes + config_bytes) as u64,
+            tool_bytes,
+        };
+        let target = hashed(Some(&self.new.provider), target)?;
+        self.plan.add_target(target)
+    }
+
+    /// The registry of an agent's prompt, and the version that is selected for its model.
+    fn prompt(&self, agent: &Agent) -> Result<(Registry, VersionRecord)> {
+        let given = self.new.registry_ref.as_deref();
+        let reference = given.or(agent.draft.registry_ref.as_deref()).ok_or_else(|| {
+            let key = &agent.stable_key;
+            let message = format!("must be sent, since the draft of the agent {key} names none");
+            Error::invalid_at("registryRef", message)
+        })?;
+        let registry = registries::require_usable(self.view, self.caller, reference)?;
+        let of_version = |given: &Option<String>, own: Option<&str>| match self.new.agent_version {
+            None => given.clone(),
+            Some(_) => own.map(String::from),
+        };
+        let name = of_version(&self.new.prompt_name, agent.draft.prompt_name.as_deref());
+        let name = name.ok_or_else(|| {
+            let message =
+                format!("must name a prompt, which that of {} does not", agent.stable_key);
+            Error::invalid_at("agentVersion", message)
+        })?;
+        let id = ArtifactId::parse(&registry, None, &name)?;
+        let model = self.new.model.as_deref().or(agent.draft.model.as_deref());
+        let version = of_version(&self.new.version, agent.draft.prompt_version.as_deref());
+        let selector = version.map_or(Selector::Newest, |version| Selector::parse(&version));
+        let row = artifacts::resolve(self.view, &id, &selector, model)?;
+        Ok((registry, row.ok_or_else(|| Error::no_such("version of the prompt").at("version"))?))
+    }
+
+    /// The agent's own variables, with those of the request.
+    fn variables(&self, agent: &Agent) -> Variables {
+        let mut variables = agent.draft.variables.clone();
+        if let Some(given) = &self.new.agent_variables {
+            variables.extend(given.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        variables
+    }
+
+    /// The filled text of a version. Variables without a value are noted.
+    fn fill(
+        &mut self,
+        agent: &Agent,
+        row: &VersionRecord,
+        variables: &Variables,
+    ) -> Result<String> {
+        if !self.texts.contains_key(&row.id) {
+            let text = artifacts::text(self.view, row)?.compiled().to_string();
+            self.texts.insert(row.id, text);
+        }
+        let value = |name: &str| {
+            let own = crate::base::VariableName::parse(name).ok();
+            let own = own.and_then(|name| variables.get(&name)).map(|value| value.to_string());
+            own.or_else(|| self.values.get(name).cloned())
+        };
+        let rendering = templates::render(&self.texts[&row.id], value)
+            .map_err(|message| Error::invalid_at("agentVariables", message))?;
+        for name in rendering.missing {
+            self.missing.entry(name).or_insert_with(|| agent.stable_key.to_string());
+        }
+        Ok(rendering.text)
+    }
+
+    /// The tools of an agent: their exact versions, their definitions and the size of these.
+    fn tools(
+        &mut self,
+        agent: &Agent,
+        refs: &[ToolRef],
+    ) -> Result<(Vec<ToolRef>, Vec<ContentHash>, u64)> {
+        let (mut exact, mut hashes, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for reference in refs {
+            let id = reference.tool_id;
+            let version = self.tool_version(agent, reference)?;
+            let (hash, size) = match self.definitions.get(&(id, version.clone())) {
+                Some(known) => *known,
+                None => self.define(id, &version)?,
+            };
+            exact.push(ToolRef { tool_id: id, version: Some(version) });
+            hashes.push(hash);
+            bytes += size;
+        }
+        Ok((exact, hashes, bytes))
+    }
+
+    /// The version of a tool: its own, else the environment's, else the newest.
+    fn tool_version(&self, agent: &Agent, reference: &ToolRef) -> Result<Version> {
+        let id = reference.tool_id;
+        let Some(tool) = self.view.get::<Tool>(&id)? else {
+            return Err(match &self.new.tool_refs {
+                Some(_) => Error::no_such("tool").at("toolRefs"),
+                None => Error::conflict(
+                    "tool_deleted",
+                    format!(
+                        "the draft of the agent {} has a tool that was deleted; change its \
+                         toolRefs or send others",
+                        agent.stable_key
+                    ),
+                ),
+            });
+        };
+        if let Some(version) = &reference.version {
+            return Ok(version.clone());
+        }
+        let environment = self.plan.environment.id;
+        let used = environments::tool_version(self.view, environment, id.cast())?;
+        Ok(used.unwrap_or(tool.version))
+    }
+
+    fn define(&mut self, id: Id<Tool>, version: &Version) -> Result<(ContentHash, u64)> {
+        let tool = tools::version(self.view, id, version)?
+            .ok_or_else(|| Error::no_such("version of the tool").at("toolRefs"))?;
+        self.plan.add_tool(PlannedTool {
+            tool: id,
+            name: tool.name.clone(),
+            version: tool.version.clone(),
+        })?;
+        let (hash, bytes) = self.plan.contents.add_json(&DeployedTool {
+            tool_id: id,
+            name: tool.name,
+            version: tool.version,
+            kind: tool.kind,
+            prompt: tool.prompt,
+            provider_config: tool.provider_config,
+        })?;
+        self.definitions.insert((id, version.clone()), (hash, bytes as u64));
+        Ok((hash, bytes as u64))
+    }
+
+    fn finish(self) -> Result<Plan> {
+        if self.missing.is_empty() {
+            return Ok(self.plan);
+        }
+        let issue = |(name, stable_key): (String, String)| {
+            let message = format!("must have a value: the prompt of {stable_key} uses it");
+            Issue::new(format!("agentVariables.{name}"), message)
+        };
+        Err(Error::invalid(self.missing.into_iter().take(MAX_MISSING).map(issue).collect()))
+    }
+}
+
+// ── Tools ────────────────────────────────────────────────────────────────────
+
+/// Plans a deployment of tools.
+///
+/// # Errors
+/// 404 for what does not exist, 403 without a grant, 400 for a tool that is named twice.
+pub fn plan_tools(view: &View, caller: &Caller, new: &NewToolDeployment) -> Result<Plan> {
+    let environment = access::find_environment(view, &new.environment)?;
+    let tools: Vec<Tool> = new.tool_ids.iter().map(|id| view.fetch(id)).collect::<Result<_>>()?;
+    let mut plan = Plan::new(JobKind::Tools, environment.open(view, caller)?, None);
+    for (n, tool) in tools.into_iter().enumerate() {
+        if new.tool_ids[..n].contains(&tool.id) {
+            let path = format!("toolIds[{n}]");
+            return Err(Error::invalid_at(path, "must not name the same tool as one before it"));
+        }
+        let version = new.version.as_ref().unwrap_or(&tool.version);
+        let tool = tools::version(view, tool.id, version)?
+            .map(|version| (tool.id, version))
+            .ok_or_else(|| Error::no_such("version of the tool").at("version"))?;
+        add_tool_target(&mut plan, tool)?;
+    }
+    Ok(plan)
+}
+
+fn add_tool_target(plan: &mut Plan, (id, tool): (Id<Tool>, tools::ToolVersion)) -> Result<()> {
+    let config = json!({"name": tool.name, "type": tool.kind});
+    let (config, bytes) = plan.contents.add_json(&config)?;
+    plan.add_tool(PlannedTool { tool: id, name: tool.name, version: tool.version.clone() })?;
+    let target = PlannedTarget {
+        agent: None,
+        tool: Some(id),
+        version: tool.version,
+        text: None,
+        config,
+        tools: Vec::new(),
+        hash: String::new(),
+        bytes: bytes as u64,
+        tool_bytes: 0,
+    };
+    plan.add_target(hashed(None, target)?)
+}

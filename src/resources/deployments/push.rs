@@ -1,0 +1,56 @@
+//! Posting a manifest to the endpoint of a provider. In it, and nowhere else, the `${NAME}` of tools
+//! are replaced by the secrets and variables of the environment.
+
+use super::applying;
+use super::info::deployment_info;
+use super::job::{DeploymentJob, Push};
+use super::target::{DeploymentTarget, TargetAgent};
+use crate::base::{Error, Result};
+use crate::outside::{Call, webhook};
+use crate::resources::environments::{self, PlaceholderFiller, PushTarget};
+use crate::store::Tx;
+
+/// Returns the call that posts a target to the provider's endpoint; the use of credential and secrets
+/// is audited. The message is the same at every try, its signature is new.
+///
+/// # Errors
+/// 409 or 413 if the target cannot be posted at all.
+pub fn post(
+    tx: &mut Tx,
+    to: &PushTarget,
+    (job, target, agent): (&DeploymentJob, &DeploymentTarget, &TargetAgent),
+    push: &Push,
+) -> Result<Call> {
+    let Some(key) = &to.signing_key else {
+        return Err(Error::conflict(
+            "signing_key_missing",
+            "the environment's credential for the provider has no apiKey to sign with",
+        ));
+    };
+    let deployment = applying::deployment(job, target, agent, push.clone())?;
+    let provider = deployment.provider.clone();
+    let mut manifest = deployment_info(&tx.view(), deployment, true)?;
+    let view = tx.view();
+    let mut filler = PlaceholderFiller::new(view, job.environment);
+    for tool in &mut manifest.tools {
+        tool.provider_config = filler.fill(&tool.provider_config)?;
+    }
+    let missing: Vec<_> = filler.missing().iter().map(String::as_str).collect();
+    if !missing.is_empty() {
+        return Err(Error::conflict(
+            "placeholder_unknown",
+            format!(
+                "its tools name what is neither a secret nor a variable of the environment: {}",
+                missing.join(", ")
+            ),
+        ));
+    }
+    let secrets = filler.secrets().clone();
+    let cause = job.id.to_string();
+    environments::audit_push(tx, job.environment, &provider, &secrets, &cause)?;
+    let data = serde_json::to_value(&manifest)
+        .map_err(|e| Error::internal(format!("a manifest cannot be written: {e}")))?;
+    let message =
+        webhook::Message { id: push.id.to_string(), kind: "deployment".into(), at: push.at, data };
+    Ok(webhook::post(&to.endpoint, key, &message, tx.now()))
+}

@@ -1,0 +1,160 @@
+//! Posting manifests to the endpoint of a provider.
+
+use super::*;
+use crate::outside::webhook;
+use crate::resources::environments::{credential_tests, variable_tests};
+
+const URL: &str = "https://provider.test/deploy";
+const KEY: &str = "provider-key";
+
+fn world() -> World {
+    let world = World::new();
+    let credential = json!({"apiKey": KEY, "endpoint": URL});
+    credential_tests::put(&world, world.dev, "p", credential).unwrap();
+    world
+}
+
+fn header<'a>(call: &'a Call, name: &str) -> &'a str {
+    &call.headers.iter().find(|(known, _)| known == name).unwrap().1
+}
+
+fn failed() -> EffectResult {
+    EffectResult::Failed("provider.test cannot be connected to".into())
+}
+
+#[test]
+fn a_manifest_is_the_deployment_signed_and_recorded_once_it_is_accepted() {
+    let world = world();
+    variable_tests::put(&world, world.dev, "TOKEN", "t0ken").unwrap();
+    let config = json!({"p": {"auth": "Bearer ${TOKEN}", "n": 1, "deep": [["${TOKEN}"]]}});
+    let tool = world.tool("t", config.clone());
+    let more = json!({"toolRefs": [{"toolId": tool}]});
+    let job = world.deploy(&["ann"], more).unwrap();
+    let (task, call) = world.step().remove(0);
+    assert_eq!((call.url.as_str(), world.deployments().len()), (URL, 0));
+    let now = world.store.clock().now();
+    let signed =
+        webhook::signed(KEY.as_bytes(), header(&call, "webhook-id"), now.secs(), &call.body);
+    assert_eq!(call.headers[..3], signed);
+    let body: Value = serde_json::from_slice(&call.body).unwrap();
+    assert_eq!(body["type"], "deployment");
+    let filled = json!({"p": {"auth": "Bearer t0ken", "n": 1, "deep": [["t0ken"]]}});
+    assert_eq!(body["data"]["tools"][0]["providerConfig"], filled);
+
+    world.settle(&task, answer(204));
+    world.run();
+    let deployment = world.deployments().remove(0);
+    assert_eq!(header(&call, "webhook-id"), deployment.id.to_string());
+    let shown = read(&world, &world.member, super::super::history::get, deployment.id, json!({}));
+    let mut shown = json!(shown.unwrap());
+    assert_eq!(shown["tools"][0]["providerConfig"], config);
+    shown["tools"][0]["providerConfig"] = filled;
+    assert_eq!(shown, body["data"]);
+    assert_eq!(world.job(&job)["state"], "complete");
+    world.assert_sound();
+}
+
+#[test]
+fn a_target_fails_after_three_tries_with_one_id() {
+    let world = world();
+    let job = world.deploy(&["ann", "bob"], json!({})).unwrap();
+    let mut ids = Vec::new();
+    for (n, result) in [answer(500), failed(), failed()].into_iter().enumerate() {
+        let (task, call) = world.step().remove(0);
+        ids.push(header(&call, "webhook-id").to_string());
+        world.settle(&task, result);
+        assert_eq!(world.stored(&job).next, u32::from(n == 2));
+        world.fixture.pass_secs(5);
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1);
+    let (task, call) = world.step().remove(0);
+    assert_ne!(header(&call, "webhook-id"), ids[0]);
+    world.settle(&task, answer(200));
+    world.run();
+    let job = world.job(&job);
+    assert_eq!((&job["state"], states(&job)), (&json!("partial"), vec!["failed", "applied"]));
+    assert_eq!(job["targets"][0]["error"], "provider.test cannot be connected to");
+    let expected = ["agent.error", "environment.inaccessible", "deployment.partial"];
+    assert_eq!(world.event_types(), expected);
+    assert_eq!(world.deployments().len(), 1);
+    world.assert_sound();
+}
+
+/// The server is stopped between any two steps: what was posted is posted again with the same id,
+/// and recorded once.
+#[test]
+fn a_crash_between_post_and_record_repeats_the_same_message() {
+    let world = world();
+    let job = world.deploy(&["ann"], json!({})).unwrap();
+    let first = world.step().remove(0);
+    // The lease ends; the answer to the first call comes too late.
+    world.fixture.pass_secs(60);
+    let second = world.step().remove(0);
+    assert_eq!(header(&first.1, "webhook-id"), header(&second.1, "webhook-id"));
+    assert_eq!(first.1.body, second.1.body);
+    world.settle(&second.0, answer(200));
+    world.run();
+    assert_eq!(world.deployments().len(), 1);
+    assert_eq!(world.job(&job)["state"], "complete");
+
+    // After the third try nobody knows.
+    let job = world.deploy(&["ann"], json!({})).unwrap();
+    for _ in 0..3 {
+        assert_eq!(world.step().len(), 1);
+        world.fixture.pass_secs(60);
+    }
+    world.run();
+    let job = world.job(&job);
+    assert_eq!((&job["state"], states(&job)), (&json!("error"), vec!["failed"]));
+    world.assert_sound();
+}
+
+#[test]
+fn a_target_that_is_being_posted_is_not_skipped_by_cancelling() {
+    for (result, state) in [(answer(200), "applied"), (failed(), "failed")] {
+        let world = world();
+        let job = world.deploy(&["ann", "bob"], json!({})).unwrap();
+        let (task, _) = world.step().remove(0);
+        world.write(jobs::cancel, id(&job), ()).unwrap();
+        world.settle(&task, result);
+        world.run();
+        let job = world.job(&job);
+        assert_eq!((&job["state"], states(&job)), (&json!("cancelled"), vec![state, "skipped"]));
+        assert!(world.tasks().is_empty());
+        world.assert_sound();
+    }
+}
+
+#[test]
+fn a_job_for_an_agent_that_is_being_posted_waits() {
+    let world = world();
+    world.deploy(&["ann"], json!({})).unwrap();
+    let (task, _) = world.step().remove(0);
+    let second = world.deploy(&["ann"], json!({})).unwrap();
+    assert!(world.step().is_empty());
+    world.settle(&task, answer(200));
+    let posts = world.step();
+    assert_eq!(posts.len(), 1);
+    world.settle(&posts[0].0, answer(200));
+    world.run();
+    assert_eq!(world.job(&second)["state"], "complete");
+    assert_eq!(world.deployments().len(), 2);
+}
+
+#[test]
+fn a_tool_that_names_an_unknown_value_is_not_posted() {
+    let world = world();
+    let tool = world.tool("t", json!({"p": "${NOWHERE}"}));
+    let job = world.deploy(&["ann"], json!({"toolRefs": [{"toolId": tool}]})).unwrap();
+    world.run();
+    let job = world.job(&job);
+    assert_eq!(job["state"], "error");
+    assert!(job["targets"][0]["error"].as_str().unwrap().contains("NOWHERE"), "{job}");
+}
+
+#[test]
+fn other_providers_are_pulled() {
+    let world = world();
+    assert_eq!(world.deployed(&["ann"], json!({"provider": "q"}))["state"], "complete");
+}

@@ -1,0 +1,178 @@
+//! The values of `${NAME}` in the configuration of tools: secrets and variables of the environment
+//! (reference: registries-and-templates, "Placeholders of tools").
+//!
+//! They are filled in for the manifest that is posted to a provider, and nowhere else: what is filled
+//! must be neither stored nor answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::environment::Environment;
+use super::secrets::secret_value;
+use super::variables::variable_value;
+use crate::base::{Error, Id, JsonMap, Kind, Result, VariableName};
+use crate::store::View;
+use crate::templates::replace_placeholders;
+
+/// The filled texts of a manifest have at most 4 MiB in total: a configuration of 1 MiB can mention a
+/// value of 100,000 characters a hundred thousand times.
+const MAX_FILLED_BYTES: usize = 4 * 1024 * 1024;
+
+/// Fills the configurations of a manifest's tools. It has no `Debug`: it holds secrets.
+pub struct PlaceholderFiller<'a> {
+    view: View<'a>,
+    environment: Id<Environment>,
+    values: BTreeMap<String, Option<String>>,
+    secrets: BTreeSet<VariableName>,
+    missing: BTreeSet<String>,
+    bytes_left: usize,
+}
+
+impl<'a> PlaceholderFiller<'a> {
+    /// Creates one for a manifest of an environment.
+    pub fn new(view: View<'a>, environment: Id<Environment>) -> Self {
+        PlaceholderFiller {
+            view,
+            environment,
+            values: BTreeMap::new(),
+            secrets: BTreeSet::new(),
+            missing: BTreeSet::new(),
+            bytes_left: MAX_FILLED_BYTES,
+        }
+    }
+
+    /// Returns a configuration with the `${NAME}` in its strings filled, at any depth. A secret comes
+    /// before a variable of the same name; a name without a value is left in place. Values are not
+    /// expanded again.
+    ///
+    /// # Errors
+    /// 413 if the configurations filled so far exceed 4 MiB; if a secret cannot be decrypted.
+    pub fn fill(&mut self, config: &JsonMap) -> Result<JsonMap> {
+        let fields = config.0.iter().map(|(name, value)| Ok((name.clone(), self.filled(value)?)));
+        fields.collect::<Result<_>>().map(JsonMap)
+    }
+
+    /// Returns the names of the secrets that were filled in.
+    pub fn secrets(&self) -> &BTreeSet<VariableName> {
+        &self.secrets
+    }
+
+    /// Returns the names that have no value.
+    pub fn missing(&self) -> &BTreeSet<String> {
+        &self.missing
+    }
+
+    fn filled(&mut self, value: &Value) -> Result<Value> {
+        Ok(match value {
+            Value::String(text) => Value::String(self.filled_text(text)?),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.filled(item)).collect::<Result<_>>()?)
+            }
+            Value::Object(fields) => {
+                let fields =
+                    fields.iter().map(|(name, value)| Ok((name.clone(), self.filled(value)?)));
+                Value::Object(fields.collect::<Result<_>>()?)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        })
+    }
+
+    fn filled_text(&mut self, text: &str) -> Result<String> {
+        self.spend(text.len())?;
+        replace_placeholders(text, |name, filled| {
+            if !self.values.contains_key(name) {
+                let value = self.value(name)?;
+                self.values.insert(name.to_string(), value);
+            }
+            let Some(Some(value)) = self.values.get(name) else { return Ok(false) };
+            filled.push_str(value);
+            let length = value.len();
+            self.spend(length)?;
+            Ok(true)
+        })
+    }
+
+    fn value(&mut self, name: &str) -> Result<Option<String>> {
+        let Ok(known) = VariableName::parse(name) else { return Ok(None) };
+        if let Some(value) = secret_value(&self.view, self.environment, &known)? {
+            self.secrets.insert(known);
+            return Ok(Some(value));
+        }
+        let value = variable_value(&self.view, self.environment, &known)?;
+        if value.is_none() {
+            self.missing.insert(name.to_string());
+        }
+        Ok(value)
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<()> {
+        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or_else(|| {
+            Error::new(
+                Kind::TooLarge,
+                "manifest_too_large",
+                "the configurations of the tools have more than 4 MiB with their values filled in",
+            )
+        })?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::make;
+    use super::super::{secrets, variables};
+    use super::*;
+    use crate::resources::testing::Fixture;
+
+    fn map(value: Value) -> JsonMap {
+        JsonMap(value.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn secrets_and_variables_fill_strings_at_any_depth_and_once() {
+        let fixture = Fixture::new();
+        let at = make(&fixture, json!({"slug": "a", "name": "A"})).unwrap().id;
+        secrets::tests::put(&fixture, at, "TOKEN", "${HOST}").unwrap();
+        secrets::tests::put(&fixture, at, "BOTH", "secret").unwrap();
+        variables::tests::put(&fixture, at, "BOTH", "variable").unwrap();
+        variables::tests::put(&fixture, at, "HOST", "a.test").unwrap();
+        let config = map(json!({
+            "${HOST}": null, "n": 1,
+            "headers": [{"a": "Bearer ${TOKEN}, ${BOTH}${BOTH}"}, "${HOST}:80", "$HOST ${NONE} ${1}"],
+        }));
+        let filled = |view: &View| {
+            let mut filler = PlaceholderFiller::new(*view, at);
+            let filled = filler.fill(&config)?;
+            Ok((filled, filler.secrets().clone(), filler.missing().clone()))
+        };
+        let (filled, secrets, missing) = fixture.store.read_now(fixture.org, filled).unwrap();
+        assert_eq!(
+            json!(filled),
+            json!({
+                "${HOST}": null, "n": 1,
+                "headers": [{"a": "Bearer ${HOST}, secretsecret"}, "a.test:80", "$HOST ${NONE} ${1}"],
+            })
+        );
+        assert_eq!(json!(secrets), json!(["BOTH", "TOKEN"]));
+        assert_eq!(json!(missing), json!(["NONE"]));
+    }
+
+    #[test]
+    fn what_is_filled_is_bounded_over_all_tools() {
+        let fixture = Fixture::new();
+        let at = make(&fixture, json!({"slug": "a", "name": "A"})).unwrap().id;
+        secrets::tests::put(&fixture, at, "A", &"x".repeat(100_000)).unwrap();
+        let config = map(json!({"a": "${A}".repeat(20)}));
+        let filled = |view: &View| {
+            let mut filler = PlaceholderFiller::new(*view, at);
+            filler.fill(&config)?;
+            filler.fill(&config)?;
+            Ok(filler.fill(&config).unwrap_err())
+        };
+        let error = fixture.store.read_now(fixture.org, filled).unwrap();
+        assert_eq!((error.kind(), error.code()), (Kind::TooLarge, "manifest_too_large"));
+    }
+}

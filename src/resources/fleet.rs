@@ -1,0 +1,50 @@
+//! The record of a fleet, which restricts the agents in it. Agents refer to it, grants are for it, and
+//! [`fleets`](super::fleets) has its routes.
+
+use bincode::{Decode, Encode};
+
+use crate::api::Resource;
+use crate::auth::{Access, Grant, ResourceType, Restrictable, Restricted, grants_for};
+use crate::base::{Description, Id, Name, Result, Time};
+use crate::store::{AnyReference, Record, Reference, TableInfo, Tx, View};
+
+/// The record of fleets.
+pub const RESOURCE: Resource =
+    Resource { tables: &[TableInfo::of::<Restricted<Fleet>>()], ..Resource::EMPTY };
+
+/// A group of agents.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Fleet {
+    pub id: Id<Fleet>,
+    pub name: Name,
+    /// Its purpose.
+    pub description: Option<Description>,
+    /// Whether every member may use its agents or only those with a grant.
+    pub access: Access,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+static GRANTS: Reference<Grant, Restricted<Fleet>> = grants_for();
+
+impl Record for Restricted<Fleet> {
+    const TABLE: &'static str = "fleets";
+    const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
+    type Key = Id<Fleet>;
+    fn key(&self) -> Self::Key {
+        self.id()
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        self.remember_deleted(tx)
+    }
+}
+
+impl Restrictable for Fleet {
+    const KIND: ResourceType = ResourceType::Fleet;
+    fn id(&self) -> Id<Self> {
+        self.id
+    }
+    fn access(&self, _: &View) -> Result<Access> {
+        Ok(self.access)
+    }
+}

@@ -1,0 +1,31 @@
+//! Declarations of the sealed fields of records.
+
+use crate::base::Sealed;
+
+/// A field of a record that holds a secret.
+pub struct SealedField<R: 'static> {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    pub(super) of: fn(&mut R) -> Option<&mut Sealed>,
+}
+
+impl<R> SealedField<R> {
+    /// Declares the field `name`, which never changes once something was sealed for it. `what` names
+    /// the secrets in it for people: "API keys of LLM providers". `of` is `None` for a record
+    /// without a secret.
+    pub const fn new(
+        name: &'static str,
+        what: &'static str,
+        of: fn(&mut R) -> Option<&mut Sealed>,
+    ) -> Self {
+        SealedField { name, what, of }
+    }
+
+    /// Returns the associated data of this field of the record stored in `table` under `key`.
+    pub(super) fn context<'a>(&self, table: &'a str, key: &'a [u8]) -> [&'a [u8]; 3]
+    where
+        Self: 'a,
+    {
+        [table.as_bytes(), key, self.name.as_bytes()]
+    }
+}

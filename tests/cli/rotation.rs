@@ -1,0 +1,139 @@
+//! `roadstead secrets rotate`, while the server runs and while it does not, also killed in between.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::client::{Caller, eventually};
+use crate::process::{Place, Serving};
+
+const OLD: &str = "5f0c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d3e4";
+const NEW: &str = "a60c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d3e4";
+const VARIABLE: &str = "ROADSTEAD_SECRET_KEY";
+const ROTATE: [&str; 3] = ["secrets", "rotate", "--json"];
+
+/// Stores secrets of several kinds; returns how many there are.
+fn store_secrets(owner: &Caller) -> u64 {
+    let environment = owner.post("/environments", json!({"slug": "e", "name": "E"})).id();
+    for n in 0..120 {
+        let path = format!("/environments/{environment}/secrets/S{n}");
+        owner.put(&path, json!({"value": format!("secret {n}")})).ok();
+    }
+    let path = format!("/environments/{environment}/provider-credentials/p");
+    owner.put(&path, json!({"apiKey": "k", "endpoint": "http://127.0.0.1:9/"})).ok();
+    let provider = json!({"name": "O", "provider": "openai", "apiKey": "k"});
+    owner.post("/llm-providers", provider).ok();
+    122
+}
+
+/// Checks the directory, once its process has ended: the check opens every secret.
+fn assert_sound(place: &Place) {
+    let checked = eventually("the directory is free", || {
+        let checked = place.run(&["check", "--json"]);
+        (checked.code != Some(2) || !checked.stderr.contains("another process")).then_some(checked)
+    });
+    assert_eq!(checked.succeeds()["wrong"], json!(0), "{checked:?}");
+}
+
+#[test]
+fn the_key_is_replaced_offline_and_the_old_one_is_refused() {
+    let (place, key) = Place::founded();
+    let mut serving = Serving::start(&place, &[]);
+    let secrets = store_secrets(&serving.caller(&key));
+    serving.signal("TERM");
+    serving.ends();
+    let file = place.file("secret.key");
+    let old = fs::read(&file).unwrap();
+    let rotated = place.run(&ROTATE);
+    assert_eq!(rotated.succeeds(), json!({"resealed": secrets, "toDo": null}));
+    assert_eq!(rotated.stderr, "", "nothing is shown in a pipe");
+    assert_sound(&place);
+    let new = fs::read(&file).unwrap();
+    assert_ne!(new, old);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::write(&file, old).unwrap();
+    let refused = place.run(&["check"]);
+    refused.fails(2, "is not the key");
+    assert!(refused.stderr.contains("API keys of LLM providers"), "{refused:?}");
+    fs::write(&file, new).unwrap();
+    let serving = Serving::start(&place, &[]);
+    assert_eq!(serving.caller(&key).get("/llm-providers").items().len(), 1);
+}
+
+#[test]
+fn the_key_is_replaced_while_the_server_runs() {
+    let (place, key) = Place::founded();
+    let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
+    let owner = serving.caller(&key);
+    let secrets = store_secrets(&owner);
+    let socket = fs::metadata(place.file("control.sock")).unwrap();
+    assert_eq!(socket.permissions().mode() & 0o777, 0o600);
+    thread::scope(|scope| {
+        let rotation = scope.spawn(|| place.run(&ROTATE).succeeds());
+        let mut written = 0;
+        while !rotation.is_finished() {
+            let body = json!({"name": format!("L{written}"), "provider": "openai", "apiKey": "k"});
+            owner.post("/llm-providers", body).ok();
+            written += 1;
+        }
+        let rotated: Value = rotation.join().unwrap();
+        assert!(rotated["resealed"].as_u64().unwrap() >= secrets, "{rotated}");
+    });
+    let again = place.run(&ROTATE).succeeds();
+    assert!(again["resealed"].as_u64().unwrap() >= secrets, "{again}");
+    serving.signal("TERM");
+    serving.ends();
+    assert_sound(&place);
+}
+
+#[test]
+fn a_server_killed_during_a_rotation_completes_it_at_its_next_start() {
+    for pause in [0, 1, 3, 10, 30] {
+        let (place, key) = Place::founded();
+        let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
+        store_secrets(&serving.caller(&key));
+        thread::scope(|scope| {
+            let rotation = scope.spawn(|| place.run(&ROTATE));
+            // Wherever it is then: each of these is another place.
+            thread::park_timeout(std::time::Duration::from_millis(pause));
+            serving.kill();
+            let ended = rotation.join().unwrap();
+            // Before the server took the command, or after the last step, it succeeds.
+            assert!(matches!(ended.code, Some(0..=2)), "{ended:?}");
+        });
+        let mut serving = Serving::start(&place, &[]);
+        assert_eq!(serving.caller(&key).get("/llm-providers").items().len(), 1);
+        let rotating = || fs::read_to_string(place.file("format")).unwrap().lines().count() > 2;
+        eventually("the rotation is complete", || (!rotating()).then_some(()));
+        serving.signal("TERM");
+        serving.ends();
+        assert_sound(&place);
+        assert!(!place.file("secret.key.new").exists() || !rotating());
+    }
+}
+
+#[test]
+fn a_key_that_is_kept_elsewhere_is_replaced_by_the_supplied_one() {
+    let mut place = Place::new();
+    place.set(&[(VARIABLE, OLD)]);
+    place.init(&["--json"], None).succeeds();
+    place.run(&ROTATE).fails(1, "--new-key-file");
+    let file = place.file("../new.key");
+    let name = file.to_str().unwrap();
+    place.run(&[&ROTATE[..], &["--new-key-file", name]].concat()).fails(2, "does not exist");
+    fs::write(&file, "palaver").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    place.run(&[&ROTATE[..], &["--new-key-file", name]].concat()).fails(2, "holds no key");
+    fs::write(&file, NEW).unwrap();
+    let serving = Serving::start(&place, &[]);
+    let rotated = place.run(&[&ROTATE[..], &["--new-key-file", name]].concat()).succeeds();
+    let to_do = rotated["toDo"].as_str().unwrap();
+    assert!(to_do.contains("set ROADSTEAD_SECRET_KEY to the new key"), "{to_do}");
+    drop(serving);
+    place.run(&["check"]).fails(2, "is not the key");
+    place.set(&[(VARIABLE, NEW)]);
+    assert_sound(&place);
+    assert!(!place.file("secret.key").exists());
+}
