@@ -49,6 +49,8 @@ pub struct Neighbours {
     pub server: Served,
     /// The key of the organization that is abusive.
     pub key: String,
+    /// The header of its owner's session.
+    session: String,
     quiet_key: String,
     _place: tempfile::TempDir,
 }
@@ -60,7 +62,13 @@ impl Neighbours {
         let key = init_with_key(&data);
         let server =
             Served::start(&data, &["--rate-limit", "0", "--allow-private-network", "127.0.0.0/8"]);
-        let mut started = Neighbours { server, key, quiet_key: String::new(), _place: place };
+        let mut started = Neighbours {
+            server,
+            key,
+            session: String::new(),
+            quiet_key: String::new(),
+            _place: place,
+        };
         let sign_in = json!({"email": "ada@acme.test", "password": crate::process::PASSWORD});
         let session = started.ask("POST", "/auth/sign-in", "", sign_in);
         let bearer =
@@ -68,6 +76,7 @@ impl Neighbours {
         started.ask("POST", "/organizations", &bearer, json!({"slug": "quiet", "name": "Quiet"}));
         let key = json!({"orgSlug": "quiet", "name": "bench"});
         let made = started.ask("POST", "/api-keys", &bearer, key);
+        started.session = bearer;
         started.quiet_key = made["key"].as_str().expect("a key").into();
         started
     }
@@ -99,7 +108,7 @@ impl Neighbours {
     /// Sends a request of the abusive organization that must succeed.
     pub fn prepare(&self, method: &str, path: &str, mut body: Value) -> Value {
         body["orgSlug"] = "acme".into();
-        self.ask(method, path, &format!("x-api-key: {}\r\n", self.key), body)
+        self.ask(method, path, &self.session, body)
     }
 }
 

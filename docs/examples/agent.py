@@ -13,6 +13,22 @@ import base64, hashlib, hmac, http.server, json, os, queue, random, sys, threadi
 import urllib.error, urllib.request
 from urllib.parse import urlencode
 
+NEEDED = {
+    "API": "the URL of the API, such as http://127.0.0.1:7420/api",
+    "KEY": "an API key, rsk_...",
+    "ORG": "the slug of the organization",
+    "TEAM": "the id of the team",
+    "AGENT": "the id of the agent in the team",
+}
+if sys.argv[1:]:
+    NEEDED["WAKE_SECRET"] = "the wakeSecret that was shown when the wakeUrl was set, whsec_..."
+
+missing = [name for name in NEEDED if not os.environ.get(name)]
+for name in missing:
+    print(f"set {name}: {NEEDED[name]}", file=sys.stderr)
+if missing:
+    sys.exit(2)
+
 API, KEY, ORG = os.environ["API"], os.environ["KEY"], os.environ["ORG"]
 TEAM, AGENT = f"/teams/{os.environ['TEAM']}", os.environ["AGENT"]
 

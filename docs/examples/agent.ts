@@ -11,6 +11,20 @@ import { createHmac, randomUUID, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
+const needed: Record<string, string> = {
+  API: "the URL of the API, such as http://127.0.0.1:7420/api",
+  KEY: "an API key, rsk_...",
+  ORG: "the slug of the organization",
+  TEAM: "the id of the team",
+  AGENT: "the id of the agent in the team",
+};
+if (process.argv[2]) {
+  needed.WAKE_SECRET = "the wakeSecret that was shown when the wakeUrl was set, whsec_...";
+}
+const missing = Object.keys(needed).filter((name) => !process.env[name]);
+for (const name of missing) console.error(`set ${name}: ${needed[name]}`);
+if (missing.length > 0) process.exit(2);
+
 const { API, KEY, ORG, TEAM, AGENT, WAKE_SECRET = "" } = process.env;
 const team = `/teams/${TEAM}`;
 

@@ -74,8 +74,10 @@ impl DataDir {
         if self.exists() {
             return Ok(());
         }
+        placement::require_no_file(&self.path)?;
         Err(DataDirError(format!(
-            "{} is not a data directory; create one with: roadstead init",
+            "{} is not a data directory; name yours with --data, or create one with: roadstead \
+             init",
             self.absolute().display()
         )))
     }
@@ -212,6 +214,7 @@ impl DataDir {
         if self.exists() {
             return Err(self.already_exists());
         }
+        placement::require_no_file(&self.path)?;
         let failed = |error: std::io::Error| {
             DataDirError(match placement::denial(&self.path, &error) {
                 Some(denied) => denied,

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use super::data_dir_error::DataDirError;
-use super::placement::FORMAT_FILE;
+use super::placement::{self, FORMAT_FILE};
 use super::secret_key::write_private;
 use crate::base::{Keys, MasterKey, Sealed};
 use crate::store::{Clock, codec};
@@ -72,7 +72,7 @@ impl Format {
     pub fn read(dir: &Path) -> Result<Self, DataDirError> {
         let path = dir.join(FORMAT_FILE);
         let text = fs::read_to_string(&path)
-            .map_err(|error| DataDirError(format!("{} cannot be read: {error}", path.display())))?;
+            .map_err(|error| DataDirError(placement::unreadable(&path, &error)))?;
         let mut lines = text.lines();
         match lines.next().and_then(|line| line.parse::<u32>().ok()) {
             Some(FORMAT) => {}

@@ -53,6 +53,18 @@ pub fn require_no_foreign_files(path: &Path) -> Result<(), DataDirError> {
     )))
 }
 
+/// Refuses a path to a file.
+///
+/// # Errors
+/// If it is one.
+pub fn require_no_file(path: &Path) -> Result<(), DataDirError> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let message = "is a file, not a directory; name a directory with --data";
+    Err(DataDirError(format!("{} {message}", path.display())))
+}
+
 /// Refuses a data directory whose database cannot be written.
 ///
 /// # Errors
@@ -69,13 +81,31 @@ pub fn require_writable(path: &Path, database: &Path) -> Result<(), DataDirError
 pub fn denial(path: &Path, error: &io::Error) -> Option<String> {
     let is_denied =
         matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
-    let directory = path.metadata().ok().filter(|_| is_denied)?;
+    let owner = owner("it", path).filter(|_| is_denied)?;
     Some(format!(
-        "{} exists but cannot be written: {error}; it belongs to the user {} and has mode {:03o}; \
-         run this as that user, give the directory to yours (chown), or name another with --data",
-        path.display(),
-        directory.uid(),
-        directory.mode() & 0o777
+        "{} exists but cannot be written: {error}; {owner}, give the directory to yours (chown), \
+         or name another with --data",
+        path.display()
+    ))
+}
+
+/// Returns the message about a file that cannot be read. If this process may not read it, the
+/// message names its owner, or that of its directory.
+pub fn unreadable(path: &Path, error: &io::Error) -> String {
+    let is_denied = error.kind() == ErrorKind::PermissionDenied;
+    let directory = || owner("its directory", path.parent()?);
+    let owner = owner("it", path).or_else(directory).filter(|_| is_denied);
+    let hint = owner.map(|owner| format!("; {owner}, or give it to yours (chown)"));
+    format!("{} cannot be read: {error}{}", path.display(), hint.unwrap_or_default())
+}
+
+/// Says which user a path belongs to; none if it cannot be inspected. `subject` begins the clause.
+fn owner(subject: &str, path: &Path) -> Option<String> {
+    let inspected = path.metadata().ok()?;
+    Some(format!(
+        "{subject} belongs to the user {} and has mode {:03o}; run this as that user",
+        inspected.uid(),
+        inspected.mode() & 0o777
     ))
 }
 

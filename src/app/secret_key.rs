@@ -19,6 +19,7 @@ use base64::engine::general_purpose::{GeneralPurpose, PAD_INDIFFERENT};
 use zeroize::Zeroizing;
 
 use super::data_dir_error::DataDirError;
+use super::placement;
 use crate::base::MasterKey;
 use crate::store::codec;
 
@@ -134,9 +135,7 @@ fn content(path: &Path) -> Result<Option<Content>, DataDirError> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(None)
         }
-        Err(error) => {
-            Err(DataDirError(format!("the key {} cannot be read: {error}", path.display())))
-        }
+        Err(error) => Err(DataDirError(format!("the key {}", placement::unreadable(path, &error)))),
     }
 }
 

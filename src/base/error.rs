@@ -157,7 +157,8 @@ impl Error {
 
     /// Returns a 500. `detail` is logged; the client only learns that the server failed.
     pub fn internal(detail: impl std::fmt::Display) -> Self {
-        Error::new(Kind::Internal, "internal", "something went wrong on our side").detail(detail)
+        Error::new(Kind::Internal, "internal", "internal error; see the server's log")
+            .detail(detail)
     }
 
     /// Adds the path of the field or parameter that it is about.

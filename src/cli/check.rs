@@ -42,7 +42,8 @@ impl Check {
         dir.require_exists()?;
         if !file_is_intact(&self.common.data)? {
             findings.report(format!(
-                "{}: the file is damaged; make a copy of it before anything else",
+                "{}: the file is damaged; make a copy of it before anything else, then restore a \
+                 backup",
                 dir.database().display()
             ));
         }

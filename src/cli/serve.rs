@@ -185,7 +185,7 @@ fn announce(
     let value = json!({
         "listening": at, "dataDirectory": dir, "created": created, "setupLink": link,
     });
-    let made = if created { "created now" } else { "which was there" };
+    let made = if created { "created now" } else { "existing" };
     let mut text = format!(
         "Roadstead {} listens on {at}\nData directory: {dir} ({made})",
         env!("CARGO_PKG_VERSION")

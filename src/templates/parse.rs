@@ -6,7 +6,7 @@ use crate::base::{ArtifactName, Range};
 use super::scanner::Scanner;
 
 const INVALID: &str = "\"{{\" begins neither a variable such as {{NAME}} nor an import such as \
-                       {{ import \"name@^1.0\" }}; where it means itself, write \"\\{{\"";
+                       {{ import \"name@^1.0\" }}; for a literal {{ write \"\\{{\"";
 const UNFINISHED: &str = "an import is written {{ import \"name\" }} or {{ import \"name@^1.0\" }}";
 const LONG_NAME: &str = "the name of a variable has at most 128 characters";
 const NO_RANGE: &str = "what follows \"@\" in an import must be a version such as 1.2.0, or a range \

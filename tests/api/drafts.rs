@@ -155,6 +155,10 @@ fn a_source_is_compiled_and_its_problems_are_returned() {
         problems.as_array().unwrap().iter().map(|problem| pick(problem, "line column")).collect();
     assert_eq!(places, [json!([1, 3]), json!([2, 1])], "{problems}");
     assert!(problems[0]["message"].is_string());
+    // A promptlet that does not exist is told apart from a version that does not.
+    let message = |source: &str| compile(source)["problems"][0]["message"].to_string();
+    assert!(problems[1]["message"].to_string().contains("no such version of the promptlet"));
+    assert!(message("{{ import \"nope\" }}").contains("has no promptlet"));
     let nowhere = json!({"registryRef": format!("{}/never", acme.slug), "source": "x"});
     acme.member.post("/prompts/p/compile", nowhere).refused(404, "not_found");
 }

@@ -91,7 +91,7 @@ fn a_failed_import_is_reported_and_does_not_affect_the_others() {
         ("good", "no such version"),
         ("a name", "\"as\""),
         ("broken", "(line 1, column 4)"),
-        ("imports", "tone"),
+        ("imports", "has no promptlet \"tone\""),
         ("long", "307200"),
     ];
     assert_eq!(failed.len(), words.len());

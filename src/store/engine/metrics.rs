@@ -107,12 +107,12 @@ impl StoreMeters {
         let mut gauge = |name, help, value: u64| {
             families.push(Family::gauge(name, help, value as f64));
         };
+        gauge("roadstead_queue_length", "Transactions waiting for the writer", self.queued.value());
         gauge(
-            "roadstead_queue_length",
-            "Transactions that wait for the writer",
-            self.queued.value(),
+            "roadstead_queue_bytes",
+            "Bytes of transactions waiting for the writer",
+            self.queued_bytes.value(),
         );
-        gauge("roadstead_queue_bytes", "What they are going to write", self.queued_bytes.value());
         let file_bytes = self.file_bytes.value();
         if file_bytes > 0 {
             gauge("roadstead_database_file_bytes", "Size of the database file", file_bytes);

@@ -51,9 +51,10 @@ fn failed(error: impl Into<redb::Error>) -> Error {
     }
 }
 
-/// Returns the error of a database that cannot be used, for the command line.
+/// Returns the error of a database that cannot be used, for the command line. `what` continues the
+/// sentence that begins with the path.
 pub(super) fn open_error(path: &Path, what: impl std::fmt::Display) -> Error {
-    Error::new(Kind::Internal, "database", format!("{}: {what}", path.display()))
+    Error::new(Kind::Internal, "database", format!("{} {what}", path.display()))
 }
 
 /// Opens the database, and reopens it after a failure.
@@ -321,7 +322,9 @@ impl LocalStorage for Redb {
             let file = OpenOptions::new().read(true).write(true).open(path).map(drop);
             let probed = file.and_then(|()| probe(&path.with_extension("room"), 1));
             match probed {
-                Err(error) if !is_full(&error) => return Err(open_error(path, error)),
+                Err(error) if !is_full(&error) => {
+                    return Err(open_error(path, format!("cannot be written: {error}")));
+                }
                 _ => {}
             }
         }
