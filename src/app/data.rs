@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use super::data_dir_error::DataDirError;
 use super::format_file::{Format, check_of};
-use super::placement::{self, DATABASE, FORMAT_FILE, SETUP_LINK};
-use super::secret_key::{self, KEY, KeySource, Origin, write_private};
+use super::placement::{self, DATABASE, FORMAT_FILE, KEY, SETUP_LINK};
+use super::secret_key::{self, KeySource, Origin, write_private};
 use crate::base::{Id, Keys, MasterKey};
 use crate::resources::organizations;
 use crate::store::engine::Redb;

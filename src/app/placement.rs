@@ -7,8 +7,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::data_dir_error::DataDirError;
-use super::secret_key::KEY;
 
+/// The name of the key's file in a data directory, and of the credential.
+pub const KEY: &str = "secret.key";
 /// The database.
 pub const DATABASE: &str = "roadstead.redb";
 /// Says that the directory is complete, and its format.

@@ -19,12 +19,9 @@ use base64::engine::general_purpose::{GeneralPurpose, PAD_INDIFFERENT};
 use zeroize::Zeroizing;
 
 use super::data_dir_error::DataDirError;
-use super::placement;
+use super::placement::{self, KEY};
 use crate::base::MasterKey;
 use crate::store::codec;
-
-/// The name of the key's file in a data directory, and of the credential.
-pub(super) const KEY: &str = "secret.key";
 
 /// The same of the key that is to replace it.
 const NEW_KEY: &str = "secret.key.new";
