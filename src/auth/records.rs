@@ -351,7 +351,7 @@ impl Record for Grant {
 pub struct KnownSignInAddress {
     /// The e-mail address of the user.
     pub email: Email,
-    /// The IP address.
+    /// The [block](crate::base::address_block) of the IP address.
     pub address: String,
     /// The last sign-in.
     pub at: Time,

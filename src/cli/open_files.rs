@@ -15,6 +15,6 @@ pub(super) fn raise() -> u64 {
         }
     };
     let files = files.unwrap_or(u64::MAX);
-    tracing::debug!(files, "the limit of open files is set");
+    tracing::info!(files, "the limit of open files is set");
     files
 }

@@ -11,11 +11,13 @@ use crate::http::headers::raw_credential;
 use crate::store::View;
 
 /// The headers that proxies add.
-const OF_PROXIES: [HeaderName; 5] = [
+const OF_PROXIES: [HeaderName; 7] = [
     FORWARDED,
     VIA,
     HeaderName::from_static("x-forwarded-for"),
     HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-proto"),
     HeaderName::from_static("x-real-ip"),
 ];
 

@@ -14,7 +14,7 @@ use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership,
     Organization, Role, SESSION, SESSION_SECS, SESSIONS_BY_USER, Session, Tokens, User,
 };
-use crate::base::{Email, Error, Id, Name, Result, Slug, Time};
+use crate::base::{Email, Error, Id, Name, Result, Slug, Time, address_block};
 use crate::store::{ListSource, Order, PageRequest, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -136,7 +136,7 @@ pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Resul
     tx.insert(&session)?;
     tx.put(&KnownSignInAddress {
         email: user.email.clone(),
-        address: address.to_string(),
+        address: address_block(address).to_string(),
         at: now,
     })?;
     to_info(&tx.view(), &session, user)
@@ -182,9 +182,9 @@ pub(super) fn require_session(identity: &Identity) -> Id<Session> {
 
 /// Returns the password attempt for `email` from `address`, as the rate limit counts it: the
 /// address and whether it is known (reference: conventions, "Rate limits").
-pub(super) fn attempt(view: &View, email: Email, address: IpAddr) -> Result<(Email, bool)> {
+fn attempt(view: &View, email: Email, address: IpAddr) -> Result<(Email, bool)> {
     let known = view
-        .get::<KnownSignInAddress>(&(email.clone(), address.to_string()))?
+        .get::<KnownSignInAddress>(&(email.clone(), address_block(address).to_string()))?
         .is_some_and(|known| known.at > view.now().minus_secs(KNOWN_ADDRESS_SECS));
     Ok((email, known))
 }

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::sessions::{UserInfo, attempt, end_other_sessions, is_unchanged, require_session};
+use super::sessions::{UserInfo, end_other_sessions, is_unchanged, require_session};
 use crate::api::{Empty, HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{SESSION, User};
@@ -73,8 +73,10 @@ fn prepare(view: &View, req: &Req<(), NewPassword>) -> Result<HashPlan> {
     let user: User = view.fetch(&req.identity().user)?;
     let verify = Some((req.input.current_password.clone(), user.password));
     let make = Some(req.input.new_password.to_string());
-    let attempt = attempt(view, user.email, req.address)?;
-    Ok(HashPlan { hashing: HashRequest { verify, make }, attempt: Some(attempt) })
+    // The session proves who it is, so only attempts from the same address count: otherwise others
+    // could prevent the change by signing in with a wrong password.
+    let attempt = Some((user.email, true));
+    Ok(HashPlan { hashing: HashRequest { verify, make }, attempt })
 }
 
 /// Replaces the password and ends the user's other sessions. Their API keys stay valid: they do not
