@@ -120,11 +120,10 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let (mut wire, progress) = Wire::new(stream);
     while is_readable(&wire, &progress, &mut ending).await {
-        let served = serve_until_idle(wire, peer, &context, &progress, &mut ending);
-        match Box::pin(served).await {
-            Some(idle) => wire = idle,
-            None => return,
-        }
+        // Not by way of a variable, which would keep its place in this future.
+        let idle = Box::pin(serve_until_idle(wire, peer, &context, &progress, &mut ending)).await;
+        let Some(idle) = idle else { return };
+        wire = idle;
         progress.released();
     }
 }
