@@ -267,19 +267,25 @@ impl DataDir {
     /// content. One that cannot be opened was never completed.
     fn require_unused(&self, leftover: &Path) -> Result<(), DataDirError> {
         let tables = crate::resources::tables();
-        let Ok(disk) = Redb::open(leftover, table_names(&tables)) else { return Ok(()) };
+        let disk = match Redb::open(leftover, table_names(&tables)) {
+            Ok(disk) => disk,
+            // Of a running server, which still writes it.
+            Err(error) if error.code() == "database_in_use" => return Err(self.format_is_missing()),
+            Err(_) => return Ok(()),
+        };
         // After a rotation a store does not start without its key, so that one was in use.
         let is_used = Store::start(disk, Clock::system(), Keys::new([0; 32]), &tables)
             .and_then(|store| store.read_now(Id::NIL, organizations::has_any_user))
             .unwrap_or(true);
-        if !is_used {
-            return Ok(());
-        }
-        Err(DataDirError(format!(
+        if is_used { Err(self.format_is_missing()) } else { Ok(()) }
+    }
+
+    fn format_is_missing(&self) -> DataDirError {
+        DataDirError(format!(
             "{} has a database, but not its file `{FORMAT_FILE}`; restore that from a backup, or name \
              another directory with --data",
             self.path.display()
-        )))
+        ))
     }
 
     fn already_exists(&self) -> DataDirError {

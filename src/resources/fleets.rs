@@ -13,7 +13,7 @@ use super::agents::{Agent, Fleet, NAMES_BY_FLEET};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Access, Caller, Restricted, SESSION_ADMIN, SESSION_MEMBER, visible_page_map};
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey, Time};
-use crate::store::{ListSource, Order, Page, Tx, View};
+use crate::store::{ACCESS_CHANGED, ListSource, Order, Page, Tx, View};
 
 /// Fleets.
 pub const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -165,6 +165,8 @@ fn update(tx: &mut Tx, req: &Req<Id<Fleet>, FleetPatch>) -> Result<FleetInfo> {
     if new != old {
         new.updated_at = tx.now();
         tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
+        // Requests that wait for something of its agents may no longer be allowed to read it.
+        tx.signal(ACCESS_CHANGED);
     }
     to_info(&tx.view(), new)
 }

@@ -147,6 +147,41 @@ fn guessing_passwords_is_rate_limited_and_locks_nobody_out() {
 }
 
 #[test]
+fn wrong_sign_ins_elsewhere_do_not_prevent_a_password_change() {
+    let acme = Fixture::new();
+    let email = format!("dan@{}.test", acme.slug);
+    newcomer(&acme, &email, "203.0.113.13");
+    let session = sign_in(&at(&acme, "203.0.113.13"), &email, PASSWORD).ok();
+    let bearer = format!("Bearer {}", session["token"].as_str().unwrap());
+    for n in 0..14 {
+        sign_in(&at(&acme, &format!("198.51.100.{n}")), &email, "wrong");
+    }
+    sign_in(&at(&acme, "203.0.113.14"), &email, PASSWORD).refused(429, "rate_limited");
+    let moved =
+        acme.nobody.with_fields(&[("X-Forwarded-For", "203.0.113.14"), ("Authorization", &bearer)]);
+    let change = |current: &str| {
+        let body = json!({"currentPassword": current, "newPassword": "battery staple"});
+        moved.post("/auth/password", body)
+    };
+    change(PASSWORD).ok();
+    // Guessing the password with a stolen session is limited.
+    let tried: Vec<_> = (0..12).map(|_| change("wrong horse").status).collect();
+    assert_eq!((tried[0], tried[11]), (403, 429), "{tried:?}");
+}
+
+#[test]
+fn an_ipv6_client_is_known_by_its_network() {
+    let acme = Fixture::new();
+    let email = format!("dan@{}.test", acme.slug);
+    newcomer(&acme, &email, "2001:db8:5::1");
+    for n in 0..12 {
+        sign_in(&at(&acme, &format!("192.0.2.{n}")), &email, "wrong");
+    }
+    sign_in(&at(&acme, "2001:db8:6::1"), &email, PASSWORD).refused(429, "rate_limited");
+    sign_in(&at(&acme, "2001:db8:5::2"), &email, PASSWORD).ok();
+}
+
+#[test]
 fn a_new_password_ends_all_other_sessions_and_no_key() {
     let acme = Fixture::new();
     let email = format!("dan@{}.test", acme.slug);

@@ -44,6 +44,15 @@ fn a_database_whose_format_file_is_lost_is_not_replaced() {
 }
 
 #[test]
+fn the_database_of_a_running_server_is_not_replaced() {
+    let (place, _) = Place::founded();
+    let _running = Serving::start(&place, &[]);
+    fs::remove_file(place.file("format")).unwrap();
+    place.run(&SERVE).fails(2, "restore that from a backup");
+    assert!(place.file("roadstead.redb").exists());
+}
+
+#[test]
 fn must_exist_refuses_a_missing_directory() {
     let place = Place::new();
     place.run(&[&SERVE[..], &["--must-exist"]].concat()).fails(2, "not a data directory");

@@ -12,7 +12,7 @@ mod client;
 #[path = "../tools/optional.rs"]
 mod optional;
 mod phoenix;
-#[allow(dead_code)]
+#[allow(dead_code)] // A part of it is enough here.
 #[path = "../cli/process.rs"]
 mod process;
 #[path = "../tools/python.rs"]

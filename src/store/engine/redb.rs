@@ -245,7 +245,10 @@ fn open_file(path: &Path) -> Result<Database> {
     }
     match catch_unwind(|| builder().open(path)) {
         Ok(Ok(database)) => Ok(database),
-        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(open_error(path, in_use(path))),
+        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
+            let message = format!("{} {}", path.display(), in_use(path));
+            Err(Error::new(Kind::Internal, "database_in_use", message))
+        }
         Ok(Err(error)) => Err(open_error(path, format!("cannot be opened: {error}"))),
         Err(_) => Err(open_error(path, "is broken; restore a backup")),
     }
