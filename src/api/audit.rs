@@ -1,17 +1,46 @@
-//! The audit log as it is written: one entry in the transaction of each request that changes
-//! something, and one for each refusal (reference: identity-and-rights, "Audit entries").
+//! The audit log: one entry in the transaction of each request that changes something, and one for
+//! each refusal (reference: audit-log).
+//!
+//! An entry is pending until it is appended to the chain of its organization ([`chain`]), within a
+//! second: a head of the chain in every request's transaction would make all of them conflict.
+
+mod chain;
+mod checkpoint;
+mod retention;
+mod verify;
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::Serialize;
+use uuid::Uuid;
+
+pub use chain::{
+    BY_ACTION, BY_ACTOR, BY_ID, BY_RESOURCE, BY_RESOURCE_TYPE, ChainHead, ChainedEntry, Link,
+    ResourceKey, append_pending,
+};
+pub use checkpoint::{Checkpoint, Comparison, checkpoint, compare};
+pub use retention::{ChainStart, DELETE_EXPIRED, OLDEST};
+pub use verify::verify;
 
 use super::output::ResourceRef;
 use crate::auth::{Credential, Identity};
 use crate::base::{Id, Result, Time};
-use crate::store::{Record, TableInfo, Tx, codec, no_upgrade};
+use crate::outbox::Sweep;
+use crate::store::{Org, Record, TableInfo, Tx};
 
-/// The table of the entries.
-pub const TABLES: &[TableInfo] = &[TableInfo::of::<AuditEntry>()];
+/// The tables of the entries and of their chains.
+pub const TABLES: &[TableInfo] = &[
+    TableInfo::of::<AuditEntry>(),
+    TableInfo::of::<ChainedEntry>(),
+    TableInfo::of::<ChainHead>(),
+    TableInfo::of::<ChainStart>(),
+];
+
+/// The retention of the entries.
+pub const SWEEPS: &[Sweep] = &[DELETE_EXPIRED];
+
+/// The signal that an entry is pending.
+pub const AUDITED: Uuid = Uuid::from_u128(0x0b0a_2026_0000_7000_8000_0000_0000_0002);
 
 /// The kind of the actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -41,12 +70,14 @@ pub enum AuditOutcome {
 }
 crate::store::stored_enum!(AuditOutcome { Success = 0, Refused = 1 });
 
-/// An action of a caller, or the refusal of one. The fields for the hash chain are filled in by the
-/// audit log.
-#[derive(Clone, Debug, Encode, Decode)]
+/// An action of a caller, or the refusal of one; in its own table while it is pending.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct AuditEntry {
-    /// Its id; entries are ordered by id.
+    /// Its id. Pending entries are appended in the order of their ids, but an entry can be committed
+    /// after one with a larger id.
     pub id: Id<AuditEntry>,
+    /// The organization whose audit log it belongs to.
+    pub org: Id<Org>,
     pub created_at: Time,
     pub actor_type: ActorType,
     /// The id of the user or key.
@@ -61,68 +92,31 @@ pub struct AuditEntry {
     pub resource_type: String,
     /// The id of the resource, or its name where it has no id.
     pub resource_id: Option<String>,
-    /// The part of the resource that its id does not name, for example a moved label. Since
-    /// version 2.
+    /// What else the resource is named by: for example a label and where it was moved.
     pub detail: Option<String>,
     pub request_id: String,
     /// How it ended.
     pub outcome: AuditOutcome,
-    /// Its hash and that of the previous entry, once it is part of the chain.
-    pub chained: Option<([u8; 32], [u8; 32])>,
 }
 
+/// Of the installation: all organizations' pending entries are in one queue, so that none is
+/// searched for.
 impl Record for AuditEntry {
-    const TABLE: &'static str = "audit";
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("actor_id", "history: the actor may have been deleted")];
-    const VERSION: u8 = 2;
+    const TABLE: &'static str = "audit.pending";
+    const ORG_SCOPED: bool = false;
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("org", "organizations are not removed"),
+        ("actor_id", "history: the actor may have been deleted"),
+    ];
     type Key = Id<AuditEntry>;
     fn key(&self) -> Self::Key {
         self.id
     }
-    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => Ok(codec::decode_body::<AuditEntryV1>(body)?.into()),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
-    }
 }
 
-/// An entry as stored in version 1. Its fields never change.
-#[derive(Encode, Decode)]
-struct AuditEntryV1 {
-    id: Id<AuditEntry>,
-    created_at: Time,
-    actor_type: ActorType,
-    actor_id: Option<Id<()>>,
-    actor_name: String,
-    via: Option<String>,
-    action: String,
-    resource_type: String,
-    resource_id: Option<String>,
-    request_id: String,
-    outcome: AuditOutcome,
-    chained: Option<([u8; 32], [u8; 32])>,
-}
-
-impl From<AuditEntryV1> for AuditEntry {
-    fn from(old: AuditEntryV1) -> Self {
-        AuditEntry {
-            id: old.id,
-            created_at: old.created_at,
-            actor_type: old.actor_type,
-            actor_id: old.actor_id,
-            actor_name: old.actor_name,
-            via: old.via,
-            action: old.action,
-            resource_type: old.resource_type,
-            resource_id: old.resource_id,
-            detail: None,
-            request_id: old.request_id,
-            outcome: old.outcome,
-            chained: old.chained,
-        }
-    }
+fn insert(tx: &mut Tx, entry: &AuditEntry) -> Result<()> {
+    tx.signal(AUDITED);
+    tx.insert(entry)
 }
 
 /// Something that the service does by itself, for example in a job.
@@ -146,6 +140,7 @@ pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
     let noun = done.action.split('.').next().unwrap_or_default();
     let entry = AuditEntry {
         id: tx.new_id(),
+        org: tx.org(),
         created_at: tx.now(),
         actor_type: ActorType::System,
         actor_id: None,
@@ -157,9 +152,8 @@ pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
         detail: Some(done.detail.into()),
         request_id: done.cause.into(),
         outcome: AuditOutcome::Success,
-        chained: None,
     };
-    tx.insert(&entry)
+    insert(tx, &entry)
 }
 
 /// What an audit entry records of a request besides its actor.
@@ -184,6 +178,7 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
     let noun = || action.split('.').next().unwrap_or_default();
     let entry = AuditEntry {
         id: tx.new_id(),
+        org: tx.org(),
         created_at: tx.now(),
         actor_type,
         actor_id,
@@ -192,10 +187,9 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
         action: action.into(),
         resource_type: resource.and_then(|resource| resource.kind).unwrap_or_else(noun).into(),
         resource_id: resource.map(|resource| resource.id.clone()),
-        detail: None,
+        detail: resource.and_then(|resource| resource.detail.clone()),
         request_id: request_id.into(),
         outcome,
-        chained: None,
     };
-    tx.insert(&entry)
+    insert(tx, &entry)
 }

@@ -3,15 +3,22 @@
 
 use bincode::{Decode, Encode};
 
+use super::OldestRow;
 use crate::base::Time;
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
-use crate::store::{AnyIndex, Index, Record, TableInfo, Tx};
+use crate::store::{AnyIndex, Index, Order, Record, TableInfo, Tx};
 
 /// The table of the records.
 pub const TABLES: &[TableInfo] = &[TableInfo::of::<IdempotencyRecord>()];
 
 /// The retention of the records.
 pub const SWEEPS: &[Sweep] = &[DELETE_EXPIRED];
+
+/// The oldest record, for the metrics.
+pub const OLDEST: OldestRow = OldestRow {
+    table: IdempotencyRecord::TABLE,
+    read: |view| Ok(view.first(&BY_TIME, &(), Order::Ascending)?.map(|record| record.at)),
+};
 
 /// Records are kept for a day.
 pub const RETENTION_SECS: i64 = 24 * 3600;

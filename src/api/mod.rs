@@ -27,7 +27,7 @@ pub use common_params::OrgRequired;
 pub use output::{Answer, Deleted, Empty, Output, ResourceRef};
 pub use read::{Input, MAX_VALUES};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};
-pub use resource::{Check, Metric, Resource};
+pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};
 pub use scope::{OrgHint, OrgResolver, OrgSlugMode, ResolvedOrg, Scope};
 pub use webhook::Webhook;

@@ -30,17 +30,24 @@ pub struct ResourceRef {
     pub kind: Option<&'static str>,
     /// Its id, or its name where it has no id.
     pub id: String,
+    /// What else it is named by, for the audit log: for example a version.
+    pub detail: Option<String>,
 }
 
 impl ResourceRef {
     /// A resource of the kind in the route's name.
     pub fn id(id: impl ToString) -> Option<Self> {
-        Some(ResourceRef { kind: None, id: id.to_string() })
+        Some(ResourceRef { kind: None, id: id.to_string(), detail: None })
     }
 
     /// A resource of another kind than the one in the route's name.
     pub fn of(kind: &'static str, id: impl ToString) -> Option<Self> {
-        Some(ResourceRef { kind: Some(kind), id: id.to_string() })
+        Some(ResourceRef { kind: Some(kind), id: id.to_string(), detail: None })
+    }
+
+    /// The same resource with what else it is named by.
+    pub fn with_detail(self, detail: impl ToString) -> Self {
+        ResourceRef { detail: Some(detail.to_string()), ..self }
     }
 }
 
@@ -119,18 +126,26 @@ pub struct Deleted {
     pub id: String,
     /// Always true.
     pub deleted: bool,
+    /// What it is called in the audit log, if not by its id.
+    #[serde(skip)]
+    about: Option<ResourceRef>,
 }
 
 impl Deleted {
     /// The answer after deleting `id`.
     pub fn new(id: impl ToString) -> Self {
-        Deleted { id: id.to_string(), deleted: true }
+        Deleted { id: id.to_string(), deleted: true, about: None }
+    }
+
+    /// The same answer about a resource that the audit log calls otherwise.
+    pub fn about(self, resource: ResourceRef) -> Self {
+        Deleted { about: Some(resource), ..self }
     }
 }
 
 impl Output for Deleted {
     fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(&self.id)
+        self.about.clone().or_else(|| ResourceRef::id(&self.id))
     }
 }
 

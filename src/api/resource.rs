@@ -1,7 +1,7 @@
 //! The entry with which a resource registers everything it contributes to the server.
 
 use super::{Route, Webhook};
-use crate::base::Result;
+use crate::base::{Result, Time};
 use crate::outbox::{EventType, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
 use crate::store::{TableInfo, View};
@@ -27,6 +27,8 @@ pub struct Resource {
     pub checks: &'static [Check],
     /// What it shows at `/metrics`.
     pub metrics: &'static [Metric],
+    /// Its records that are removed when they are old, for `/metrics`.
+    pub oldest: &'static [OldestRow],
     /// The types of the events that it publishes; `tests/tidy/events.rs` compares them with the
     /// sources.
     pub events: &'static [EventType],
@@ -47,6 +49,7 @@ impl Resource {
         sweeps: &[],
         checks: &[],
         metrics: &[],
+        oldest: &[],
         events: &[],
         workflows: &[],
         webhooks: &[],
@@ -80,6 +83,14 @@ pub struct Metric {
     pub help: &'static str,
     /// Reads the value of the view's organization.
     pub read: fn(&View) -> Result<u64>,
+}
+
+/// Records that a retention removes when they are old; `/metrics` shows the time of the oldest.
+pub struct OldestRow {
+    /// The table.
+    pub table: &'static str,
+    /// Reads the time of the oldest one of the view's organization; none without any.
+    pub read: fn(&View) -> Result<Option<Time>>,
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::audit::{AuditReply, AuditRequest, audit_reply};
 use super::data::DataDir;
 use super::placement::SOCKET;
 use super::rotation::{Rotated, rotate};
@@ -42,6 +43,11 @@ pub enum Request {
     RotateKey {
         /// The new key, in hexadecimal, if the client supplies one.
         new_key: Option<String>,
+    },
+    /// Read the audit logs.
+    Audit {
+        /// What to read of them.
+        request: AuditRequest,
     },
 }
 
@@ -74,6 +80,8 @@ pub enum Reply {
         /// What the operator must do now.
         to_do: Option<String>,
     },
+    /// What was read of the audit logs.
+    Audit(AuditReply),
     /// The command failed: a sentence.
     Failed(String),
 }
@@ -157,8 +165,17 @@ fn serve(
 }
 
 fn carry_out(request: &Request, stream: &UnixStream, dir: &DataDir, store: &Store) -> Reply {
-    let Request::RotateKey { new_key } = request;
-    let next = match new_key.as_deref().map(secret_key::key_in_text) {
+    match request {
+        Request::RotateKey { new_key } => rotate_key(new_key.as_deref(), stream, dir, store),
+        Request::Audit { request } => match audit_reply(store, request) {
+            Ok(reply) => Reply::Audit(reply),
+            Err(error) => Reply::Failed(error.message().into()),
+        },
+    }
+}
+
+fn rotate_key(new_key: Option<&str>, stream: &UnixStream, dir: &DataDir, store: &Store) -> Reply {
+    let next = match new_key.map(secret_key::key_in_text) {
         Some(None) => return Reply::Failed("the new key is no key".into()),
         Some(key) => key,
         None => None,

@@ -1,5 +1,6 @@
 //! The wiring of configuration, store, jobs and server. The only module that knows all layers.
 
+mod audit;
 pub mod control;
 mod data;
 mod data_dir_error;
@@ -17,6 +18,7 @@ use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use audit::{AuditReply, AuditRequest, CheckedLog, audit_reply};
 pub use data::DataDir;
 pub use data_dir_error::DataDirError;
 pub use rotation::{Rotated, rotate};
@@ -79,6 +81,7 @@ pub struct Server {
     serving: tokio::task::JoinHandle<()>,
     working: tokio::task::JoinHandle<()>,
     flushing: tokio::task::JoinHandle<()>,
+    chaining: tokio::task::JoinHandle<()>,
 }
 
 impl Server {
@@ -123,7 +126,7 @@ impl Server {
         });
         let runner = Runner {
             store: store.clone(),
-            commits: coordination,
+            commits: coordination.clone(),
             outside,
             mail: Arc::new(mail::NotConfigured),
             jobs: resources::jobs(),
@@ -137,6 +140,7 @@ impl Server {
             address,
             serving: tokio::spawn(http::serve(listener, context, stopping.clone())),
             working: tokio::spawn(runner.run(stopping.clone())),
+            chaining: tokio::spawn(audit::chain(store.clone(), coordination, stopping.clone())),
             flushing: tokio::spawn(flush_key_usage(executor, stopping)),
             store,
             stop,
@@ -150,7 +154,10 @@ impl Server {
         const JOBS_END: Duration = Duration::from_secs(1);
         self.stop.send_replace(true);
         let _ = self.serving.await;
-        let jobs = async { (self.working.await, self.flushing.await) };
+        let jobs = async {
+            let _ = (self.working.await, self.flushing.await, self.chaining.await);
+            audit::append_rest(&self.store).await;
+        };
         if tokio::time::timeout(JOBS_END, jobs).await.is_err() {
             tracing::warn!("some jobs did not end in time; they will run again");
         }
@@ -163,6 +170,7 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
     let started = executor.store.clock().now();
     let sources = Sources {
         gauges: resources::metrics(),
+        oldest: resources::oldest(),
         organizations: all_organizations,
         others: vec![
             Box::new(move || requests.families()),

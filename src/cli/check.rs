@@ -9,13 +9,14 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
+use crate::api::audit::verify;
 use crate::base::Id;
 use crate::resources::{self, organizations};
 use crate::store::check::Findings;
 use crate::store::engine::integrity;
 use crate::store::{self, Store};
 
-/// Verify every record and index entry; the server must not be running
+/// Verify every record, index entry and audit log; the server must not be running
 #[derive(Args)]
 #[command(after_help = "Exit codes: 0 sound, 1 not sound, 2 cannot be opened.")]
 pub struct Check {
@@ -118,9 +119,26 @@ fn read_all(data: &Store, findings: &mut Findings) -> Result<(), Failure> {
     if findings.wrong == 0 && findings.unbuilt.is_empty() {
         output::progress("consistency of records");
         check_consistency(data, findings)?;
+    } else {
+        output::progress("audit logs");
+        check_audit_logs(data, findings);
     }
     output::progress("");
     Ok(())
+}
+
+/// Verifies the chains of the audit logs in a directory with other findings: who changed the log may
+/// have left those, too.
+fn check_audit_logs(data: &Store, findings: &mut Findings) {
+    let verified = catch_unwind(AssertUnwindSafe(|| {
+        for org in data.read_now(Id::NIL, organizations::all)? {
+            data.read_now(org, |view| verify(view, findings))?;
+        }
+        Ok::<(), crate::base::Error>(())
+    }));
+    if !matches!(verified, Ok(Ok(()))) {
+        findings.report("not every audit log can be read to the end".into());
+    }
 }
 
 /// Checks the consistency between the records of each organization.
@@ -175,7 +193,7 @@ mod tests {
         let mut findings = Findings::default();
         assert!(read_all(&store, &mut findings).is_ok());
         let tables = resources::tables().len() + store::TABLES.len();
-        assert_eq!(findings.wrong, tables as u64);
+        assert_eq!(findings.wrong, tables as u64 + 1, "the audit logs cannot be read, too");
         assert!(findings.messages.contains(&"tools: cannot be read; restore a backup".to_string()));
     }
 }

@@ -4,6 +4,7 @@
 //! stderr. Exit codes: 0 success, 1 failure or a damaged data directory, 2 invalid usage or a data
 //! directory that cannot be opened.
 
+mod audit;
 mod check;
 mod common;
 mod demo;
@@ -56,6 +57,7 @@ enum Command {
     Serve(serve::Serve),
     Init(init::Init),
     Demo(demo::Demo),
+    Audit(audit::Audit),
     Check(check::Check),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
@@ -72,6 +74,7 @@ pub fn run() -> ExitCode {
         Command::Serve(command) => command.run(),
         Command::Init(command) => command.run(),
         Command::Demo(command) => command.run(),
+        Command::Audit(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),

@@ -87,7 +87,9 @@ fn rotated(dir: &DataDir, new_key: Option<MasterKey>) -> Result<Rotated, Failure
     match reply {
         Some(Reply::Rotated { resealed, to_do }) => Ok(Rotated { resealed, to_do }),
         Some(Reply::Failed(why)) => Err(Failure::Failed(why)),
-        Some(Reply::Progress { .. }) => Err(Failure::Failed("an unexpected reply".into())),
+        Some(Reply::Progress { .. } | Reply::Audit(_)) => {
+            Err(Failure::Failed("an unexpected reply".into()))
+        }
         None => {
             let store = dir.open()?;
             let rotated = rotate(dir, &store, new_key, &mut |progress| {

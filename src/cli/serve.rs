@@ -67,7 +67,7 @@ pub struct Serve {
     #[arg(long, value_name = "DURATION", env = "ROADSTEAD_MEMORY_RETENTION", default_value = "30d", value_parser = values::duration_secs)]
     memory_retention: i64,
 
-    /// Retention of the notification log
+    /// Retention of the notification log, the audit log, label history and closed drafts
     #[arg(long, value_name = "DURATION", env = "ROADSTEAD_LOG_RETENTION", default_value = "365d", value_parser = values::duration_secs)]
     log_retention: i64,
 

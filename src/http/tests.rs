@@ -163,7 +163,12 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
         metrics: Metrics::new(
             [],
             [],
-            Sources { gauges: vec![], organizations: |_| Ok(vec![]), others: vec![] },
+            Sources {
+                gauges: vec![],
+                oldest: vec![],
+                organizations: |_| Ok(vec![]),
+                others: vec![],
+            },
         ),
         metrics_token: None,
         public_url: None,

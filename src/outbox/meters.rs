@@ -1,17 +1,21 @@
 //! What the runner counts for the metrics.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use super::effects::EffectResult;
 use super::handlers::Settled;
 use crate::base::metrics::{Counter, Family, FamilyKind};
 
 /// Attempts of jobs with an effect (deliveries through channels, wakes posted to agents), by
-/// outcome.
+/// outcome; records that sweeps removed, by table.
 #[derive(Debug, Default)]
 pub struct DeliveryMeters {
     sent: Counter,
     failed: Counter,
     dead: Counter,
     broken: Counter,
+    swept: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl DeliveryMeters {
@@ -28,6 +32,21 @@ impl DeliveryMeters {
     /// Counts a job that could not be executed.
     pub(super) fn broken(&self) {
         self.broken.add_one();
+    }
+
+    /// Counts the records that a step of a sweep removed.
+    pub(super) fn swept(&self, removed: &BTreeMap<&'static str, u64>) {
+        if removed.is_empty() {
+            return;
+        }
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        for (table, rows) in removed {
+            *swept.entry(table).or_default() += rows;
+        }
+    }
+
+    fn swept_rows(&self) -> BTreeMap<&'static str, u64> {
+        self.swept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the families for `/metrics`.
@@ -49,6 +68,13 @@ impl DeliveryMeters {
                 "roadstead_jobs_broken",
                 "Background jobs that failed for a reason of this server; the log has it",
                 &self.broken,
+            ),
+            Family::by_label(
+                "roadstead_rows_swept",
+                "Records that retention and other sweeps removed",
+                FamilyKind::Counter,
+                "table",
+                self.swept_rows(),
             ),
         ]
     }

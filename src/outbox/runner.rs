@@ -265,9 +265,11 @@ impl Runner {
             let settings = self.settings.clone();
             let step = move |tx: &mut Tx| {
                 tx.mark_deletion();
-                (sweep.run)(tx, &settings)
+                let progress = (sweep.run)(tx, &settings)?;
+                Ok((progress, tx.removed_rows().clone()))
             };
-            let swept = self.store.write(org, step).await?;
+            let (swept, removed) = self.store.write(org, step).await?;
+            self.meters.swept(&removed);
             if swept == SweepProgress::Clean {
                 break;
             }

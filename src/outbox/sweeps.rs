@@ -2,7 +2,7 @@
 //! expired records.
 
 use crate::base::{Result, Time};
-use crate::store::{ListSource, Order, Record, Tx, View};
+use crate::store::{ListSource, Record, Tx, View};
 use std::ops::ControlFlow;
 
 /// A periodic job.
@@ -42,7 +42,8 @@ pub const SWEEP_ROWS: usize = 500;
 pub struct RetentionSettings {
     /// How long deleted and superseded memories are kept, in seconds (`--memory-retention`).
     pub memory_retention_secs: i64,
-    /// How long events and their deliveries are kept, in seconds (`--log-retention`).
+    /// How long events and their deliveries, audit entries, moves of labels and closed drafts are
+    /// kept, in seconds (`--log-retention`).
     pub log_retention_secs: i64,
     /// How long an agent may be silent before it counts as stale, in seconds (`--stale-after`).
     pub stale_after_secs: i64,
@@ -62,21 +63,42 @@ impl Default for RetentionSettings {
     }
 }
 
+/// A step of a sweep that deletes records deletes at most 4 MiB of them: 500 of the largest would be
+/// more than one transaction may read.
+const SWEEP_BYTES: usize = 4 * 1024 * 1024;
+
 /// Returns the due records at the front of a source ordered by time, at most [`SWEEP_ROWS`].
 pub fn due<R: Record>(
     view: &View,
     by_time: impl Into<ListSource<R>>,
     is_due: impl Fn(&R) -> bool,
 ) -> Result<Vec<R>> {
-    let mut due = Vec::new();
-    view.for_each(by_time, &(), Order::Ascending, |record| {
-        if due.len() == SWEEP_ROWS || !is_due(&record) {
+    Ok(due_within(view, by_time.into(), usize::MAX, is_due)?.0)
+}
+
+/// Does the same, and ends once the records have this many bytes as stored. Returns whether there
+/// may be more.
+fn due_within<R: Record>(
+    view: &View,
+    by_time: ListSource<R>,
+    max_bytes: usize,
+    is_due: impl Fn(&R) -> bool,
+) -> Result<(Vec<R>, SweepProgress)> {
+    let (mut due, mut bytes) = (Vec::new(), 0);
+    let mut progress = SweepProgress::Clean;
+    view.for_each_sized(by_time, &[], |size, record| {
+        if !is_due(&record) {
             return Ok(ControlFlow::Break(()));
         }
+        if due.len() == SWEEP_ROWS || bytes >= max_bytes {
+            progress = SweepProgress::More;
+            return Ok(ControlFlow::Break(()));
+        }
+        bytes += size;
         due.push(record);
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(due)
+    Ok((due, progress))
 }
 
 /// Deletes the due records at the front of a source ordered by time: one step of a sweep.
@@ -85,9 +107,9 @@ pub fn delete_due<R: Record>(
     by_time: impl Into<ListSource<R>>,
     is_due: impl Fn(&R) -> bool,
 ) -> Result<SweepProgress> {
-    let due = due(&tx.view(), by_time, is_due)?;
+    let (due, progress) = due_within(&tx.view(), by_time.into(), SWEEP_BYTES, is_due)?;
     for record in &due {
         tx.remove(record)?;
     }
-    Ok(SweepProgress::after(due.len()))
+    Ok(progress)
 }

@@ -16,16 +16,17 @@ mod fleets;
 mod deployments;
 mod teams;
 mod notifications;
+pub mod audit_logs;
 
 #[cfg(test)]
 mod testing;
 
 use crate::api::openapi::{self, Contents};
-use crate::api::{self, Metric, Resource, Route, Webhook};
+use crate::api::{self, Metric, OldestRow, Resource, Route, Webhook};
 use crate::base::Result;
-use crate::outbox::{JobHandler, Sweep, Workflow};
+use crate::outbox::{Event, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
-use crate::store::{TableInfo, View};
+use crate::store::{ListSource, Order, Record as _, TableInfo, View};
 use crate::{auth, outbox};
 
 /// The entries of all resources, in order of dependency; entries of a folder's files are children
@@ -46,6 +47,7 @@ pub const ALL: &[Resource] = &[
     deployments::RESOURCE,
     teams::RESOURCE,
     notifications::RESOURCE,
+    audit_logs::RESOURCE,
 ];
 
 /// Returns all entries: those of [`ALL`] and their descendants.
@@ -83,6 +85,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("deployments", "What was deployed where, and how much on which day."),
     ("teams", "Teams of agents with their tasks, messages, wakes, memories and runs."),
     ("notifications", "Channels that report events, and the log of what was delivered."),
+    ("audit-logs", "What was done and refused, by whom: a chain that shows changes."),
 ];
 
 /// Generates the OpenAPI document of all routes, for a server of this version.
@@ -117,7 +120,8 @@ pub fn tables() -> Vec<TableInfo> {
 /// # Errors
 /// If a record cannot be read or the store fails.
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
-    entries().flat_map(|entry| entry.checks).try_for_each(|check| check(view, findings))
+    entries().flat_map(|entry| entry.checks).try_for_each(|check| check(view, findings))?;
+    api::audit::verify(view, findings)
 }
 
 /// Returns the handlers of all jobs.
@@ -127,13 +131,29 @@ pub fn jobs() -> Vec<&'static JobHandler> {
 
 /// Returns the sweeps of all resources and of the layers below.
 pub fn sweeps() -> Vec<&'static Sweep> {
-    let below = api::idempotency::SWEEPS.iter().chain([&outbox::COMPLETE_REMOVALS]);
+    let below = api::idempotency::SWEEPS.iter().chain(api::audit::SWEEPS);
+    let below = below.chain([&outbox::COMPLETE_REMOVALS]);
     below.chain(entries().flat_map(|entry| entry.sweeps)).collect()
 }
 
 /// Returns the workflows of notification channels.
 pub fn workflows() -> Vec<&'static Workflow> {
     entries().flat_map(|entry| entry.workflows).collect()
+}
+
+/// The oldest event of the log: the outbox is below the layer that metrics are registered in.
+const OLDEST_EVENT: OldestRow = OldestRow {
+    table: Event::TABLE,
+    read: |view| {
+        let oldest = view.first(ListSource::TABLE, &(), Order::Ascending)?;
+        Ok(oldest.map(|event: Event| event.created_at))
+    },
+};
+
+/// Returns the records that a retention removes, of all resources and of the layers below.
+pub fn oldest() -> Vec<&'static OldestRow> {
+    let below = [&api::audit::OLDEST, &api::idempotency::OLDEST, &OLDEST_EVENT].into_iter();
+    below.chain(entries().flat_map(|entry| entry.oldest)).collect()
 }
 
 /// Returns the gauges of all resources.

@@ -1,5 +1,7 @@
 //! Transactions: changes of records, held in memory until the transaction is committed.
 
+use std::collections::BTreeMap;
+
 use super::clock::Clock;
 use super::codec;
 use super::engine::{Order, Overlay, Reader, WriteBatch, WriteOp};
@@ -31,6 +33,7 @@ pub struct Tx<'a> {
     keys: &'a Keys,
     pub(super) references: &'a References,
     pub(super) removal: Removal,
+    removed_rows: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> Tx<'a> {
@@ -42,12 +45,18 @@ impl<'a> Tx<'a> {
     ) -> Self {
         let now = clock.now();
         let (writes, org, removal) = (WriteBatch::default(), Id::NIL, Removal::default());
-        Tx { reader, writes, org, clock, now, keys, references, removal }
+        let removed_rows = BTreeMap::new();
+        Tx { reader, writes, org, clock, now, keys, references, removal, removed_rows }
     }
 
     /// Returns how many keys change so far.
     pub(super) fn changes(&self) -> usize {
         self.writes.len()
+    }
+
+    /// Returns how many records it removes so far, by table.
+    pub fn removed_rows(&self) -> &BTreeMap<&'static str, u64> {
+        &self.removed_rows
     }
 
     /// Returns whether anything changes so far.
@@ -299,6 +308,9 @@ impl<'a> Tx<'a> {
         };
         changes.push((R::TABLE, key, op));
         self.write(changes)?;
+        if new.is_none() {
+            *self.removed_rows.entry(R::TABLE).or_default() += 1;
+        }
         if R::AFFECTS_ACCESS {
             self.writes.changes_access = true;
             self.signal(ACCESS_CHANGED);

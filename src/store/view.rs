@@ -198,7 +198,7 @@ impl<'a> View<'a> {
 
     /// Does the same as [`View::each`] in ascending order, with the prefix as bytes. Also passes the
     /// stored size of each record.
-    pub(super) fn for_each_sized<R: Record>(
+    pub fn for_each_sized<R: Record>(
         &self,
         source: ListSource<R>,
         prefix: &[u8],

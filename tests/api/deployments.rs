@@ -3,10 +3,8 @@
 use std::slice::from_ref;
 use std::time::{Duration, Instant};
 
-use roadstead::api::audit::AuditEntry;
 use roadstead::app::Config;
 use roadstead::outbox::RetentionSettings;
-use roadstead::store::ListSource;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Connection, at_once, eventually, pick};
@@ -209,8 +207,7 @@ fn a_key_with_the_permission_decides_for_the_approvers() {
     let told = events(&acme, "deployment.approved").remove(0);
     assert_eq!(told["payload"]["approvals"].as_array().unwrap().len(), 2);
 
-    let audited: Vec<AuditEntry> =
-        acme.store.read_now(acme.org, |view| view.all(ListSource::TABLE, &())).unwrap();
+    let audited = acme.audited();
     let mut approvals = audited.iter().filter(|entry| entry.action == "deployment.approve");
     assert!(approvals.any(|entry| entry.via.as_deref() == Some("the pipeline")));
     acme.owner.delete(&format!("/api-keys/{}", made["id"].as_str().unwrap())).ok();

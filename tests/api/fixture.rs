@@ -3,11 +3,12 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use roadstead::api::audit::{AuditEntry, ChainedEntry};
 use roadstead::app::{Config, DataDir, Server};
 use roadstead::auth::{Membership, Role, Session, Tokens, User};
 use roadstead::base::{Email, Id, Name, Slug};
 use roadstead::resources::organizations::{self, NewFoundation};
-use roadstead::store::{Org, Store};
+use roadstead::store::{ListSource, Org, Store, View};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -181,6 +182,18 @@ impl Fixture {
     /// A new organization on the server that all tests share.
     pub fn new() -> Self {
         SHARED.fixture()
+    }
+
+    /// All audit entries of the organization, whether they are in its chain yet or not.
+    pub fn audited(&self) -> Vec<AuditEntry> {
+        let read = |view: &View| {
+            let chained = view.all::<ChainedEntry>(ListSource::TABLE, &())?;
+            let mut entries: Vec<_> = chained.into_iter().map(|chained| chained.entry).collect();
+            let pending = view.all::<AuditEntry>(ListSource::TABLE, &())?;
+            entries.extend(pending.into_iter().filter(|entry| entry.org == self.org));
+            Ok(entries)
+        };
+        self.store.read_now(self.org, read).unwrap()
     }
 
     /// Adds a user to the organization as a member.

@@ -263,10 +263,10 @@ pub fn all_routes() -> Vec<Route> {
     routes
 }
 
-/// The number of records, without those of key usage.
+/// The number of records, without those of key usage and of the ends of audit logs.
 fn records(running: &Running) -> u64 {
     let mut tables = resources::tables();
-    tables.retain(|table| table.name != "api_keys.used");
+    tables.retain(|table| !["api_keys.used", "audit.heads"].contains(&table.name));
     running.store.check(&tables).unwrap().records
 }
 

@@ -4,9 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use roadstead::api::audit::{AuditEntry, AuditOutcome};
+use roadstead::api::audit::AuditOutcome;
 use roadstead::auth::Role;
-use roadstead::store::ListSource;
 use serde_json::json;
 
 use crate::client::{Caller, Connection, Reply};
@@ -91,13 +90,8 @@ fn waiting_with_a_credential_or_grant_that_is_revoked_ends() {
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 
     // The denied permission is in the audit log, once.
-    let entries =
-        acme.store.read_now(acme.org, |view| view.all::<AuditEntry>(ListSource::TABLE, &()));
-    let refused: Vec<_> = entries
-        .unwrap()
-        .into_iter()
-        .filter(|entry| entry.outcome == AuditOutcome::Refused)
-        .collect();
+    let refused: Vec<_> =
+        acme.audited().into_iter().filter(|entry| entry.outcome == AuditOutcome::Refused).collect();
     let actions: Vec<_> = refused.iter().map(|entry| entry.action.as_str()).collect();
     assert_eq!(actions, ["artifact_version.content"]);
     assert_eq!(refused[0].actor_name, "eve");

@@ -8,6 +8,7 @@ mod process;
 mod search;
 mod shelf;
 
+mod audit;
 mod bounds;
 mod commands;
 mod crash;

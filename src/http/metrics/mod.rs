@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use requests::RequestMeters;
 
-use crate::api::{Method, Metric, Route};
-use crate::base::metrics::{Counter, Family, Gauge, GaugeGuard};
-use crate::base::{Id, Result};
+use crate::api::{Method, Metric, OldestRow, Route};
+use crate::base::metrics::{Counter, Family, FamilyKind, Gauge, GaugeGuard};
+use crate::base::{Id, Result, Time};
 use crate::store::{Org, Store};
 
 /// Lists the organizations over which a gauge is summed.
@@ -30,6 +30,8 @@ pub type Source = Box<dyn Fn() -> Vec<Family> + Send + Sync>;
 pub struct Sources {
     /// Gauges kept in the records of organizations.
     pub gauges: Vec<&'static Metric>,
+    /// Records that a retention removes.
+    pub oldest: Vec<&'static OldestRow>,
     /// Lists the organizations.
     pub organizations: Organizations,
     /// The families of other layers.
@@ -93,7 +95,24 @@ impl Metrics {
             }
             families.push(Family::gauge(name, help, sum as f64));
         }
+        families.push(self.oldest_rows(store, &organizations).await?);
         Ok(format.write(families))
+    }
+
+    /// The time of the oldest record of each table with a retention, of all organizations.
+    async fn oldest_rows(&self, store: &Store, organizations: &[Id<Org>]) -> Result<Family> {
+        let mut times = Vec::new();
+        for OldestRow { table, read } in self.sources.oldest.iter().copied() {
+            let mut oldest: Option<Time> = None;
+            for org in organizations {
+                let time = store.read(*org, read).await?;
+                oldest = oldest.into_iter().chain(time).min();
+            }
+            times.extend(oldest.map(|time| (*table, time.millis().max(0) as u64 / 1000)));
+        }
+        let help = "Time of the oldest record kept, of those that a retention removes";
+        let name = "roadstead_oldest_row_timestamp_seconds";
+        Ok(Family::by_label(name, help, FamilyKind::Gauge, "table", times))
     }
 }
 

@@ -150,11 +150,21 @@ pub struct ArtifactInfo {
     /// The labels, each with the version that it points to.
     labels: BTreeMap<Label, Version>,
     updated_at: Time,
+    /// What was changed, for the audit log.
+    #[serde(skip)]
+    about: Option<ResourceRef>,
 }
 
 impl Output for ArtifactInfo {
     fn resource(&self) -> Option<ResourceRef> {
-        None
+        self.about.clone()
+    }
+}
+
+impl ArtifactInfo {
+    /// The same artifact, whose change the audit log describes so.
+    pub(super) fn about(self, resource: ResourceRef) -> Self {
+        ArtifactInfo { about: Some(resource), ..self }
     }
 }
 
@@ -166,6 +176,7 @@ impl From<Artifact> for ArtifactInfo {
             latest_version: artifact.latest_version,
             labels: artifact.labels,
             updated_at: artifact.updated_at,
+            about: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::artifact::{self, Artifact};
 use super::id::ArtifactId;
-use super::versions;
+use super::{label_history, versions};
 use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Result, Version};
@@ -49,7 +49,8 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Deleted
     });
     let about = About::resource("artifact_version", rows[0].id).guarded_by("registry", registry.id);
     outbox::publish(tx, EventType::RegistryArtifactDeleted, about, payload)?;
-    Ok(Deleted::new(version))
+    let about = label_history::audited_artifact(&registry, &id).with_detail(&version);
+    Ok(Deleted::new(version).about(about))
 }
 
 /// # Errors

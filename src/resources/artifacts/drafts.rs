@@ -3,7 +3,7 @@
 //! closes it in the same transaction.
 //!
 //! Drafts are never public, whatever the visibility of their registry. The record of a published or
-//! deleted draft stays, and no operation returns it.
+//! deleted draft stays for the retention period, and no operation returns it.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -13,18 +13,24 @@ use super::id::{ArtifactId, Model, generic};
 use super::publishing::{ArtifactVersion, Publication, publish};
 use super::version::{Numbers, numbers, versions_at};
 use crate::api::{
-    Calls, Deleted, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op,
+    Calls, Deleted, Input, OldestRow, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op,
 };
 use crate::auth::{MEMBER, Restricted, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
+use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
-pub(super) const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<Draft>()], ..Resource::EMPTY };
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Draft>()],
+    sweeps: &[DELETE_CLOSED],
+    oldest: &[OLDEST],
+    ..Resource::EMPTY
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -56,10 +62,21 @@ pub enum DraftEnd {
     /// It was deleted.
     Deleted(Time),
 }
+impl DraftEnd {
+    fn at(self) -> Time {
+        match self {
+            DraftEnd::Published(at) | DraftEnd::Deleted(at) => at,
+        }
+    }
+}
 crate::store::stored_enum!(DraftEnd { Published(at: Time) = 0, Deleted(at: Time) = 1 });
 
 static OUTSTANDING: Index<Draft, ArtifactId> =
     Index::non_unique("drafts.outstanding", |draft| draft.end.is_none().then(|| draft.of.clone()));
+
+/// Closed drafts, by time.
+static CLOSED: Index<Draft, Time> =
+    Index::non_unique("drafts.closed", |draft| draft.end.map(DraftEnd::at));
 
 static BY_VERSION: Index<Draft, (ArtifactId, Numbers)> = Index::unique(
     "drafts.by_version",
@@ -77,7 +94,7 @@ static REGISTRY: Reference<Draft, Restricted<Registry>> = Reference::cascade(
 
 impl Record for Draft {
     const TABLE: &'static str = "drafts";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&OUTSTANDING, &BY_VERSION];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&OUTSTANDING, &CLOSED, &BY_VERSION];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: the user who created it may have left")];
@@ -86,6 +103,28 @@ impl Record for Draft {
         (self.of.registry, self.id)
     }
 }
+
+// ── Retention ────────────────────────────────────────────────────────────────
+
+/// Deletes drafts that were closed longer ago than the operator's `--log-retention`.
+const DELETE_CLOSED: Sweep = Sweep {
+    name: "delete closed drafts",
+    every_secs: 600,
+    run: |tx: &mut Tx, settings: &RetentionSettings| {
+        let end = tx.now().minus_secs(settings.log_retention_secs);
+        delete_due(tx, &CLOSED, |draft: &Draft| draft.end.is_some_and(|closed| closed.at() <= end))
+    },
+    installation: false,
+};
+
+/// The draft that was closed first, for the metrics.
+const OLDEST: OldestRow = OldestRow {
+    table: Draft::TABLE,
+    read: |view| {
+        let oldest = view.first(&CLOSED, &(), Order::Ascending)?;
+        Ok(oldest.and_then(|draft| draft.end).map(DraftEnd::at))
+    },
+};
 
 // ── What callers send and see ────────────────────────────────────────────────
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::artifact::{Artifact, ArtifactInfo, set_labels};
 use super::id::ArtifactId;
-use super::versions;
+use super::{label_history, versions};
 use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Label, Result};
@@ -72,14 +72,17 @@ pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> 
         return Ok(old.into());
     }
     let mut labels = old.labels.clone();
-    labels.insert(label.clone(), version);
+    let before = labels.insert(label.clone(), version.clone());
     if labels.len() > MAX_LABELS {
         return Err(Error::conflict(
             "labels_full",
             "an artifact has at most 1,000 labels; remove one that is not needed",
         ));
     }
-    set_labels(tx, &old, labels).map(ArtifactInfo::from)
+    let versions = [before.as_ref(), Some(&version)];
+    label_history::record(tx, req, &id, label, versions)?;
+    let about = label_history::audited(&registry, &id, label, versions);
+    Ok(ArtifactInfo::from(set_labels(tx, &old, labels)?).about(about))
 }
 
 pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> {
@@ -90,9 +93,12 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> 
     let no_such = || Error::no_such("label").at("label");
     let label = Label::parse(label.as_str()).map_err(|_| no_such())?;
     let mut labels = old.labels.clone();
-    labels.remove(&label).ok_or_else(no_such)?;
+    let before = labels.remove(&label).ok_or_else(no_such)?;
+    let versions = [Some(&before), None];
+    label_history::record(tx, req, &id, &label, versions)?;
+    let about = label_history::audited(&registry, &id, &label, versions);
     set_labels(tx, &old, labels)?;
-    Ok(Deleted::new(label))
+    Ok(Deleted::new(label).about(about))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

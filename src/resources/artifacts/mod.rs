@@ -17,6 +17,7 @@ mod dependents;
 mod diff;
 mod drafts;
 mod id;
+mod label_history;
 mod labels;
 mod metadata;
 mod prompts;
@@ -48,6 +49,7 @@ pub const RESOURCE: Resource = Resource {
         &cloning::RESOURCE,
         &deletion::RESOURCE,
         &labels::RESOURCE,
+        &label_history::RESOURCE,
         &drafts::RESOURCE,
         &prompts::RESOURCE,
     ],

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::member::{Member, fetch_member};
 use super::team::{Team, require_team};
-use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, BoundedList, Id, Result, Skill, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
@@ -22,6 +22,7 @@ pub(super) const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<Memory>()],
     sweeps: &[DELETE_RETIRED],
+    oldest: &[OLDEST],
     ..Resource::EMPTY
 };
 
@@ -198,6 +199,15 @@ fn delete_retired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProg
     let end = tx.now().minus_secs(settings.memory_retention_secs);
     delete_due(tx, &RETIRED, |memory: &Memory| memory.retired_at.is_some_and(|at| at <= end))
 }
+
+/// The memory that was retired first, for the metrics.
+const OLDEST: OldestRow = OldestRow {
+    table: Memory::TABLE,
+    read: |view| {
+        let oldest = view.first(&RETIRED, &(), Order::Ascending)?;
+        Ok(oldest.and_then(|memory| memory.retired_at))
+    },
+};
 
 // ── Routes ───────────────────────────────────────────────────────────────────
 

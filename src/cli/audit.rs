@@ -1,0 +1,211 @@
+//! `roadstead audit`
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::common::{Common, init_logging};
+use super::failure::Failure;
+use super::output;
+use crate::api::audit::Checkpoint;
+use crate::app::control::{self, Reply, Request};
+use crate::app::{AuditReply, AuditRequest, CheckedLog, DataDir, audit_reply};
+use crate::store::Store;
+
+/// Read the audit logs, while the server runs or not
+#[derive(Args)]
+pub struct Audit {
+    #[command(subcommand)]
+    command: AuditCommand,
+}
+
+#[derive(Subcommand)]
+enum AuditCommand {
+    Checkpoint(CheckpointCommand),
+    Export(Export),
+}
+
+/// Print a value for the end of each audit log, or compare earlier ones
+#[derive(Args)]
+#[command(after_help = "Keep the values where who can write the data directory cannot. With \
+                        --against, the log must still contain the entry of the value, and the \
+                        chain is verified.\n\n\
+                        Exit codes: 0 done, 1 the log is another one, 2 cannot be opened.")]
+struct CheckpointCommand {
+    /// Only the log of this organization
+    #[arg(long, value_name = "SLUG", env = "ROADSTEAD_ORG")]
+    org: Option<String>,
+
+    /// An earlier value, or a file with some; repeatable
+    #[arg(long, value_name = "VALUE|FILE", env = "ROADSTEAD_AGAINST", value_delimiter = ',')]
+    against: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Print audit entries as JSON lines, oldest first
+#[derive(Args)]
+struct Export {
+    /// Only the entries of this organization
+    #[arg(long, value_name = "SLUG", env = "ROADSTEAD_ORG")]
+    org: Option<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Audit {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            AuditCommand::Checkpoint(command) => command.run(),
+            AuditCommand::Export(command) => command.run(),
+        }
+    }
+}
+
+// ── Where the logs are read ──────────────────────────────────────────────────
+
+/// The logs of a data directory.
+enum Logs {
+    /// A server has it open.
+    Served(DataDir),
+    Opened(Box<Store>),
+}
+
+impl Logs {
+    /// Opens the directory unless a server runs; returns the first reply.
+    fn open(common: &Common, request: &AuditRequest) -> Result<(Self, AuditReply), Failure> {
+        let dir = common.data_dir();
+        dir.require_exists()?;
+        if let Some(reply) = asked(&dir, request)? {
+            return Ok((Logs::Served(dir), reply));
+        }
+        let logs = Logs::Opened(Box::new(dir.open()?));
+        let reply = logs.ask(request)?;
+        Ok((logs, reply))
+    }
+
+    fn ask(&self, request: &AuditRequest) -> Result<AuditReply, Failure> {
+        match self {
+            Logs::Served(dir) => asked(dir, request)?.ok_or_else(|| {
+                Failure::Failed("the server has stopped meanwhile; repeat the command".into())
+            }),
+            Logs::Opened(store) => Ok(audit_reply(store, request)?),
+        }
+    }
+}
+
+/// Asks the running server, if there is one.
+fn asked(dir: &DataDir, request: &AuditRequest) -> Result<Option<AuditReply>, Failure> {
+    let request = Request::Audit { request: request.clone() };
+    match control::ask(dir, &request, &mut |_| {})? {
+        None => Ok(None),
+        Some(Reply::Audit(reply)) => Ok(Some(reply)),
+        Some(Reply::Failed(why)) => Err(Failure::Failed(why)),
+        Some(Reply::Progress { .. } | Reply::Rotated { .. }) => Err(unexpected()),
+    }
+}
+
+fn unexpected() -> Failure {
+    Failure::Failed("an unexpected reply of the server".into())
+}
+
+// ── Checkpoints ──────────────────────────────────────────────────────────────
+
+impl CheckpointCommand {
+    fn run(self) -> Result<(), Failure> {
+        init_logging(&self.common);
+        let mut earlier = Vec::new();
+        for against in &self.against {
+            earlier.extend(values(against)?);
+        }
+        let all = AuditRequest::Checkpoint(self.org.clone());
+        let (logs, reply) = Logs::open(&self.common, &all)?;
+        let AuditReply::Checkpoints(ends) = reply else { return Err(unexpected()) };
+        let mut findings = Vec::new();
+        for value in earlier {
+            let AuditReply::Compared { log, findings: found } =
+                logs.ask(&AuditRequest::Compare(value))?
+            else {
+                return Err(unexpected());
+            };
+            let place = |what: String| json!({"orgSlug": log.org_slug, "message": what});
+            findings.extend(found.into_iter().map(place));
+        }
+        let continues = (!self.against.is_empty()).then_some(findings.is_empty());
+        let value = json!({"checkpoints": ends, "continues": continues, "findings": findings});
+        output::print(self.common.json, &value, &text(&ends, &findings))?;
+        if continues == Some(false) {
+            return Err(Failure::Failed("an audit log does not continue its checkpoint".into()));
+        }
+        Ok(())
+    }
+}
+
+fn text(ends: &[CheckedLog], findings: &[serde_json::Value]) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let part = |name: &str| finding[name].as_str().unwrap_or_default();
+        text.push_str(&format!("{}: {}\n", part("orgSlug"), part("message")));
+    }
+    for end in ends {
+        text.push_str(&format!("{} {}\n", end.value, end.org_slug));
+    }
+    text
+}
+
+/// Returns the checkpoints that an argument names: itself, or those in a file, such as the output of
+/// an earlier command.
+fn values(against: &str) -> Result<Vec<String>, Failure> {
+    if Checkpoint::is_meant(against) {
+        return match Checkpoint::parse(against) {
+            Some(_) => Ok(vec![against.into()]),
+            None => Err(Failure::Usage(format!("\"{against}\" is not a whole checkpoint"))),
+        };
+    }
+    let content = fs::read_to_string(against)
+        .map_err(|error| Failure::Usage(format!("{against} cannot be read: {error}")))?;
+    let words = content.split(|c: char| c.is_whitespace() || "\",".contains(c));
+    let found: Vec<_> = words.filter(|word| Checkpoint::is_meant(word)).collect();
+    if let Some(broken) = found.iter().find(|word| Checkpoint::parse(word).is_none()) {
+        return Err(Failure::Usage(format!("{against}: \"{broken}\" is not a whole checkpoint")));
+    }
+    if found.is_empty() {
+        return Err(Failure::Usage(format!("{against} has no checkpoint")));
+    }
+    Ok(found.into_iter().map(String::from).collect())
+}
+
+// ── Export ───────────────────────────────────────────────────────────────────
+
+impl Export {
+    fn run(self) -> Result<(), Failure> {
+        init_logging(&self.common);
+        let (logs, reply) = Logs::open(&self.common, &AuditRequest::Checkpoint(self.org.clone()))?;
+        let AuditReply::Checkpoints(ends) = reply else { return Err(unexpected()) };
+        let mut out = std::io::stdout().lock();
+        for end in ends {
+            // Up to the end as it is now, so that it ends while entries are added.
+            let mut after = 0;
+            while after < end.sequence {
+                let organization = end.organization_id.clone();
+                let request = AuditRequest::Entries { organization, after };
+                let AuditReply::Entries { lines, last } = logs.ask(&request)? else {
+                    return Err(unexpected());
+                };
+                let written = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+                match written {
+                    // The reader has closed the pipe.
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+                    written => written?,
+                }
+                let Some(last) = last else { break };
+                after = last;
+            }
+        }
+        Ok(out.flush()?)
+    }
+}
