@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use roadstead::api::{Action, Answer, Calls, OrgSlugMode, Principal, RawArgs, Route};
 use roadstead::app::{Config, Server};
-use roadstead::auth::{Caller, Credential, Identity, Role};
+use roadstead::auth::{Caller, Credential, Identity, Role, Session, Tokens};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
 use roadstead::store::engine::{CommitOutcome, LocalStorage, Reader, Redb, WriteBatch};
@@ -104,6 +104,23 @@ impl Fixture {
             self.address, self.key
         )
         .into_bytes()
+    }
+
+    /// The bytes of the same GET by the owner in a session.
+    pub fn get_in_session(&self, path: &str) -> Vec<u8> {
+        let user = self.founded.user.id;
+        let session = self.store.write_blocking(Id::NIL, move |tx| {
+            let (id, created_at) = (tx.new_id(), tx.now());
+            let expires_at = created_at.plus_secs(12 * 3600);
+            let session = Session { id, user, generation: 0, created_at, expires_at };
+            tx.insert(&session)?;
+            Ok(session)
+        });
+        let session = session.expect("the session can be stored");
+        let token = Tokens::new(self.store.keys()).issue(&session).expect("it can be signed");
+        let head = String::from_utf8(self.get(path)).expect("a head is text");
+        let key = format!("x-api-key: {}", self.key);
+        head.replace(&key, &format!("authorization: Bearer {token}")).into_bytes()
     }
 
     /// The bytes of a POST in the organization.

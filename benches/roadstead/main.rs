@@ -5,6 +5,7 @@
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
 //! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`, and
+//! `audit` for pages of the audit log and of the notification log, and
 //! `neighbours` for what one organization's costly requests do to the others. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks instead of a
 //! million, and 20,000 versions instead of 100,000.
 //!
@@ -12,6 +13,7 @@
 //! run the load on Roadstead alone for ten seconds, for a profiler.
 
 mod abuses;
+mod audit;
 mod client;
 mod contents;
 mod growth;
@@ -40,7 +42,7 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 13] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 14] = [
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
@@ -50,6 +52,7 @@ fn main() {
         ("promotions", &promotions::rows),
         ("publishing", &publishing::rows),
         ("versions", &|| versions::rows(quick)),
+        ("audit", &|| audit::rows(quick)),
         ("neighbours", &|| neighbours::rows(quick)),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),

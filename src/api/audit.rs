@@ -102,7 +102,7 @@ pub struct AuditEntry {
 /// Of the installation: all organizations' pending entries are in one queue, so that none is
 /// searched for.
 impl Record for AuditEntry {
-    const TABLE: &'static str = "audit.pending";
+    const TABLE: &'static str = "audit_log.pending";
     const ORG_SCOPED: bool = false;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("org", "organizations are not removed"),

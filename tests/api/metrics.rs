@@ -188,3 +188,30 @@ fn they_say_what_an_operator_needs() {
     drop(waiting);
     running.stop();
 }
+
+#[test]
+fn what_retention_removes_is_counted_and_the_oldest_that_is_kept_has_its_time() {
+    let settings =
+        roadstead::outbox::RetentionSettings { log_retention_secs: -60, ..Default::default() };
+    let place = tempfile::tempdir().unwrap();
+    let data = roadstead::app::DataDir::at(place.path().join("data"));
+    let running = Running::serve(data.create().unwrap(), "127.0.0.1:0", config());
+    let acme = running.fixture();
+    for name in ["a", "b", "c"] {
+        acme.owner.post("/tools", json!({"name": name, "type": "function"})).ok();
+    }
+    let oldest = "roadstead_oldest_row_timestamp_seconds{table=\"audit_log\"}";
+    let time = eventually("an entry is in the audit log", || {
+        value(&scrape(running.address, "").text(), oldest)
+    });
+    assert!(time > 1.7e9, "{time}");
+    running.stop();
+    let store = eventually("the directory is free", || data.open().ok());
+    let swept = roadstead::app::Config { settings, ..config() };
+    let running = Running::serve(store, "127.0.0.1:0", swept);
+    let removed = "roadstead_rows_swept_total{table=\"audit_log\"}";
+    eventually("old entries are removed", || {
+        value(&scrape(running.address, "").text(), removed).filter(|rows| *rows >= 1.0)
+    });
+    running.stop();
+}

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use redb::ReadableDatabase as _;
 use redb::ReadableTable as _;
+use roadstead::api::audit::{ChainStart, Link, SystemAction, audit_system};
 use roadstead::app::DataDir;
 use roadstead::auth::Organization;
 use roadstead::base::{Id, Json, Result};
@@ -83,6 +84,7 @@ fn write_missing() {
     let store = DataDir::at(&fresh).create().unwrap();
     store.write_blocking(Id::NIL, organizations::issue_setup_token).unwrap();
     store.write_blocking(Id::new(uuid::Uuid::from_u128(1)), channel_with_delivery).unwrap();
+    store.write_blocking(Id::new(uuid::Uuid::from_u128(1)), audit_log_to_be).unwrap();
     roadstead::app::rotate(&DataDir::at(&fresh), &store, None, &mut |_| {}).unwrap();
     drop(store);
     fill(&used, true);
@@ -141,6 +143,15 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
         next_attempt_at: None,
         job: None,
     })
+}
+
+/// Creates what a directory in use has for a moment, or after a year: a pending audit entry, and the
+/// record of what retention removed.
+fn audit_log_to_be(tx: &mut Tx) -> Result<()> {
+    let action = "environment_secret.use";
+    audit_system(tx, SystemAction { action, resource_id: "TOKEN", detail: "d", cause: "c" })?;
+    let before = Link { sequence: 1, hash: [1; 32] };
+    tx.insert(&ChainStart { before, removed_at: tx.now(), seal: [2; 32] })
 }
 
 /// Creates records of every kind. With `much`, includes a removal too large for one transaction,

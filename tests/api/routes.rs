@@ -266,7 +266,7 @@ pub fn all_routes() -> Vec<Route> {
 /// The number of records, without those of key usage and of the ends of audit logs.
 fn records(running: &Running) -> u64 {
     let mut tables = resources::tables();
-    tables.retain(|table| !["api_keys.used", "audit.heads"].contains(&table.name));
+    tables.retain(|table| !["api_keys.used", "audit_log.heads"].contains(&table.name));
     running.store.check(&tables).unwrap().records
 }
 

@@ -49,27 +49,27 @@ pub struct ChainedEntry {
 
 /// Chained entries by id.
 pub static BY_ID: Index<ChainedEntry, Id<AuditEntry>> =
-    Index::unique("audit.by_id", "audit_entry_chained", "the entry is chained", |chained| {
+    Index::unique("audit_log.by_id", "audit_entry_chained", "the entry is chained", |chained| {
         Some(chained.entry.id)
     });
 
 /// Chained entries by the id of the actor, in the order of the chain.
 pub static BY_ACTOR: Index<ChainedEntry, Id<()>> =
-    Index::non_unique("audit.by_actor", |chained| chained.entry.actor_id);
+    Index::non_unique("audit_log.by_actor", |chained| chained.entry.actor_id);
 
 /// Chained entries by action, in the order of the chain.
 pub static BY_ACTION: Index<ChainedEntry, String> =
-    Index::non_unique("audit.by_action", |chained| Some(chained.entry.action.clone()));
+    Index::non_unique("audit_log.by_action", |chained| Some(chained.entry.action.clone()));
 
 /// Chained entries by the kind of the resource, in the order of the chain.
 pub static BY_RESOURCE_TYPE: Index<ChainedEntry, String> =
-    Index::non_unique("audit.by_resource_type", |chained| {
+    Index::non_unique("audit_log.by_resource_type", |chained| {
         Some(chained.entry.resource_type.clone())
     });
 
 /// Chained entries by the id of the resource, in the order of the chain.
 pub static BY_RESOURCE: Index<ChainedEntry, ResourceKey> =
-    Index::non_unique("audit.by_resource", |chained| {
+    Index::non_unique("audit_log.by_resource", |chained| {
         chained.entry.resource_id.as_deref().map(ChainedEntry::resource_key)
     });
 
@@ -77,7 +77,7 @@ pub static BY_RESOURCE: Index<ChainedEntry, ResourceKey> =
 pub type ResourceKey = [u8; 16];
 
 impl Record for ChainedEntry {
-    const TABLE: &'static str = "audit";
+    const TABLE: &'static str = "audit_log";
     const NOUN: &'static str = "audit entry";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_ID, &BY_ACTOR, &BY_ACTION, &BY_RESOURCE_TYPE, &BY_RESOURCE];
@@ -151,7 +151,7 @@ pub struct ChainHead {
 }
 
 impl Record for ChainHead {
-    const TABLE: &'static str = "audit.heads";
+    const TABLE: &'static str = "audit_log.heads";
     type Key = ();
     fn key(&self) {}
 }

@@ -26,7 +26,7 @@ pub struct ChainStart {
 }
 
 impl Record for ChainStart {
-    const TABLE: &'static str = "audit.starts";
+    const TABLE: &'static str = "audit_log.starts";
     type Key = ();
     fn key(&self) {}
 }

@@ -107,7 +107,7 @@ impl Record for Draft {
 // ── Retention ────────────────────────────────────────────────────────────────
 
 /// Deletes drafts that were closed longer ago than the operator's `--log-retention`.
-const DELETE_CLOSED: Sweep = Sweep {
+pub(super) const DELETE_CLOSED: Sweep = Sweep {
     name: "delete closed drafts",
     every_secs: 600,
     run: |tx: &mut Tx, settings: &RetentionSettings| {

@@ -187,7 +187,7 @@ pub(super) fn list(view: &View, req: &Req<(), LabelHistoryQuery>) -> Result<Page
 // ── Retention ────────────────────────────────────────────────────────────────
 
 /// Deletes moves that are older than the operator's `--log-retention`.
-const DELETE_EXPIRED: Sweep = Sweep {
+pub(super) const DELETE_EXPIRED: Sweep = Sweep {
     name: "delete expired label history",
     every_secs: 600,
     run: |tx: &mut Tx, settings: &RetentionSettings| {

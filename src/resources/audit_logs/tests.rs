@@ -488,17 +488,17 @@ fn sweep(fixture: &Fixture, retention_secs: i64) -> usize {
 #[test]
 fn old_entries_are_removed_in_steps_and_the_rest_still_verifies() {
     let fixture = with_entries(260);
-    let (early, removed_last) = (all(&fixture)[99].link(), all(&fixture)[249].link());
+    let (early, removed_last) = (all(&fixture)[99].link(), all(&fixture)[250].link());
     let of = |link| Checkpoint { org: fixture.org, link };
     assert_eq!(sweep(&fixture, 300), 1);
     assert_eq!(all(&fixture).len(), 260, "none is old enough");
     assert_eq!(sweep(&fixture, 10), 3);
     assert_eq!(all(&fixture).iter().map(|one| one.sequence).collect::<Vec<_>>(), {
-        (251..=260).collect::<Vec<_>>()
+        (252..=260).collect::<Vec<_>>()
     });
-    assert_eq!(compared(&fixture, of(early)), Comparison::Removed(250));
+    assert_eq!(compared(&fixture, of(early)), Comparison::Removed(251));
     assert_eq!(compared(&fixture, of(removed_last)), Comparison::Continues);
-    assert_eq!(listed(&fixture, &AuditFilter::default(), 3).len(), 10);
+    assert_eq!(listed(&fixture, &AuditFilter::default(), 3).len(), 9);
     fixture.pass_secs(1000);
     sweep(&fixture, 10);
     assert_eq!(all(&fixture).len(), 1, "the last entry is kept");

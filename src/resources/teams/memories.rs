@@ -348,6 +348,36 @@ mod tests {
     }
 
     #[test]
+    fn large_retired_memories_are_deleted_in_several_steps() {
+        let fixture = Fixture::new();
+        let ann = agent(&fixture);
+        let content = "\u{1F600}".repeat(100_000); // 400 KB
+        let mut older = None;
+        for _ in 0..21 {
+            let new = json!({"content": content, "supersedes": older});
+            older = Some(remember(&fixture, ann, new).unwrap().id);
+        }
+        fixture.pass_secs(200);
+        let settings = RetentionSettings { memory_retention_secs: 100, ..Default::default() };
+        let left = || {
+            let count = |view: &View| view.count::<Memory>(ListSource::TABLE, &(), 99);
+            fixture.store.read_now(fixture.org, count).unwrap()
+        };
+        let mut lefts = Vec::new();
+        loop {
+            let settings = settings.clone();
+            let step = move |tx: &mut Tx| delete_retired(tx, &settings);
+            let progress = fixture.store.write_blocking(fixture.org, step).unwrap();
+            lefts.push(left());
+            if progress == SweepProgress::Clean {
+                break;
+            }
+        }
+        assert_eq!(lefts, [10, 1]);
+        fixture.assert_sound();
+    }
+
+    #[test]
     fn deleting_a_member_deletes_its_memories_and_deleting_a_team_all() {
         let fixture = Fixture::new();
         let ann = agent(&fixture);

@@ -1,8 +1,11 @@
 //! Drafts: saving, publishing and deleting them.
 
 use super::super::drafts::{DraftInfo, delete, get, list, publish_draft, save};
+use super::super::label_history::LabelMove;
 use super::*;
 use crate::base::{ArtifactName, Id, Kind};
+use crate::outbox::RetentionSettings;
+use crate::resources::registries;
 
 fn draft(
     fixture: &Fixture,
@@ -129,5 +132,59 @@ fn a_draft_is_found_by_its_name_type_and_registry_until_it_is_deleted() {
     // Its version is free again; the record of the deleted draft stays.
     assert!(draft(&fixture, "p", "1.0.0", "y", json!({})).unwrap().id != made.id);
     assert_eq!(rows(&fixture)[5], 2);
+    fixture.assert_sound();
+}
+
+#[test]
+fn closed_drafts_are_deleted_after_the_retention_and_outstanding_ones_never() {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    for number in ["1.0.0", "1.1.0", "1.2.0"] {
+        draft(&fixture, "p", number, "Hello.", json!({})).unwrap();
+    }
+    let ids: Vec<_> = {
+        let all = |view: &View| view.all::<super::super::drafts::Draft>(ListSource::TABLE, &());
+        fixture.store.read_now(fixture.org, all).unwrap().into_iter().map(|one| one.id).collect()
+    };
+    publish_it(&fixture, ids[0], json!({})).unwrap();
+    fixture.pass_secs(60);
+    publish_it(&fixture, ids[1], json!({})).unwrap();
+    fixture.pass_secs(60);
+    let settings = RetentionSettings { log_retention_secs: 100, ..RetentionSettings::default() };
+    let sweep = move |tx: &mut Tx| (super::super::drafts::DELETE_CLOSED.run)(tx, &settings);
+    fixture.store.write_blocking(fixture.org, sweep).unwrap();
+    let all = |view: &View| view.all::<super::super::drafts::Draft>(ListSource::TABLE, &());
+    let left = fixture.store.read_now(fixture.org, all).unwrap();
+    assert_eq!(left.iter().map(|one| one.id).collect::<Vec<_>>(), ids[1..]);
+    assert_eq!(outstanding(&fixture, "p"), ["1.2.0"]);
+    fixture.assert_sound();
+}
+
+#[test]
+fn moves_of_labels_are_kept_for_the_retention_and_removed_with_their_registry() {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    prompt(&fixture, "p", "1.0.0", "Hello.");
+    prompt(&fixture, "p", "1.1.0", "Hello!");
+    let moves = || {
+        let all = |view: &View| view.all::<LabelMove>(ListSource::TABLE, &());
+        let moves = fixture.store.read_now(fixture.org, all).unwrap();
+        moves.into_iter().filter_map(|one| one.to).map(|to| to.to_string()).collect::<Vec<_>>()
+    };
+    label(&fixture, "p", "live", "1.0.0").unwrap();
+    label(&fixture, "p", "live", "1.0.0").unwrap();
+    fixture.pass_secs(60);
+    label(&fixture, "p", "live", "1.1.0").unwrap();
+    assert_eq!(moves(), ["1.0.0", "1.1.0"], "one for each change");
+    fixture.pass_secs(60);
+    let settings = RetentionSettings { log_retention_secs: 100, ..RetentionSettings::default() };
+    let sweep = move |tx: &mut Tx| (super::super::label_history::DELETE_EXPIRED.run)(tx, &settings);
+    fixture.store.write_blocking(fixture.org, sweep).unwrap();
+    assert_eq!(moves(), ["1.1.0"]);
+    let main = fixture.store.read_now(fixture.org, |view| registries::find(view, "acme/main"));
+    let main = main.unwrap().unwrap();
+    fixture.store.write_blocking(fixture.org, move |tx| tx.remove(&main)).unwrap();
+    fixture.complete_removals();
+    assert_eq!(moves(), Vec::<String>::new());
     fixture.assert_sound();
 }
