@@ -92,6 +92,6 @@ fn add(tx: &mut Tx, nth: usize) -> Result<()> {
         request_id: format!("request-{nth}"),
         outcome: AuditOutcome::Success,
     })?;
-    let of = if nth % 2 == 0 { EventType::AgentError } else { EventType::AgentStale };
+    let of = if nth.is_multiple_of(2) { EventType::AgentError } else { EventType::AgentStale };
     publish(tx, of, About::resource("agent", tx.org()), json!({"stableKey": "ann"}))
 }

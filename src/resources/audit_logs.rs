@@ -14,6 +14,7 @@ use crate::base::{Id, Issue, Result, Slug, Time};
 use crate::store::{Index, Key, Order, Page, PageRequest, Record as _, View, codec};
 use std::ops::ControlFlow;
 
+/// Reading the audit log; its records are in `api::audit`.
 pub const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// A page ends after 20,000 searched index entries, as other lists do: a combination of filters that
@@ -301,7 +302,7 @@ fn list(view: &View, req: &Req<(), AuditFilter>) -> Result<Page<AuditLogEntry>> 
 }
 
 fn get(view: &View, req: &Req<Id<AuditEntry>>) -> Result<AuditLogEntry> {
-    let chained = view.find(&BY_ID, &req.params)?;
+    let chained: Option<ChainedEntry> = view.first(&BY_ID, &req.params, Order::Ascending)?;
     let chained = chained.ok_or_else(|| ChainedEntry::missing(&req.params))?;
     Ok(AuditLogEntry::of(chained, &req.caller().org_slug))
 }

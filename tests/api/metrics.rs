@@ -205,6 +205,7 @@ fn what_retention_removes_is_counted_and_the_oldest_that_is_kept_has_its_time() 
         value(&scrape(running.address, "").text(), oldest)
     });
     assert!(time > 1.7e9, "{time}");
+    drop(acme); // It has the store.
     running.stop();
     let store = eventually("the directory is free", || data.open().ok());
     let swept = roadstead::app::Config { settings, ..config() };

@@ -6,6 +6,8 @@
 //! jobs at once would conflict over the head, and one of them would run again.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 
@@ -49,9 +51,7 @@ pub struct ChainedEntry {
 
 /// Chained entries by id.
 pub static BY_ID: Index<ChainedEntry, Id<AuditEntry>> =
-    Index::unique("audit_log.by_id", "audit_entry_chained", "the entry is chained", |chained| {
-        Some(chained.entry.id)
-    });
+    Index::non_unique("audit_log.by_id", |chained| Some(chained.entry.id));
 
 /// Chained entries by the id of the actor, in the order of the chain.
 pub static BY_ACTOR: Index<ChainedEntry, Id<()>> =
@@ -237,9 +237,9 @@ pub fn append_pending(tx: &mut Tx, end: Id<AuditEntry>) -> Result<SweepProgress>
     tx.view().record_keys::<AuditEntry>(&(), &end, Order::Ascending, |id| {
         pending.push(id);
         Ok(if pending.len() == APPENDED_ROWS {
-            std::ops::ControlFlow::Break(())
+            ControlFlow::Break(())
         } else {
-            std::ops::ControlFlow::Continue(())
+            ControlFlow::Continue(())
         })
     })?;
     let mut heads = BTreeMap::new();
@@ -247,15 +247,13 @@ pub fn append_pending(tx: &mut Tx, end: Id<AuditEntry>) -> Result<SweepProgress>
         let entry: AuditEntry = tx.fetch(id)?;
         let org = entry.org;
         tx.set_org(org);
-        if !heads.contains_key(&org) {
-            heads.insert(org, head_to_continue(&tx.view())?);
-        }
-        let keys = tx.keys();
+        let head = match heads.entry(org) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(head_to_continue(&tx.view())?),
+        };
         tx.remove(&entry)?;
-        if let Some(head) = heads.get_mut(&org) {
-            let chained = head.append(keys, org, entry);
-            tx.insert(&chained)?;
-        }
+        let chained = head.append(tx.keys(), org, entry);
+        tx.insert(&chained)?;
     }
     for (org, mut head) in heads {
         tx.set_org(org);

@@ -109,12 +109,17 @@ pub fn audited(
 
 /// Returns how the audit log names an artifact: by registry, type and name.
 pub fn audited_artifact(registry: &Registry, of: &ArtifactId) -> ResourceRef {
-    let kind = match of.kind {
+    let id = audited_name(&registry.reference, of.kind, &of.name);
+    ResourceRef { kind: Some("artifact"), id, detail: None }
+}
+
+/// Returns the name of an artifact in the audit log.
+pub fn audited_name(registry_ref: &str, kind: ArtifactType, name: &str) -> String {
+    let kind = match kind {
         ArtifactType::Prompt => "prompt",
         ArtifactType::Promptlet => "promptlet",
     };
-    let id = format!("{}/{kind}/{}", registry.reference, of.name);
-    ResourceRef { kind: Some("artifact"), id, detail: None }
+    format!("{registry_ref}/{kind}/{name}")
 }
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -141,6 +146,7 @@ impl Input for LabelHistoryQuery {}
 #[schemars(rename = "LabelMove")]
 pub struct LabelMoveInfo {
     id: Id<LabelMove>,
+    /// The label that was moved.
     label: Label,
     /// The version that it pointed to before; null if it was new.
     from: Option<Version>,
@@ -150,6 +156,7 @@ pub struct LabelMoveInfo {
     moved_by: Id<User>,
     /// The name of the API key that it was moved with.
     via: Option<String>,
+    /// When it was moved.
     moved_at: Time,
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::id::{ArtifactId, Model, generic};
+use super::label_history::audited_name;
 use super::version::{self, ResolvedImport, VersionRecord, VersionText};
 use super::versions::ArtifactVersionRow;
 use super::{artifact, metadata, versions};
@@ -91,7 +92,9 @@ pub struct ArtifactVersion {
 
 impl Output for ArtifactVersion {
     fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(self.row.id)
+        let ArtifactVersionRow { id, registry_ref, artifact_type, name, version, .. } = &self.row;
+        let artifact = audited_name(registry_ref, *artifact_type, name);
+        Some(ResourceRef::id(id)?.with_detail(format!("{artifact} {version}")))
     }
 }
 
