@@ -49,7 +49,8 @@ fn invitations_fall_back_with_their_inviter_and_do_not_rise_again() {
     let fay = json!([kept["email"], "owner"]);
 
     appoint(&acme, &grace, "admin");
-    let lowered = [fay.clone(), json!([eve, "member"]), json!([dan, "admin"]), json!([cy, "admin"])];
+    let lowered =
+        [fay.clone(), json!([eve, "member"]), json!([dan, "admin"]), json!([cy, "admin"])];
     assert_eq!(open(&acme), lowered);
     appoint(&acme, &grace, "owner");
     assert_eq!(open(&acme), lowered, "the role came back, what it had given did not");

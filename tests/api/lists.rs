@@ -253,13 +253,17 @@ fn a_field_that_cannot_be_changed_is_told_from_a_misnamed_one() {
     let budget = json!({"budget": {"monthlyUsd": 5, "spentUsd": 3}});
     let messages = |reply: &crate::client::Reply| {
         let issues = reply.json()["issues"].as_array().unwrap().clone();
-        issues.iter().map(|issue| issue["message"].as_str().unwrap().into()).collect::<Vec<String>>()
+        issues
+            .iter()
+            .map(|issue| issue["message"].as_str().unwrap().into())
+            .collect::<Vec<String>>()
     };
     let fixed = acme.owner.patch(&format!("/teams/{team}"), budget);
     fixed.invalid(&["budget.spentUsd"]);
     assert_eq!(messages(&fixed), ["cannot be changed"]);
     // A label is moved by `promptName`; an artifact has a `name`, too.
-    let label = json!({"registryRef": "x/y", "name": "greeting", "label": "live", "version": "1.0.0"});
+    let label =
+        json!({"registryRef": "x/y", "name": "greeting", "label": "live", "version": "1.0.0"});
     let misnamed = acme.owner.patch("/registries/artifacts/labels", label);
     misnamed.invalid(&["name", "promptName"]);
     let all = messages(&misnamed);

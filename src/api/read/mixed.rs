@@ -43,6 +43,10 @@ impl Mixed {
         let issues: Vec<Issue> = twice
             .map(|name| Issue::new(Path::Entry(path, name).to_string(), "must be given once"))
             .collect();
-        if issues.is_empty() { Ok(Some(Mixed { named, json })) } else { Err(ReadError::Within(issues)) }
+        if issues.is_empty() {
+            Ok(Some(Mixed { named, json }))
+        } else {
+            Err(ReadError::Within(issues))
+        }
     }
 }

@@ -274,9 +274,9 @@ fn names_that_something_else_reads_are_known_and_fixed_ones_named() {
         found,
         [
             "grants[0].id cannot be changed",
-            "range.id is not a known field",
             "range.orgSlug is not a known field",
             "range.spent cannot be changed",
+            "range.id is not a known field",
             "id cannot be changed",
             "orgSulg is not a known field; did you mean orgSlug?",
             "ref is not a known field; did you mean toolRef?",

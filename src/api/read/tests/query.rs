@@ -94,10 +94,7 @@ fn problems_of_a_query_are_reported_by_dotted_path() {
             "pagination={\"limit\":1}&pagination={\"limit\":1}",
             "pagination must be given once, not as a list",
         ),
-        (
-            "pagination={\"limit\":1}&pagination[limit]=1",
-            "pagination.limit must be given once",
-        ),
+        ("pagination={\"limit\":1}&pagination[limit]=1", "pagination.limit must be given once"),
         (
             "pagination={\"limit\":1}&pagination[offset]=1&pagination.offset=1",
             "pagination.offset must be given once, not as a list",

@@ -20,6 +20,7 @@ use super::task::Task;
 use super::team::Peer;
 use crate::api::{Metric, Resource, Route, Webhook, op};
 use crate::auth::MEMBER;
+use crate::base::metrics::FamilyKind;
 use crate::base::{Id, Result};
 use crate::outbox::{EventType, LogEntry};
 use crate::store::{TableInfo, Tx, View};
@@ -36,6 +37,7 @@ pub(super) const RESOURCE: Resource = Resource {
     jobs: webhooks::JOBS,
     metrics: &[Metric {
         name: "roadstead_wakes_dropped",
+        kind: FamilyKind::Counter,
         help: "Wakes dropped because their reason no longer held",
         read: dropped_wakes,
     }],
