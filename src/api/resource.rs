@@ -2,6 +2,7 @@
 
 use super::{Route, Webhook};
 use crate::base::Result;
+use crate::base::metrics::FamilyKind;
 use crate::outbox::{EventType, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
 use crate::store::{TableInfo, View};
@@ -72,10 +73,12 @@ impl Resource {
 /// If a record cannot be read or the store fails.
 pub type Check = fn(&View, &mut Findings) -> Result<()>;
 
-/// A gauge whose value is kept in the records of each organization; `/metrics` shows the sum.
+/// A number that is kept in the records of each organization; `/metrics` shows the sum.
 pub struct Metric {
-    /// Its name, which begins with `roadstead_`.
+    /// Its name, which begins with `roadstead_`, without the suffix `_total` of a counter.
     pub name: &'static str,
+    /// A counter or a gauge. A counter continues after a restart.
+    pub kind: FamilyKind,
     /// Its help text.
     pub help: &'static str,
     /// Reads the value of the view's organization.

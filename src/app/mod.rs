@@ -23,7 +23,7 @@ pub use rotation::{Rotated, rotate};
 pub use secret_key::{KeySource, key_in_file};
 
 use crate::api::Route;
-use crate::api::execute::{self, Executor, LocalCoordination};
+use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
 use crate::base::{Error, Id, Result};
 use crate::http::{
     self, BodyBudgets, Context, Document, Metrics, MetricsToken, Page, Router, Sources,
@@ -79,6 +79,8 @@ pub struct Server {
     serving: tokio::task::JoinHandle<()>,
     working: tokio::task::JoinHandle<()>,
     flushing: tokio::task::JoinHandle<()>,
+    /// Set once the last request is answered.
+    stop_flushing: watch::Sender<bool>,
 }
 
 impl Server {
@@ -87,11 +89,26 @@ impl Server {
     /// # Errors
     /// If the configuration is invalid.
     pub fn start(store: Store, listener: TcpListener, config: Config) -> Result<Self> {
+        Self::start_with(store, listener, config, None)
+    }
+
+    /// Does the same as [`Server::start`]; `on_setup` is called when the server is set up, before
+    /// that is answered.
+    ///
+    /// # Errors
+    /// If the configuration is invalid.
+    pub fn start_with(
+        store: Store,
+        listener: TcpListener,
+        config: Config,
+        on_setup: Option<OnSetup>,
+    ) -> Result<Self> {
         let address = listener
             .local_addr()
             .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
         let max_connections = http::max_connections(config.open_files);
         let (stop, stopping) = watch::channel(false);
+        let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
         let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;
         let outside = Outside::new(outside::Config {
@@ -99,8 +116,8 @@ impl Server {
             extra_roots_pem: config.extra_roots_pem,
         })?;
         let setup_required = !anybody && !address.ip().is_loopback();
-        let coordination =
-            Arc::new(LocalCoordination::new(store.clone(), config.rate_limit, setup_required));
+        let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
+        let coordination = Arc::new(coordination.on_setup(on_setup));
         let executor = Arc::new(Executor::new(execute::Config {
             coordination: coordination.clone(),
             store: store.clone(),
@@ -137,7 +154,8 @@ impl Server {
             address,
             serving: tokio::spawn(http::serve(listener, context, stopping.clone())),
             working: tokio::spawn(runner.run(stopping.clone())),
-            flushing: tokio::spawn(flush_key_usage(executor, stopping)),
+            flushing: tokio::spawn(flush(executor, served)),
+            stop_flushing,
             store,
             stop,
         })
@@ -150,6 +168,7 @@ impl Server {
         const JOBS_END: Duration = Duration::from_secs(1);
         self.stop.send_replace(true);
         let _ = self.serving.await;
+        self.stop_flushing.send_replace(true);
         let jobs = async { (self.working.await, self.flushing.await) };
         if tokio::time::timeout(JOBS_END, jobs).await.is_err() {
             tracing::warn!("some jobs did not end in time; they will run again");
@@ -162,7 +181,7 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let started = executor.store.clock().now();
     let sources = Sources {
-        gauges: resources::metrics(),
+        stored: resources::metrics(),
         organizations: all_organizations,
         others: vec![
             Box::new(move || requests.families()),
@@ -194,8 +213,8 @@ fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {
     store.read_now(Id::NIL, organizations::all)
 }
 
-/// Periodically writes the last uses of keys, and drops idle rate limits.
-async fn flush_key_usage(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
+/// Periodically writes what is counted in memory, and drops the state of idle clients.
+async fn flush(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
     let mut last = false;
     while !last {
         tokio::select! {
@@ -203,16 +222,37 @@ async fn flush_key_usage(executor: Arc<Executor>, mut stopping: watch::Receiver<
             _ = stopping.wait_for(|stopping| *stopping) => last = true,
         }
         executor.coordination.evict_idle();
-        let due = executor.key_usage.due();
-        if due.is_empty() {
-            continue;
-        }
-        let uses = due.clone();
-        let written =
-            executor.store.write(Id::NIL, move |tx| organizations::record_key_usage(tx, &uses));
-        if let Err(error) = written.await {
-            executor.key_usage.restore(&due);
-            tracing::warn!(%error, "the last uses of keys could not be written");
-        }
+        flush_key_usage(&executor).await;
+        flush_answer_sums(&executor).await;
+    }
+}
+
+/// Writes the last uses of keys.
+async fn flush_key_usage(executor: &Executor) {
+    let due = executor.key_usage.due();
+    if due.is_empty() {
+        return;
+    }
+    let uses = due.clone();
+    let written =
+        executor.store.write(Id::NIL, move |tx| organizations::record_key_usage(tx, &uses));
+    if let Err(error) = written.await {
+        executor.key_usage.restore(&due);
+        tracing::warn!(%error, "the last uses of keys could not be written");
+    }
+}
+
+/// Writes the sums of the answers stored for repeated requests.
+async fn flush_answer_sums(executor: &Executor) {
+    let due = executor.coordination.due_sums();
+    if due.is_empty() {
+        return;
+    }
+    let sums = due.clone();
+    let written =
+        executor.store.write(Id::NIL, move |tx| sums.iter().try_for_each(|sum| tx.put(sum)));
+    if let Err(error) = written.await {
+        executor.coordination.restore_sums(&due);
+        tracing::warn!(%error, "the sums of stored answers could not be written");
     }
 }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -115,7 +116,9 @@ impl Serve {
             let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
             // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;
-            let server = Server::start(store.clone(), listener, config)?;
+            let used = dir.clone();
+            let on_setup = Arc::new(move || remove_setup_link(&used));
+            let server = Server::start_with(store.clone(), listener, config, Some(on_setup))?;
             let _control = control::listen(dir.clone(), store.clone()).inspect_err(|error| {
                 tracing::warn!(%error, "no control socket: commands that need the server will fail");
             });
@@ -224,7 +227,14 @@ async fn setup_link(
     Ok(Some(link))
 }
 
-/// Replaces the link before it expires, and removes it once it has been used.
+/// Removes a link that has been used, or is of no use any more.
+fn remove_setup_link(dir: &DataDir) {
+    if let Err(error) = dir.remove_setup_link() {
+        tracing::warn!(%error, "the used setup link could not be removed");
+    }
+}
+
+/// Replaces the link before it expires, until it has been used.
 async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
     /// A link is valid for 30 minutes.
     const RENEW_AFTER: Duration = Duration::from_secs(29 * 60);
@@ -233,9 +243,6 @@ async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
         if store.read_now(Id::NIL, organizations::has_any_user).unwrap_or(false) {
-            if let Err(error) = dir.remove_setup_link() {
-                tracing::warn!(%error, "the used setup link could not be removed");
-            }
             return;
         }
         if created.elapsed() < RENEW_AFTER {

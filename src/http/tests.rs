@@ -163,7 +163,7 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
         metrics: Metrics::new(
             [],
             [],
-            Sources { gauges: vec![], organizations: |_| Ok(vec![]), others: vec![] },
+            Sources { stored: vec![], organizations: |_| Ok(vec![]), others: vec![] },
         ),
         metrics_token: None,
         public_url: None,

@@ -285,14 +285,14 @@ pub fn redeliver(tx: &mut Tx, id: Id<LogEntry>) -> Result<LogEntry> {
 /// If the store fails.
 pub fn remove_old_entries(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
     // Deliveries first, so that each counts: removing an event takes all of its own along.
-    let deliveries = due(&tx.view(), &BY_TIME, |delivery| delivery.created_at <= end)?;
+    let (deliveries, progress) = due(&tx.view(), &BY_TIME, |delivery| delivery.created_at <= end)?;
     deliveries.iter().try_for_each(|delivery| tx.remove(delivery))?;
-    let left = SWEEP_ROWS - deliveries.len();
-    if left == 0 {
-        return Ok(SweepProgress::More);
+    if progress == SweepProgress::More {
+        return Ok(progress);
     }
-    let events = due(&tx.view(), ListSource::TABLE, |event: &Event| event.created_at <= end)?;
-    let events = &events[..events.len().min(left)];
-    events.iter().try_for_each(|event| tx.remove(event))?;
-    Ok(SweepProgress::after(deliveries.len() + events.len()))
+    let (events, progress) =
+        due(&tx.view(), ListSource::TABLE, |event: &Event| event.created_at <= end)?;
+    let room = SWEEP_ROWS - deliveries.len();
+    events.iter().take(room).try_for_each(|event| tx.remove(event))?;
+    Ok(if events.len() < room { progress } else { SweepProgress::More })
 }

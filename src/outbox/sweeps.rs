@@ -2,7 +2,7 @@
 //! expired records.
 
 use crate::base::{Result, Time};
-use crate::store::{ListSource, Order, Record, Tx, View};
+use crate::store::{ListSource, Record, Tx, View};
 use std::ops::ControlFlow;
 
 /// A periodic job.
@@ -26,16 +26,12 @@ pub enum SweepProgress {
     More,
 }
 
-impl SweepProgress {
-    /// Returns the progress after a step that found `rows` rows: there may be more if it reached
-    /// the limit.
-    pub fn after(rows: usize) -> Self {
-        if rows < SWEEP_ROWS { SweepProgress::Clean } else { SweepProgress::More }
-    }
-}
-
 /// A step of a sweep deletes at most 500 rows, so that requests run between two steps.
 pub const SWEEP_ROWS: usize = 500;
+
+/// A step ends after 4 MiB of records as stored: 500 large ones are more than a transaction may read,
+/// and the sweep would never get beyond them.
+const SWEEP_BYTES: usize = 4 * 1024 * 1024;
 
 /// The operator's settings for background work.
 #[derive(Clone, Debug)]
@@ -62,21 +58,28 @@ impl Default for RetentionSettings {
     }
 }
 
-/// Returns the due records at the front of a source ordered by time, at most [`SWEEP_ROWS`].
+/// Returns the due records at the front of a source ordered by time, as many as one step may have,
+/// and whether there may be more.
 pub fn due<R: Record>(
     view: &View,
     by_time: impl Into<ListSource<R>>,
     is_due: impl Fn(&R) -> bool,
-) -> Result<Vec<R>> {
-    let mut due = Vec::new();
-    view.for_each(by_time, &(), Order::Ascending, |record| {
-        if due.len() == SWEEP_ROWS || !is_due(&record) {
+) -> Result<(Vec<R>, SweepProgress)> {
+    let (mut due, mut bytes) = (Vec::new(), 0);
+    let mut progress = SweepProgress::Clean;
+    view.for_each_sized(by_time.into(), &[], |size, record| {
+        if !is_due(&record) {
             return Ok(ControlFlow::Break(()));
         }
         due.push(record);
+        bytes += size;
+        if due.len() == SWEEP_ROWS || bytes >= SWEEP_BYTES {
+            progress = SweepProgress::More;
+            return Ok(ControlFlow::Break(()));
+        }
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(due)
+    Ok((due, progress))
 }
 
 /// Deletes the due records at the front of a source ordered by time: one step of a sweep.
@@ -85,9 +88,9 @@ pub fn delete_due<R: Record>(
     by_time: impl Into<ListSource<R>>,
     is_due: impl Fn(&R) -> bool,
 ) -> Result<SweepProgress> {
-    let due = due(&tx.view(), by_time, is_due)?;
+    let (due, progress) = due(&tx.view(), by_time, is_due)?;
     for record in &due {
         tx.remove(record)?;
     }
-    Ok(SweepProgress::after(due.len()))
+    Ok(progress)
 }

@@ -196,9 +196,9 @@ impl<'a> View<'a> {
         self.scan_records(source.into(), prefix, order, None, &mut |_, _, record| each(record))
     }
 
-    /// Does the same as [`View::each`] in ascending order, with the prefix as bytes. Also passes the
-    /// stored size of each record.
-    pub(super) fn for_each_sized<R: Record>(
+    /// Does the same as [`View::for_each`] in ascending order, with the prefix as bytes. Also passes
+    /// the stored size of each record.
+    pub fn for_each_sized<R: Record>(
         &self,
         source: ListSource<R>,
         prefix: &[u8],

@@ -19,6 +19,7 @@ mod environments;
 mod governance;
 mod ids;
 mod imports;
+mod invitations;
 mod lists;
 mod llm_providers;
 mod metrics;

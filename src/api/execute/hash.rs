@@ -51,7 +51,8 @@ pub async fn hash(
         // Tools that ban addresses read this line: packaging/fail2ban. What was typed may be a
         // password in the wrong field, so no part of it is logged.
         let (client, request_id) = (request.address, request.request_id);
-        tracing::info!(%client, route = request.route.path, request_id, "sign-in failed");
+        let route = format!("/api{}", request.route.path);
+        tracing::info!(%client, route, request_id, "sign-in failed");
     }
     written
 }

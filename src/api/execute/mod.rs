@@ -34,7 +34,7 @@ mod watch;
 mod write;
 
 pub use content_cache::ContentCache;
-pub use coordination::{Coordination, LocalCoordination};
+pub use coordination::{Coordination, LocalCoordination, OnSetup};
 pub use download::DownloadStream;
 pub use etag::Etag;
 pub use executor::{Config, Executor};

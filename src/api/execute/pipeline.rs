@@ -9,7 +9,7 @@ use super::context::RequestContext;
 use super::executor::Executor;
 use super::not_found::locate_in;
 use super::read::read;
-use super::replay::RequestFingerprint;
+use super::replay::{Recorded, RequestFingerprint};
 use super::request::{Authenticated, Request};
 use super::response::{Body, Response};
 use super::write::{Written, write};
@@ -134,7 +134,7 @@ impl Bound {
             Action::Write(..) => IfMatch::of(context, &hint, &arguments, mode)?,
             _ => None,
         };
-        Ok(Bound { hint, action, fingerprint: RequestFingerprint::of(context), expected })
+        Ok(Bound { hint, action, fingerprint: RequestFingerprint::of(context)?, expected })
     }
 }
 
@@ -145,7 +145,9 @@ async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
         Action::Read(reading, time) => read(context, reading, time, &hint).await,
         Action::Write(writing, time) => {
             let written = write(context, writing, time, &hint, fingerprint, expected).await;
-            if let (Ok(Written::Done(answer)), Some(fingerprint)) = (&written, &fingerprint) {
+            if let (Ok(Written::Done(answer, Recorded::Answer)), Some(fingerprint)) =
+                (&written, &fingerprint)
+            {
                 fingerprint.count(context, answer);
             }
             answer(written)
@@ -183,7 +185,10 @@ async fn wait(
 
 fn answer(written: Result<Written>) -> Result<Response> {
     match written? {
-        Written::Done(answer) => Ok(Response::json(answer.body)),
+        Written::Done(answer, recorded) => {
+            let is_not_stored = recorded == Recorded::Fact;
+            Ok(Response { is_not_stored, ..Response::json(answer.body) })
+        }
         Written::Replayed(body) => Ok(Response { is_replayed: true, ..Response::json(body) }),
         Written::Refused(error) => Err(error),
     }

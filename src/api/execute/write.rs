@@ -8,7 +8,7 @@ use super::authorize::AuthContext;
 use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
 use super::condition::IfMatch;
 use super::context::RequestContext;
-use super::replay::RequestFingerprint;
+use super::replay::{Recorded, RequestFingerprint};
 use crate::api::action::{BoundWrite, CallTime};
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::calls::{Calls, Outcome, PendingCalls};
@@ -21,8 +21,8 @@ use crate::store::Tx;
 
 /// The result of a committed transaction.
 pub enum Written {
-    /// The operation was done.
-    Done(Answer),
+    /// The operation was done, and this is stored for repetitions.
+    Done(Answer, Recorded),
     /// The request was executed before; this is its stored answer.
     Replayed(Vec<u8>),
     /// The operation refused it; what it wrote to record that is committed.
@@ -132,13 +132,14 @@ impl Transaction {
         }
         // What is there already is answered as it is: there is nothing to record.
         if !tx.has_changes() {
-            return Ok(Written::Done(answer));
+            return Ok(Written::Done(answer, Recorded::Nothing));
         }
         self.audit(tx, &who, &answer)?;
-        if let Some(fingerprint) = &self.fingerprint {
-            fingerprint.store(tx, &answer)?;
-        }
-        Ok(Written::Done(answer))
+        let recorded = match &self.fingerprint {
+            Some(fingerprint) => fingerprint.store(tx, &answer)?,
+            None => Recorded::Nothing,
+        };
+        Ok(Written::Done(answer, recorded))
     }
 
     fn audit(&self, tx: &mut Tx, who: &Principal, answer: &Answer) -> Result<()> {

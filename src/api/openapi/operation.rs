@@ -180,8 +180,11 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
     if route.has_tag() {
         headers.push(("ETag", "ETag"));
     }
-    if route.is_idempotent() && !route.operation.may_show_secret {
-        headers.push(("Idempotency-Replayed", "IdempotencyReplayed"));
+    if route.is_idempotent() {
+        headers.push(("Idempotency-Stored", "IdempotencyStored"));
+        if !route.operation.may_show_secret {
+            headers.push(("Idempotency-Replayed", "IdempotencyReplayed"));
+        }
     }
     let header = |key| json!({"$ref": format!("#/components/headers/{key}")});
     let headers: Map<String, Value> =

@@ -114,6 +114,11 @@ fn headers() -> Value {
                             `Idempotency-Key`.",
             "schema": {"const": "true"}
         },
+        "IdempotencyStored": {
+            "description": "Present if the request had an `Idempotency-Key` and was executed, but this \
+                            response is not stored: repeated, it is 409 `answer_not_kept`.",
+            "schema": {"const": "false"}
+        },
         "RetryAfter": {
             "description": "The number of seconds after which to retry.",
             "schema": {"type": "integer", "minimum": 0}

@@ -15,6 +15,7 @@
 mod collect;
 mod json;
 mod key;
+mod mixed;
 mod options;
 mod path;
 mod query;

@@ -9,6 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::json::parse_object;
 use super::key::Key;
+use super::mixed::Mixed;
 use super::options::SourceFormat;
 use super::path::Path;
 use super::state::{Placeholder, ReadError, ReadState};
@@ -66,7 +67,18 @@ impl<'a> Reader<'a> {
         value: Option<&Value>,
         seed: S,
     ) -> Result<S::Value, ReadError> {
-        seed.deserialize(Reader::new(value, self.mode, path, self.is_marked, self.state))
+        self.read_part_as(self.mode, path, value, seed)
+    }
+
+    /// Like [`read_part`](Self::read_part), of a value that was sent in another format.
+    fn read_part_as<'de, S: DeserializeSeed<'de>>(
+        &mut self,
+        mode: SourceFormat,
+        path: &Path,
+        value: Option<&Value>,
+        seed: S,
+    ) -> Result<S::Value, ReadError> {
+        seed.deserialize(Reader::new(value, mode, path, self.is_marked, self.state))
             .map_err(|error| self.state.record(path, error))
     }
 
@@ -81,8 +93,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Treats the fields of this object that are not in `names` as the request wishes.
-    pub fn refuse_unknown(&mut self, names: &[&str], fields: &Map<String, Value>) {
-        unknown::refuse(self.state, self.mode, self.path, names, fields);
+    pub fn refuse_unknown(
+        &mut self,
+        names: &[&str],
+        fields: &Map<String, Value>,
+        mode: SourceFormat,
+    ) {
+        unknown::refuse(self.state, mode, self.path, names, fields);
     }
 
     /// Why the value is not what was expected.
@@ -271,7 +288,7 @@ impl<'de> Deserializer<'de> for Reader<'_> {
     /// An input that takes nothing.
     fn deserialize_unit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, ReadError> {
         if let Some(Value::Object(fields)) = self.value {
-            self.refuse_unknown(&[], fields);
+            self.refuse_unknown(&[], fields, self.mode);
         }
         visitor.visit_unit()
     }
@@ -316,6 +333,12 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ReadError> {
+        if let (Some(Value::Array(parts)), SourceFormat::Query) = (self.value, self.mode)
+            && let Some(Mixed { named, json }) = Mixed::of(parts, self.path)?
+        {
+            let fields = Fields::new(names, Some(&named), self);
+            return visitor.visit_map(Fields { json: Some(&json), ..fields });
+        }
         self.object(|fields, object| visitor.visit_map(Fields::new(names, fields, object)))
     }
 
@@ -378,7 +401,9 @@ pub struct Fields<'a> {
     names: std::slice::Iter<'static, &'static str>,
     /// `None` for a placeholder, in which every field is one.
     fields: Option<&'a Map<String, Value>>,
-    current: Option<(&'static str, Option<&'a Value>)>,
+    /// Fields of a query's object that were sent as JSON, none of which is in `fields`.
+    json: Option<&'a Map<String, Value>>,
+    current: Option<(&'static str, Option<&'a Value>, SourceFormat)>,
     /// How many fields of the object were found by their names.
     found: usize,
     object: Reader<'a>,
@@ -391,7 +416,8 @@ impl<'a> Fields<'a> {
         fields: Option<&'a Map<String, Value>>,
         object: Reader<'a>,
     ) -> Self {
-        Fields { all_names: names, names: names.iter(), fields, current: None, found: 0, object }
+        let (all_names, names) = (names, names.iter());
+        Fields { all_names, names, fields, json: None, current: None, found: 0, object }
     }
 }
 
@@ -403,27 +429,34 @@ impl<'de> MapAccess<'de> for Fields<'_> {
         seed: S,
     ) -> Result<Option<S::Value>, ReadError> {
         for &name in self.names.by_ref() {
-            let value = self.fields.and_then(|fields| fields.get(name));
+            let json = self.json.and_then(|fields| fields.get(name));
+            let value = json.or_else(|| self.fields.and_then(|fields| fields.get(name)));
+            let mode = if json.is_some() { SourceFormat::Body } else { self.object.mode };
             self.found += usize::from(value.is_some());
             // A missing required field that is already recorded gets a placeholder.
             let is_there = value.is_some()
                 || self.fields.is_none()
                 || self.object.is_settled(&Path::Field(self.object.path(), name));
             if is_there {
-                self.current = Some((name, value));
+                self.current = Some((name, value, mode));
                 let key: StrDeserializer<ReadError> = name.into_deserializer();
                 return seed.deserialize(key).map(Some);
             }
         }
-        if let Some(fields) = self.fields.filter(|fields| fields.len() > self.found) {
-            self.object.refuse_unknown(self.all_names, fields);
+        let sources = [(self.fields, self.object.mode), (self.json, SourceFormat::Body)];
+        let sent: usize = sources.iter().filter_map(|(fields, _)| *fields).map(Map::len).sum();
+        if sent > self.found {
+            for (fields, mode) in sources {
+                fields.inspect(|fields| self.object.refuse_unknown(self.all_names, fields, mode));
+            }
         }
         Ok(None)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
-        let (name, value) = self.current.take().expect("serde asks for the key first");
-        self.object.read_part(&Path::Field(self.object.path(), name), value, seed)
+        let (name, value, mode) = self.current.take().expect("serde asks for the key first");
+        let path = Path::Field(self.object.path(), name);
+        self.object.read_part_as(mode, &path, value, seed)
     }
 }
 

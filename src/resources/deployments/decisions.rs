@@ -251,14 +251,13 @@ fn count(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
 fn expire(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let now = tx.now();
     let is_due = |job: &DeploymentJob| job.expires_at.is_some_and(|end| end <= now);
-    let jobs = due(&tx.view(), &BY_EXPIRY, is_due)?;
+    let (jobs, progress) = due(&tx.view(), &BY_EXPIRY, is_due)?;
     for job in jobs.iter().take(MAX_EXPIRED) {
         let why = "the deployment was not approved in time";
         let job = end_early(tx, job, JobState::Timeout, why)?;
         events::publish_job(tx, EventType::DeploymentTimeout, &job, &[])?;
     }
-    let is_all = jobs.len() <= MAX_EXPIRED;
-    Ok(if is_all { SweepProgress::Clean } else { SweepProgress::More })
+    Ok(if jobs.len() <= MAX_EXPIRED { progress } else { SweepProgress::More })
 }
 
 /// A step of the sweep ends at most 20 jobs: each has up to 100 targets.

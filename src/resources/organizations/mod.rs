@@ -5,6 +5,7 @@
 
 mod domains;
 mod grants;
+mod invitation;
 mod invitations;
 mod keys;
 mod members;
@@ -28,7 +29,7 @@ use crate::base::Result;
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::Tx;
 
-use invitations::Invitation;
+use invitation::Invitation;
 
 /// Organizations and their users.
 pub const RESOURCE: Resource = Resource {
@@ -62,7 +63,7 @@ fn delete_expired(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let unknown = now.minus_secs(KNOWN_ADDRESS_SECS);
     let swept = [
         delete_due(tx, &SESSIONS_BY_EXPIRY, |s: &Session| s.expires_at <= now)?,
-        delete_due(tx, &invitations::BY_END, |i: &Invitation| i.expires_at <= now)?,
+        delete_due(tx, &invitation::BY_END, |i: &Invitation| i.expires_at <= now)?,
         delete_due(tx, &KNOWN_ADDRESSES_BY_TIME, |k: &KnownSignInAddress| k.at <= unknown)?,
     ];
     Ok(if swept.contains(&SweepProgress::More) {

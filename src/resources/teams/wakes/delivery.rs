@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use super::wake::{DroppedWakes, Wake, WakeReason, merge, same_subject};
+use super::wake::{BY_ID, DroppedWakes, Wake, WakeReason, merge, same_subject};
 use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::member::{Member, fetch_member};
@@ -120,7 +120,7 @@ pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> 
     let agent = fetch_agent(&tx.view(), req.params)?;
     let mut acknowledged = 0;
     for id in req.input.wake_ids.iter() {
-        if let Some(wake) = tx.get::<Wake>(&(agent, *id))? {
+        if let Some(wake) = tx.find(&BY_ID, &(agent, *id))? {
             tx.remove(&wake)?;
             acknowledged += 1;
         }

@@ -314,6 +314,28 @@ fn a_late_acknowledgement_takes_no_cause_that_joined_in_a_later_delivery() {
 }
 
 #[test]
+fn an_acknowledgement_after_a_peek_takes_no_cause_that_joined_since() {
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&fixture, crew, own);
+    note(&fixture, &anns);
+    message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    let seen = peek(&fixture, (crew, ann));
+    fixture.pass_secs(10);
+    let newer = note(&fixture, &anns);
+    let joined = peek(&fixture, (crew, ann));
+    assert_ne!(joined[0].id, seen[0].id);
+    assert_eq!((joined[0].message_id, joined[0].created_at), (Some(newer.id), NOON));
+    assert_eq!(ids(&joined[1..]), ids(&seen[1..]), "it keeps its position");
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&seen[..1])), json!({"acknowledged": 0}));
+    let taken = take(&fixture, crew, ann);
+    assert_eq!(ids(&taken), ids(&joined));
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&taken)), json!({"acknowledged": 2}));
+    fixture.assert_sound();
+}
+
+#[test]
 fn an_outside_request_merges_by_its_peer_and_notifications_never_merge() {
     let fixture = Fixture::new();
     let (crew, ann) = crew(&fixture);

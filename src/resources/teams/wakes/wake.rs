@@ -42,6 +42,9 @@ crate::store::stored_enum!(WakeReason {
 pub struct Wake {
     /// The same in every delivery, unless a later cause has joined the wake since.
     pub id: Id<Wake>,
+    /// Its position among the agent's wakes: its first `id`, which it keeps when causes join it.
+    #[serde(skip)]
+    pub position: Id<Wake>,
     /// Why the agent is woken.
     pub reason: WakeReason,
     /// The task that it, or its message, refers to.
@@ -86,6 +89,12 @@ impl Output for Wake {
 /// messages are not indexed.
 static BY_SUBJECT: Index<Wake, WakeSubject> = Index::non_unique("wakes.by_subject", Wake::subject);
 
+/// Wakes by the id under which they are delivered and acknowledged.
+pub static BY_ID: Index<Wake, (Id<Member>, Id<Wake>)> =
+    Index::unique("wakes.by_id", "wake_exists", "this wake already exists", |wake| {
+        Some((wake.agent, wake.id))
+    });
+
 /// What wakes of one reason are about.
 pub type WakeSubject = (WakeReason, Id<()>);
 
@@ -98,9 +107,10 @@ static AGENT: Reference<Wake, Member> = Reference::cascade(
 
 impl Record for Wake {
     const TABLE: &'static str = "wakes";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SUBJECT];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SUBJECT, &BY_ID];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("position", "its own first id"),
         ("task_id", "a wake whose task is deleted has no reason any more and is dropped"),
         ("message_id", "a wake whose message is deleted has no reason any more and is dropped"),
         ("peer_id", "history: the peer may be gone"),
@@ -108,7 +118,7 @@ impl Record for Wake {
     ];
     type Key = (Id<Member>, Id<Wake>); // So that an agent's wakes are together, oldest first.
     fn key(&self) -> Self::Key {
-        (self.agent, self.id)
+        (self.agent, self.position)
     }
 }
 

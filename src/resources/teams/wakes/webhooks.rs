@@ -27,7 +27,7 @@ const GONE: u16 = 410;
 /// A wake to be merged waits until the newer one is delivered; its job checks every minute.
 const RECHECK_SECS: i64 = 60;
 
-/// Posts a wake; the target is the wake, the concurrency key the agent.
+/// Posts a wake; the target is its position, the concurrency key the agent.
 const POST_WAKE: JobHandler = JobHandler { kind: "wake.post", prepare, settle };
 
 /// Enqueues posts of the wakes that were pending when an agent got its `wakeUrl`; the target is the agent, the
@@ -76,7 +76,7 @@ fn start_posting(tx: &mut Tx, wake: &Wake) -> Result<()> {
 
 fn enqueue_post(tx: &mut Tx, wake: &Wake) -> Result<()> {
     let now = tx.now();
-    enqueue(tx, &POST_WAKE, wake.id.cast(), Some(wake.agent.cast()), now).map(|_| ())
+    enqueue(tx, &POST_WAKE, wake.position.cast(), Some(wake.agent.cast()), now).map(|_| ())
 }
 
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
