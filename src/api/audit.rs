@@ -163,12 +163,14 @@ pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
 }
 
 /// What an audit entry records of a request besides its actor.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Audited<'a> {
     /// The route's name, noun and verb (`task.create`).
     pub action: &'static str,
     /// The resource; without a kind of its own it gets the action's noun.
     pub resource: Option<&'a ResourceRef>,
+    /// What the resource belongs to, as the path names it.
+    pub detail: Option<String>,
     pub request_id: &'a str,
     /// How it ended.
     pub outcome: AuditOutcome,
@@ -180,7 +182,7 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
         Credential::Key { id, name, .. } => (ActorType::Key, Some(id.cast()), Some(name.clone())),
         Credential::Session(_) => (ActorType::User, Some(identity.user.cast()), None),
     };
-    let Audited { action, resource, request_id, outcome } = audited;
+    let Audited { action, resource, detail, request_id, outcome } = audited;
     let noun = || action.split('.').next().unwrap_or_default();
     let entry = AuditEntry {
         id: tx.new_id(),
@@ -192,7 +194,7 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
         action: action.into(),
         resource_type: resource.and_then(|resource| resource.kind).unwrap_or_else(noun).into(),
         resource_id: resource.map(|resource| resource.id.clone()),
-        detail: None,
+        detail,
         request_id: request_id.into(),
         outcome,
         chained: None,

@@ -26,8 +26,9 @@ pub use records::{
     ResourceType, Role, SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session, User,
 };
 pub use restricted::{
-    DELETED_BY_TIME, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
-    hidden_ids, visible_ids, visible_page, visible_page_map, visible_page_map_of, visible_page_of,
+    DELETED_IN_LOG, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
+    hidden_ids, restricted_deleted_since, visible_ids, visible_page, visible_page_map,
+    visible_page_map_of, visible_page_of, was_restricted,
 };
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 

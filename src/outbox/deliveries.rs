@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 
 use super::channels::{Channel, in_app};
 use super::events::{Event, EventType};
+use super::guards::Guards;
 use super::jobs::Job;
 use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
@@ -40,8 +41,8 @@ pub struct Delivery {
     pub event: Id<Event>,
     /// The event's type; a filter of the log.
     pub event_type: EventType,
-    /// The restrictable resource that the event belongs to; see [`About`](super::About).
-    pub guarded_by: Option<Id<()>>,
+    /// The restrictable resources that the event belongs to; see [`About`](super::About).
+    pub guarded_by: Vec<Id<()>>,
     /// When the event happened; the order of the log.
     pub created_at: Time,
     pub status: DeliveryStatus,
@@ -58,14 +59,13 @@ pub struct Delivery {
 }
 
 /// The order of the log, time and id, followed by its filters: the [`EventType`], the channel, the
-/// [`DeliveryStatus`] and what guards the event. Every index of the log has them in its key, so that entries are filtered
-/// and counted without reading records.
-pub type EntryFacts =
-    (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus, Option<Id<()>>));
+/// [`DeliveryStatus`] and what guards the event. Every index of the log has them in its key, so that
+/// entries are filtered and counted without reading records.
+pub type EntryFacts = (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus, Guards));
 
 fn facts(delivery: &Delivery) -> EntryFacts {
-    let Delivery { event_type, channel, status, guarded_by, .. } = *delivery;
-    let filtered = (event_type, channel, status, guarded_by);
+    let Delivery { event_type, channel, status, .. } = *delivery;
+    let filtered = (event_type, channel, status, Guards::of(&delivery.guarded_by));
     (delivery.created_at, delivery.id, filtered)
 }
 

@@ -47,11 +47,13 @@ impl LogQuery {
         self.channel != Some(in_app(org))
     }
 
-    fn matches(&self, (_, _, (event_type, channel, status, guard)): &EntryFacts) -> bool {
-        self.event_type.is_none_or(|wanted| wanted == *event_type)
+    fn matches(&self, view: &View, (_, id, filtered): &EntryFacts) -> Result<bool> {
+        let (event_type, channel, status, guards) = filtered;
+        let is_wanted = self.event_type.is_none_or(|wanted| wanted == *event_type)
             && self.channel.is_none_or(|wanted| wanted == *channel)
-            && self.status.is_none_or(|wanted| wanted == *status)
-            && guard.is_none_or(|guard| !self.hidden.contains(&guard))
+            && self.status.is_none_or(|wanted| wanted == *status);
+        let all = || Ok(view.fetch::<Delivery>(id)?.guarded_by);
+        Ok(is_wanted && !guards.are_hidden(&self.hidden, all)?)
     }
 }
 
@@ -220,8 +222,9 @@ fn hidden_events(
             continue;
         }
         let (from, to) = ((of, first), (of, before));
-        view.entries(&GUARDED_EVENTS, &from, &to, Order::Ascending, |(_, _, id, guard), _| {
-            if query.hidden.contains(&guard) {
+        view.entries(&GUARDED_EVENTS, &from, &to, Order::Ascending, |(_, _, id, guards), key| {
+            let all = || Ok(view.fetch::<Event>(&key)?.about.guards());
+            if guards.are_hidden(&query.hidden, all)? {
                 hidden.insert(id.cast());
             }
             Ok(ControlFlow::Continue(()))
@@ -254,7 +257,7 @@ fn indexed_before<K: Key + Copy>(
     let (from, to) = ((of, query.start), (of, before));
     view.entries(index, &from, &to, Order::Descending, |(_, facts), id| {
         let position = LogPosition { at: facts.0, id, is_event: false };
-        Ok(chunk.push(position, query.matches(&facts)))
+        Ok(chunk.push(position, query.matches(view, &facts)?))
     })?;
     Ok(chunk)
 }

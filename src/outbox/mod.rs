@@ -11,6 +11,7 @@ mod effects;
 mod events;
 mod removals;
 mod fan_out;
+mod guards;
 mod handlers;
 mod jobs;
 mod log;

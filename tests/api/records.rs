@@ -132,7 +132,7 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
         channel: id,
         event: event.id,
         event_type,
-        guarded_by: None,
+        guarded_by: Vec::new(),
         created_at: event.created_at,
         status: DeliveryStatus::Dead,
         attempts: 1,

@@ -26,7 +26,8 @@ fn more(route: &Route) -> Value {
             json!({"registryId": unknown_id()})
         }
         (Method::Post, "/agents/deployments" | "/agents/deployments/preview") => {
-            json!({"promptName": "p", "version": "*", "registryRef": unknown_id()})
+            json!({"promptName": "p", "version": "*", "provider": "p",
+                "registryRef": unknown_id()})
         }
         _ => json!({}),
     }

@@ -13,7 +13,7 @@ use crate::api::action::{BoundWrite, CallTime};
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::calls::{Calls, Outcome, PendingCalls};
 use crate::api::output::{Answer, ResourceRef};
-use crate::api::request::Principal;
+use crate::api::request::{Principal, path_names};
 use crate::api::route::Method;
 use crate::api::scope::OrgHint;
 use crate::base::{Error, Id, Result};
@@ -134,7 +134,9 @@ impl Transaction {
         if !tx.has_changes() {
             return Ok(Written::Done(answer, Recorded::Nothing));
         }
-        self.audit(tx, &who, &answer)?;
+        if !self.auth.route.unaudited {
+            self.audit(tx, &who, &answer)?;
+        }
         let recorded = match &self.fingerprint {
             Some(fingerprint) => fingerprint.store(tx, &answer)?,
             None => Recorded::Nothing,
@@ -148,9 +150,20 @@ impl Transaction {
         let audited = Audited {
             action: self.auth.route.name,
             resource: resource.as_ref(),
+            detail: self.belongs_to(),
             request_id: &self.request_id,
             outcome: AuditOutcome::Success,
         };
         audit(tx, who, audited)
+    }
+
+    /// What the resource belongs to, as the path names it: all its parameters but the last
+    /// (`environmentId …`, of a secret).
+    fn belongs_to(&self) -> Option<String> {
+        let values = &self.auth.hint.params;
+        let named = path_names(self.auth.route.path).zip(values);
+        let named: Vec<_> = named.map(|(name, value)| format!("{name} {value}")).collect();
+        let (_, before) = named.split_last()?;
+        (!before.is_empty()).then(|| before.join(", "))
     }
 }

@@ -41,6 +41,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<contents::DeploymentContent>(),
         TableInfo::of::<approval::DeploymentApproval>(),
         TableInfo::of::<days::DeploymentDay>(),
+        TableInfo::of::<days::DeploymentScope>(),
         TableInfo::of::<live::Deployment>(),
         TableInfo::of::<live::LiveDeployment>(),
     ],

@@ -52,6 +52,12 @@ const MAX_MISSING: usize = 100;
     "examples" = [{"agentIds": ["scribe"], "promptName": "release-notes", "version": "^1",
         "environment": "production", "provider": "openai", "registryRef": "acme/main",
         "model": "gpt-4o", "agentVariables": {"TONE": "calm"}}],
+    "if" = {"required": ["agentVersion"], "properties": {"agentVersion": {"type": "integer"}}},
+    "then" = {"properties": {"promptName": {"type": "null"}, "version": {"type": "null"},
+        "model": {"type": "null"}}},
+    "else" = {"required": ["promptName", "version", "provider"], "properties":
+        {"promptName": {"type": "string"}, "version": {"type": "string"},
+        "provider": {"type": "string"}}},
 ))]
 pub struct NewDeployment {
     /// The agents, by id or stable key; each once.
@@ -65,8 +71,8 @@ pub struct NewDeployment {
     agent_version: Option<Int<1, { u32::MAX as i64 }>>,
     /// The environment, by id or slug.
     environment: String,
-    /// The provider of the model.
-    provider: Provider,
+    /// The provider of the model; required without `agentVersion`, which may name one.
+    provider: Option<Provider>,
     /// The registry of the prompt; by default that of each agent's draft.
     registry_ref: Option<String>,
     /// The model; by default that of each agent's draft.
@@ -88,9 +94,10 @@ impl Input for NewDeployment {
             ("promptName", self.prompt_name.is_some()),
             ("version", self.version.is_some()),
             ("model", self.model.is_some()),
+            ("provider", self.provider.is_some()),
         ];
         for (path, is_given) in given {
-            if self.agent_version.is_some() && is_given {
+            if self.agent_version.is_some() && is_given && path != "provider" {
                 issues.push(Issue::new(path, "must not be sent together with agentVersion"));
             } else if self.agent_version.is_none() && !is_given && path != "model" {
                 issues.push(Issue::new(path, "is required"));
@@ -230,7 +237,7 @@ pub fn plan_agents(view: &View, caller: &Caller, new: &NewDeployment) -> Result<
         caller,
         new,
         values: environments::variables(view, environment.id)?,
-        plan: Plan::new(JobKind::Agents, environment, Some(new.provider.clone())),
+        plan: Plan::new(JobKind::Agents, environment, None),
         texts: HashMap::new(),
         definitions: BTreeMap::new(),
         missing: BTreeMap::new(),
@@ -275,6 +282,7 @@ impl Planner<'_> {
                 .ok_or_else(|| Error::no_such("version of the agent").at("agentVersion"))?
                 .config;
         }
+        let provider = self.provider(&agent)?;
         let (registry, row) = self.prompt(&agent)?;
         let variables = self.variables(&agent);
         let text = self.fill(&agent, &row, &variables)?;
@@ -290,7 +298,7 @@ impl Planner<'_> {
             prompt_name: Some(agents::PromptName::from_trusted(row.of.name.to_string())),
             prompt_version: Some(agents::PromptVersion::from_trusted(row.version.to_string())),
             model: model.clone(),
-            provider: Some(self.new.provider.clone()),
+            provider: Some(provider.clone()),
             tool_refs,
             variables,
             provider_config: given.unwrap_or(agent.draft.provider_config),
@@ -315,8 +323,23 @@ impl Planner<'_> {
             bytes: (text_bytes + config_bytes) as u64,
             tool_bytes,
         };
-        let target = hashed(Some(&self.new.provider), target)?;
+        let target = hashed(Some(&provider), target)?;
         self.plan.add_target(target)
+    }
+
+    /// The provider of the job: that of the request, or the one that all agents' versions name.
+    fn provider(&mut self, agent: &Agent) -> Result<Provider> {
+        let own = || agent.draft.provider.clone().filter(|_| self.new.agent_version.is_some());
+        let Some(provider) = self.new.provider.clone().or_else(own) else {
+            let key = &agent.stable_key;
+            let message = format!("must be sent, since the version of the agent {key} names none");
+            return Err(Error::invalid_at("provider", message));
+        };
+        if self.plan.provider.get_or_insert_with(|| provider.clone()) != &provider {
+            let message = "must be sent, since the versions of the agents name different ones";
+            return Err(Error::invalid_at("provider", message));
+        }
+        Ok(provider)
     }
 
     /// The registry of an agent's prompt, and the version that is selected for its model.
@@ -480,7 +503,11 @@ pub fn plan_tools(view: &View, caller: &Caller, new: &NewToolDeployment) -> Resu
     Ok(plan)
 }
 
-fn add_tool_target(plan: &mut Plan, (id, tool): (Id<Tool>, tools::ToolVersion)) -> Result<()> {
+/// Adds a version of a tool to a plan.
+///
+/// # Errors
+/// 413 if the plan becomes too large.
+pub fn add_tool_target(plan: &mut Plan, (id, tool): (Id<Tool>, tools::ToolVersion)) -> Result<()> {
     let config = json!({"name": tool.name, "type": tool.kind});
     let (config, bytes) = plan.contents.add_json(&config)?;
     plan.add_tool(PlannedTool { tool: id, name: tool.name, version: tool.version.clone() })?;

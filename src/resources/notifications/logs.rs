@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::api::{Input, Output, Req, ResourceRef};
-use crate::auth::{DELETED_BY_TIME, DeletedRestricted};
+use crate::auth::{DELETED_IN_LOG, DeletedRestricted};
 use crate::base::{Id, Int, Issue, Result, Time};
 use crate::outbox::{
     Channel, DeliveryStatus, EventType, LogEntry, LogQuery, RetentionSettings, Sweep,
-    SweepProgress, delete_due, read_log, remove_old_entries, walk_log,
+    SweepProgress, due, read_log, remove_old_entries, walk_log,
 };
 use crate::resources::organizations;
 use crate::store::{Tx, View};
@@ -161,11 +161,18 @@ fn delete_expired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProg
     let end = tx.now().minus_secs(settings.log_retention_secs);
     match remove_old_entries(tx, end)? {
         SweepProgress::More => Ok(SweepProgress::More),
-        // Kept as long as the log has entries about what was deleted.
-        SweepProgress::Clean => {
-            delete_due(tx, &DELETED_BY_TIME, |gone: &DeletedRestricted| gone.deleted_at <= end)
-        }
+        SweepProgress::Clean => forget_deleted(tx, end),
     }
+}
+
+/// The log no longer has entries about what was deleted at or before `end`.
+fn forget_deleted(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
+    let is_due = |gone: &DeletedRestricted| gone.deleted_at <= end;
+    let forgotten = due(&tx.view(), &DELETED_IN_LOG, is_due)?;
+    for old in &forgotten {
+        tx.replace(old, &DeletedRestricted { in_log: false, ..old.clone() })?;
+    }
+    Ok(SweepProgress::after(forgotten.len()))
 }
 
 #[cfg(test)]
@@ -240,7 +247,7 @@ mod tests {
             channel: channels(tx.org())[1],
             event: newest.unwrap().id,
             event_type,
-            guarded_by: None,
+            guarded_by: Vec::new(),
             created_at: tx.now(),
             status,
             attempts: 1,
@@ -384,6 +391,7 @@ mod tests {
                     let about = About::resource("a", tx.org());
                     let about = match m % 3 {
                         0 => about.guarded_by("registry", open),
+                        1 => about.guarded_by("registry", open).guarded_by("environment", shut),
                         _ => about.guarded_by("registry", shut),
                     };
                     outbox::publish(tx, TYPES[n % 3], about, json!({}))
@@ -418,7 +426,7 @@ mod tests {
     /// Hides a resource from members: as one that was restricted and is deleted.
     fn tx_hide(fixture: &Fixture, id: Id<()>) {
         let hide = move |tx: &mut Tx| {
-            tx.insert(&DeletedRestricted { id: id.cast(), deleted_at: tx.now() })
+            tx.insert(&DeletedRestricted { id: id.cast(), deleted_at: tx.now(), in_log: true })
         };
         fixture.store.write_blocking(fixture.org, hide).unwrap();
     }
@@ -427,11 +435,11 @@ mod tests {
     fn a_hidden_delivery_is_left_out_by_every_index() {
         let fixture = Fixture::new();
         fill(&fixture, 2);
-        let shut = Id::new(fixture.store.clock().new_id());
+        let [open, shut] = [(); 2].map(|()| Id::new(fixture.store.clock().new_id()));
         tx_hide(&fixture, shut);
         let guard = move |tx: &mut Tx| {
             for old in tx.all::<Delivery>(ListSource::TABLE, &())? {
-                tx.replace(&old, &Delivery { guarded_by: Some(shut), ..old.clone() })?;
+                tx.replace(&old, &Delivery { guarded_by: vec![open, shut], ..old.clone() })?;
             }
             Ok(())
         };
