@@ -15,7 +15,8 @@ use crate::store::{Record, Tx};
 /// A day in days since 1970, UTC.
 pub type Day = u32;
 
-const DAY_SECS: i64 = 24 * 3600;
+/// The seconds of a day.
+pub const DAY_SECS: i64 = 24 * 3600;
 
 /// The number of jobs of a day, by state.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
