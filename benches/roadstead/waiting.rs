@@ -3,15 +3,16 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::client::{self, Connection};
 use crate::deployments::{deployed, deployment, fixture, waiting};
 use crate::fixture::Fixture;
-use crate::process::{Served, init_with_key};
+use crate::neighbours::Neighbours;
 use crate::processor;
+use crate::registry;
 use crate::table::{Row, Target, time};
 
 /// Waiting runtimes, each of its own agent and on its own connection.
@@ -31,6 +32,7 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Processor time of all waiting runtimes together: 1 % of one processor.
 const PROCESSOR_LIMIT: Duration = Duration::from_millis(10);
 
+/// Memory of each in the binary.
 const MEMORY_LIMIT_KB: f64 = 32.0;
 
 /// Measures waiting runtimes.
@@ -146,21 +148,49 @@ fn commits(fixture: &Fixture) -> Vec<Instant> {
 
 /// The memory of the binary for each waiting runtime.
 fn memory() -> Row {
-    let place = crate::fixture::place();
-    let data = crate::fixture::file(&place, "data");
-    let key = init_with_key(&data);
-    let server = Served::start(&data, &["--rate-limit", "0"]);
-    let bytes = |method: &str, path: &str, mut body: Value| {
-        body["orgSlug"] = "acme".into();
-        let body = body.to_string();
-        format!(
-            "{method} /api{path} HTTP/1.1\r\nhost: {}\r\nx-api-key: {key}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            server.address,
-            body.len()
-        )
-        .into_bytes()
-    };
-    let _ = (bytes, json!({}));
-    todo!()
+    let neighbours = Neighbours::start();
+    neighbours.prepare("POST", "/registries", json!({"slug": registry::REGISTRY, "name": "Main"}));
+    let source = registry::source("1.0.0");
+    let prompt = registry::publication("prompt", registry::PROMPT, "1.0.0", &source);
+    neighbours.prepare("POST", "/registries/artifacts", prompt);
+    let environment = json!({"slug": "production", "name": "Production"});
+    neighbours.prepare("POST", "/environments", environment);
+    let agent = json!({"stableKey": crate::deployments::key(0), "name": "Agent"});
+    neighbours.prepare("POST", "/agents", agent);
+    let mut new = deployment(0..1, "nobody");
+    new["version"] = "1.0.0".into();
+    neighbours.prepare("POST", "/agents/deployments", new);
+    let path = format!(
+        "/agents/{}/deployed?environment=production&orgSlug=acme",
+        crate::deployments::key(0)
+    );
+    let request = neighbours.request("GET", &path, "");
+    let request = String::from_utf8(request).expect("it is text");
+    let bytes = client::runtime().block_on(async {
+        let mut first = Connection::open(neighbours.server.address).await;
+        while first.exchange(request.as_bytes()).await.expect("it answers") != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let wait = waiting(&request, first.ask(request.as_bytes()).await.head);
+        let before = neighbours.server.memory_mb();
+        let mut open = JoinSet::new();
+        for _ in 0..RUNTIMES {
+            let (address, wait) = (neighbours.server.address, wait.clone());
+            open.spawn(async move {
+                let mut connection = Connection::open(address).await;
+                let _ = connection.exchange(&wait).await;
+            });
+        }
+        // All of them wait, and have looked again.
+        tokio::time::sleep(QUIET).await;
+        (neighbours.server.memory_mb() - before) * 1e6 / RUNTIMES as f64
+    });
+    let kilobytes = bytes / 1e3;
+    Row {
+        name: format!("{RUNTIMES} waiting runtimes, memory of each"),
+        ours: format!("{kilobytes:.1} KB"),
+        baseline: format!("limit {MEMORY_LIMIT_KB:.1} KB"),
+        ratio: kilobytes / MEMORY_LIMIT_KB,
+        target: Target::AtMost(1.0),
+    }
 }

@@ -76,7 +76,8 @@ impl Deployer {
         let Some(Request { key, path, body }) = self.unanswered.clone() else { return Some(()) };
         let ask = api.ask("POST", &path).with("Idempotency-Key", &key).org_json(body);
         let reply = ask.try_send().ok()?;
-        assert!([200, 409].contains(&reply.status), "{path}: {reply:?}");
+        // Jobs for dev have no approvers, and many are finished already.
+        assert!([200, 403, 409].contains(&reply.status), "{path}: {reply:?}");
         self.unanswered = None;
         if reply.status == 200 && !path.ends_with("/approve") && !path.ends_with("/cancel") {
             let job = reply.ok()["id"].as_str().unwrap().to_string();
