@@ -4,9 +4,10 @@
 //! the load generator on the same processors. The output is one table.
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
-//! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`, and
-//! `neighbours` for what one organization's costly requests do to the others. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks instead of a
-//! million, and 20,000 versions instead of 100,000.
+//! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`,
+//! `deployments` and `waiting` (for them), and `neighbours` for what one organization's costly requests
+//! do to the others. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks and deployments
+//! instead of a million, and 20,000 versions instead of 100,000.
 //!
 //! `cargo bench -- profile-reads`, `profile-writes` and `profile-contents` measure nothing: they
 //! run the load on Roadstead alone for ten seconds, for a profiler.
@@ -14,6 +15,7 @@
 mod abuses;
 mod client;
 mod contents;
+mod deployments;
 mod growth;
 mod neighbours;
 mod phoenix;
@@ -26,6 +28,7 @@ mod registry;
 mod rounds;
 mod table;
 mod versions;
+mod waiting;
 mod wakes;
 mod fixture;
 mod writes;
@@ -40,7 +43,7 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 13] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 15] = [
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
@@ -50,6 +53,8 @@ fn main() {
         ("promotions", &promotions::rows),
         ("publishing", &publishing::rows),
         ("versions", &|| versions::rows(quick)),
+        ("deployments", &|| deployments::rows(quick)),
+        ("waiting", &waiting::rows),
         ("neighbours", &|| neighbours::rows(quick)),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),

@@ -56,7 +56,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    fn start() -> Self {
+    /// Starts it.
+    pub fn start() -> Self {
         let place = place();
         let data = file(&place, "data");
         let key = init_with_key(&data);

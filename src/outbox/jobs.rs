@@ -1,10 +1,10 @@
 //! Jobs: work to do after a commit, one row with a due time for each.
 //!
 //! A job is leased by moving its due time to the end of the lease and counting the attempt; after a
-//! crash it becomes due again. The count is the fencing token: an attempt that ends after its lease
-//! finds another count and changes nothing. A job that cannot be executed at all (its handler
-//! fails, or there is none) is retried with back-off and, after a day of that, is dead: kept for
-//! inspection, never due.
+//! crash it becomes due again, at the latest at the next start. The count is the fencing token: an
+//! attempt that ends after its lease finds another count and changes nothing. A job that cannot be
+//! executed at all (its handler fails, or there is none) is retried with back-off and, after a day of
+//! that, is dead: kept for inspection, never due.
 
 use bincode::{Decode, Encode};
 use uuid::Uuid;

@@ -13,7 +13,7 @@ use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::jobs::{BY_DUE, ENQUEUED, Job, Target};
 use super::meters::DeliveryMeters;
-use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
+use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result, Time};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
@@ -62,6 +62,9 @@ impl Runner {
     /// Runs until `stop` becomes true, then waits for jobs and sweeps in flight.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let runner = Arc::new(self);
+        if let Err(error) = runner.end_old_leases().await {
+            tracing::error!(%error, "leases of the last run cannot be ended before their time");
+        }
         let mut sweeps = JoinSet::new();
         for sweep in runner.sweeps.iter().copied() {
             sweeps.spawn(runner.clone().sweep(sweep, stop.clone()));
@@ -90,6 +93,13 @@ impl Runner {
         }
         while jobs.join_next().await.is_some() {}
         while sweeps.join_next().await.is_some() {}
+    }
+
+    /// Makes the jobs due that the last process was executing when it was killed, so that they need
+    /// not wait for the end of their leases.
+    async fn end_old_leases(&self) -> Result<()> {
+        while self.store.write(Id::NIL, end_old_leases).await? == SweepProgress::More {}
+        Ok(())
     }
 
     /// Leases the job that has been due longest among those whose concurrency key is not exhausted.
@@ -302,6 +312,25 @@ fn next_due(view: &View, in_flight: &InFlight) -> Result<Option<Id<Job>>> {
         Ok(ControlFlow::Break(()))
     })?;
     Ok(first)
+}
+
+/// Makes jobs due that were tried before and are due within a lease: leased ones, since no other
+/// process has the store open, and a few that merely pause.
+fn end_old_leases(tx: &mut Tx) -> Result<SweepProgress> {
+    let (now, mut leased) = (tx.now(), Vec::new());
+    let (start, end) = (now.plus_millis(1), now.plus_secs(LEASE_SECS).plus_millis(1));
+    tx.view().entries(&BY_DUE, &start, &end, Order::Ascending, |_, id| {
+        let job: Job = tx.fetch(&id)?;
+        if job.attempts > 0 {
+            leased.push(job);
+        }
+        let is_enough = leased.len() == SWEEP_ROWS;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    for job in &leased {
+        tx.replace(job, &Job { due_at: now, ..job.clone() })?;
+    }
+    Ok(SweepProgress::after(leased.len()))
 }
 
 /// Returns the current row of a job, or none if it was leased again after its lease expired, or is

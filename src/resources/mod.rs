@@ -13,7 +13,7 @@ mod variable_usage;
 mod prompt_providers;
 mod agents;
 mod fleets;
-mod deployments;
+pub mod deployments;
 mod teams;
 mod notifications;
 

@@ -1,5 +1,8 @@
 //! An external server: a real listener that records the requests it receives.
 
+// Two test binaries use this file, each only in part.
+#![allow(dead_code)]
+
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver as Channel, channel};
@@ -87,6 +90,11 @@ impl Receiver {
     #[track_caller]
     pub fn next(&self) -> Sent {
         self.sent.recv_timeout(Duration::from_secs(10)).expect("it is called in time")
+    }
+
+    /// The requests that have arrived since the last look.
+    pub fn arrived(&self) -> Vec<Sent> {
+        self.sent.try_iter().collect()
     }
 
     /// Whether no further request has arrived.

@@ -111,6 +111,23 @@ async fn an_attempt_that_ends_after_its_lease_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_job_that_the_last_process_was_executing_is_due_at_the_start() {
+    let runner = runner();
+    write_job(&runner, &DONE).await;
+    // Killed before it executed the job.
+    let killed = runner.lease(&InFlight::new()).await.unwrap();
+    let later = runner.store.clock().now().plus_secs(30);
+    let write = move |tx: &mut Tx| enqueue(tx, &DONE, Id::NIL, None, later);
+    runner.store.write(org(1), write).await.unwrap();
+    assert!(runner.lease(&InFlight::new()).await.is_none());
+    runner.end_old_leases().await.unwrap();
+    let again = runner.lease(&InFlight::new()).await.unwrap();
+    assert_eq!((again.id, again.attempts), (killed.id, 2));
+    // What was never tried is due when it was due.
+    assert!(runner.lease(&InFlight::new()).await.is_none());
+}
+
+#[tokio::test]
 async fn jobs_with_an_exhausted_key_do_not_delay_others() {
     let runner = runner();
     let [busy, other] = [1, 2].map(|n| Some(Id::new(uuid::Uuid::from_u128(n))));

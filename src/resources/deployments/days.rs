@@ -21,7 +21,8 @@ use crate::store::{Key, Record, Tx};
 /// A day in days since 1970, UTC.
 pub type Day = u32;
 
-const DAY_SECS: i64 = 24 * 3600;
+/// The seconds of a day.
+pub const DAY_SECS: i64 = 24 * 3600;
 
 // ── Scopes ───────────────────────────────────────────────────────────────────
 

@@ -29,6 +29,10 @@ mod state;
 mod submit;
 mod target;
 
+pub use days::{DAY_SECS, count};
+pub use live::Deployment;
+pub use state::JobState;
+
 use crate::api::Resource;
 use crate::store::TableInfo;
 
