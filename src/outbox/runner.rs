@@ -33,6 +33,9 @@ const MAX_IN_FLIGHT: usize = 128;
 /// the others; only 32 such addresses at once do.
 const MAX_PER_CONCURRENCY_KEY: usize = 4;
 
+/// At most 8 calls of one job at once, as of one request.
+const MAX_CONCURRENT_CALLS: usize = 8;
+
 /// Due jobs are polled at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -149,6 +152,12 @@ impl Runner {
                 Ok(answer) => EffectResult::Answer(answer),
                 Err(failure) => EffectResult::Failed(failure.to_string()),
             },
+            Effect::Calls(calls, total) => {
+                let urls: Vec<_> = calls.iter().map(|call| call.url.clone()).collect();
+                let deadline = tokio::time::Instant::now() + total;
+                let results = self.outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline).await;
+                EffectResult::Answers(urls.into_iter().zip(results).collect())
+            }
             Effect::Mail(mail) => match timeout(MAIL_TIMEOUT, self.mail.send(&mail)).await {
                 Ok(Ok(())) => EffectResult::Done,
                 Ok(Err(failure)) => EffectResult::Failed(failure.to_string()),
@@ -174,7 +183,13 @@ impl Runner {
         /// A receiver that is down fails many.
         static LIMIT: LogLimit = LogLimit::new();
         let Some(settled) = settled else { return };
-        self.meters.settled(result, settled);
+        if let Settled::Warning(warning) = &settled {
+            tracing::warn!(kind = job.kind, target = %job.target, org = %job.org, "{warning}");
+        }
+        if matches!(result, EffectResult::Answers(_)) {
+            return; // It delivers nothing.
+        }
+        self.meters.settled(result, &settled);
         if let Some(error) = result.failure("the receiver")
             && let Some(suppressed) = LIMIT.admit(Instant::now())
         {
@@ -193,8 +208,8 @@ impl Runner {
                 return Ok((None, refused));
             }
             match (handler.prepare)(tx, &own)? {
-                Prepared::Done => finish(tx, &own, Settled::Done)?,
-                Prepared::RetryAt(at) => finish(tx, &own, Settled::RetryAt(at))?,
+                Prepared::Done => finish(tx, &own, &Settled::Done)?,
+                Prepared::RetryAt(at) => finish(tx, &own, &Settled::RetryAt(at))?,
                 Prepared::Effect(effect) => return Ok((Some(effect), refused)),
                 Prepared::Delivery(attempt) => {
                     let key = &attempt.channel.workflow;
@@ -351,17 +366,17 @@ fn settle(
         return Ok(None);
     }
     let settled = (handler.settle)(tx, job, result)?;
-    finish(tx, job, settled)?;
+    finish(tx, job, &settled)?;
     Ok(Some(settled))
 }
 
 /// Removes a job that is done, or makes it due again.
-fn finish(tx: &mut Tx, job: &Job, settled: Settled) -> Result<()> {
+fn finish(tx: &mut Tx, job: &Job, settled: &Settled) -> Result<()> {
     let Some(now) = leased(tx, job)? else { return Ok(()) };
     match settled {
-        Settled::Done => tx.remove(&now),
+        Settled::Done | Settled::Warning(_) => tx.remove(&now),
         Settled::RetryAt(due_at) => {
-            let again = Job { due_at, failing_since: None, failures: 0, ..now.clone() };
+            let again = Job { due_at: *due_at, failing_since: None, failures: 0, ..now.clone() };
             tx.replace(&now, &again)
         }
     }

@@ -11,6 +11,7 @@ mod client;
 mod connect;
 pub mod mail;
 mod many;
+pub mod nip05;
 pub mod webhook;
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ mod prompt_providers;
 mod agents;
 mod fleets;
 pub mod deployments;
+mod listings;
+mod domains;
 mod teams;
 mod notifications;
 
@@ -44,6 +46,8 @@ pub const ALL: &[Resource] = &[
     agents::RESOURCE,
     fleets::RESOURCE,
     deployments::RESOURCE,
+    listings::RESOURCE,
+    domains::RESOURCE,
     teams::RESOURCE,
     notifications::RESOURCE,
 ];
@@ -80,6 +84,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("prompt-providers", "Prompts that other systems keep, and importing them."),
     ("agents", "Agents: a draft and its versions."),
     ("fleets", "Groups of agents, and who may use them."),
+    ("agent-index", "Agents as other organizations find them: listings and agent cards."),
     ("deployments", "What was deployed where, and how much on which day."),
     ("teams", "Teams of agents with their tasks, messages, wakes, memories and runs."),
     ("notifications", "Channels that report events, and the log of what was delivered."),

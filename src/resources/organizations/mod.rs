@@ -1,9 +1,8 @@
 //! Organizations and their users: setup, sessions, members and roles, invitations, API keys, access
-//! grants, and claimed domains (reference: identity-and-rights, "Roles").
+//! grants (reference: identity-and-rights, "Roles").
 //!
 //! Besides `auth`, only this module reads and writes records that no organization owns.
 
-mod domains;
 mod grants;
 mod invitation;
 mod invitations;
@@ -15,7 +14,6 @@ mod setup;
 mod tokens;
 mod users;
 
-pub use domains::{BY_DOMAIN, Domain, DomainState};
 pub use grants::hidden_from;
 pub use keys::record_key_usage;
 pub use organization::all;
@@ -43,7 +41,6 @@ pub const RESOURCE: Resource = Resource {
         &invitations::RESOURCE,
         &keys::RESOURCE,
         &grants::RESOURCE,
-        &domains::RESOURCE,
     ],
     ..Resource::EMPTY
 };

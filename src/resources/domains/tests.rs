@@ -1,0 +1,2 @@
+//! Tests of claimed domains and their verification.
+use super::*;
