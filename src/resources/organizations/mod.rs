@@ -15,7 +15,7 @@ mod tokens;
 mod users;
 
 pub use domains::{BY_DOMAIN, Domain, DomainState};
-pub use grants::hidden_from;
+pub use grants::{hidden_from, is_open_to_members};
 pub use keys::record_key_usage;
 pub use organization::all;
 pub use setup::{Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token};
