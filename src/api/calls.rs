@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::base::{Error, Result};
+use crate::outside::mail::{Mail, MailFailure};
 use crate::outside::{Call, CallResult, Failure};
 
 /// Limit of the bodies of all calls of one operation together: they are held at once and built
@@ -35,6 +36,8 @@ pub struct KnownResults {
     pub heard: HashMap<Tag, CallResult>,
     /// The results of the searches.
     pub found: HashMap<Tag, bool>,
+    /// Whether the mails were accepted.
+    pub mailed: HashMap<Tag, Result<(), MailFailure>>,
     /// Shared by all runs.
     parsed: Arc<Mutex<ParsedResults>>,
 }
@@ -54,12 +57,14 @@ pub struct PendingCalls {
     pub calls: Vec<(Tag, Call)>,
     /// The searches to make.
     pub searches: Vec<(Tag, Search)>,
+    /// The mails to send.
+    pub mails: Vec<(Tag, Mail)>,
 }
 
 impl PendingCalls {
     /// Whether the run knew all results.
     pub fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.searches.is_empty()
+        self.calls.is_empty() && self.searches.is_empty() && self.mails.is_empty()
     }
 }
 
@@ -81,7 +86,14 @@ impl Calls {
     /// value, since this run is discarded. If the bodies of all calls together exceed the limit, it
     /// fails and none of them is made.
     pub fn send(&mut self, call: Call) -> Option<CallResult> {
-        match self.register(call) {
+        let tag = tag(&call);
+        self.send_as(tag, call)
+    }
+
+    /// The same for a call that differs in every run, as a signature with the time does: it is made
+    /// once for a tag.
+    pub fn send_as(&mut self, tag: Tag, call: Call) -> Option<CallResult> {
+        match self.register(tag, call) {
             Ok(tag) => self.known.as_ref().and_then(|known| known.heard.get(&tag).cloned()),
             Err(refused) => Some(refused),
         }
@@ -94,7 +106,7 @@ impl Calls {
         call: Call,
         parse: impl FnOnce(&CallResult) -> T,
     ) -> Option<Arc<T>> {
-        let tag = match self.register(call) {
+        let tag = match self.register(tag(&call), call) {
             Ok(tag) => tag,
             Err(refused) => return Some(Arc::new(parse(&refused))),
         };
@@ -110,13 +122,12 @@ impl Calls {
     ///
     /// # Errors
     /// The result of every call, once their bodies exceed the limit.
-    fn register(&mut self, call: Call) -> Result<Tag, CallResult> {
+    fn register(&mut self, tag: Tag, call: Call) -> Result<Tag, CallResult> {
         self.sent_bytes += call.body.len();
         if self.sent_bytes > MAX_SENT_BYTES {
             self.asked = PendingCalls::default();
             return Err(CallResult { answer: Err(Failure::TooMuch), took: Duration::ZERO });
         }
-        let tag = tag(&call);
         let is_known = self.known.as_ref().is_some_and(|known| known.heard.contains_key(&tag));
         if !is_known && self.asked.calls.iter().all(|(asked, _)| *asked != tag) {
             self.asked.calls.push((tag, call));
@@ -134,6 +145,15 @@ impl Calls {
         found
     }
 
+    /// Returns whether the mail of this tag was accepted; `None` as with [`Calls::send`].
+    pub fn mail_as(&mut self, tag: Tag, mail: Mail) -> Option<Result<(), MailFailure>> {
+        let mailed = self.known.as_ref().and_then(|known| known.mailed.get(&tag).cloned());
+        if mailed.is_none() && self.asked.mails.iter().all(|(asked, _)| *asked != tag) {
+            self.asked.mails.push((tag, mail));
+        }
+        mailed
+    }
+
     #[cfg(test)]
     fn results_mut(&mut self) -> &mut KnownResults {
         Arc::make_mut(self.known.get_or_insert_default())
@@ -142,7 +162,13 @@ impl Calls {
     /// Provides the result of a call.
     #[cfg(test)]
     pub fn hear(&mut self, call: &Call, heard: CallResult) {
-        self.results_mut().heard.insert(tag(call), heard);
+        self.hear_as(tag(call), heard);
+    }
+
+    /// Provides the result of the call of this tag.
+    #[cfg(test)]
+    pub fn hear_as(&mut self, tag: Tag, heard: CallResult) {
+        self.results_mut().heard.insert(tag, heard);
     }
 
     /// Makes the requested searches; returns whether there were any.

@@ -30,7 +30,8 @@ use crate::http::{
 };
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
-use crate::outside::{self, Outside, mail};
+use crate::outside::smtp::{Smtp, SmtpConfig};
+use crate::outside::{self, Outside};
 use crate::resources::{self, organizations};
 use crate::store::{Org, Store};
 
@@ -53,6 +54,8 @@ pub struct Config {
     pub allow_private: Vec<IpNet>,
     /// The content of `--ca-file`.
     pub extra_roots_pem: Option<Vec<u8>>,
+    /// `--smtp-url` and `--mail-from`; mail cannot be sent without.
+    pub smtp: Option<SmtpConfig>,
 }
 
 impl Default for Config {
@@ -66,6 +69,7 @@ impl Default for Config {
             settings: RetentionSettings::default(),
             allow_private: Vec::new(),
             extra_roots_pem: None,
+            smtp: None,
         }
     }
 }
@@ -115,6 +119,10 @@ impl Server {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
         })?;
+        let outside = match &config.smtp {
+            Some(smtp) => outside.with_mail(Arc::new(Smtp::new(smtp)?)),
+            None => outside,
+        };
         let setup_required = !anybody && !address.ip().is_loopback();
         let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
         let coordination = Arc::new(coordination.on_setup(on_setup));
@@ -141,8 +149,8 @@ impl Server {
         let runner = Runner {
             store: store.clone(),
             commits: coordination,
+            mail: outside.mail.clone(),
             outside,
-            mail: Arc::new(mail::NotConfigured),
             jobs: resources::jobs(),
             workflows: resources::workflows(),
             sweeps: resources::sweeps(),

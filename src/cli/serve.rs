@@ -21,6 +21,7 @@ use crate::app::{Config, DataDir, Server, control};
 use crate::base::{HttpUrl, Id};
 use crate::http::MetricsToken;
 use crate::outbox::RetentionSettings;
+use crate::outside::smtp::{Smtp, SmtpConfig, SmtpUrl};
 use crate::resources::organizations;
 use crate::store::Store;
 
@@ -84,11 +85,12 @@ pub struct Serve {
     #[arg(long, value_name = "DURATION", env = "ROADSTEAD_STALE_AFTER", default_value = "15m", value_parser = values::duration_secs)]
     stale_after: i64,
 
-    /// Flags of later features, accepted so that a service file that has them works: how mail is
-    /// sent.
-    #[arg(long, env = "ROADSTEAD_SMTP_URL", hide = true)]
+    /// Server through which mail is sent: smtps://USER:PASSWORD@HOST (TLS) or smtp://… (STARTTLS)
+    #[arg(long, value_name = "URL", env = "ROADSTEAD_SMTP_URL", hide_env_values = true, requires = "mail_from")]
     smtp_url: Option<String>,
-    #[arg(long, env = "ROADSTEAD_MAIL_FROM", hide = true)]
+
+    /// Sender of mail: an address, or "Name <address>"
+    #[arg(long, value_name = "ADDRESS", env = "ROADSTEAD_MAIL_FROM", requires = "smtp_url")]
     mail_from: Option<String>,
 
     #[command(flatten)]
@@ -138,7 +140,9 @@ impl Serve {
                 Failure::Usage(format!("--ca-file {}: {error}", path.display()))
             })?),
         };
+        let smtp = self.smtp(extra_roots_pem.clone())?;
         Ok(Config {
+            smtp,
             open_files: open_files::raise(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
             trusted_proxies: self.trusted_proxy.clone(),
@@ -153,6 +157,23 @@ impl Serve {
             allow_private: self.allow_private_network.clone(),
             extra_roots_pem,
         })
+    }
+}
+
+impl Serve {
+    /// Returns the settings of mail. The URL is parsed here, not by clap, which would repeat it with
+    /// its password.
+    fn smtp(&self, extra_roots_pem: Option<Vec<u8>>) -> Result<Option<SmtpConfig>, Failure> {
+        let (Some(url), Some(from)) = (&self.smtp_url, &self.mail_from) else { return Ok(None) };
+        let url = SmtpUrl::parse(url)
+            .map_err(|problem| Failure::Usage(format!("--smtp-url {problem}")))?;
+        let smtp = SmtpConfig { url, from: from.clone(), extra_roots_pem };
+        // The server makes its own; this one says early what is wrong.
+        Smtp::new(&smtp).map_err(|error| {
+            let problems = error.issues().iter().map(|one| format!("{} {}", one.path, one.message));
+            Failure::Usage(problems.collect::<Vec<_>>().join("; "))
+        })?;
+        Ok(Some(smtp))
     }
 }
 

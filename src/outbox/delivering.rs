@@ -1,7 +1,7 @@
 //! Making deliveries: a job tries each until it is sent or dead, or waits for its channel.
 
 use super::channels::{self, Channel};
-use super::deliveries::{Delivery, DeliveryAttempt, DeliveryStatus};
+use super::deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, Notice};
 use super::effects::EffectResult;
 use super::events::{Event, find_event};
 use super::handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
@@ -74,12 +74,11 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         tx.replace(&delivery, &delivery.dead("the event is no longer kept".into()))?;
         return Ok(Prepared::Done);
     };
-    Ok(Prepared::Delivery(Box::new(DeliveryAttempt { delivery, event, channel })))
+    let notice = Notice::of(&delivery, event);
+    Ok(Prepared::Delivery(Box::new(DeliveryAttempt { channel, notice })))
 }
 
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
-    /// The receiver is permanently gone (RFC 9110).
-    const GONE: u16 = 410;
     let Some(old) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Settled::Done) };
     let now = tx.now();
     let ended = Delivery { attempts: old.attempts + 1, ..old.clone() };
@@ -91,7 +90,7 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         tx.replace(&old, &sent)?;
         return Ok(Settled::Done);
     };
-    if matches!(result, EffectResult::Answer(answer) if answer.status == GONE) {
+    if result.is_gone() {
         if let Some(channel) = tx.get::<Channel>(&old.channel)? {
             channels::replace_enabled(tx, &channel, false)?;
         }

@@ -36,6 +36,8 @@ pub enum EffectResult {
     /// There is no response, the mail was not accepted, or the rows were refused: the reason, as
     /// one actionable sentence.
     Failed(String),
+    /// What the rows are about does not exist any more: the reason, as one actionable sentence.
+    Gone(String),
 }
 
 impl EffectResult {
@@ -47,7 +49,18 @@ impl EffectResult {
                 Some(format!("{receiver} answered with status {}", answer.status))
             }
             EffectResult::Answer(_) | EffectResult::Answers(_) | EffectResult::Done => None,
-            EffectResult::Failed(why) => Some(why.clone()),
+            EffectResult::Failed(why) | EffectResult::Gone(why) => Some(why.clone()),
+        }
+    }
+
+    /// Whether the receiver is permanently gone, so that nothing more should be sent to it.
+    pub fn is_gone(&self) -> bool {
+        /// The status of such a receiver (RFC 9110).
+        const GONE: u16 = 410;
+        match self {
+            EffectResult::Answer(answer) => answer.status == GONE,
+            EffectResult::Gone(_) => true,
+            EffectResult::Answers(_) | EffectResult::Done | EffectResult::Failed(_) => false,
         }
     }
 }

@@ -164,6 +164,12 @@ impl EventType {
         EventType::TeamTimelineBlockerDigest,
         EventType::TeamTimelineSummary,
     ];
+
+    /// Returns its name in the API.
+    pub fn name(self) -> String {
+        let json = serde_json::to_value(self).unwrap_or_default();
+        json.as_str().unwrap_or_default().into()
+    }
 }
 
 /// The kind and id of a resource that an event refers to.
@@ -267,7 +273,7 @@ impl Record for Event {
 }
 
 /// Returns the timestamp of a UUIDv7.
-fn time_of(id: Id<Event>) -> Time {
+pub(super) fn time_of<T: ?Sized>(id: Id<T>) -> Time {
     Time::from_millis((id.uuid().as_u128() >> 80) as i64)
 }
 

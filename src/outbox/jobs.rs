@@ -43,12 +43,14 @@ pub struct Job {
 /// The record that a job is about, of a type known to its handler.
 pub enum Target {}
 
-/// Jobs by due time, without dead ones. The concurrency key is in the entry, so that jobs are
-/// skipped without being read.
-pub static BY_DUE: Index<Job, (Time, Option<Id<Target>>)> =
-    Index::non_unique("jobs.by_due", |job| {
-        (!job.dead).then_some((job.due_at, job.concurrency_key))
-    });
+/// Jobs by due time, without dead ones. The concurrency key and the organization are in the entry, so
+/// that jobs are skipped without being read.
+pub static BY_DUE: Index<Job, DueKey> = Index::non_unique("jobs.by_due", |job| {
+    (!job.dead).then_some((job.due_at, job.concurrency_key, job.org))
+});
+
+/// When a job is due, its concurrency key, and its organization.
+pub type DueKey = (Time, Option<Id<Target>>, Id<Org>);
 
 impl Record for Job {
     const TABLE: &'static str = "jobs";

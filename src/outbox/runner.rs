@@ -1,37 +1,29 @@
 //! The runner: leases due jobs, executes their effects, settles them; runs the sweeps.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::{self, JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
-use super::jobs::{BY_DUE, ENQUEUED, Job, Target};
+use super::in_flight::{DueScan, InFlight, MAX_IN_FLIGHT};
+use super::jobs::{BY_DUE, ENQUEUED, Job};
 use super::meters::DeliveryMeters;
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
-use crate::base::{Error, Id, Kind, LogLimit, Result, Time};
+use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
-use crate::store::{Order, Org, Store, Subscribe, Tx, View};
+use crate::outside::smtp::MAIL_TIMEOUT;
+use crate::store::{Order, Org, Store, Subscribe, Tx};
 
 /// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
 /// crash.
 const LEASE_SECS: i64 = 60;
 
-/// A mail server has 30 s, half of a lease, to accept a mail.
-const MAIL_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// At most 128 jobs at once: each may hold a connection.
-const MAX_IN_FLIGHT: usize = 128;
-
-/// At most 4 of them have the same concurrency key: an address that does not respond must not delay
-/// the others; only 32 such addresses at once do.
-const MAX_PER_CONCURRENCY_KEY: usize = 4;
 
 /// At most 8 calls of one job at once, as of one request.
 const MAX_CONCURRENT_CALLS: usize = 8;
@@ -73,24 +65,33 @@ impl Runner {
             sweeps.spawn(runner.clone().sweep(sweep, stop.clone()));
         }
         let mut jobs = JoinSet::new();
-        let mut in_flight = InFlight::new();
+        let (mut in_flight, mut scan) = (InFlight::default(), DueScan::default());
         let mut enqueued = runner.commits.subscribe(ENQUEUED);
         while !*stop.borrow() {
             while let Some(ended) = jobs.try_join_next_with_id() {
-                in_flight.remove(&id_of(ended));
+                in_flight.end(ended);
             }
+            scan.begin(in_flight.take_freed());
             while in_flight.len() < MAX_IN_FLIGHT {
-                let Some(job) = runner.lease(&in_flight).await else { break };
-                let (runner, key) = (runner.clone(), job.concurrency_key);
-                let handle = jobs.spawn(async move { runner.execute(job).await });
-                in_flight.insert(handle.id(), key);
+                let free = MAX_IN_FLIGHT - in_flight.len();
+                let leased = runner.lease(&in_flight, &mut scan, free).await;
+                if leased.is_empty() && scan.is_at_end() {
+                    break;
+                }
+                for job in leased {
+                    let (runner, key, org) = (runner.clone(), job.concurrency_key, job.org);
+                    let handle = jobs.spawn(async move {
+                        let started = Instant::now();
+                        runner.execute(job).await;
+                        started.elapsed()
+                    });
+                    in_flight.begin(handle.id(), key, org);
+                }
             }
             tokio::select! {
                 () = enqueued.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
-                Some(ended) = jobs.join_next_with_id() => {
-                    in_flight.remove(&id_of(ended));
-                }
+                Some(ended) = jobs.join_next_with_id() => in_flight.end(ended),
                 _ = stop.changed() => break,
             }
         }
@@ -105,28 +106,36 @@ impl Runner {
         Ok(())
     }
 
-    /// Leases the job that has been due longest among those whose concurrency key is not exhausted.
-    async fn lease(&self, in_flight: &InFlight) -> Option<Job> {
-        let due = match self.store.read(Id::NIL, |view| next_due(view, in_flight)).await {
-            Ok(due) => due?,
+    /// Leases due jobs that may run now, at most `limit`, those that have been due longest first.
+    async fn lease(&self, in_flight: &InFlight, scan: &mut DueScan, limit: usize) -> Vec<Job> {
+        let due = self.store.read(Id::NIL, |view| scan.next(view, in_flight, limit));
+        let due = match due.await {
+            Ok(due) if due.is_empty() => return Vec::new(),
+            Ok(due) => due,
             Err(error) => {
                 tracing::error!(%error, "due jobs cannot be read");
-                return None;
+                scan.abort();
+                return Vec::new();
             }
         };
         let leased = self.store.write(Id::NIL, move |tx| {
             let now = tx.now();
-            let Some(old) = tx.get::<Job>(&due)?.filter(|job| job.due_at <= now) else {
-                return Ok(None);
-            };
-            let due_at = now.plus_secs(LEASE_SECS);
-            let job = Job { due_at, attempts: old.attempts + 1, ..old.clone() };
-            tx.replace(&old, &job)?;
-            Ok(Some(job))
+            let mut leased = Vec::with_capacity(due.len());
+            for due in &due {
+                let Some(old) = tx.get::<Job>(due)?.filter(|job| job.due_at <= now) else {
+                    continue;
+                };
+                let due_at = now.plus_secs(LEASE_SECS);
+                let job = Job { due_at, attempts: old.attempts + 1, ..old.clone() };
+                tx.replace(&old, &job)?;
+                leased.push(job);
+            }
+            Ok(leased)
         });
         leased.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a due job cannot be leased");
-            None
+            tracing::error!(%error, "due jobs cannot be leased");
+            scan.abort();
+            Vec::new()
         })
     }
 
@@ -165,6 +174,9 @@ impl Runner {
             },
             Effect::Rows(write) => match self.write_rows(handler, job, write).await {
                 // The store is overloaded or stopping, which is not a failure of the job.
+                Err(error) if error.kind() == Kind::NotFound => {
+                    EffectResult::Gone(error.message().into())
+                }
                 Err(error) if error.kind() != Kind::Busy => {
                     EffectResult::Failed(error.message().into())
                 }
@@ -299,34 +311,6 @@ impl Runner {
         }
         Ok(())
     }
-}
-
-/// The running jobs and their concurrency keys.
-type InFlight = HashMap<task::Id, Option<Id<Target>>>;
-
-fn id_of(ended: Result<(task::Id, ()), JoinError>) -> task::Id {
-    ended.map_or_else(|error| error.id(), |(id, ())| id)
-}
-
-/// Returns the job that has been due longest among those whose concurrency key is not exhausted.
-fn next_due(view: &View, in_flight: &InFlight) -> Result<Option<Id<Job>>> {
-    let mut running: HashMap<Id<Target>, usize> = HashMap::new();
-    for key in in_flight.values().flatten() {
-        *running.entry(*key).or_default() += 1;
-    }
-    let is_exhausted =
-        |key: Id<Target>| running.get(&key).is_some_and(|n| *n >= MAX_PER_CONCURRENCY_KEY);
-    let start = Time::from_millis(i64::MIN);
-    let end = view.now().plus_millis(1);
-    let mut first = None;
-    view.entries(&BY_DUE, &start, &end, Order::Ascending, |(_, key), job| {
-        if key.is_some_and(is_exhausted) {
-            return Ok(ControlFlow::Continue(()));
-        }
-        first = Some(job);
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(first)
 }
 
 /// Makes jobs due that were tried before and are due within a lease: leased ones, since no other

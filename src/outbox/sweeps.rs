@@ -26,6 +26,13 @@ pub enum SweepProgress {
     More,
 }
 
+impl SweepProgress {
+    /// Returns whether a step that handled this many rows, at most [`SWEEP_ROWS`], left some.
+    pub fn after(rows: usize) -> Self {
+        if rows < SWEEP_ROWS { SweepProgress::Clean } else { SweepProgress::More }
+    }
+}
+
 /// A step of a sweep deletes at most 500 rows, so that requests run between two steps.
 pub const SWEEP_ROWS: usize = 500;
 

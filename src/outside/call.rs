@@ -6,8 +6,9 @@ use std::time::Duration;
 
 /// Calls in flight at once in the process. Each holds a socket, possibly a thread that waits for
 /// DNS, and an answer of up to its limit: this many fit into the 1,024 open files and 512 blocking
-/// threads that a process has by default, and leave most of them to incoming connections.
-pub(super) const MAX_IN_FLIGHT: usize = 64;
+/// threads that a process has by default, and leave most of them to incoming connections. More than
+/// the background jobs at once, so that they cannot take all.
+pub(super) const MAX_IN_FLIGHT: usize = 192;
 
 /// The method of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use tokio_rustls::TlsConnector;
 
 use super::call::{Answer, AnswerBody, Call, Failure, MAX_IN_FLIGHT, Method};
 use super::connect::{self, Lookup, Target};
+use super::mail::{MailSender, NotConfigured};
 use crate::base;
 
 /// How long an ignored body is still read. Servers that write status and body in two steps take a
@@ -54,6 +55,8 @@ pub struct Outside {
     tls: TlsConnector,
     /// One permit per call in flight.
     pub(super) slots: Arc<Semaphore>,
+    /// Sends mail.
+    pub mail: Arc<dyn MailSender>,
 }
 
 impl Outside {
@@ -67,7 +70,13 @@ impl Outside {
             allow: config.allow_private.into(),
             tls: connect::tls(config.extra_roots_pem.as_deref())?,
             slots: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+            mail: Arc::new(NotConfigured),
         })
+    }
+
+    /// Sends mail through this sender; without one every mail fails.
+    pub fn with_mail(self, mail: Arc<dyn MailSender>) -> Self {
+        Outside { mail, ..self }
     }
 
     /// Sends one call, without retries, to the addresses that its host has now. Dropping the future

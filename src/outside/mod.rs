@@ -1,4 +1,4 @@
-//! Outgoing HTTP: the only layer that opens outgoing sockets.
+//! Outgoing HTTP and mail: the only layer that opens outgoing sockets.
 //!
 //! The client resolves names as the system does, refuses addresses that are not public, follows no
 //! redirect, uses no proxy, and bounds every call in time and size
@@ -12,6 +12,7 @@ mod connect;
 pub mod mail;
 mod many;
 pub mod nip05;
+pub mod smtp;
 pub mod webhook;
 
 #[cfg(test)]

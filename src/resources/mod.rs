@@ -141,6 +141,12 @@ pub fn workflows() -> Vec<&'static Workflow> {
     entries().flat_map(|entry| entry.workflows).collect()
 }
 
+/// Returns the event types that resources publish.
+#[cfg(test)]
+fn events() -> Vec<crate::outbox::EventType> {
+    entries().flat_map(|entry| entry.events).copied().collect()
+}
+
 /// Returns the gauges of all resources.
 pub fn metrics() -> Vec<&'static Metric> {
     entries().flat_map(|entry| entry.metrics).collect()

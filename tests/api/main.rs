@@ -11,6 +11,7 @@ mod fleets;
 
 mod agents;
 mod artifacts;
+mod channels;
 mod conditions;
 mod conventions;
 mod delegated;

@@ -113,6 +113,8 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
         workflow: "webhook".into(),
         config: Json(json!({"url": "https://hooks.test/"})),
         secret: Some(tx.seal(&CHANNEL_SECRET, &id, "s")?),
+        previous_secret: None,
+        previous_until: None,
         enabled: true,
         created_at: now,
         updated_at: now,

@@ -150,6 +150,47 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
         "/prompt-providers/{id}",
         r#"{"credentials": {"apiKey": "SECRET"}}"#,
     ),
+    (
+        Shows("secret"),
+        "POST",
+        "/notifications/channels",
+        r#"{"name": "W", "workflow": "webhook", "config": {"url": "ECHO"}}"#,
+    ),
+    (Shows("secret"), "POST", "/notifications/channels/{channelId}/rotate-secret", "{}"),
+    (
+        Plain,
+        "POST",
+        "/notifications/subscriptions",
+        r#"{"channelId": "</notifications/channels>", "eventType": "team.timeline_summary"}"#,
+    ),
+    (Plain, "POST", "/teams/{teamId}/timeline", r#"{"kind": "summary", "title": "S"}"#),
+    (
+        Takes,
+        "PATCH",
+        "/notifications/channels/{channelId}",
+        r#"{"config": {"url": "ECHO", "secret": "whsec_SECRET"}}"#,
+    ),
+    (
+        Takes,
+        "POST",
+        "/notifications/channels",
+        r#"{"name": "W", "workflow": "webhook",
+            "config": {"url": "ECHO", "secret": "whsec_SECRET"}}"#,
+    ),
+    (
+        Sends("POST /notifications/channels/{channelId}/test"),
+        "POST",
+        "/notifications/channels",
+        r#"{"name": "S", "workflow": "slack", "config": {"url": "ECHO/services/SECRET"}}"#,
+    ),
+    (
+        Plain,
+        "POST",
+        "/notifications/channels",
+        r#"{"name": "M", "workflow": "email", "config": {"to": ["ada@acme.test"]}}"#,
+    ),
+    // The mail server cannot be reached, which says so without its password.
+    (Plain, "POST", "/notifications/channels/{channelId}/test", "{}"),
 ];
 
 /// Routes with secrets that run before the [`STEPS`], in [`Tried::begin`].
@@ -242,7 +283,10 @@ impl Tried {
         let place = Place::new();
         let flags = ["--log-level", "trace", "--log-format", "json", "--rate-limit", "0"];
         let network = ["--allow-private-network", "127.0.0.1"];
-        let serving = Serving::start(&place, &[&flags[..], &network].concat());
+        let mail_password = "mail0Zq8wKd3vN5xT7bR1mP9c";
+        let smtp = format!("smtp://mailer:{mail_password}@127.0.0.1:1?tls=none");
+        let mail = ["--smtp-url", &smtp, "--mail-from", "roadstead@acme.test"];
+        let serving = Serving::start(&place, &[&flags[..], &network, &mail].concat());
         let nobody = Caller::nobody(serving.address, "acme").with_fields(&[]);
         let shown = |reply: &Value, field: &str| reply[field].as_str().unwrap().to_string();
 
@@ -268,6 +312,7 @@ impl Tried {
             (0..32).map(|n| u8::from_str_radix(&key[2 * n..2 * n + 2], 16).unwrap()).collect();
         let secrets = vec![
             Secret { what: "the installation's key".into(), bytes: key },
+            Secret::text("the password of the mail server", mail_password),
             Secret::text("the setup token", &setup_token),
             Secret::text("the first password", PASSWORD),
             Secret::text("the first session", &session),

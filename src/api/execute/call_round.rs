@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::executor::Executor;
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls};
 use crate::base::{Error, Result};
+use crate::outside::mail::MailFailure;
 use crate::store::WorkHints;
 
 /// Concurrent calls of one request: enough to fetch a list quickly, few enough not to look like an
@@ -80,6 +81,13 @@ impl<'a> CallRound<'a> {
                 () = stopped => return Err(Error::busy("stopping", "the server is stopping", 5)),
             };
             Arc::make_mut(&mut self.known).heard.extend(tags.into_iter().zip(results));
+        }
+        for (tag, mail) in asked.mails {
+            let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
+            let sent = timeout_at(deadline, self.executor.outside.mail.send(&mail)).await;
+            let late = || MailFailure("the mail server did not accept the mail in time".into());
+            let mailed = sent.unwrap_or_else(|_| Err(late()));
+            Arc::make_mut(&mut self.known).mailed.insert(tag, mailed);
         }
         Ok(())
     }

@@ -24,6 +24,8 @@ fn channels(tx: &mut Tx) -> crate::base::Result<()> {
             workflow: "webhook".into(),
             config: Json(serde_json::json!({})),
             secret,
+            previous_secret: None,
+            previous_until: None,
             enabled: true,
             created_at: now,
             updated_at: now,

@@ -7,9 +7,12 @@ mod harness;
 use serde_json::json;
 
 use super::*;
+use crate::outbox::in_flight::MAX_PER_KEY;
+use crate::outbox::jobs::Target;
+use crate::base::Time;
 use crate::outbox::{About, Event, EventType, TABLES, enqueue, publish};
 use crate::outside::{self, mail};
-use crate::store::{Clock, ListSource};
+use crate::store::{Clock, ListSource, View};
 
 const NOON: Time = Time::from_millis(1_800_000_000_000);
 
@@ -79,7 +82,7 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
         let runner = runner();
         write_job(&runner, handler).await;
         let mut waited = vec![];
-        while let Some(job) = runner.lease(&InFlight::new()).await {
+        while let Some(job) = runner.lease_one().await {
             runner.execute(job).await;
             let secs = jobs(&runner)[0].due_at.secs() - runner.store.clock().now().secs();
             waited.push(secs);
@@ -91,7 +94,7 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
         assert!(jobs(&runner)[0].dead);
         // It delays no other job.
         write_job(&runner, &DONE).await;
-        runner.execute(runner.lease(&InFlight::new()).await.unwrap()).await;
+        runner.execute(runner.lease_one().await.unwrap()).await;
         assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (1, 1));
     }
 }
@@ -100,10 +103,10 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
 async fn an_attempt_that_ends_after_its_lease_changes_nothing() {
     let runner = runner();
     write_job(&runner, &DONE).await;
-    let late = runner.lease(&InFlight::new()).await.unwrap();
-    assert!(runner.lease(&InFlight::new()).await.is_none());
+    let late = runner.lease_one().await.unwrap();
+    assert!(runner.lease_one().await.is_none());
     runner.store.clock().advance_secs(LEASE_SECS);
-    let own = runner.lease(&InFlight::new()).await.unwrap();
+    let own = runner.lease_one().await.unwrap();
     runner.execute(late).await;
     assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (0, 1));
     runner.execute(own).await;
@@ -115,16 +118,16 @@ async fn a_job_that_the_last_process_was_executing_is_due_at_the_start() {
     let runner = runner();
     write_job(&runner, &DONE).await;
     // Killed before it executed the job.
-    let killed = runner.lease(&InFlight::new()).await.unwrap();
+    let killed = runner.lease_one().await.unwrap();
     let later = runner.store.clock().now().plus_secs(30);
     let write = move |tx: &mut Tx| enqueue(tx, &DONE, Id::NIL, None, later);
     runner.store.write(org(1), write).await.unwrap();
-    assert!(runner.lease(&InFlight::new()).await.is_none());
+    assert!(runner.lease_one().await.is_none());
     runner.end_old_leases().await.unwrap();
-    let again = runner.lease(&InFlight::new()).await.unwrap();
+    let again = runner.lease_one().await.unwrap();
     assert_eq!((again.id, again.attempts), (killed.id, 2));
     // What was never tried is due when it was due.
-    assert!(runner.lease(&InFlight::new()).await.is_none());
+    assert!(runner.lease_one().await.is_none());
 }
 
 #[tokio::test]
@@ -135,19 +138,96 @@ async fn jobs_with_an_exhausted_key_do_not_delay_others() {
         write_job_with_key(&runner, &DONE, key).await;
         runner.store.clock().advance_secs(1);
     }
-    let first = |keys: &[_]| {
-        let task = || tokio::spawn(async {}).id();
-        let in_flight = keys.iter().map(|key| (task(), *key)).collect();
-        let due = runner.store.read_now(Id::NIL, |view| next_due(view, &in_flight)).unwrap();
-        jobs(&runner).iter().position(|job| Some(job.id) == due)
+    let due = |running: &[(Option<Id<Target>>, Duration)]| {
+        let mut in_flight = InFlight::default();
+        for (key, _) in running {
+            in_flight.begin(tokio::spawn(async {}).id(), *key, org(1));
+        }
+        let due = |view: &View| DueScan::default().next(view, &in_flight, MAX_IN_FLIGHT);
+        let due = runner.store.read_now(Id::NIL, due).unwrap();
+        let all: Vec<_> = jobs(&runner).iter().map(|job| job.id).collect();
+        all.iter().enumerate().filter(|(_, id)| due.contains(id)).map(|(n, _)| n).collect::<Vec<_>>()
     };
-    assert_eq!(first(&[]), Some(0));
-    assert_eq!(first(&[busy; MAX_PER_CONCURRENCY_KEY - 1]), Some(0));
-    assert_eq!(first(&[busy; MAX_PER_CONCURRENCY_KEY]), Some(2));
-    assert_eq!(
-        first(&[[busy; MAX_PER_CONCURRENCY_KEY], [other; MAX_PER_CONCURRENCY_KEY]].concat()),
-        Some(3)
-    );
+    let [busy, other] = [busy, other].map(|key| (key, Duration::ZERO));
+    assert_eq!(due(&[]), [0, 1, 2, 3]);
+    assert_eq!(due(&[busy; MAX_PER_KEY - 1]), [0, 2, 3], "one more of that key");
+    assert_eq!(due(&[busy; MAX_PER_KEY]), [2, 3]);
+    assert_eq!(due(&[[busy; MAX_PER_KEY], [other; MAX_PER_KEY]].concat()), [3]);
+}
+
+#[tokio::test]
+async fn a_slow_key_has_one_job_at_a_time_until_one_is_fast() {
+    let key = Some(Id::new(uuid::Uuid::from_u128(1)));
+    let runner = runner();
+    for _ in 0..9 {
+        write_job_with_key(&runner, &DONE, key).await;
+    }
+    let mut in_flight = InFlight::default();
+    let free = |in_flight: &InFlight| {
+        let due = |view: &View| DueScan::default().next(view, in_flight, MAX_IN_FLIGHT);
+        runner.store.read_now(Id::NIL, due).unwrap().len()
+    };
+    for (took, then) in [(10, 1), (1, 1), (0, MAX_PER_KEY)] {
+        let task = tokio::spawn(async {}).id();
+        in_flight.begin(task, key, org(1));
+        in_flight.end(Ok((task, Duration::from_secs(took))));
+        assert_eq!(free(&in_flight), then, "after {took} s");
+    }
+}
+
+#[tokio::test]
+async fn no_organization_takes_all_places() {
+    let runner = runner();
+    let mut in_flight = InFlight::default();
+    let mut taken = vec![];
+    for number in 1..=3 {
+        for _ in 0..MAX_IN_FLIGHT {
+            let now = runner.store.clock().now();
+            let write = move |tx: &mut Tx| enqueue(tx, &DONE, Id::NIL, None, now);
+            runner.store.write(org(number), write).await.unwrap();
+        }
+        let due = |view: &View| DueScan::default().next(view, &in_flight, MAX_IN_FLIGHT);
+        let due = runner.store.read_now(Id::NIL, due).unwrap();
+        let owners = jobs(&runner).into_iter().filter(|job| due.contains(&job.id));
+        assert!(owners.clone().all(|job| job.org == org(number)), "the others have their share");
+        for job in owners {
+            in_flight.begin(tokio::spawn(async {}).id(), None, job.org);
+        }
+        taken.push(due.len());
+    }
+    assert_eq!(taken, [MAX_IN_FLIGHT / 2, MAX_IN_FLIGHT / 4, MAX_IN_FLIGHT / 8]);
+}
+
+#[tokio::test]
+async fn a_scan_in_parts_sees_every_due_job_behind_a_long_backlog() {
+    let runner = runner();
+    let key = Some(Id::new(uuid::Uuid::from_u128(1)));
+    let now = runner.store.clock().now();
+    for _ in 0..5 {
+        let write = move |tx: &mut Tx| {
+            (0..1000).try_for_each(|_| enqueue(tx, &DONE, Id::NIL, key, now).map(drop))
+        };
+        runner.store.write(org(1), write).await.unwrap();
+    }
+    runner.store.clock().advance_secs(10);
+    write_job(&runner, &DONE).await;
+    let mut scan = DueScan::default();
+    let mut seen = vec![];
+    let mut next = |scan: &mut DueScan| {
+        let in_flight = InFlight::default();
+        let part = |view: &View| scan.next(view, &in_flight, MAX_IN_FLIGHT);
+        runner.store.read_now(Id::NIL, part).unwrap()
+    };
+    scan.begin(false);
+    while !scan.is_at_end() {
+        seen.push(next(&mut scan).len());
+    }
+    // In each part those of the backlog that its key allows; at the end the other job.
+    assert_eq!(seen, [MAX_PER_KEY, MAX_PER_KEY, MAX_PER_KEY + 1]);
+    scan.begin(false);
+    assert_eq!(next(&mut scan).len(), 1, "it begins where the last one ended");
+    scan.begin(true);
+    assert_eq!(next(&mut scan).len(), MAX_PER_KEY, "it begins anew");
 }
 
 #[tokio::test]

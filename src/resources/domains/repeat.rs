@@ -35,14 +35,14 @@ const ENQUEUE_DUE: Sweep = Sweep {
 fn enqueue_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let now = tx.now();
     let is_due = |domain: &Domain| domain.repeat_at.is_some_and(|at| at <= now);
-    let due = due(&tx.view(), &BY_REPEAT, is_due)?;
+    let (due, progress) = due(&tx.view(), &BY_REPEAT, is_due)?;
     for domain in &due {
         let repeat_at = Some(now.plus_secs(REPEAT_SECS));
         tx.replace(domain, &Domain { repeat_at, ..domain.clone() })?;
         // One key for all: they must not take the calls of everyone else.
         enqueue(tx, &REPEAT, domain.id.cast(), Some(Id::NIL), now)?;
     }
-    Ok(SweepProgress::after(due.len()))
+    Ok(progress)
 }
 
 /// Repeats the verification of a domain.

@@ -130,7 +130,7 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
     let mut found = 0;
     let mut positions = Vec::new();
     let hidden = organizations::hidden_from(view, req.caller())?.into_iter().map(Id::cast);
-    let is_whole = walk_log(view, &req.input.query(hidden.collect()), |position| {
+    let walked = walk_log(view, &req.input.query(hidden.collect()), |position| {
         if wanted.contains(&found) {
             positions.push(position);
         }
@@ -143,7 +143,7 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
     let total = found.min(MAX_TOTAL);
     Ok(LogPage {
         items,
-        pagination: LogPagination { limit, offset, total, total_exact: is_whole && found == total },
+        pagination: LogPagination { limit, offset, total, total_exact: walked.is_whole && found == total },
     })
 }
 
@@ -168,11 +168,11 @@ fn delete_expired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProg
 /// The log no longer has entries about what was deleted at or before `end`.
 fn forget_deleted(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
     let is_due = |gone: &DeletedRestricted| gone.deleted_at <= end;
-    let forgotten = due(&tx.view(), &DELETED_IN_LOG, is_due)?;
+    let (forgotten, progress) = due(&tx.view(), &DELETED_IN_LOG, is_due)?;
     for old in &forgotten {
         tx.replace(old, &DeletedRestricted { in_log: false, ..old.clone() })?;
     }
-    Ok(SweepProgress::after(forgotten.len()))
+    Ok(progress)
 }
 
 #[cfg(test)]
@@ -233,6 +233,8 @@ mod tests {
             workflow: "webhook".into(),
             config: Json(json!({})),
             secret: None,
+            previous_secret: None,
+            previous_until: None,
             enabled: true,
             created_at: tx.now(),
             updated_at: tx.now(),
@@ -298,6 +300,46 @@ mod tests {
             }
         }
         assert_eq!(combinations, 4 * 3 * 4 * 2);
+        fixture.assert_sound();
+    }
+
+    #[test]
+    fn a_filter_reads_no_entries_that_do_not_match() {
+        let fixture = Fixture::new();
+        let add = |tx: &mut Tx| {
+            for _ in 0..1_000 {
+                insert(tx, TYPES[0], DeliveryStatus::Dead)?;
+                insert(tx, TYPES[1], DeliveryStatus::Sent)?;
+            }
+            Ok(())
+        };
+        fixture.store.write_blocking(fixture.org, insert_channel).unwrap();
+        fixture.store.write_blocking(fixture.org, add).unwrap();
+        let rare = |tx: &mut Tx| insert(tx, TYPES[2], DeliveryStatus::Failed);
+        fixture.store.write_blocking(fixture.org, rare).unwrap();
+        let other = channels(fixture.org)[1];
+        for (query, expected) in [
+            (format!("channelId={other}&eventType={}", "team.timeline_summary"), 1),
+            (format!("channelId={other}&status=failed"), 1),
+            ("status=failed".into(), 1),
+            ("eventType=team.timeline_summary&status=failed".into(), 1),
+            (format!("channelId={other}&eventType=agent.stale&status=sent"), 0),
+            ("eventType=team.run_failed&status=dead".into(), 0),
+            // The event and its delivery.
+            ("eventType=team.timeline_summary".into(), 2),
+        ] {
+            let query = filter(&query).unwrap().query(BTreeSet::new());
+            let walk = |view: &View| {
+                let mut found = 0;
+                let walked = walk_log(view, &query, |_| {
+                    found += 1;
+                    ControlFlow::Continue(())
+                })?;
+                Ok((found, walked))
+            };
+            let (found, walked) = fixture.store.read_now(fixture.org, walk).unwrap();
+            assert_eq!((found, walked.scanned), (expected, expected), "{query:?}");
+        }
         fixture.assert_sound();
     }
 

@@ -1,7 +1,15 @@
-//! Notifications: the log of events and deliveries, and the workflows of channels
-//! (reference: events, "The log"). The records belong to the outbox.
+//! Notifications: channels with their subscriptions, and the log of events and deliveries
+//! (reference: notifications). The records belong to the outbox, which delivers.
 
+mod channels;
+mod config;
 mod logs;
+mod redelivery;
+mod senders;
+mod subscriptions;
+#[cfg(test)]
+mod testing;
+mod text;
 mod workflows;
 
 use schemars::json_schema;
@@ -10,13 +18,14 @@ use crate::api::{Resource, Route, Webhook, op};
 use crate::auth::{CREDENTIAL, MEMBER};
 use crate::outbox::{EventType, check_deliveries};
 
-/// The log and the workflows.
+/// Channels, subscriptions, the log and the workflows.
 pub const RESOURCE: Resource = Resource {
     routes,
     sweeps: &[logs::DELETE_EXPIRED],
     checks: &[check_deliveries],
-    workflows: &[workflows::IN_APP],
+    workflows: senders::WORKFLOWS,
     webhooks: &[EVENT_WEBHOOK],
+    children: &[&channels::RESOURCE, &subscriptions::RESOURCE, &redelivery::RESOURCE],
     ..Resource::EMPTY
 };
 

@@ -14,7 +14,7 @@ mod setup;
 mod tokens;
 mod users;
 
-pub use grants::hidden_from;
+pub use grants::{hidden_from, is_open_to_members};
 pub use keys::record_key_usage;
 pub use organization::all;
 pub use setup::{Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token};

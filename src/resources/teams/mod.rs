@@ -12,6 +12,7 @@ mod members;
 mod memories;
 mod message;
 mod messages;
+pub mod notices;
 mod runs;
 mod task;
 mod tasks;
@@ -24,6 +25,9 @@ mod timeline;
 mod wakes;
 
 use crate::api::Resource;
+
+pub use member::Member;
+pub use team::Team;
 
 /// Everything about teams.
 pub const RESOURCE: Resource = Resource {

@@ -75,15 +75,15 @@ async fn undelivered_entries_of_a_deleted_channel_are_dead() {
     let receiver = Receiver::answering(&[200]).await;
     let channels = [runner.webhook(&receiver).await, runner.webhook(&receiver).await];
     runner.publish(json!({})).await;
-    let fan_out = runner.lease(&InFlight::new()).await.unwrap();
+    let fan_out = runner.lease_one().await.unwrap();
     runner.execute(fan_out).await;
     // One is due, the other waits.
     switch(&runner, channels[1], false).await;
-    let waits = runner.lease(&InFlight::new()).await.unwrap();
+    let waits = runner.lease_one().await.unwrap();
     let job = if waits.concurrency_key == Some(channels[1].cast()) {
         waits
     } else {
-        runner.lease(&InFlight::new()).await.unwrap()
+        runner.lease_one().await.unwrap()
     };
     runner.execute(job).await;
     runner.pass_secs(LEASE_SECS);
@@ -114,7 +114,7 @@ async fn many_waiting_deliveries_are_scheduled_in_steps() {
     runner.run_due().await;
     assert_eq!(count(&runner, DeliveryStatus::Failed), many);
     switch(&runner, channel, true).await;
-    let release = runner.lease(&InFlight::new()).await.unwrap();
+    let release = runner.lease_one().await.unwrap();
     runner.execute(release).await;
     assert_eq!(jobs(&runner).len(), SWEEP_ROWS + 1);
     runner.run_due().await;

@@ -21,9 +21,6 @@ use crate::store::{ListSource, Order, PageRequest, Tx};
 /// The handlers of the jobs about posts.
 pub const JOBS: &[JobHandler] = &[POST_WAKE, POST_PENDING];
 
-/// The status of a receiver that is permanently gone (RFC 9110).
-const GONE: u16 = 410;
-
 /// A wake to be merged waits until the newer one is delivered; its job checks every minute.
 const RECHECK_SECS: i64 = 60;
 
@@ -134,8 +131,7 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         tx.remove(&wake)?;
         return Ok(Settled::Done);
     };
-    let is_gone = matches!(result, EffectResult::Answer(answer) if answer.status == GONE);
-    let end = if is_gone { remove_url(tx, &wake)? } else { None };
+    let end = if result.is_gone() { remove_url(tx, &wake)? } else { None };
     let since = wake.posting_since.unwrap_or(job.created_at);
     let again = retry_at(tx.now(), since, wake.attempts).filter(|_| end.is_none());
     let posting_since = wake.posting_since.filter(|_| again.is_some());
