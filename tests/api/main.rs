@@ -11,6 +11,7 @@ mod fleets;
 
 mod agents;
 mod artifacts;
+mod clones;
 mod conditions;
 mod conventions;
 mod deployments;
