@@ -1,5 +1,5 @@
 //! Cloning versions that are too large for one transaction (reference: registries-and-templates,
-//! "Versions").
+//! "Publishing").
 
 use serde_json::{Value, json};
 
