@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::output::ResourceRef;
 use crate::base::{Error, Result};
 use crate::outside::mail::{Mail, MailFailure};
 use crate::outside::{Call, CallResult, Failure};
@@ -71,6 +72,7 @@ impl PendingCalls {
 /// The calls and searches of one run of an operation. Free to create: most operations make none.
 #[derive(Default)]
 pub struct Calls {
+    position: Option<String>,
     known: Option<Arc<KnownResults>>,
     asked: PendingCalls,
     sent_bytes: usize,
@@ -80,6 +82,16 @@ impl Calls {
     /// Creates the calls of a run that knows these results.
     pub fn new(known: Arc<KnownResults>) -> Self {
         Calls { known: Some(known), ..Calls::default() }
+    }
+
+    /// The calls of a run that continues at this position.
+    pub fn at(self, position: Option<String>) -> Self {
+        Calls { position, ..self }
+    }
+
+    /// The position of [`Outcome::Partial`] where the operation continues; `None` at its beginning.
+    pub fn position(&self) -> Option<&str> {
+        self.position.as_deref()
     }
 
     /// Returns the result of this call. `None` if it has not been made yet: continue with any
@@ -214,6 +226,18 @@ pub enum Outcome<T> {
     Done(T),
     /// It was refused, and the transaction is committed all the same: it recorded the refusal.
     Refused(Error),
+    /// A part of it is done, which is committed. It continues in another transaction.
+    Partial(Position),
+}
+
+/// How far an operation is that is too large for one transaction. Its parts must make sense without
+/// the rest: the process may end between them, and a repeated request begins anew.
+#[derive(Debug)]
+pub struct Position {
+    /// What [`Calls::position`] is in the next transaction.
+    pub next: String,
+    /// What the audit entry is about; it is written with the first part that writes something.
+    pub resource: Option<ResourceRef>,
 }
 
 impl<T> Outcome<T> {
@@ -225,17 +249,19 @@ impl<T> Outcome<T> {
         Ok(match self {
             Outcome::Done(value) => Outcome::Done(f(value)?),
             Outcome::Refused(error) => Outcome::Refused(error),
+            Outcome::Partial(position) => Outcome::Partial(position),
         })
     }
 
     /// Returns the value, for a caller that discards what a refusal wrote.
     ///
     /// # Errors
-    /// The refusal.
+    /// The refusal; 500 for a part, which such a caller cannot continue.
     pub fn done(self) -> Result<T> {
         match self {
             Outcome::Done(value) => Ok(value),
             Outcome::Refused(error) => Err(error),
+            Outcome::Partial(_) => Err(Error::internal("an operation is done only in part")),
         }
     }
 }

@@ -22,7 +22,7 @@ pub use action::{
     DownloadAction, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage,
     WaitAction,
 };
-pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Search};
+pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search};
 pub use common_params::OrgRequired;
 pub use output::{Answer, Deleted, Empty, Output, ResourceRef};
 pub use read::{Input, MAX_VALUES};

@@ -12,6 +12,7 @@ mod fleets;
 mod agents;
 mod artifacts;
 mod channels;
+mod clones;
 mod conditions;
 mod conventions;
 mod delegated;

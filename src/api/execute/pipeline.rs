@@ -18,7 +18,7 @@ use crate::api::action::{Action, BoundRequest, WaitAction};
 use crate::api::op::Shape;
 use crate::api::scope::OrgHint;
 use crate::auth::{Credential, Identity, RawCredential};
-use crate::base::{Id, Kind, Result};
+use crate::base::{Error, Id, Kind, Result};
 use crate::store::{View, WorkHints};
 
 impl Executor {
@@ -191,5 +191,6 @@ fn answer(written: Result<Written>) -> Result<Response> {
         }
         Written::Replayed(body) => Ok(Response { is_replayed: true, ..Response::json(body) }),
         Written::Refused(error) => Err(error),
+        Written::Partial { .. } => Err(Error::internal("a write without calls has no parts")),
     }
 }

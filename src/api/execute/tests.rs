@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 mod kinds;
+mod parts;
 
 use super::*;
 use crate::api::audit::{AuditEntry, AuditOutcome};

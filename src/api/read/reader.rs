@@ -60,18 +60,8 @@ impl<'a> Reader<'a> {
         self.is_marked && self.state.mark(path) == Some(Placeholder::Settled)
     }
 
-    /// The reader of the value inside it at `path`; `None` for a placeholder.
+    /// Reads the value inside it at `path`, which was sent in this format; `None` for a placeholder.
     pub fn read_part<'de, S: DeserializeSeed<'de>>(
-        &mut self,
-        path: &Path,
-        value: Option<&Value>,
-        seed: S,
-    ) -> Result<S::Value, ReadError> {
-        self.read_part_as(self.mode, path, value, seed)
-    }
-
-    /// Like [`read_part`](Self::read_part), of a value that was sent in another format.
-    fn read_part_as<'de, S: DeserializeSeed<'de>>(
         &mut self,
         mode: SourceFormat,
         path: &Path,
@@ -387,7 +377,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
         let Some(value) = self.items.next() else { return Ok(None) };
         let path = Path::Item(self.list.path(), self.index);
         self.index += 1;
-        self.list.read_part(&path, Some(value), seed).map(Some)
+        self.list.read_part(self.list.mode, &path, Some(value), seed).map(Some)
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -456,7 +446,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
         let (name, value, mode) = self.current.take().expect("serde asks for the key first");
         let path = Path::Field(self.object.path(), name);
-        self.object.read_part_as(mode, &path, value, seed)
+        self.object.read_part(mode, &path, value, seed)
     }
 }
 
@@ -494,7 +484,8 @@ impl<'de> MapAccess<'de> for Entries<'_> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
         let (key, value) = self.current.take().expect("serde asks for the key first");
-        self.object.read_part(&Path::Entry(self.object.path(), key), Some(value), seed)
+        let path = Path::Entry(self.object.path(), key);
+        self.object.read_part(self.object.mode, &path, Some(value), seed)
     }
 
     fn size_hint(&self) -> Option<usize> {

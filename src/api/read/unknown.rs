@@ -61,7 +61,7 @@ fn message(mode: SourceFormat, suggestion: Option<&str>) -> String {
     }
 }
 
-/// Whether `key` is the last words of `name`, but not all of it: `name` of `promptName`.
+/// Whether `key` is the last words of `name`, but not all of it: `name` of `listName`.
 fn is_short_for(key: &str, name: &str) -> bool {
     let start = name.len().checked_sub(key.len()).filter(|start| *start > 0);
     let last = start.and_then(|start| name.get(start..));
@@ -144,13 +144,13 @@ mod tests {
         for (key, expected) in [
             ("name", true),
             ("Name", true),
-            ("promptName", false),
+            ("listName", false),
             ("ame", false),
             ("", false),
-            ("myPromptName", false),
+            ("myListName", false),
             ("ä", false),
         ] {
-            assert_eq!(is_short_for(key, "promptName"), expected, "{key}");
+            assert_eq!(is_short_for(key, "listName"), expected, "{key}");
         }
     }
 

@@ -401,7 +401,7 @@ mod tests {
                 tx.insert(&Invitation {
                     id: tx.new_id(),
                     org: tx.org(),
-                    email: Email::parse(&format!("{n}@acme.test")).unwrap(),
+                    email: Email::parse(format!("{n}@acme.test")).unwrap(),
                     role: Role::Member,
                     inviter,
                     token: hash_of(&new_token(tx)),

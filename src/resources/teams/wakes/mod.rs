@@ -85,6 +85,7 @@ pub enum WakeCause<'a> {
 /// agent itself: its own action never wakes it.
 pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
     let wake = new(tx, agent, cause);
+    tx.signal(agent.id.uuid());
     // One that was delivered stays as it is while its holder works; the two merge when it is
     // delivered again. One that was not keeps its position and its post.
     let newest = same_subject(&tx.view(), &wake)?.pop();
@@ -92,7 +93,6 @@ pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
         let Wake { id, message_id, while_closed, .. } = wake;
         return tx.replace(&old, &Wake { id, message_id, while_closed, ..old.clone() });
     }
-    tx.signal(agent.id.uuid());
     match agent.wake_url {
         Some(_) => webhooks::insert_and_enqueue(tx, wake),
         None => tx.insert(&wake),

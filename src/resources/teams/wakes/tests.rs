@@ -137,16 +137,21 @@ fn polling_returns_whether_there_is_a_wake_or_when_a_lease_ends() {
 }
 
 #[test]
-fn a_commit_that_wakes_an_agent_signals_it() {
+fn a_commit_that_wakes_an_agent_signals_it_also_if_the_cause_joins_a_wake() {
     let fixture = Fixture::new();
     let (crew, ann) = crew(&fixture);
-    let mut listener = fixture.store.signals().subscribe(ann.uuid());
-    message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&fixture, crew, own);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let heard = async {
-        tokio::time::timeout(std::time::Duration::from_secs(10), listener.notified()).await
-    };
-    assert!(runtime.block_on(heard).is_ok());
+    for _ in 0..2 {
+        let mut listener = fixture.store.signals().subscribe(ann.uuid());
+        note(&fixture, &anns);
+        let heard = async {
+            tokio::time::timeout(std::time::Duration::from_secs(10), listener.notified()).await
+        };
+        assert!(runtime.block_on(heard).is_ok());
+    }
+    assert_eq!(peek(&fixture, (crew, ann)).len(), 1);
 }
 
 #[test]
