@@ -21,6 +21,7 @@ mod job;
 mod jobs;
 mod live;
 mod plan;
+mod plan_tools;
 mod preview;
 mod push;
 mod rollback;
