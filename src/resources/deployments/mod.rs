@@ -54,6 +54,7 @@ pub const RESOURCE: Resource = Resource {
         &submit::RESOURCE,
         &running::RESOURCE,
         &applying::RESOURCE,
+        &push::RESOURCE,
         &history::RESOURCE,
         &heatmap::RESOURCE,
         &deployed::RESOURCE,
