@@ -13,8 +13,7 @@ use crate::outside::{Call, webhook};
 use crate::resources::environments::{self, PlaceholderFiller, PushTarget};
 use crate::store::Tx;
 
-pub(super) const RESOURCE: Resource =
-    Resource { webhooks: &[MANIFEST_WEBHOOK], ..Resource::EMPTY };
+pub(super) const RESOURCE: Resource = Resource { webhooks: &[MANIFEST_WEBHOOK], ..Resource::EMPTY };
 
 const MANIFEST_WEBHOOK: Webhook = Webhook {
     name: "deployment",

@@ -117,11 +117,11 @@ fn back_agents(
             None => obstacles.first.push(name),
         }
     }
-    obstacles.check(force)?;
     for deployment in &previous {
         let (registry, agent) = ([deployment.registry], [deployment.agent]);
         access::require(view, caller, deployment.environment, &registry, &agent)?;
     }
+    obstacles.check(force)?;
     let provider = previous.first().map(|deployment| deployment.provider.clone());
     if previous.iter().any(|deployment| Some(&deployment.provider) != provider.as_ref()) {
         return Err(Error::conflict(
