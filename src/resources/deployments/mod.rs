@@ -21,6 +21,7 @@ mod job;
 mod jobs;
 mod live;
 mod plan;
+mod plan_tools;
 mod preview;
 mod push;
 mod rollback;
@@ -57,6 +58,7 @@ pub const RESOURCE: Resource = Resource {
         &submit::RESOURCE,
         &running::RESOURCE,
         &applying::RESOURCE,
+        &push::RESOURCE,
         &history::RESOURCE,
         &heatmap::RESOURCE,
         &deployed::RESOURCE,

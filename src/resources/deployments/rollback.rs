@@ -9,7 +9,8 @@ use super::history::add_again;
 use super::info::{JobInfo, job_info};
 use super::job::DeploymentJob;
 use super::live::{Deployment, is_live};
-use super::plan::{Plan, add_tool_target};
+use super::plan::Plan;
+use super::plan_tools::add_tool_target;
 use super::state::{JobKind, TargetState};
 use super::submit::submit;
 use super::target::{DeploymentTarget, targets};
@@ -116,11 +117,11 @@ fn back_agents(
             None => obstacles.first.push(name),
         }
     }
-    obstacles.check(force)?;
     for deployment in &previous {
         let (registry, agent) = ([deployment.registry], [deployment.agent]);
         access::require(view, caller, deployment.environment, &registry, &agent)?;
     }
+    obstacles.check(force)?;
     let provider = previous.first().map(|deployment| deployment.provider.clone());
     if previous.iter().any(|deployment| Some(&deployment.provider) != provider.as_ref()) {
         return Err(Error::conflict(
