@@ -13,6 +13,7 @@ mod agents;
 mod artifacts;
 mod conditions;
 mod conventions;
+mod deployment_endpoints;
 mod deployments;
 mod drafts;
 mod environments;
