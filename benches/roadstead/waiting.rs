@@ -26,8 +26,11 @@ const ROUNDS: usize = 5;
 
 const LIMIT: Duration = Duration::from_millis(50);
 
-/// How long nothing happens: longer than the timer by which every wait looks again.
-const QUIET: Duration = Duration::from_secs(10);
+/// How long nothing happens: each wait looks again once in this time, without a signal.
+const QUIET: Duration = Duration::from_secs(31);
+
+/// One thousand connections are open and wait by then.
+const SETTLE: Duration = Duration::from_secs(5);
 
 /// Processor time of all waiting runtimes together: 1 % of one processor.
 const PROCESSOR_LIMIT: Duration = Duration::from_millis(10);
@@ -181,8 +184,7 @@ fn memory() -> Row {
                 let _ = connection.exchange(&wait).await;
             });
         }
-        // All of them wait, and have looked again.
-        tokio::time::sleep(QUIET).await;
+        tokio::time::sleep(SETTLE).await;
         (neighbours.server.memory_mb() - before) * 1e6 / RUNTIMES as f64
     });
     let kilobytes = bytes / 1e3;

@@ -16,6 +16,7 @@ mod clones;
 mod conditions;
 mod conventions;
 mod delegated;
+mod deployment_endpoints;
 mod deployment_log;
 mod deployments;
 mod drafts;

@@ -104,7 +104,8 @@ impl Receiver {
     }
 }
 
-fn read(stream: &mut std::net::TcpStream) -> Option<Sent> {
+/// Reads a request.
+pub fn read(stream: &mut std::net::TcpStream) -> Option<Sent> {
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
     loop {
