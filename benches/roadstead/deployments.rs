@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use roadstead::outbox::RetentionSettings;
-use roadstead::resources::deployments::{self, DAY_SECS, Deployment, JobState};
+use roadstead::resources::deployments::{self, DAY_SECS, Deployment, DeploymentJob, JobState};
 use roadstead::store::{Clock, ListSource};
 use serde_json::{Value, json};
 
@@ -160,9 +160,9 @@ fn previews() -> Vec<Row> {
         fixture.post("/agents/deployments/preview", new)
     };
     let requests = [render, preview(1), preview(AGENTS)];
-    let [mut render, mut one, mut all] = requests.each_ref().map(|request| {
-        || load(fixture.address, CONNECTIONS, TIME, std::slice::from_ref(request))
-    });
+    let [mut render, mut one, mut all] = requests
+        .each_ref()
+        .map(|request| || load(fixture.address, CONNECTIONS, TIME, std::slice::from_ref(request)));
     let outcomes = rounds::run(&mut [&mut render, &mut one, &mut all]);
     let [render, one, all] = [0, 1, 2].map(|side| &outcomes[side]);
     vec![
@@ -232,7 +232,8 @@ fn with_history(count: usize) -> Fixture {
                 let before = (count - nth) as i64 * 365 * DAY_SECS / count as i64;
                 let (id, deployed_at) = (tx.new_id(), now.minus_secs(before));
                 let like = first[nth % AGENTS].clone();
-                deployments::count(tx, like.environment, deployed_at, None, JobState::Complete)?;
+                let job = DeploymentJob { created_at: deployed_at, ..tx.fetch(&like.job)? };
+                deployments::count(tx, &job, None, JobState::Complete)?;
                 tx.insert(&Deployment { id, deployed_at, ..like })?;
             }
             Ok(())

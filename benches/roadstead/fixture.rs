@@ -60,11 +60,16 @@ pub type Batches = Arc<Mutex<Option<Vec<(WriteBatch, Instant)>>>>;
 impl Fixture {
     /// A server with a team of `agents` agents.
     pub fn new(commits: Commits, agents: usize) -> Self {
-        Self::at(Clock::system(), commits, agents)
+        Self::with_config(commits, agents, Clock::system(), Config::default())
     }
 
     /// Like `new`, with another clock.
     pub fn at(clock: Clock, commits: Commits, agents: usize) -> Self {
+        Self::with_config(commits, agents, clock, Config::default())
+    }
+
+    /// The same with this clock and configuration, apart from the limit of requests.
+    pub fn with_config(commits: Commits, agents: usize, clock: Clock, config: Config) -> Self {
         let place = place();
         let batches = Batches::default();
         let tables = roadstead::resources::tables();
@@ -74,13 +79,13 @@ impl Fixture {
         let live_rows_read = Arc::<AtomicU64>::default();
         let (counted, recorded) = (live_rows_read.clone(), batches.clone());
         let disk = CountingStorage { redb, commits, batches: recorded, live_rows_read: counted };
-        let store = Store::start(disk, clock, Keys::new([7; 32]), &tables)
-            .expect("the disk is good");
+        let store =
+            Store::start(disk, clock, Keys::new([7; 32]), &tables).expect("the disk is good");
         let founded = bootstrap(&store);
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
-            let config = Config { rate_limit: 0, ..Config::default() };
+            let config = Config { rate_limit: 0, ..config };
             Server::start(store.clone(), listener, config).expect("the configuration is good")
         });
         let (_, key) = founded.key.clone().expect("a key was asked for");

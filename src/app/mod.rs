@@ -31,7 +31,7 @@ use crate::http::{
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::smtp::{Smtp, SmtpConfig};
-use crate::outside::{self, Outside};
+use crate::outside::{self, Outside, Resolver};
 use crate::resources::{self, organizations};
 use crate::store::{Org, Store};
 
@@ -56,6 +56,8 @@ pub struct Config {
     pub extra_roots_pem: Option<Vec<u8>>,
     /// `--smtp-url` and `--mail-from`; mail cannot be sent without.
     pub smtp: Option<SmtpConfig>,
+    /// How outgoing calls resolve names.
+    pub resolver: Resolver,
 }
 
 impl Default for Config {
@@ -70,6 +72,7 @@ impl Default for Config {
             allow_private: Vec::new(),
             extra_roots_pem: None,
             smtp: None,
+            resolver: Resolver::default(),
         }
     }
 }
@@ -118,7 +121,8 @@ impl Server {
         let outside = Outside::new(outside::Config {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
-        })?;
+        })?
+        .resolving(config.resolver);
         let outside = match &config.smtp {
             Some(smtp) => outside.with_mail(Arc::new(Smtp::new(smtp)?)),
             None => outside,
@@ -138,6 +142,7 @@ impl Server {
             executor: executor.clone(),
             router: Router::new(routes)?,
             pages: PAGES,
+            documents: resources::documents(),
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
             document: LazyLock::new(document),
@@ -199,7 +204,8 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
         ],
     };
     let routes = routes.iter().map(|route| (route.method, route.path));
-    let pages = PAGES.iter().map(|page| page.path).chain(http::PATHS);
+    let documents = resources::documents().into_iter().map(|document| document.path);
+    let pages = PAGES.iter().map(|page| page.path).chain(http::PATHS).chain(documents);
     Metrics::new(routes, pages, sources)
 }
 

@@ -86,7 +86,13 @@ pub struct Serve {
     stale_after: i64,
 
     /// Server through which mail is sent: smtps://USER:PASSWORD@HOST (TLS) or smtp://… (STARTTLS)
-    #[arg(long, value_name = "URL", env = "ROADSTEAD_SMTP_URL", hide_env_values = true, requires = "mail_from")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ROADSTEAD_SMTP_URL",
+        hide_env_values = true,
+        requires = "mail_from"
+    )]
     smtp_url: Option<String>,
 
     /// Sender of mail: an address, or "Name <address>"
@@ -156,6 +162,7 @@ impl Serve {
             },
             allow_private: self.allow_private_network.clone(),
             extra_roots_pem,
+            ..Config::default()
         })
     }
 }

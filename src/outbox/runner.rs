@@ -24,7 +24,6 @@ use crate::store::{Order, Org, Store, Subscribe, Tx};
 /// crash.
 const LEASE_SECS: i64 = 60;
 
-
 /// At most 8 calls of one job at once, as of one request.
 const MAX_CONCURRENT_CALLS: usize = 8;
 

@@ -8,7 +8,9 @@ mod receiver;
 mod schema;
 mod fixture;
 mod fleets;
+mod sites;
 
+mod agent_index;
 mod agents;
 mod artifacts;
 mod channels;

@@ -31,6 +31,7 @@ mod submit;
 mod target;
 
 pub use days::{DAY_SECS, count};
+pub use job::DeploymentJob;
 pub use live::Deployment;
 pub use state::JobState;
 

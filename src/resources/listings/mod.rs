@@ -7,6 +7,7 @@
 mod history;
 mod info;
 mod listing;
+mod nostr;
 mod public;
 mod search;
 mod terms;
@@ -28,12 +29,14 @@ use crate::store::{Page, Record, TableInfo, Tx, View};
 pub use history::{Outcome, VerificationRecord, VerificationRun, record};
 use info::{OwnListingInfo, VisibleListing};
 use listing::BY_DOMAIN;
+#[allow(unused_imports)] // The exchange asks for `by_handle`.
 pub use listing::{
     CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility, by_handle,
 };
+use nostr::NOSTR_JSON;
 pub use public::{
     ListedHandle, PublicListing, VerifiedHandle, card_of_domain, handles_of_domain, set_verified,
-    unverify, verified_handle,
+    unverify,
 };
 use search::{Hit, search};
 use terms::{ListingTerm, PublicListingTerm};
@@ -49,6 +52,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<PublicListingTerm>(),
         TableInfo::of::<VerifiedHandle>(),
     ],
+    documents: &[NOSTR_JSON],
     ..Resource::EMPTY
 };
 
@@ -186,8 +190,7 @@ fn get(view: &View, req: &Req<Id<Listing>>) -> Result<VisibleListing> {
 
 fn create(tx: &mut Tx, req: &Req<(), NewListing>) -> Result<OwnListingInfo> {
     let new = &req.input;
-    let agent = agents::fetch(&tx.view(), req.caller(), &new.stable_key)
-        .map_err(|error| error.at("stableKey"))?;
+    let agent = agents::fetch(&tx.view(), req.caller(), &new.stable_key)?;
     require_room(tx, &new.handle.domain())?;
     let listing = Listing {
         id: tx.new_id(),

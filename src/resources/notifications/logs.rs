@@ -143,7 +143,12 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
     let total = found.min(MAX_TOTAL);
     Ok(LogPage {
         items,
-        pagination: LogPagination { limit, offset, total, total_exact: walked.is_whole && found == total },
+        pagination: LogPagination {
+            limit,
+            offset,
+            total,
+            total_exact: walked.is_whole && found == total,
+        },
     })
 }
 

@@ -26,7 +26,7 @@ mod wakes;
 
 use crate::api::Resource;
 
-pub use member::Member;
+pub use member::{Member, team_of};
 pub use team::Team;
 
 /// Everything about teams.
