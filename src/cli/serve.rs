@@ -85,7 +85,13 @@ pub struct Serve {
     stale_after: i64,
 
     /// Server through which mail is sent: smtps://USER:PASSWORD@HOST (TLS) or smtp://… (STARTTLS)
-    #[arg(long, value_name = "URL", env = "ROADSTEAD_SMTP_URL", hide_env_values = true, requires = "mail_from")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ROADSTEAD_SMTP_URL",
+        hide_env_values = true,
+        requires = "mail_from"
+    )]
     smtp_url: Option<String>,
 
     /// Sender of mail: an address, or "Name <address>"

@@ -84,7 +84,8 @@ impl InFlight {
 
     /// Returns the places that are taken.
     fn places(&self) -> Places<'_> {
-        let mut places = Places { in_flight: self, keys: HashMap::new(), orgs: HashMap::new(), all: 0 };
+        let mut places =
+            Places { in_flight: self, keys: HashMap::new(), orgs: HashMap::new(), all: 0 };
         for (key, org) in self.running.values() {
             places.take(*key, *org);
         }

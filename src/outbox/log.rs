@@ -216,7 +216,8 @@ pub(super) fn combinations(
     status: Option<DeliveryStatus>,
     event_type: Option<EventType>,
 ) -> impl Iterator<Item = (DeliveryStatus, EventType)> {
-    let statuses = DeliveryStatus::ALL.into_iter().filter(move |one| status.is_none_or(|s| s == *one));
+    let statuses =
+        DeliveryStatus::ALL.into_iter().filter(move |one| status.is_none_or(|s| s == *one));
     statuses.flat_map(move |status| {
         let types = EventType::ALL.into_iter();
         let types = types.filter(move |one| event_type.is_none_or(|wanted| wanted == *one));

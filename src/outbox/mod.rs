@@ -22,8 +22,8 @@ pub mod runner;
 mod sweeps;
 
 pub use channels::{
-    CHANNEL_SECRET, Channel, MAX_CHANNELS, OLD_SECRET_SECS, SUBSCRIPTIONS, Subscription, forget_old_secrets, in_app,
-    in_app_since,
+    CHANNEL_SECRET, Channel, MAX_CHANNELS, OLD_SECRET_SECS, SUBSCRIPTIONS, Subscription,
+    forget_old_secrets, in_app, in_app_since,
 };
 pub use deliveries::{
     Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, Notice, TEST_TYPE, check_deliveries,
@@ -33,9 +33,7 @@ pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event
 pub use fan_out::publish;
 pub use handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
 pub use jobs::{Job, Target};
-pub use log::{
-    LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_entries, walk_log,
-};
+pub use log::{LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_entries, walk_log};
 pub use meters::DeliveryMeters;
 pub use redelivery::{Redelivery, redeliver_range};
 pub use release::set_channel_enabled;
@@ -55,5 +53,5 @@ pub const TABLES: &[TableInfo] = &[
 ];
 
 /// The handlers of this layer's own jobs.
-pub const JOBS: &[JobHandler] = &
-    [fan_out::FAN_OUT, delivering::DELIVER, release::RELEASE, redelivery::REDELIVER];
+pub const JOBS: &[JobHandler] =
+    &[fan_out::FAN_OUT, delivering::DELIVER, release::RELEASE, redelivery::REDELIVER];

@@ -23,7 +23,6 @@ use crate::store::{Org, Store, Subscribe, Tx};
 /// crash.
 const LEASE_SECS: i64 = 60;
 
-
 /// Due jobs are polled at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -114,7 +114,9 @@ fn a_receiver_that_is_gone_disables_its_channel_until_it_is_enabled() {
     let entry = entry_with(&crew, &made, "dead", 1);
     assert_eq!(crew.acme.member.get(&path(&made, "")).ok()["enabled"], false);
     milestone(&crew, "Second");
-    let waiting = eventually("the second entry", || entries(&crew, &made).into_iter().next().filter(|newest| newest["id"] != entry["id"]));
+    let waiting = eventually("the second entry", || {
+        entries(&crew, &made).into_iter().next().filter(|newest| newest["id"] != entry["id"])
+    });
     assert_eq!(pick(&waiting, "status attempts"), json!(["failed", 0]));
     receiver.next();
     crew.acme.owner.patch(&path(&made, ""), json!({"enabled": true})).ok();
@@ -174,7 +176,8 @@ fn a_range_of_entries_is_delivered_again() {
         (crew.acme.owner.post(&again, range.clone()).status == 200).then_some(())
     });
     let first_of_last = all.iter().filter(|entry| entry["createdAt"] == *end).count();
-    let mut seen: Vec<_> = (0..4 - first_of_last).map(|_| receiver.next().field("webhook-id").to_string()).collect();
+    let mut seen: Vec<_> =
+        (0..4 - first_of_last).map(|_| receiver.next().field("webhook-id").to_string()).collect();
     ids.retain(|id| all.iter().any(|entry| entry["id"] == **id && entry["createdAt"] != *end));
     ids.sort();
     seen.sort();
@@ -207,7 +210,10 @@ fn an_event_becomes_a_task_and_wakes_its_agent() {
     milestone(&crew, "Shipped");
     entry_with(&crew, &made, "sent", 1);
     let task = crew.get("/tasks").items().remove(0);
-    assert_eq!(pick(&task, "title assigneeAgentId createdBy"), json!(["A milestone was reached: Shipped", ann, null]));
+    assert_eq!(
+        pick(&task, "title assigneeAgentId createdBy"),
+        json!(["A milestone was reached: Shipped", ann, null])
+    );
     assert!(task["description"].as_str().unwrap().contains("\nTitle: Shipped\n"), "{task}");
     let wakes = crew.get(&format!("/agents/{ann}/wakes?peek=true")).items();
     assert_eq!(pick(&wakes[0], "reason taskId"), json!(["task_assigned", task["id"]]));
@@ -215,7 +221,10 @@ fn an_event_becomes_a_task_and_wakes_its_agent() {
     crew.delete(&format!("/agents/{ann}")).ok();
     milestone(&crew, "Again");
     let free = eventually("the next task", || {
-        crew.get("/tasks").items().into_iter().find(|task| task["title"] == "A milestone was reached: Again")
+        crew.get("/tasks")
+            .items()
+            .into_iter()
+            .find(|task| task["title"] == "A milestone was reached: Again")
     });
     assert_eq!(free["assigneeAgentId"], Value::Null);
 }
@@ -300,8 +309,10 @@ fn configurations_are_refused_with_the_path_of_each_problem() {
     let post = |body: Value| crew.acme.owner.post("/notifications/channels", body);
     let body = |workflow: &str, config: Value| json!({"name": "c", "workflow": workflow, "config": config});
     post(body("pigeon", json!({}))).invalid(&["workflow"]);
-    post(body("webhook", json!({"url": "x", "secret": "y"}))).invalid(&["config.url", "config.secret"]);
-    post(body("webhook", json!({"url": "http://a.test", "secert": "y"}))).invalid(&["config.secert"]);
+    post(body("webhook", json!({"url": "x", "secret": "y"})))
+        .invalid(&["config.url", "config.secret"]);
+    post(body("webhook", json!({"url": "http://a.test", "secert": "y"})))
+        .invalid(&["config.secert"]);
     post(body("email", json!({"to": ["ada"]}))).invalid(&["config.to[0]"]);
     post(json!({"name": "c", "workflow": "slack"})).invalid(&["config.url"]);
     let unknown = crate::fixture::unknown_id();

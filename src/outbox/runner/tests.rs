@@ -7,9 +7,9 @@ mod harness;
 use serde_json::json;
 
 use super::*;
+use crate::base::Time;
 use crate::outbox::in_flight::MAX_PER_KEY;
 use crate::outbox::jobs::Target;
-use crate::base::Time;
 use crate::outbox::{About, Event, EventType, TABLES, enqueue, publish};
 use crate::outside::{self, mail};
 use crate::store::{Clock, ListSource, View};
@@ -129,7 +129,11 @@ async fn jobs_with_an_exhausted_key_do_not_delay_others() {
         let due = |view: &View| DueScan::default().next(view, &in_flight, MAX_IN_FLIGHT);
         let due = runner.store.read_now(Id::NIL, due).unwrap();
         let all: Vec<_> = jobs(&runner).iter().map(|job| job.id).collect();
-        all.iter().enumerate().filter(|(_, id)| due.contains(id)).map(|(n, _)| n).collect::<Vec<_>>()
+        all.iter()
+            .enumerate()
+            .filter(|(_, id)| due.contains(id))
+            .map(|(n, _)| n)
+            .collect::<Vec<_>>()
     };
     let [busy, other] = [busy, other].map(|key| (key, Duration::ZERO));
     assert_eq!(due(&[]), [0, 1, 2, 3]);
@@ -196,7 +200,7 @@ async fn a_scan_in_parts_sees_every_due_job_behind_a_long_backlog() {
     write_job(&runner, &DONE).await;
     let mut scan = DueScan::default();
     let mut seen = vec![];
-    let mut next = |scan: &mut DueScan| {
+    let next = |scan: &mut DueScan| {
         let in_flight = InFlight::default();
         let part = |view: &View| scan.next(view, &in_flight, MAX_IN_FLIGHT);
         runner.store.read_now(Id::NIL, part).unwrap()

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::workflows::{MAX_RECIPIENTS, WorkflowKey};
 use crate::api::Input;
 use crate::api::read::{SourceFormat, UnknownFields, read_input};
-use crate::base::{BoundedList, Email, Error, HttpUrl, Id, Issue, Json, JsonMap, Result, TextRule, Validated};
+use crate::base::{
+    BoundedList, Email, Error, HttpUrl, Id, Issue, Json, JsonMap, Result, TextRule, Validated,
+};
 use crate::outbox::Channel;
 use crate::outside::webhook;
 use crate::resources::teams::{Member, Team};
@@ -182,7 +184,10 @@ mod tests {
     fn secrets_are_separated_from_what_is_shown() {
         let url = "https://hooks.slack.test/services/T/B/geheim";
         let slack = checked(WorkflowKey::Slack, json!({"url": url})).unwrap();
-        assert_eq!((slack.shown.0, slack.secret.as_deref()), (json!({"url": "hooks.slack.test"}), Some(url)));
+        assert_eq!(
+            (slack.shown.0, slack.secret.as_deref()),
+            (json!({"url": "hooks.slack.test"}), Some(url))
+        );
         let secret = "whsec_c2VjcmV0";
         let hook = json!({"url": "https://a.test/?t=1", "secret": secret});
         let hook = checked(WorkflowKey::Webhook, hook).unwrap();
@@ -210,7 +215,8 @@ mod tests {
             (WorkflowKey::AgentWake, json!({"teamId": id}), vec!["config.agentId"]),
         ] {
             let error = checked(workflow, config.clone()).unwrap_err();
-            let mut found: Vec<_> = error.issues().iter().map(|issue| issue.path.as_str()).collect();
+            let mut found: Vec<_> =
+                error.issues().iter().map(|issue| issue.path.as_str()).collect();
             let mut paths = paths;
             found.sort_unstable();
             paths.sort_unstable();

@@ -104,10 +104,7 @@ fn redeliver(tx: &mut Tx, req: &Req<Id<LogEntry>>) -> Result<LogEntry> {
 }
 
 /// POST …/channels/{channelId}/redeliver: all entries in a range of time.
-fn redeliver_range(
-    tx: &mut Tx,
-    req: &Req<Id<Channel>, NewRedelivery>,
-) -> Result<RedeliveryInfo> {
+fn redeliver_range(tx: &mut Tx, req: &Req<Id<Channel>, NewRedelivery>) -> Result<RedeliveryInfo> {
     let NewRedelivery { from, to, status } = req.input;
     let channel = fetch_own(&tx.view(), req.params)?.id;
     let to = to.unwrap_or(tx.now().plus_millis(1));
@@ -118,11 +115,7 @@ fn redeliver_range(
 
 /// POST …/channels/{channelId}/test: delivers a notice now, once, even if the channel is disabled;
 /// nothing of it is in the log.
-fn test(
-    tx: &mut Tx,
-    req: &Req<Id<Channel>>,
-    calls: &mut Calls,
-) -> Result<Outcome<ChannelTest>> {
+fn test(tx: &mut Tx, req: &Req<Id<Channel>>, calls: &mut Calls) -> Result<Outcome<ChannelTest>> {
     let channel = fetch_own(&tx.view(), req.params)?;
     let payload = json!({"test": true, "channelId": channel.id, "name": channel.name});
     let notice = Notice {

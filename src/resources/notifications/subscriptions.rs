@@ -82,9 +82,10 @@ impl From<Subscription> for SubscriptionInfo {
 
 fn list(view: &View, req: &Req<(), SubscriptionFilter>) -> Result<Page<SubscriptionInfo>> {
     let wanted = req.input.channel_id;
-    let page = view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |one: &Subscription| {
-        wanted.is_none_or(|channel| channel == one.channel)
-    })?;
+    let page =
+        view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |one: &Subscription| {
+            wanted.is_none_or(|channel| channel == one.channel)
+        })?;
     page.try_map(|subscription| Ok(SubscriptionInfo::from(subscription)))
 }
 
@@ -101,10 +102,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewSubscription>) -> Result<SubscriptionInf
     Ok(subscription.into())
 }
 
-fn update(
-    tx: &mut Tx,
-    req: &Req<Id<Subscription>, SubscriptionPatch>,
-) -> Result<SubscriptionInfo> {
+fn update(tx: &mut Tx, req: &Req<Id<Subscription>, SubscriptionPatch>) -> Result<SubscriptionInfo> {
     let old: Subscription = tx.fetch(&req.params)?;
     enable(tx, &old, req.input.enabled.unwrap_or(old.enabled))
 }
@@ -175,9 +173,7 @@ mod tests {
     fn a_second_one_for_channel_and_type_replaces_the_first() {
         let fixture = Fixture::new();
         let [a, b] = [channel(&fixture, hook()), channel(&fixture, hook())];
-        let body = |channel, enabled: Value| {
-            json!({"channelId": channel, "eventType": "agent.error", "enabled": enabled})
-        };
+        let body = |channel, enabled: Value| json!({"channelId": channel, "eventType": "agent.error", "enabled": enabled});
         let first = subscribe(&fixture, body(a, json!(null))).unwrap();
         assert!(first.enabled);
         fixture.pass_secs(1);
@@ -206,6 +202,8 @@ mod tests {
         let mine = channel(&fixture, hook());
         let input = Fixture::input(body(json!(mine))).unwrap();
         assert_eq!(code(fixture.write_as(&eve, create, (), input)), "not_found");
-        assert!(subscribe(&fixture, json!({"channelId": mine, "eventType": "agent.happy"})).is_err());
+        assert!(
+            subscribe(&fixture, json!({"channelId": mine, "eventType": "agent.happy"})).is_err()
+        );
     }
 }

@@ -14,8 +14,16 @@ const MAX_TITLE_CHARS: usize = 200;
 const MAX_VALUES: usize = 40;
 
 /// The fields that name what a notice is about, the most telling first.
-const NAMES: [&str; 8] =
-    ["title", "name", "agentName", "subject", "promptName", "providerName", "teamName", "environmentName"];
+const NAMES: [&str; 8] = [
+    "title",
+    "name",
+    "agentName",
+    "subject",
+    "promptName",
+    "providerName",
+    "teamName",
+    "environmentName",
+];
 
 /// Returns a line that says what happened, and to what.
 pub fn title(notice: &Notice) -> String {
@@ -105,7 +113,8 @@ fn label(name: &str) -> String {
 
 /// Returns one line of at most `max` characters.
 fn cut(text: &str, max: usize) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(max).collect();
+    let line: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(max).collect();
     if text.chars().nth(max).is_some() { format!("{line}…") } else { line }
 }
 
@@ -191,7 +200,10 @@ mod tests {
         let named = notice(error, json!({"agentId": "x", "name": "Ann\nBcc: eve"}));
         assert_eq!(title(&named), "An agent has an error: Ann Bcc: eve");
         assert_eq!(title(&notice(error, json!({}))), "An agent has an error");
-        assert_eq!(title(&notice(None, json!({"name": "Ops"}))), "This is a test of a channel: Ops");
+        assert_eq!(
+            title(&notice(None, json!({"name": "Ops"}))),
+            "This is a test of a channel: Ops"
+        );
         let long = notice(error, json!({"name": "x".repeat(900)}));
         assert_eq!(title(&long).chars().count(), MAX_TITLE_CHARS + 1);
     }
@@ -205,13 +217,19 @@ mod tests {
         let notice = notice(Some(EventType::TeamRunFailed), payload);
         let text = plain(&channel(), &notice);
         assert!(text.starts_with("A run failed: <b>Ann & *co*\n\nAgent name: <b>Ann & *co*\n"));
-        assert!(text.contains("\nFailed: [\"a\",1]\nTotal: 3\nError: xxx") && !text.contains("Task"));
+        assert!(
+            text.contains("\nFailed: [\"a\",1]\nTotal: 3\nError: xxx") && !text.contains("Task")
+        );
         assert!(text.contains("team.run_failed at 2027-01-15T08:00:00.000Z"), "{text}");
         let html = html(&channel(), &notice);
         assert!(html.contains("&lt;b&gt;Ann &amp; *co*") && html.contains("Ops &lt;all&gt;"));
         assert!(!html.contains("<b>Ann") && !html.contains("<all>"));
         let slack = slack(&notice);
-        assert!(slack.starts_with("*A run failed: &lt;b&gt;Ann &amp; \u{2217}co\u{2217}*\n• Agent name: "));
+        assert!(
+            slack.starts_with(
+                "*A run failed: &lt;b&gt;Ann &amp; \u{2217}co\u{2217}*\n• Agent name: "
+            )
+        );
         assert!(text.len() < 2_000 && slack.len() < 2_000, "a long value is cut");
     }
 

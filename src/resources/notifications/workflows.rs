@@ -1,5 +1,5 @@
 //! Action workflows: kinds of channels, each with the schema of its configuration
-//! (reference: events, "Action workflows").
+//! (reference: notifications, "Action workflows").
 //!
 //! How each delivers is in `senders.rs`.
 
@@ -84,9 +84,7 @@ impl WorkflowKey {
     /// 500 if there is no such workflow.
     pub fn of(channel: &Channel) -> Result<Self> {
         let found = ALL.into_iter().find(|key| key.name() == channel.workflow);
-        found.ok_or_else(|| {
-            Error::internal(format!("there is no workflow {:?}", channel.workflow))
-        })
+        found.ok_or_else(|| Error::internal(format!("there is no workflow {:?}", channel.workflow)))
     }
 
     /// Returns the JSON Schema of a channel's `config`.

@@ -75,8 +75,7 @@ async fn a_failed_delivery_is_retried_until_it_succeeds() {
     assert_eq!((untried.status, untried.attempts), (DeliveryStatus::Failed, 0));
     assert_eq!((untried.error, untried.next_attempt_at), (None, Some(NOON)));
 
-    let failures =
-        [(500, 5), (404, 300), (302, 1_800), (429, 7_200), (503, 18_000)];
+    let failures = [(500, 5), (404, 300), (302, 1_800), (429, 7_200), (503, 18_000)];
     for (attempts, (status, delay_secs)) in (1..).zip(failures) {
         let delay_millis = delay_secs * 1000;
         runner.run_due().await;
@@ -162,7 +161,8 @@ async fn a_range_is_redelivered_in_steps_and_each_entry_once() {
     let spoil = |tx: &mut Tx| {
         for (n, job) in tx.all::<Job>(ListSource::TABLE, &())?.into_iter().enumerate() {
             let old: crate::outbox::Delivery = tx.fetch(&job.target.cast())?;
-            let status = [DeliveryStatus::Dead, DeliveryStatus::Failed, DeliveryStatus::Sent][n % 3];
+            let status =
+                [DeliveryStatus::Dead, DeliveryStatus::Failed, DeliveryStatus::Sent][n % 3];
             let sent_at = (status == DeliveryStatus::Sent).then(|| tx.now());
             let job_id = (status == DeliveryStatus::Failed).then_some(job.id);
             let due_at = tx.now().plus_secs(9_000);
@@ -170,8 +170,13 @@ async fn a_range_is_redelivered_in_steps_and_each_entry_once() {
             if job_id.is_none() {
                 tx.remove(&tx.fetch::<Job>(&job.id)?)?;
             }
-            let spoilt =
-                crate::outbox::Delivery { status, sent_at, job: job_id, next_attempt_at: None, ..old.clone() };
+            let spoilt = crate::outbox::Delivery {
+                status,
+                sent_at,
+                job: job_id,
+                next_attempt_at: None,
+                ..old.clone()
+            };
             tx.replace(&old, &spoilt)?;
         }
         Ok(())
@@ -202,9 +207,8 @@ async fn a_range_is_redelivered_in_steps_and_each_entry_once() {
     runner.pass_secs(1);
     runner.write(move |tx| redeliver_range(tx, channel, (from, to), sent)).await;
     runner.run_due().await;
-    let attempts = |runner: &Runner, id| {
-        runner.deliveries().iter().find(|one| one.id == id).unwrap().attempts
-    };
+    let attempts =
+        |runner: &Runner, id| runner.deliveries().iter().find(|one| one.id == id).unwrap().attempts;
     assert!(expected.iter().all(|id| attempts(&runner, *id) == 2));
 }
 

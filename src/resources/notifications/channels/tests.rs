@@ -45,9 +45,8 @@ fn a_replaced_secret_is_valid_for_a_day_beside_the_new_one() {
     let fixture = Fixture::new();
     let id = channel(&fixture, hook());
     let [first] = secrets(&fixture, id).try_into().unwrap();
-    let rotate = || {
-        fixture.write_as(&fixture.owner, rotate_secret, id, ()).unwrap().secret.unwrap()
-    };
+    let rotate =
+        || fixture.write_as(&fixture.owner, rotate_secret, id, ()).unwrap().secret.unwrap();
     let second = rotate();
     assert_eq!(secrets(&fixture, id), [second.clone(), first]);
     fixture.pass_secs(OLD_SECRET_SECS - 1);
@@ -90,7 +89,10 @@ fn a_patch_changes_what_it_names() {
     let id = channel(&fixture, hook());
     let at = patch(&fixture, id, json!({})).unwrap().updated_at;
     fixture.pass_secs(1);
-    assert_eq!(patch(&fixture, id, json!({"name": "Hook", "enabled": true})).unwrap().updated_at, at);
+    assert_eq!(
+        patch(&fixture, id, json!({"name": "Hook", "enabled": true})).unwrap().updated_at,
+        at
+    );
     let off = patch(&fixture, id, json!({"name": "Other", "enabled": false})).unwrap();
     assert_eq!((off.name.as_str(), off.enabled), ("Other", false));
     assert!(off.updated_at > at);
@@ -159,10 +161,9 @@ fn an_organization_has_a_bounded_number_of_channels() {
 fn teams_and_agents_of_a_configuration_exist() {
     let fixture = Fixture::new();
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
-    for (workflow, config) in [
-        ("team_task", json!({"teamId": id})),
-        ("agent_wake", json!({"teamId": id, "agentId": id})),
-    ] {
+    for (workflow, config) in
+        [("team_task", json!({"teamId": id})), ("agent_wake", json!({"teamId": id, "agentId": id}))]
+    {
         let body = json!({"name": "C", "workflow": workflow, "config": config});
         assert_eq!(code(create_channel(&fixture, body)), "not_found", "{workflow}");
     }

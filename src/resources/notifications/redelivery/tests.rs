@@ -79,9 +79,8 @@ fn an_entry_whose_channel_is_deleted_is_not_delivered_again() {
 fn one_redelivery_of_a_channel_is_under_way_at_a_time() {
     let fixture = Fixture::new();
     let [a, b] = [channel(&fixture, hook()), channel(&fixture, hook())];
-    let start = |id, body| {
-        fixture.write_as(&fixture.owner, redeliver_range, id, Fixture::input(body)?)
-    };
+    let start =
+        |id, body| fixture.write_as(&fixture.owner, redeliver_range, id, Fixture::input(body)?);
     let body = json!({"from": "2026-01-01T00:00:00Z"});
     let begun = start(a, body.clone()).unwrap();
     assert_eq!((begun.channel_id, begun.status), (a, None));
