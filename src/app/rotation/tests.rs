@@ -75,7 +75,7 @@ fn a_key_in_the_directory_is_replaced_by_a_new_one() {
     let old = key_in(place.path());
     let store = open(&dir).unwrap();
     let rotated = rotate_all(&dir, &store).unwrap();
-    assert_eq!(rotated.resealed, 250);
+    assert_eq!(rotated.resealed, 2 * 250);
     assert_eq!(rotated.to_do, None);
     drop(store);
     assert_ne!(key_in(place.path()), old);

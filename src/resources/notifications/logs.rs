@@ -182,7 +182,6 @@ mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::api::read::{SourceFormat, UnknownFields, parse_query, read_input};
-    use crate::base::Json;
     use crate::outbox::{self, About, Delivery, Event, SWEEP_ROWS, in_app};
     use crate::resources::testing::{Fixture, NOON};
     use crate::store::{ListSource, Order, Org};
