@@ -12,6 +12,7 @@ mod events;
 mod removals;
 mod fan_out;
 mod handlers;
+mod headlines;
 mod in_flight;
 mod jobs;
 mod log;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::in_flight::{DueScan, InFlight, MAX_IN_FLIGHT};
-use super::jobs::{ENQUEUED, Job};
+use super::jobs::{ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
 use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
@@ -18,10 +18,6 @@ use crate::outside::Outside;
 use crate::outside::mail::MailSender;
 use crate::outside::smtp::MAIL_TIMEOUT;
 use crate::store::{Org, Store, Subscribe, Tx};
-
-/// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
-/// crash.
-const LEASE_SECS: i64 = 60;
 
 /// Due jobs are polled at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
