@@ -85,7 +85,8 @@ impl Fixture {
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
-            let config = Config { rate_limit: 0, ..config };
+            let mut config = Config { rate_limit: 0, ..config };
+            config.allow_private.push("127.0.0.0/8".parse().expect("it is a network"));
             Server::start(store.clone(), listener, config).expect("the configuration is good")
         });
         let (_, key) = founded.key.clone().expect("a key was asked for");

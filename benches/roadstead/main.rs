@@ -4,9 +4,9 @@
 //! the load generator on the same processors. The output is one table.
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
-//! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`,
-//! `deployments` and `waiting` (for them), `neighbours` for what one organization's costly requests
-//! do to the others, and `agent-index` for searches and `nostr.json`. `--quick` (or
+//! `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
+//! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
+//! costly requests do to the others, and `agent-index` for searches and `nostr.json`. `--quick` (or
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions instead of 100,000.
 //!
@@ -17,8 +17,10 @@ mod abuses;
 mod agent_index;
 mod client;
 mod contents;
+mod deliveries;
 mod deployments;
 mod growth;
+mod log;
 mod neighbours;
 mod phoenix;
 mod process;
@@ -48,11 +50,13 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 16] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 18] = [
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
+        ("deliveries", &|| deliveries::rows(quick)),
         ("growth", &|| growth::rows(quick)),
+        ("log", &|| log::rows(quick)),
         ("process", &process::rows),
         ("contents", &contents::rows),
         ("promotions", &promotions::rows),

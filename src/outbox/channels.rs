@@ -3,6 +3,7 @@
 //! The built-in channel has no record: its id follows from the organization's.
 
 use bincode::{Decode, Encode};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::events::{EventType, time_of};
@@ -62,6 +63,32 @@ static PREVIOUS_SECRET: SealedField<Channel> =
 pub const OLD_SECRET_SECS: i64 = 24 * 3600;
 
 impl Channel {
+    /// Returns a new channel that delivers, to be inserted.
+    ///
+    /// # Errors
+    /// If the secret cannot be sealed.
+    pub fn new(
+        tx: &Tx,
+        name: impl Into<String>,
+        workflow: &str,
+        config: Value,
+        secret: Option<&str>,
+    ) -> Result<Self> {
+        let id = tx.new_id();
+        Ok(Channel {
+            id,
+            name: name.into(),
+            workflow: workflow.into(),
+            config: Json(config),
+            secret: secret.map(|secret| tx.seal(&CHANNEL_SECRET, &id, secret)).transpose()?,
+            previous_secret: None,
+            previous_until: None,
+            enabled: true,
+            created_at: tx.now(),
+            updated_at: tx.now(),
+        })
+    }
+
     /// Returns the channel with another secret. The old one is valid for another day
     /// ([`OLD_SECRET_SECS`]); one that was old already is dropped.
     ///

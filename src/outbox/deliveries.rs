@@ -18,7 +18,7 @@ use crate::store::{
     AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Record, Reference, View,
 };
 
-/// The status of a delivery (reference: events, "The log").
+/// The status of a delivery (reference: notifications, "The log").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {

@@ -90,10 +90,7 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         tx.replace(&old, &sent)?;
         return Ok(Settled::Done);
     };
-    if result.is_gone() {
-        if let Some(channel) = tx.get::<Channel>(&old.channel)? {
-            channels::replace_enabled(tx, &channel, false)?;
-        }
+    if result.is_gone() && end_channel(tx, job, old.channel)? {
         tx.replace(&old, &ended.dead(error))?;
         return Ok(Settled::Done);
     }
@@ -106,6 +103,19 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     let failed = Delivery { error: Some(error), next_attempt_at: Some(at), ..ended };
     tx.replace(&old, &failed)?;
     Ok(Settled::RetryAt(at))
+}
+
+/// Disables the channel whose receiver is gone. Returns whether it is off, or deleted: one that was
+/// changed since the attempt began may have another receiver, and is tried again.
+fn end_channel(tx: &mut Tx, job: &Job, id: Id<Channel>) -> Result<bool> {
+    let Some(channel) = tx.get::<Channel>(&id)? else { return Ok(true) };
+    if channel.enabled && channel.updated_at > job.leased_at() {
+        return Ok(false);
+    }
+    if channel.enabled {
+        channels::replace_enabled(tx, &channel, false)?;
+    }
+    Ok(true)
 }
 
 /// Moves `at` forward by up to a tenth of its delay, so that deliveries that failed together are

@@ -11,21 +11,22 @@ use super::jobs::{BY_DUE, DueKey, Job, Target};
 use crate::base::{Id, Result, Time};
 use crate::store::{Order, Org, View};
 
-/// At most 128 jobs at once: each may hold a connection. Fewer than the calls that the process may
-/// make at once, so that requests can always make some.
-pub const MAX_IN_FLIGHT: usize = 128;
+/// At most 208 jobs at once: each may hold a connection. Half of them are more than an organization
+/// has channels, so that it has a place for each of them even if none responds. Fewer than the calls
+/// that the process may make at once, so that requests can always make some.
+pub const MAX_IN_FLIGHT: usize = 208;
 
 /// At most 4 of them have the same concurrency key: a receiver takes several messages at a time, and
 /// not all of them.
 pub const MAX_PER_KEY: usize = 4;
 
-/// After a job that took this long, its key has one job at a time, until one is fast again: a
-/// receiver that does not respond holds one place and not four.
-const SLOW: Duration = Duration::from_secs(1);
+/// A key has one job at a time until one took less than this: a receiver that does not respond holds
+/// one place and not four.
+const FAST: Duration = Duration::from_secs(1);
 
-/// So many slow keys are remembered; then all are forgotten, and found slow again. Keys whose
+/// So many fast keys are remembered; then all are forgotten, and found fast again. Keys whose
 /// receiver was deleted stay among them.
-const MAX_SLOW: usize = 10_000;
+const MAX_FAST: usize = 10_000;
 
 /// A part of a scan looks at this many entries, less than a millisecond; the next one continues
 /// there. Of a receiver that does not respond very many can be due.
@@ -41,7 +42,8 @@ const MARGIN_SECS: i64 = 2;
 #[derive(Default)]
 pub struct InFlight {
     running: HashMap<task::Id, (Option<Id<Target>>, Id<Org>)>,
-    slow: HashSet<Id<Target>>,
+    /// The keys whose last job was fast.
+    fast: HashSet<Id<Target>>,
     /// Whether a job ended that kept others from running.
     freed: bool,
 }
@@ -67,14 +69,15 @@ impl InFlight {
         self.freed |= !self.places().is_free(key, org);
         self.running.remove(&task);
         let Some(key) = key else { return };
-        if took < SLOW {
-            self.slow.remove(&key);
+        if took >= FAST {
+            self.fast.remove(&key);
             return;
         }
-        if self.slow.len() >= MAX_SLOW {
-            self.slow.clear();
+        if self.fast.len() >= MAX_FAST {
+            self.fast.clear();
         }
-        self.slow.insert(key);
+        // Others of its key were kept from running until now.
+        self.freed |= self.fast.insert(key);
     }
 
     /// Returns whether a job ended since that kept others from running.
@@ -115,7 +118,7 @@ impl Places<'_> {
     /// there is always one for another.
     fn is_free(&self, key: Option<Id<Target>>, org: Id<Org>) -> bool {
         let taken = |key: Id<Target>| self.keys.get(&key).copied().unwrap_or_default();
-        let limit = |key| if self.in_flight.slow.contains(&key) { 1 } else { MAX_PER_KEY };
+        let limit = |key| if self.in_flight.fast.contains(&key) { MAX_PER_KEY } else { 1 };
         let of_org = self.orgs.get(&org).copied().unwrap_or_default();
         let free = MAX_IN_FLIGHT.saturating_sub(self.all);
         key.is_none_or(|key| taken(key) < limit(key)) && of_org < free

@@ -40,6 +40,17 @@ pub struct Job {
     pub dead: bool,
 }
 
+/// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
+/// crash.
+pub const LEASE_SECS: i64 = 60;
+
+impl Job {
+    /// Returns when the attempt under way began.
+    pub fn leased_at(&self) -> Time {
+        self.due_at.minus_secs(LEASE_SECS)
+    }
+}
+
 /// The record that a job is about, of a type known to its handler.
 pub enum Target {}
 

@@ -86,7 +86,6 @@ pub fn walk_log(
     mut visit: impl FnMut(LogPosition) -> ControlFlow<()>,
 ) -> Result<Walked> {
     let mut streams = streams(view, query);
-    let chunk = (CHUNK / streams.len().max(1)).max(MIN_CHUNK);
     let mut scanned = 0;
     // The newest entry of each stream.
     let mut heads = BinaryHeap::new();
@@ -98,7 +97,7 @@ pub fn walk_log(
                 if scanned >= MAX_SCANNED {
                     return Ok(Walked { is_whole: false, scanned });
                 }
-                scanned += stream.read(chunk)?;
+                scanned += stream.read()?;
             }
             heads.extend(stream.positions.pop_front().map(|position| (position, index)));
         }
@@ -127,11 +126,12 @@ pub fn read_log(view: &View, position: LogPosition) -> Result<LogEntry> {
     Ok(LogEntry::of_delivery(delivery, event))
 }
 
-/// The chunks of all streams, each read with one scan, have about 1,024 positions: 32 KiB.
-const CHUNK: usize = 1024;
+/// A chunk, read with one scan, has at most 1,024 positions: 32 KiB.
+const MAX_CHUNK: usize = 1024;
 
-/// A chunk has at least 16, so that a long stream among many is not read one by one.
-const MIN_CHUNK: usize = 16;
+/// The first chunk of a stream has 32, half a page, and each has twice as many as the one before:
+/// of a hundred streams most are short.
+const FIRST_CHUNK: usize = 32;
 
 /// The exclusive end of a scan: the time and id of an entry.
 type Before = (Time, Id<LogEntry>);
@@ -142,6 +142,8 @@ struct Stream<'a> {
     positions: VecDeque<LogPosition>,
     /// The end of the next chunk; none if there is no more.
     before: Option<Before>,
+    /// The size of the next chunk.
+    limit: usize,
     scan: Scan<'a>,
 }
 
@@ -150,12 +152,19 @@ type Scan<'a> = Box<dyn Fn(Before, usize) -> Result<Chunk> + 'a>;
 
 impl<'a> Stream<'a> {
     fn new(end: Time, scan: Scan<'a>) -> Self {
-        Stream { positions: VecDeque::new(), before: Some((end, Id::NIL)), scan }
+        Stream {
+            positions: VecDeque::new(),
+            before: Some((end, Id::NIL)),
+            limit: FIRST_CHUNK,
+            scan,
+        }
     }
 
     /// Reads one chunk; returns the number of scanned keys.
-    fn read(&mut self, limit: usize) -> Result<usize> {
+    fn read(&mut self) -> Result<usize> {
         let Some(before) = self.before else { return Ok(0) };
+        let limit = self.limit;
+        self.limit = (2 * limit).min(MAX_CHUNK);
         let Chunk { positions, scanned, last } = (self.scan)(before, limit)?;
         self.positions = positions;
         self.before = last.filter(|_| scanned == limit);

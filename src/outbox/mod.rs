@@ -13,6 +13,7 @@ mod removals;
 mod fan_out;
 mod guards;
 mod handlers;
+mod headlines;
 mod in_flight;
 mod jobs;
 mod log;

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::in_flight::{DueScan, InFlight, MAX_IN_FLIGHT};
-use super::jobs::{BY_DUE, ENQUEUED, Job};
+use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
@@ -19,10 +19,6 @@ use crate::outside::Outside;
 use crate::outside::mail::MailSender;
 use crate::outside::smtp::MAIL_TIMEOUT;
 use crate::store::{Order, Org, Store, Subscribe, Tx};
-
-/// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
-/// crash.
-const LEASE_SECS: i64 = 60;
 
 /// At most 8 calls of one job at once, as of one request.
 const MAX_CONCURRENT_CALLS: usize = 8;

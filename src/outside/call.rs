@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Calls in flight at once in the process. Each holds a socket, possibly a thread that waits for
-/// DNS, and an answer of up to its limit: this many fit into the 1,024 open files and 512 blocking
-/// threads that a process has by default, and leave most of them to incoming connections. More than
-/// the background jobs at once, so that they cannot take all.
-pub(super) const MAX_IN_FLIGHT: usize = 192;
+/// DNS, and an answer of up to its limit: this many fit into the quarter of the 1,024 open files
+/// that is not for incoming connections, and into the 512 blocking threads, that a process has by
+/// default. More than the background jobs at once, so that they cannot take all.
+pub(super) const MAX_IN_FLIGHT: usize = 240;
 
 /// The method of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

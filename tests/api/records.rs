@@ -10,10 +10,10 @@ use redb::ReadableDatabase as _;
 use redb::ReadableTable as _;
 use roadstead::app::DataDir;
 use roadstead::auth::Organization;
-use roadstead::base::{Id, Json, Result};
+use roadstead::base::{Id, Result};
 use roadstead::outbox::{
-    About, CHANNEL_SECRET, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription,
-    publish,
+    About, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription, publish,
+    redeliver_range,
 };
 use roadstead::resources::{self, organizations};
 use roadstead::store::{ListSource, TableInfo, Tx, View};
@@ -110,19 +110,12 @@ fn write_missing() {
 
 /// Creates a channel with a subscription and a dead delivery, for which there are no routes yet.
 fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
-    let (now, id, event_type) = (tx.now(), tx.new_id(), EventType::AgentError);
-    tx.insert(&Channel {
-        id,
-        name: "c".into(),
-        workflow: "webhook".into(),
-        config: Json(json!({"url": "https://hooks.test/"})),
-        secret: Some(tx.seal(&CHANNEL_SECRET, &id, "s")?),
-        previous_secret: None,
-        previous_until: None,
-        enabled: true,
-        created_at: now,
-        updated_at: now,
-    })?;
+    let (now, event_type) = (tx.now(), EventType::AgentError);
+    let config = json!({"url": "https://hooks.test/"});
+    let channel = Channel::new(tx, "c", "webhook", config, Some("s"))?.with_secret(tx, "t")?;
+    let id = channel.id;
+    tx.insert(&channel)?;
+    redeliver_range(tx, id, (now, now), None)?;
     let (subscription, enabled) = (tx.new_id(), true);
     tx.insert(&Subscription {
         id: subscription,

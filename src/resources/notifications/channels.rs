@@ -199,20 +199,10 @@ fn create(tx: &mut Tx, req: &Req<(), NewChannel>) -> Result<ChannelCreated> {
     }
     let generated = (new.workflow == WorkflowKey::Webhook && secret.is_none())
         .then(|| webhook::secret_text(&tx.random()));
-    let id = tx.new_id();
-    let secret = secret.as_ref().or(generated.as_ref());
-    let channel = Channel {
-        id,
-        name: new.name.to_string(),
-        workflow: new.workflow.name().into(),
-        config: shown,
-        secret: secret.map(|secret| tx.seal(&CHANNEL_SECRET, &id, secret)).transpose()?,
-        previous_secret: None,
-        previous_until: None,
-        enabled: new.enabled.unwrap_or(true),
-        created_at: tx.now(),
-        updated_at: tx.now(),
-    };
+    let secret = secret.as_ref().or(generated.as_ref()).map(String::as_str);
+    let workflow = new.workflow.name();
+    let channel = Channel::new(tx, &*new.name, workflow, shown.0, secret)?;
+    let channel = Channel { enabled: new.enabled.unwrap_or(true), ..channel };
     tx.insert(&channel)?;
     Ok(ChannelCreated { channel: ChannelInfo::of(channel)?, secret: generated })
 }

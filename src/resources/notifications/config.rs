@@ -211,7 +211,6 @@ mod tests {
             (WorkflowKey::Email, json!({"to": []}), vec!["config.to"]),
             (WorkflowKey::Email, json!({"to": ["a@b.test", "b"]}), vec!["config.to[1]"]),
             (WorkflowKey::Slack, json!({"url": "hooks.slack.test"}), vec!["config.url"]),
-            (WorkflowKey::TeamTask, json!({"teamId": "x"}), vec!["config.teamId"]),
             (WorkflowKey::AgentWake, json!({"teamId": id}), vec!["config.agentId"]),
         ] {
             let error = checked(workflow, config.clone()).unwrap_err();

@@ -1,4 +1,4 @@
-//! The notification log, the only list with pagination by offset (reference: events, "The log").
+//! The notification log, the only list with pagination by offset (reference: notifications, "The log").
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,14 +16,14 @@ use crate::resources::organizations;
 use crate::store::{Tx, View};
 
 /// Totals are counted up to 10,000: clients do not page through more, and counting a year's log
-/// would cost more than the page itself (reference: events, "The log").
+/// would cost more than the page itself (reference: notifications, "The log").
 const MAX_TOTAL: usize = 10_000;
 
 /// The largest offset: the entries before a page are skipped one by one. Older entries can be
 /// reached with `dateRange`.
 const MAX_OFFSET: i64 = 1_000_000;
 
-/// The default size of a page (reference: events, "The log").
+/// The default size of a page (reference: notifications, "The log").
 const DEFAULT_LIMIT: i64 = 50;
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -189,7 +189,6 @@ mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::api::read::{SourceFormat, UnknownFields, parse_query, read_input};
-    use crate::base::Json;
     use crate::outbox::{self, About, Delivery, Event, SWEEP_ROWS, in_app};
     use crate::resources::testing::{Fixture, NOON};
     use crate::store::{ListSource, Order, Org};
@@ -232,18 +231,8 @@ mod tests {
     }
 
     fn insert_channel(tx: &mut Tx) -> Result<()> {
-        tx.insert(&Channel {
-            id: channels(tx.org())[1],
-            name: "c".into(),
-            workflow: "webhook".into(),
-            config: Json(json!({})),
-            secret: None,
-            previous_secret: None,
-            previous_until: None,
-            enabled: true,
-            created_at: tx.now(),
-            updated_at: tx.now(),
-        })
+        let channel = Channel::new(tx, "c", "webhook", json!({}), None)?;
+        tx.insert(&Channel { id: channels(tx.org())[1], ..channel })
     }
 
     fn insert(tx: &mut Tx, event_type: EventType, status: DeliveryStatus) -> Result<()> {

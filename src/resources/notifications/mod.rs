@@ -16,7 +16,7 @@ use schemars::json_schema;
 
 use crate::api::{Resource, Route, Webhook, op};
 use crate::auth::{CREDENTIAL, MEMBER};
-use crate::outbox::{EventType, check_deliveries};
+use crate::outbox::{EventType, TEST_TYPE, check_deliveries};
 
 /// Channels, subscriptions, the log and the workflows.
 pub const RESOURCE: Resource = Resource {
@@ -38,7 +38,14 @@ const EVENT_WEBHOOK: Webhook = Webhook {
                   posted again with growing delays for about 24 hours; then the entry is `dead`. A \
                   410 disables the channel. Delivery is at least once, in no particular order.",
     group: "notifications",
-    kind: |generator| generator.subschema_for::<EventType>(),
+    kind: |generator| {
+        json_schema!({
+            "anyOf": [
+                generator.subschema_for::<EventType>(),
+                {"const": TEST_TYPE, "description": "A test of the channel."},
+            ],
+        })
+    },
     data: |_| {
         json_schema!({
             "type": "object",

@@ -64,7 +64,8 @@ fn mail(_: &View, attempt: &DeliveryAttempt) -> Result<Effect> {
         subject: format!("[{}] {}", channel.name, text::title(notice)),
         text: text::plain(channel, notice),
         html: Some(text::html(channel, notice)),
-        unsubscribe: Some(format!("Unsubscribe from {} ({})", channel.name, channel.id)),
+        // Not the name, which may be longer than a line of a mail.
+        unsubscribe: Some(format!("Unsubscribe from channel {}", channel.id)),
     }))
 }
 

@@ -1,5 +1,5 @@
 //! Action workflows: kinds of channels, each with the schema of its configuration
-//! (reference: events, "Action workflows").
+//! (reference: notifications, "Action workflows").
 //!
 //! How each delivers is in `senders.rs`.
 

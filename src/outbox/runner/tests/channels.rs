@@ -140,6 +140,30 @@ async fn waiting_deliveries_of_a_deleted_channel_end_in_steps() {
 }
 
 #[tokio::test]
+async fn a_receiver_that_is_gone_does_not_end_a_channel_that_has_another_since() {
+    let runner = in_memory();
+    let mut receiver = Receiver::answering(&[410, 200]).await;
+    let channel = runner.webhook(&receiver).await;
+    runner.publish(json!({})).await;
+    let fan_out = runner.lease_one().await.unwrap();
+    runner.execute(fan_out).await;
+    let late = runner.lease_one().await.unwrap();
+    runner.pass_secs(1);
+    let change = move |tx: &mut Tx| {
+        let old = tx.fetch::<Channel>(&channel)?;
+        tx.replace(&old, &Channel { updated_at: tx.now(), ..old.clone() })
+    };
+    runner.write(change).await;
+    runner.execute(late).await;
+    assert!(is_enabled(&runner, channel));
+    assert_eq!(runner.only_delivery().status, DeliveryStatus::Failed);
+    runner.pass_secs(5);
+    runner.run_due().await;
+    assert_eq!(runner.only_delivery().status, DeliveryStatus::Sent);
+    assert_eq!(receiver.count(), 2);
+}
+
+#[tokio::test]
 async fn a_disabled_subscription_delivers_nothing() {
     let runner = in_memory();
     runner.channel(&ROW, json!({})).await;

@@ -12,10 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::base::{Email, Json};
+use crate::base::Email;
 use crate::outbox::{
-    CHANNEL_SECRET, Channel, Delivery, DeliveryAttempt, JOBS, LogEntry, LogQuery, Subscription,
-    read_log, walk_log,
+    Channel, Delivery, DeliveryAttempt, JOBS, LogEntry, LogQuery, Subscription, read_log, walk_log,
 };
 use crate::outside::mail::{Mail, MailFailure, Sending};
 use crate::outside::{Outside, webhook};
@@ -197,19 +196,9 @@ impl Runner {
     /// Creates a channel of a workflow that is subscribed to agent errors.
     pub async fn channel(&self, workflow: &'static Workflow, config: Value) -> Id<Channel> {
         let channel = move |tx: &mut Tx| {
-            let id = tx.new_id();
-            let channel = Channel {
-                id,
-                name: workflow.key.into(),
-                workflow: workflow.key.into(),
-                config: Json(config.clone()),
-                secret: Some(tx.seal(&CHANNEL_SECRET, &id, SECRET)?),
-                previous_secret: None,
-                previous_until: None,
-                enabled: true,
-                created_at: tx.now(),
-                updated_at: tx.now(),
-            };
+            let (key, config) = (workflow.key, config.clone());
+            let channel = Channel::new(tx, key, key, config, Some(SECRET))?;
+            let id = channel.id;
             tx.insert(&channel)?;
             tx.insert(&Subscription {
                 id: tx.new_id(),

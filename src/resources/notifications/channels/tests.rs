@@ -1,3 +1,5 @@
+//! Channels: secrets, updates, the built-in one.
+
 use serde_json::Value;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Redelivery and tests of channels.
+
 use super::*;
 use crate::outbox::{About, EventType};
 use crate::outside::{Answer, CallResult, Failure};
