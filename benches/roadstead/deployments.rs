@@ -160,9 +160,9 @@ fn previews() -> Vec<Row> {
         fixture.post("/agents/deployments/preview", new)
     };
     let requests = [render, preview(1), preview(AGENTS)];
-    let [mut render, mut one, mut all] = requests.each_ref().map(|request| {
-        || load(fixture.address, CONNECTIONS, TIME, std::slice::from_ref(request))
-    });
+    let [mut render, mut one, mut all] = requests
+        .each_ref()
+        .map(|request| || load(fixture.address, CONNECTIONS, TIME, std::slice::from_ref(request)));
     let outcomes = rounds::run(&mut [&mut render, &mut one, &mut all]);
     let [render, one, all] = [0, 1, 2].map(|side| &outcomes[side]);
     vec![

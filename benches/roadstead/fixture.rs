@@ -74,8 +74,8 @@ impl Fixture {
         let live_rows_read = Arc::<AtomicU64>::default();
         let (counted, recorded) = (live_rows_read.clone(), batches.clone());
         let disk = CountingStorage { redb, commits, batches: recorded, live_rows_read: counted };
-        let store = Store::start(disk, clock, Keys::new([7; 32]), &tables)
-            .expect("the disk is good");
+        let store =
+            Store::start(disk, clock, Keys::new([7; 32]), &tables).expect("the disk is good");
         let founded = bootstrap(&store);
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {

@@ -85,7 +85,8 @@ async fn measure(fixture: &Fixture) -> (Times, Duration) {
         let heard = heard.clone();
         tokio::spawn(async move {
             // The first deployment may not be live yet.
-            while connection.exchange(request.as_bytes()).await.expect("the server answers") != 200 {
+            while connection.exchange(request.as_bytes()).await.expect("the server answers") != 200
+            {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             let mut wait = waiting(&request, connection.ask(request.as_bytes()).await.head);

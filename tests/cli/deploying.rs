@@ -117,7 +117,13 @@ impl Run<'_> {
         })
     }
 
-    fn deploy(&self, name: &str, agents: &[String], environment: &str, version: &str) -> Option<Value> {
+    fn deploy(
+        &self,
+        name: &str,
+        agents: &[String],
+        environment: &str,
+        version: &str,
+    ) -> Option<Value> {
         self.post(name, "/agents/deployments", body_of(agents, environment, version))
     }
 
@@ -233,7 +239,8 @@ pub fn assert_once(owner: &Caller, jobs: &[Value], arrived: &[Sent]) -> usize {
     // Newest first: the first of an agent in an environment is live, and no other.
     let mut seen = BTreeSet::new();
     for record in &records {
-        let is_first = seen.insert((record["stableKey"].to_string(), record["environmentId"].to_string()));
+        let is_first =
+            seen.insert((record["stableKey"].to_string(), record["environmentId"].to_string()));
         assert_eq!(record["live"], json!(is_first), "{record}");
     }
     for state in UNFINISHED {
