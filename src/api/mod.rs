@@ -27,7 +27,7 @@ pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search};
 pub use common_params::OrgRequired;
 pub use output::{Answer, Deleted, Empty, Output, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};
-pub use read::{Input, MAX_VALUES};
+pub use read::{Input, count_values};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};
 pub use resource::{Check, Metric, Resource};
 pub use route::{Method, Route};

@@ -208,3 +208,13 @@ fn a_crash_of_the_server_writes_no_image_of_its_memory() {
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().collect::<Vec<_>>()[4..6], ["0", "0"], "{core}");
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_server_gets_no_huge_pages() {
+    let (place, _) = Place::founded();
+    let server = Serving::start(&place, &[]);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let huge_pages = status.lines().find(|line| line.starts_with("THP_enabled")).unwrap();
+    assert_eq!(huge_pages, "THP_enabled:\t0");
+}

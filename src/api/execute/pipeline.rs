@@ -10,7 +10,7 @@ use super::executor::Executor;
 use super::not_found::locate_in;
 use super::read::read;
 use super::replay::{Recorded, RequestFingerprint};
-use super::request::{Authenticated, Request};
+use super::request::{Authenticated, OwnedRequest, Request};
 use super::response::{Body, Response};
 use super::write::{Written, write};
 use super::{download, hash, wait, watch};
@@ -99,11 +99,8 @@ impl Executor {
         let lane = self.authenticator.lane(&request.credential, identity.as_deref());
         let work = WorkHints { lane, bytes: request.arguments.len() };
         let context = RequestContext { executor: self, request, identity, work };
-        let bound = if work.is_large() {
-            self.store.run_in_turn(work, || Bound::of(&context)).await??
-        } else {
-            Bound::of(&context)?
-        };
+        let bound =
+            if work.is_large() { Bound::in_turn(&context).await? } else { Bound::of(&context)? };
         let hint = bound.hint.clone();
         let answered = run(&context, bound).await;
         let answered = answered.map_err(|error| locate_in(error, request));
@@ -126,6 +123,20 @@ struct Bound {
 }
 
 impl Bound {
+    /// Does the same as [`Bound::of`] for a large request, in the turn of its lane.
+    async fn in_turn(context: &RequestContext<'_>) -> Result<Self> {
+        let RequestContext { executor, request, identity, work } = context;
+        let (request, identity, work) = (OwnedRequest::of(request), identity.clone(), *work);
+        let bind = {
+            let executor = Arc::clone(executor);
+            move || {
+                let request = &request.borrow();
+                Bound::of(&RequestContext { executor: &executor, request, identity, work })
+            }
+        };
+        executor.store.run_in_turn(work, bind).await?
+    }
+
     fn of(context: &RequestContext) -> Result<Self> {
         let request = context.request;
         let (arguments, mode) = request.arguments.parse(request.query)?;

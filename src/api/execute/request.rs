@@ -45,7 +45,75 @@ pub struct Request<'a> {
     pub request_id: &'a str,
 }
 
+/// A request that borrows nothing, for another thread.
+pub(super) struct OwnedRequest {
+    route: Arc<Route>,
+    reading: Option<Arc<Route>>,
+    params: Vec<String>,
+    query: String,
+    arguments: Arguments,
+    credential: RawCredential,
+    if_match: Vec<Vec<u8>>,
+    if_none_match: Vec<Vec<u8>>,
+    idempotency_key: Option<Vec<u8>>,
+    is_lenient: bool,
+    wants_text: bool,
+    is_head: bool,
+    is_stream: bool,
+    address: IpAddr,
+    link_base: String,
+    request_id: String,
+}
+
+impl OwnedRequest {
+    pub fn of(request: &Request) -> Self {
+        let owned = |tags: &[&[u8]]| tags.iter().map(|tags| tags.to_vec()).collect();
+        OwnedRequest {
+            route: request.route.clone(),
+            reading: request.reading.cloned(),
+            params: request.params.clone(),
+            query: request.query.into(),
+            arguments: request.arguments.clone(),
+            credential: request.credential.clone(),
+            if_match: owned(&request.preconditions.if_match),
+            if_none_match: owned(&request.preconditions.if_none_match),
+            idempotency_key: request.idempotency_key.map(<[u8]>::to_vec),
+            is_lenient: request.is_lenient,
+            wants_text: request.wants_text,
+            is_head: request.is_head,
+            is_stream: request.is_stream,
+            address: request.address,
+            link_base: request.link_base.into(),
+            request_id: request.request_id.into(),
+        }
+    }
+
+    pub fn borrow(&self) -> Request<'_> {
+        Request {
+            route: &self.route,
+            reading: self.reading.as_ref(),
+            params: self.params.clone(),
+            query: &self.query,
+            arguments: self.arguments.clone(),
+            credential: self.credential.clone(),
+            preconditions: Preconditions {
+                if_match: self.if_match.iter().map(Vec::as_slice).collect(),
+                if_none_match: self.if_none_match.iter().map(Vec::as_slice).collect(),
+            },
+            idempotency_key: self.idempotency_key.as_deref(),
+            is_lenient: self.is_lenient,
+            wants_text: self.wants_text,
+            is_head: self.is_head,
+            is_stream: self.is_stream,
+            address: self.address,
+            link_base: &self.link_base,
+            request_id: &self.request_id,
+        }
+    }
+}
+
 /// The arguments of a call.
+#[derive(Clone)]
 pub enum Arguments {
     /// In [`Request::query`].
     Query,

@@ -9,7 +9,7 @@ use crate::base::metrics::{Buckets, Counter, Family, Gauge, Histogram};
 /// Attempts of a commit: 512 at most share one.
 static ATTEMPTS: Buckets = Buckets { bounds: &[1, 2, 5, 10, 25, 50, 100, 250, 512], scale: 1 };
 
-/// Bytes of a commit: a group takes no more attempts at 8 MiB, to which the last may add as much.
+/// Bytes of a commit: a group takes no more attempts at 1 MiB, to which the last may add 8 MiB.
 static BYTES: Buckets = Buckets {
     bounds: &[1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216],
     scale: 1,
