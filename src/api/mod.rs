@@ -11,6 +11,7 @@ pub mod op;
 pub mod openapi;
 mod output;
 pub mod read;
+pub mod used_events;
 mod request;
 mod resource;
 mod route;
@@ -24,7 +25,7 @@ pub use action::{
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Search};
 pub use common_params::OrgRequired;
-pub use output::{Answer, Deleted, Empty, Output, ResourceRef};
+pub use output::{Answer, Deleted, Empty, Output, PeerRef, ResourceRef};
 pub use read::{Input, MAX_VALUES};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};
 pub use resource::{Check, Metric, Resource};

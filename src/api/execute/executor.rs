@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
+use super::call_round::MAX_OUTSIDE_CALLS;
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
 use super::key_usage::KeyUsage;
@@ -29,6 +30,8 @@ pub struct Executor {
     pub(super) passwords: Passwords,
     /// The client for outgoing calls.
     pub(super) outside: Outside,
+    /// The calls that outside agents cause.
+    pub(super) outside_calls: Semaphore,
     /// Slow searches.
     pub(super) searches: Searches,
     /// Contents that many clients read or wait for.
@@ -60,6 +63,7 @@ impl Executor {
             meters: Arc::default(),
             passwords: Passwords::default(),
             outside,
+            outside_calls: Semaphore::new(MAX_OUTSIDE_CALLS),
             searches: Searches::default(),
             contents: ContentCache::default(),
             stopping,

@@ -39,8 +39,8 @@ pub async fn hash(
         let who = identity.map_or(Principal::Anonymous, Principal::Identity);
         let (answer, user) = operation.complete(tx, &who, &hashed)?;
         let who = Principal::Identity(in_session(tx, user)?);
-        let outcome = AuditOutcome::Success;
-        audit(tx, &who, Audited { action, resource: None, request_id: &request_id, outcome })?;
+        let (outcome, request_id) = (AuditOutcome::Success, &*request_id);
+        audit(tx, &who, Audited { action, resource: None, peer: None, request_id, outcome })?;
         Ok(answer)
     });
     let written = written.await;

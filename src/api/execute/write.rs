@@ -71,7 +71,7 @@ async fn write_calling(
     let mut claim = None;
     let fingerprint = transaction.fingerprint;
     let shared = Arc::new((transaction, Mutex::new(operation)));
-    let mut round = CallRound::new(context.executor, time);
+    let mut round = CallRound::new(context.executor, time, context.signer.is_some());
     for _ in 0..MAX_ROUNDS {
         let asked = Arc::new(Mutex::new(PendingCalls::default()));
         let attempt = {
@@ -147,6 +147,7 @@ impl Transaction {
         let audited = Audited {
             action: self.auth.route.name,
             resource: resource.as_ref(),
+            peer: answer.peer.as_ref(),
             request_id: &self.request_id,
             outcome: AuditOutcome::Success,
         };

@@ -6,12 +6,14 @@
 //! while.
 
 mod approvals;
+mod exchange;
 mod lists;
 mod member;
 mod members;
 mod memories;
 mod message;
 mod messages;
+mod peer;
 mod runs;
 mod task;
 mod tasks;
@@ -37,6 +39,7 @@ pub const RESOURCE: Resource = Resource {
         &runs::RESOURCE,
         &approvals::RESOURCE,
         &timeline::RESOURCE,
+        &exchange::RESOURCE,
     ],
     ..Resource::EMPTY
 };
