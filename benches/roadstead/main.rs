@@ -4,8 +4,9 @@
 //! the load generator on the same processors. The output is one table.
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
-//! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`, and
-//! `neighbours` for what one organization's costly requests do to the others. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks instead of a
+//! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`, 
+//! `neighbours` for what one organization's costly requests do to the others, and `signatures` for
+//! those of agents outside. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks instead of a
 //! million, and 20,000 versions instead of 100,000.
 //!
 //! `cargo bench -- profile-reads`, `profile-writes` and `profile-contents` measure nothing: they
@@ -24,6 +25,7 @@ mod publishing;
 mod reads;
 mod registry;
 mod rounds;
+mod signatures;
 mod table;
 mod versions;
 mod wakes;
@@ -40,7 +42,7 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 13] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 14] = [
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
@@ -51,6 +53,7 @@ fn main() {
         ("publishing", &publishing::rows),
         ("versions", &|| versions::rows(quick)),
         ("neighbours", &|| neighbours::rows(quick)),
+        ("signatures", &signatures::rows),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),

@@ -40,3 +40,36 @@ const DELETE_ENDED: Sweep = Sweep {
     },
     installation: false,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Id;
+    use crate::outbox::SweepProgress;
+    use crate::store::{Clock, Store};
+
+    #[test]
+    fn an_event_is_forgotten_once_it_would_be_refused_for_its_age() {
+        let now = Time::from_millis(1_768_478_400_000);
+        let store = Store::in_memory(Clock::at(now), TABLES);
+        let org = Id::new(store.clock().new_id());
+        let add = move |tx: &mut Tx| {
+            (0..3).try_for_each(|n| {
+                tx.insert(&UsedEvent { ends_at: now.plus_secs(60 * i64::from(n)), id: [n; 32] })
+            })
+        };
+        store.write_blocking(org, add).unwrap();
+        let left = || {
+            let sweep = |tx: &mut Tx| (DELETE_ENDED.run)(tx, &RetentionSettings::default());
+            assert_eq!(store.write_blocking(org, sweep).unwrap(), SweepProgress::Clean);
+            store.read_now(org, |view| view.count::<UsedEvent>(ListSource::TABLE, &(), 9)).unwrap()
+        };
+        assert_eq!(left(), 3);
+        store.clock().advance_secs(60);
+        assert_eq!(left(), 2);
+        store.clock().advance_secs(1);
+        assert_eq!(left(), 1);
+        store.clock().advance_secs(60);
+        assert_eq!(left(), 0);
+    }
+}

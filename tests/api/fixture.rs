@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::client::Caller;
+use crate::https;
 use crate::schema;
 
 /// A running server.
@@ -29,6 +30,8 @@ pub fn config() -> Config {
         rate_limit: 0,
         trusted_proxies: vec![here],
         allow_private: vec![here],
+        extra_roots_pem: Some(https::roots()),
+        resolver: https::resolver(),
         ..Config::default()
     }
 }

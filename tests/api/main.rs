@@ -4,6 +4,11 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+#[allow(dead_code)] // A part of each is enough here.
+#[path = "../tools/optional.rs"]
+mod optional;
+#[path = "../tools/python.rs"]
+mod python;
 mod receiver;
 mod schema;
 mod fixture;
@@ -16,12 +21,15 @@ mod conventions;
 mod deployments;
 mod drafts;
 mod environments;
+mod exchange;
 mod governance;
+mod https;
 mod ids;
 mod imports;
 mod lists;
 mod llm_providers;
 mod metrics;
+mod nostr_sdk;
 mod notifications;
 mod order;
 mod people;

@@ -20,6 +20,7 @@ use roadstead::store::{ListSource, TableInfo, Tx, View};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
+use crate::exchange;
 use crate::fixture::{Fixture, Running, config};
 
 pub fn tables() -> Vec<TableInfo> {
@@ -242,6 +243,7 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     key.post(&format!("{team}/approvals"), question).ok();
     let entry = json!({"kind": "milestone", "title": "t", "body": "b", "agentId": ann});
     key.post(&format!("{team}/timeline"), entry).ok();
+    exchange::fill(fixture, team.trim_start_matches("/teams/"));
     for _ in 0..if much { 1010 } else { 1 } {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }

@@ -11,7 +11,8 @@ use crate::records::fill_organization;
 
 /// Kinds of records that can be deleted: the table, the list, and the field that a path refers to.
 /// Referring kinds come before those they refer to.
-const REMOVED: [(&str, &str, &str); 12] = [
+const REMOVED: [(&str, &str, &str); 13] = [
+    ("peers", "/teams/{team}/exchange/peers", "id"),
     ("team_agents", "/teams/{team}/agents", "id"),
     ("teams", "/teams", "id"),
     ("fleets", "/fleets", "id"),
