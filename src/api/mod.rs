@@ -10,6 +10,7 @@ pub mod idempotency;
 pub mod op;
 pub mod openapi;
 mod output;
+mod public_document;
 pub mod read;
 pub mod used_events;
 mod request;
@@ -26,6 +27,7 @@ pub use action::{
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Search};
 pub use common_params::OrgRequired;
 pub use output::{Answer, Deleted, Empty, Output, PeerRef, ResourceRef};
+pub use public_document::{PublicDocument, PublicRequest};
 pub use read::{Input, MAX_VALUES};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};
 pub use resource::{Check, Metric, Resource};

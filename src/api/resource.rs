@@ -1,6 +1,6 @@
 //! The entry with which a resource registers everything it contributes to the server.
 
-use super::{Route, Webhook};
+use super::{PublicDocument, Route, Webhook};
 use crate::base::Result;
 use crate::outbox::{EventType, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
@@ -34,6 +34,8 @@ pub struct Resource {
     pub workflows: &'static [Workflow],
     /// What it posts to addresses that its users configure.
     pub webhooks: &'static [Webhook],
+    /// What it serves outside of `/api`.
+    pub documents: &'static [PublicDocument],
     /// The entries of its files, in the order in which their routes are documented.
     pub children: &'static [&'static Resource],
 }
@@ -50,6 +52,7 @@ impl Resource {
         events: &[],
         workflows: &[],
         webhooks: &[],
+        documents: &[],
         children: &[],
     };
 

@@ -30,7 +30,7 @@ use crate::http::{
 };
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
-use crate::outside::{self, Outside, mail};
+use crate::outside::{self, Outside, Resolver, mail};
 use crate::resources::{self, organizations};
 use crate::store::{Org, Store};
 
@@ -53,6 +53,8 @@ pub struct Config {
     pub allow_private: Vec<IpNet>,
     /// The content of `--ca-file`.
     pub extra_roots_pem: Option<Vec<u8>>,
+    /// How outgoing calls resolve names.
+    pub resolver: Resolver,
 }
 
 impl Default for Config {
@@ -66,6 +68,7 @@ impl Default for Config {
             settings: RetentionSettings::default(),
             allow_private: Vec::new(),
             extra_roots_pem: None,
+            resolver: Resolver::default(),
         }
     }
 }
@@ -97,7 +100,8 @@ impl Server {
         let outside = Outside::new(outside::Config {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
-        })?;
+        })?
+        .resolving(config.resolver);
         let setup_required = !anybody && !address.ip().is_loopback();
         let coordination =
             Arc::new(LocalCoordination::new(store.clone(), config.rate_limit, setup_required));
@@ -113,6 +117,7 @@ impl Server {
             executor: executor.clone(),
             router: Router::new(routes)?,
             pages: PAGES,
+            documents: resources::documents(),
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
             document: LazyLock::new(document),
@@ -172,7 +177,8 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
         ],
     };
     let routes = routes.iter().map(|route| (route.method, route.path));
-    let pages = PAGES.iter().map(|page| page.path).chain(http::PATHS);
+    let documents = resources::documents().into_iter().map(|document| document.path);
+    let pages = PAGES.iter().map(|page| page.path).chain(http::PATHS).chain(documents);
     Metrics::new(routes, pages, sources)
 }
 

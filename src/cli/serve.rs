@@ -149,6 +149,7 @@ impl Serve {
             },
             allow_private: self.allow_private_network.clone(),
             extra_roots_pem,
+            ..Config::default()
         })
     }
 }

@@ -160,6 +160,7 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
         ])
         .unwrap(),
         pages: PAGES,
+        documents: Vec::new(),
         metrics: Metrics::new(
             [],
             [],

@@ -19,4 +19,5 @@ mod tests;
 
 pub use call::{Answer, AnswerBody, Call, Failure, Limits, Method};
 pub use client::{Config, Outside};
+pub use connect::Resolver;
 pub use many::CallResult;

@@ -17,13 +17,14 @@ mod deployments;
 mod listings;
 mod domains;
 mod teams;
+mod agent_cards;
 mod notifications;
 
 #[cfg(test)]
 mod testing;
 
 use crate::api::openapi::{self, Contents};
-use crate::api::{self, Metric, Resource, Route, Webhook};
+use crate::api::{self, Metric, PublicDocument, Resource, Route, Webhook};
 use crate::base::Result;
 use crate::outbox::{JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
@@ -49,6 +50,7 @@ pub const ALL: &[Resource] = &[
     listings::RESOURCE,
     domains::RESOURCE,
     teams::RESOURCE,
+    agent_cards::RESOURCE,
     notifications::RESOURCE,
 ];
 
@@ -144,6 +146,11 @@ pub fn sweeps() -> Vec<&'static Sweep> {
 /// Returns the workflows of notification channels.
 pub fn workflows() -> Vec<&'static Workflow> {
     entries().flat_map(|entry| entry.workflows).collect()
+}
+
+/// Returns what the resources serve outside of `/api`.
+pub fn documents() -> Vec<&'static PublicDocument> {
+    entries().flat_map(|entry| entry.documents).collect()
 }
 
 /// Returns the gauges of all resources.

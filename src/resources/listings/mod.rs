@@ -7,6 +7,7 @@
 mod history;
 mod info;
 mod listing;
+mod nostr;
 mod public;
 mod search;
 mod terms;
@@ -31,9 +32,10 @@ use listing::BY_DOMAIN;
 pub use listing::{
     CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility, by_handle,
 };
+use nostr::NOSTR_JSON;
 pub use public::{
     ListedHandle, PublicListing, VerifiedHandle, card_of_domain, handles_of_domain, set_verified,
-    unverify, verified_handle,
+    unverify,
 };
 use search::{Hit, search};
 use terms::{ListingTerm, PublicListingTerm};
@@ -49,6 +51,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<PublicListingTerm>(),
         TableInfo::of::<VerifiedHandle>(),
     ],
+    documents: &[NOSTR_JSON],
     ..Resource::EMPTY
 };
 
@@ -186,8 +189,7 @@ fn get(view: &View, req: &Req<Id<Listing>>) -> Result<VisibleListing> {
 
 fn create(tx: &mut Tx, req: &Req<(), NewListing>) -> Result<OwnListingInfo> {
     let new = &req.input;
-    let agent = agents::fetch(&tx.view(), req.caller(), &new.stable_key)
-        .map_err(|error| error.at("stableKey"))?;
+    let agent = agents::fetch(&tx.view(), req.caller(), &new.stable_key)?;
     require_room(tx, &new.handle.domain())?;
     let listing = Listing {
         id: tx.new_id(),

@@ -35,8 +35,19 @@ pub fn search(
     only_own: bool,
     page: &PageRequest,
 ) -> Result<Page<Hit>> {
+    within(view, terms, only_own, page, MAX_LOOKUPS)
+}
+
+/// Does the same as [`search`] with at most this many look-ups.
+pub(super) fn within(
+    view: &View,
+    terms: &[String],
+    only_own: bool,
+    page: &PageRequest,
+    lookups: usize,
+) -> Result<Page<Hit>> {
     let end = end(page)?;
-    let mut lookups = Lookups { view, terms, left: MAX_LOOKUPS };
+    let mut lookups = Lookups { view, terms, left: lookups };
     let (mut own, mut public) = (Stream::from(end), Stream::from(end));
     let mut items = Vec::new();
     loop {

@@ -27,6 +27,8 @@ mod wakes;
 
 use crate::api::Resource;
 
+pub use member::team_of;
+
 /// Everything about teams.
 pub const RESOURCE: Resource = Resource {
     children: &[

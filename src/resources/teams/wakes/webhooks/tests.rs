@@ -75,7 +75,7 @@ fn end(fixture: &Fixture, job: &Job, result: EffectResult) {
 fn finish(fixture: &Fixture, job: &Job, settled: Settled) {
     let job = job.clone();
     let finished = fixture.store.write_blocking(Id::NIL, move |tx| match settled {
-        Settled::Done => tx.remove(&job),
+        Settled::Done | Settled::Warning(_) => tx.remove(&job),
         Settled::RetryAt(due_at) => tx.put(&Job { due_at, ..job.clone() }),
     });
     finished.unwrap();
