@@ -4,7 +4,7 @@
 //! the load generator on the same processors. The output is one table.
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
-//! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`, 
+//! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`,
 //! `neighbours` for what one organization's costly requests do to the others, and `signatures` for
 //! those of agents outside. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks instead of a
 //! million, and 20,000 versions instead of 100,000.

@@ -71,8 +71,7 @@ impl Neighbours {
         let data = file(&place, "data");
         let key = init_with_key(&data);
         let here = "127.0.0.0/8"; // As a proxy it names the addresses of agents outside.
-        let flags =
-            ["--rate-limit", "0", "--allow-private-network", here, "--trusted-proxy", here];
+        let flags = ["--rate-limit", "0", "--allow-private-network", here, "--trusted-proxy", here];
         let server = Served::start(&data, &flags);
         let mut started = Neighbours {
             server,
@@ -126,11 +125,7 @@ impl Neighbours {
 
 /// Measures small writes of the quiet organization during an abuse of the other, until it is over
 /// but for `at_least` so long. Returns the time within which 99 of 100 are done, and the rows.
-fn measure(
-    name: &str,
-    abuse: Option<&'static Abuse>,
-    at_least: Duration,
-) -> (Duration, Vec<Row>) {
+fn measure(name: &str, abuse: Option<&'static Abuse>, at_least: Duration) -> (Duration, Vec<Row>) {
     let neighbours = Neighbours::start();
     let team = json!({"orgSlug": "quiet", "slug": "crew", "name": "Crew"});
     let credential = format!("x-api-key: {}\r\n", neighbours.quiet_key);

@@ -112,7 +112,12 @@ fn a_request_is_accepted_once_and_only_as_it_was_signed() {
     let get = outside.authorization("GET", &thread, None);
     assert_unsigned(&outside.send_with(&get, "POST", &thread, Some(&body)));
     let longer = format!("{thread}?limit=1");
-    assert_unsigned(&outside.send_with(&outside.authorization("GET", &thread, None), "GET", &longer, None));
+    assert_unsigned(&outside.send_with(
+        &outside.authorization("GET", &thread, None),
+        "GET",
+        &longer,
+        None,
+    ));
     assert_signed(&outside.get(&longer));
     let elsewhere = format!("/exchange/{}/other/messages", acme.slug);
     let signed = outside.authorization("GET", &elsewhere, None);
@@ -320,7 +325,10 @@ fn an_agent_outside_asks_is_accepted_and_writes_in_both_directions() {
     let peers = format!("/teams/{team}/exchange/peers");
     let listed = acme.member.get(&format!("{peers}?state=pending")).items();
     assert_eq!(listed.len(), 1);
-    assert_eq!((&listed[0]["handle"], &listed[0]["firstMessage"]), (&json!(handle), &json!("May I?")));
+    assert_eq!(
+        (&listed[0]["handle"], &listed[0]["firstMessage"]),
+        (&json!(handle), &json!("May I?"))
+    );
     assert_eq!(listed[0]["domain"], site.domain.as_str());
     let peer = format!("{peers}/{}", asked["id"].as_str().unwrap());
     let accepted = acme.member.post(&format!("{peer}/accept"), json!({})).ok();
@@ -334,13 +342,17 @@ fn an_agent_outside_asks_is_accepted_and_writes_in_both_directions() {
     let wakes = acme.owner.get(&format!("/teams/{team}/agents/{master}/wakes")).items();
     let reasons: Vec<_> = wakes.iter().map(|wake| wake["reason"].clone()).collect();
     assert_eq!(reasons, ["external_request", "direct_message"]);
-    let mail = acme.owner.get(&format!("/teams/{team}/messages/{}", sent["id"].as_str().unwrap())).ok();
+    let mail =
+        acme.owner.get(&format!("/teams/{team}/messages/{}", sent["id"].as_str().unwrap())).ok();
     let from = json!({"type": "peer", "id": asked["id"], "name": handle});
     assert_eq!((&mail["from"], &mail["toAgentId"]), (&from, &json!(master)));
 
     let answered = acme.owner.post(&format!("{peer}/messages"), json!({"body": "Thanks"})).ok();
     let posted = receiver.next().json();
-    assert_eq!((&posted["type"], &posted["data"]["body"]), (&json!("exchange.message"), &json!("Thanks")));
+    assert_eq!(
+        (&posted["type"], &posted["data"]["body"]),
+        (&json!("exchange.message"), &json!("Thanks"))
+    );
     let read = outside.get(&thread).items();
     assert_eq!(read, [posted["data"].clone(), sent]);
     assert_eq!(read[0]["id"], answered["id"]);
@@ -420,7 +432,10 @@ fn a_repeated_request_of_one_key_is_answered_once() {
     let send = |outside: &Outside| {
         let ask = acme.nobody.ask("POST", &thread).with("Idempotency-Key", "k");
         let signed = outside.authorization("POST", &thread, Some(&body));
-        ask.with("Authorization", &signed).with("X-Forwarded-For", &fresh_address()).json(&body).send()
+        ask.with("Authorization", &signed)
+            .with("X-Forwarded-For", &fresh_address())
+            .json(&body)
+            .send()
     };
     let first = send(&one);
     let again = send(&one);
@@ -437,6 +452,23 @@ fn teams_exchange(acme: &Fixture) -> String {
 }
 
 // ── Two servers ──────────────────────────────────────────────────────────────
+
+/// An agent with a key of its own, listed on a domain that leads to its server, and verified there;
+/// its key and its handle.
+pub fn verified(owner: &Caller, domain: &str, name: &str) -> (NostrKey, String) {
+    let (key, handle) = (NostrKey::new(), format!("{name}@{domain}"));
+    owner.post("/agents", json!({"stableKey": name, "name": name})).ok();
+    let domain = owner.post("/organizations/domains", json!({"domain": domain})).id();
+    let listing = json!({
+        "stableKey": name, "handle": handle, "pubkey": key.pubkey(), "displayName": name,
+        "visibility": "public",
+    });
+    owner.post("/agent-index/listings", listing).ok();
+    let path = format!("/organizations/domains/{domain}/verifications");
+    let verified = owner.post(&path, json!({})).ok();
+    assert_eq!(verified["state"], "verified", "{verified}");
+    (key, handle)
+}
 
 /// A Roadstead behind a proxy with TLS, on a domain of its own, with a team and a verified agent.
 struct Installation {
@@ -456,23 +488,6 @@ impl Installation {
         Installation { acme, domain: domain.into(), team, _running: running }
     }
 
-    /// An agent with a key of its own, listed on this domain and verified.
-    fn agent(&self, name: &str) -> (NostrKey, String) {
-        let (owner, key) = (&self.acme.owner, NostrKey::new());
-        let handle = format!("{name}@{}", self.domain);
-        owner.post("/agents", json!({"stableKey": name, "name": name})).ok();
-        let domain = owner.post("/organizations/domains", json!({"domain": self.domain})).id();
-        let listing = json!({
-            "stableKey": name, "handle": handle, "pubkey": key.pubkey(), "displayName": name,
-            "visibility": "public",
-        });
-        owner.post("/agent-index/listings", listing).ok();
-        let path = format!("/organizations/domains/{domain}/verifications");
-        let verified = owner.post(&path, json!({})).ok();
-        assert_eq!(verified["state"], "verified", "{verified}");
-        (key, handle)
-    }
-
     /// The agent of another installation, as it calls this one.
     fn caller(&self, key: NostrKey) -> Outside {
         let base = format!("https://{}/api", self.domain);
@@ -488,7 +503,7 @@ impl Installation {
 fn agents_of_two_roadsteads_write_to_each_other() {
     let (here, there) = (Installation::new("here.test"), Installation::new("there.test"));
     for (from, to, name) in [(&here, &there, "scout"), (&there, &here, "scribe")] {
-        let (key, handle) = from.agent(name);
+        let (key, handle) = verified(&from.acme.owner, &from.domain, name);
         let agent = to.caller(key);
         let body = json!({"handle": handle, "message": "May we send you news?"});
         let asked = agent.post(&format!("{}/requests", to.path()), body).ok();

@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::exchange::crew;
+use crate::client::Connection;
+use crate::exchange::{crew, verified};
 use crate::fixture::{Running, config};
 use crate::https;
 use crate::optional::is_left_out;
@@ -78,7 +79,8 @@ fn events_of_nostr_sdk_are_accepted_and_the_handle_it_serves_is_confirmed() {
 
     let base = format!("http://{}/api{path}", running.address);
     let body = json!({"handle": "scout@sdk.test", "message": "Hello"});
-    let mut post = |path: &str, body: &Value| sdk.order(json!(["POST", format!("{base}{path}"), body]));
+    let mut post =
+        |path: &str, body: &Value| sdk.order(json!(["POST", format!("{base}{path}"), body]));
     let wrong = json!({"handle": "other@sdk.test", "message": "Hello"});
     assert_eq!(post("/requests", &wrong)["status"], 403);
     let asked = post("/requests", &body);
@@ -91,4 +93,15 @@ fn events_of_nostr_sdk_are_accepted_and_the_handle_it_serves_is_confirmed() {
     let thread = sdk.order(json!(["GET", format!("{base}/messages?limit=5"), null]));
     assert_eq!(thread["body"]["items"][0]["body"], "Grüße");
     assert_eq!(sdk.order(json!(["replay"]))["status"], 401);
+
+    // It reads what our domains serve.
+    https::proxy("ours.test", running.address);
+    let (key, handle) = verified(&acme.owner, "ours.test", "scribe");
+    let mut connection = Connection::open(running.address).unwrap();
+    let request = "GET /.well-known/nostr.json?name=scribe HTTP/1.1\r\nHost: ours.test\r\n\r\n";
+    connection.write(request.as_bytes()).unwrap();
+    let document = connection.reply(false).unwrap().text();
+    let mut verify = |pubkey: &str| sdk.order(json!(["verify", pubkey, handle, document]));
+    assert_eq!(verify(&key.pubkey()), true);
+    assert_eq!(verify(served["pubkey"].as_str().unwrap()), false);
 }

@@ -54,7 +54,8 @@ impl NostrKey {
         // So that two events of one second differ.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let content = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
-        let id = sha256_bytes(json!([0, self.pubkey(), at, kind, tags, content]).to_string().as_bytes());
+        let id =
+            sha256_bytes(json!([0, self.pubkey(), at, kind, tags, content]).to_string().as_bytes());
         let signature = self.0.sign_raw(&id, &[0; 32]).unwrap();
         let event = json!({
             "id": hex(&id), "pubkey": self.pubkey(), "created_at": at, "kind": kind,

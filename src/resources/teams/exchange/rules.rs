@@ -181,7 +181,8 @@ pub fn set(tx: &mut Tx, req: &Req<Id<Team>, NewDomainRule>) -> Result<DomainRule
     Ok(info(new))
 }
 
-fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<DomainRule>)>) -> Result<Deleted> {
+/// Deletes a rule of the team, or of the organization.
+pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<DomainRule>)>) -> Result<Deleted> {
     let team = require_team(&tx.view(), req.params.0)?;
     let rule: DomainRule = tx.fetch(&req.params.1)?;
     if rule.team.is_some_and(|own| own != team) {

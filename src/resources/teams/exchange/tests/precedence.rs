@@ -115,3 +115,28 @@ fn the_rules_of_a_team_are_deleted_with_it() {
     assert_eq!(crew.fixture.store.read_now(crew.fixture.org, left).unwrap(), (1, 0));
     crew.fixture.assert_sound();
 }
+
+#[test]
+fn a_rule_is_deleted_through_its_team_and_one_of_the_organization_by_admins() {
+    let crew = Crew::new();
+    crew.rule("a.test", "block", false);
+    crew.rule("a.test", "block", true);
+    let listed = crew.fixture.read(rules::list, crew.team, ()).unwrap().items;
+    let ids: Vec<Id<DomainRule>> =
+        listed.iter().map(|rule| Id::parse(json!(rule)["id"].as_str().unwrap())).collect();
+    let [shared, own] = ids[..] else { panic!("there are two") };
+    let other = crate::resources::teams::testing::team(&crew.fixture, "other", None);
+    let delete = |who: &Principal, team, rule| {
+        crew.fixture.write_as(who, rules::delete, (team, rule), ()).map(|_| ())
+    };
+    let (member, owner) = (&crew.fixture.member, &crew.fixture.owner);
+    assert_eq!(refusal(delete(member, other, own)), (Kind::NotFound, "not_found"));
+    assert_eq!(refusal(delete(member, crew.team, shared)), (Kind::Forbidden, "admin_required"));
+    let sender = Sender::new(1, "a@a.test");
+    assert_eq!(refusal(crew.ask(&sender, json!({}))), (Kind::Forbidden, "domain_blocked"));
+    delete(member, crew.team, own).unwrap();
+    assert_eq!(refusal(crew.ask(&sender, json!({}))), (Kind::Forbidden, "domain_blocked"));
+    delete(owner, other, shared).unwrap();
+    assert_eq!(refusal(delete(owner, crew.team, shared)), (Kind::NotFound, "not_found"));
+    assert_eq!(crew.ask(&sender, json!({})).unwrap()["state"], "pending");
+}
