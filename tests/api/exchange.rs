@@ -78,12 +78,12 @@ pub fn crew(acme: &Fixture) -> (String, String) {
 /// What someone gets who is known but not accepted: the signature was accepted.
 #[track_caller]
 fn assert_signed(reply: &Reply) {
-    assert_eq!((reply.status, &reply.json()["code"]), (403, &json!("peer_not_accepted")));
+    reply.refused(403, "peer_not_accepted");
 }
 
 #[track_caller]
 fn assert_unsigned(reply: &Reply) {
-    assert_eq!((reply.status, &reply.json()["code"]), (401, &json!("unauthenticated")));
+    reply.refused(401, "unauthenticated");
     assert!(reply.header("www-authenticate").is_some());
 }
 
@@ -214,7 +214,7 @@ fn without_a_public_url_the_exchange_answers_this_machine_alone() {
     assert_signed(&ask("127.0.0.1:7420", "http://127.0.0.1:7420"));
     assert_unsigned(&ask("127.0.0.1:7420", "http://127.0.0.1"));
     let refused = ask("roadstead.test", "http://roadstead.test");
-    assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("public_url_required")));
+    refused.refused(503, "public_url_required");
 }
 
 #[test]
@@ -375,14 +375,14 @@ fn a_refusal_is_readable_by_the_sender_and_posted() {
     assert_eq!(acme.owner.post(&refuse, json!({"reason": ""})).status, 400);
     acme.owner.post(&refuse, json!({"reason": "No surveys."})).ok();
     let again = acme.owner.post(&refuse, json!({"reason": "No surveys."}));
-    assert_eq!((again.status, &again.json()["code"]), (409, &json!("peer_not_pending")));
+    again.refused(409, "peer_not_pending");
     let read = outside.get(&format!("{path}/requests/{id}")).ok();
     assert_eq!((&read["state"], &read["reason"]), (&json!("refused"), &json!("No surveys.")));
     let (first, second) = (receiver.next(), receiver.next());
     assert_eq!(first.json()["data"], read);
     assert_eq!(first.field("webhook-id"), second.field("webhook-id"));
     let soon = outside.post(&format!("{path}/requests"), body);
-    assert_eq!((soon.status, &soon.json()["code"]), (429, &json!("asked_too_soon")));
+    soon.refused(429, "asked_too_soon");
     let wait: u32 = soon.header("retry-after").unwrap().parse().unwrap();
     assert!((86_000..=86_400).contains(&wait), "{wait}");
 }
@@ -453,20 +453,24 @@ fn teams_exchange(acme: &Fixture) -> String {
 
 // ── Two servers ──────────────────────────────────────────────────────────────
 
-/// An agent with a key of its own, listed on a domain that leads to its server, and verified there;
-/// its key and its handle.
-pub fn verified(owner: &Caller, domain: &str, name: &str) -> (NostrKey, String) {
-    let (key, handle) = (NostrKey::new(), format!("{name}@{domain}"));
+/// An agent with a key of its own, listed on a domain and verified there, before the domain leads to
+/// the server itself; its key and its handle.
+pub fn verified(acme: &Fixture, domain: &str, name: &str) -> (NostrKey, String) {
+    let (owner, key) = (&acme.owner, NostrKey::new());
+    let handle = Site::on(domain).name(name, &key.pubkey());
     owner.post("/agents", json!({"stableKey": name, "name": name})).ok();
-    let domain = owner.post("/organizations/domains", json!({"domain": domain})).id();
+    let claim = owner.post("/organizations/domains", json!({"domain": domain})).id();
     let listing = json!({
         "stableKey": name, "handle": handle, "pubkey": key.pubkey(), "displayName": name,
         "visibility": "public",
     });
     owner.post("/agent-index/listings", listing).ok();
-    let path = format!("/organizations/domains/{domain}/verifications");
+    let path = format!("/organizations/domains/{claim}/verifications");
     let verified = owner.post(&path, json!({})).ok();
     assert_eq!(verified["state"], "verified", "{verified}");
+    https::proxy(domain, acme.address);
+    // From now on the server confirms what it serves itself.
+    assert_eq!(owner.post(&path, json!({})).ok()["state"], "verified");
     (key, handle)
 }
 
@@ -482,7 +486,6 @@ impl Installation {
     fn new(domain: &str) -> Self {
         let public_url = Some(format!("https://{domain}"));
         let running = Running::start(Config { public_url, ..config() });
-        https::proxy(domain, running.address);
         let acme = running.fixture();
         let (team, _) = crew(&acme);
         Installation { acme, domain: domain.into(), team, _running: running }
@@ -501,9 +504,10 @@ impl Installation {
 
 #[test]
 fn agents_of_two_roadsteads_write_to_each_other() {
-    let (here, there) = (Installation::new("here.test"), Installation::new("there.test"));
+    let (here, there) =
+        (Installation::new("here.sites.test"), Installation::new("there.sites.test"));
     for (from, to, name) in [(&here, &there, "scout"), (&there, &here, "scribe")] {
-        let (key, handle) = verified(&from.acme.owner, &from.domain, name);
+        let (key, handle) = verified(&from.acme, &from.domain, name);
         let agent = to.caller(key);
         let body = json!({"handle": handle, "message": "May we send you news?"});
         let asked = agent.post(&format!("{}/requests", to.path()), body).ok();

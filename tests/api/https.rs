@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// All domains of the tests are directly below `test`.
+/// All domains of the tests are directly below `sites.test`.
 struct Web {
     runtime: Runtime,
     tls: TlsAcceptor,
@@ -27,7 +27,7 @@ struct Web {
 }
 
 static WEB: LazyLock<Web> = LazyLock::new(|| {
-    let made = rcgen::generate_simple_self_signed(vec!["*.test".to_string()]).unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["*.sites.test".to_string()]).unwrap();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
@@ -114,9 +114,13 @@ impl Site {
     /// A new domain without any handle.
     pub fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
-        let domain = format!("site-{}.test", NEXT.fetch_add(1, Ordering::Relaxed));
+        Site::on(&format!("site-{}.sites.test", NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The same on this domain.
+    pub fn on(domain: &str) -> Self {
         let (names, lookups) = (Arc::new(Mutex::new(json!({}))), Arc::new(AtomicUsize::new(0)));
-        let site = Site { domain, names, lookups };
+        let site = Site { domain: domain.into(), names, lookups };
         let (names, lookups) = (site.names.clone(), site.lookups.clone());
         listen(&site.domain, move |mut stream| {
             lookups.fetch_add(1, Ordering::Relaxed);

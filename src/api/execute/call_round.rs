@@ -22,11 +22,7 @@ const MAX_CONCURRENT_CALLS: usize = 8;
 /// operation that needs more is broken.
 pub const MAX_ROUNDS: usize = 16;
 
-/// Concurrent calls that outside agents cause: a quarter of those that the process makes, so that
-/// slow hosts of strangers do not delay what members need.
-pub const MAX_OUTSIDE_CALLS: usize = 16;
-
-/// How long such a call waits for its turn: as long as one of them may take.
+/// How long a call of an outside agent waits for its turn: as long as one of them may take.
 const OUTSIDE_CALL_WAIT: Duration = Duration::from_secs(5);
 
 /// Time for calls in flight at shutdown: less than requests in flight get, so that their clients

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::sync::{Semaphore, watch};
 
-use super::call_round::MAX_OUTSIDE_CALLS;
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
 use super::key_usage::KeyUsage;
@@ -15,6 +14,10 @@ use crate::auth::{Authenticator, Tokens};
 use crate::base::{Error, Result};
 use crate::outside::Outside;
 use crate::store::Store;
+
+/// Concurrent calls that outside agents cause: a quarter of those that the process makes, so that
+/// slow hosts of strangers do not delay what members need.
+const MAX_OUTSIDE_CALLS: usize = 16;
 
 /// Executes routes; see `pipeline.rs` for the steps.
 pub struct Executor {

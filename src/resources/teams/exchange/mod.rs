@@ -6,6 +6,7 @@
 //! of it is bounded.
 
 mod members;
+mod outputs;
 mod posts;
 mod requests;
 mod rules;

@@ -4,8 +4,7 @@ use bincode::{Decode, Encode};
 use schemars::json_schema;
 use serde_json::Value;
 
-use super::requests::OutsideRequestState;
-use super::thread::OutsideThreadMessage;
+use super::outputs::{OutsideRequestState, OutsideThreadMessage};
 use crate::api::{Resource, Webhook};
 use crate::base::{Error, Id, Result, Time};
 use crate::outbox::{Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, retry_at};

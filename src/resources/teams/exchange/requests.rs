@@ -1,22 +1,20 @@
 //! Requests of outside agents to write to a team (reference: exchange, "Asking").
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::members::wake_for;
+use super::outputs::OutsideRequestState;
 use super::rules::{RuleKind, rule_for};
-use crate::api::{
-    Calls, Input, Outcome, Output, PeerRef, Req, Resource, ResourceRef, Route, Scope, op,
-};
+use crate::api::{Calls, Input, Outcome, Req, Resource, Route, Scope, op};
 use crate::auth::OUTSIDE_AGENT;
-use crate::base::{Body, Domain, Error, Handle, HttpUrl, Id, Kind, PublicKey, Result, Slug, Time};
+use crate::base::{Body, Domain, Error, Handle, HttpUrl, Id, Kind, PublicKey, Result, Slug};
 use crate::outbox::{About, EventType, publish};
 use crate::outside::nip05::{self, Nip05Answer};
 use crate::resources::listings::{self, ContactPolicy};
 use crate::resources::teams::peer::{
-    BY_DOMAIN, BY_STATE, PENDING_BY_PUBKEY, Peer, PeerState, REFUSED_BY_TIME, RefusalReason,
-    by_pubkey,
+    BY_DOMAIN, BY_STATE, PENDING_BY_PUBKEY, Peer, PeerState, REFUSED_BY_TIME, by_pubkey,
 };
 use crate::resources::teams::team::{BY_SLUG, Team};
 use crate::store::{ListSource, Order, Tx, View};
@@ -65,37 +63,6 @@ pub struct OutsideRequest {
     listing: Option<Handle>,
 }
 impl Input for OutsideRequest {}
-
-/// A request as its sender sees it.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OutsideRequestState {
-    pub id: Id<Peer>,
-    /// Whether the sender may write to the team.
-    pub state: PeerState,
-    /// Why it was refused.
-    pub reason: Option<RefusalReason>,
-    pub created_at: Time,
-    pub decided_at: Option<Time>,
-    #[serde(skip)]
-    handle: Handle,
-}
-
-impl Output for OutsideRequestState {
-    fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::of("peer", self.id)
-    }
-    fn peer(&self) -> Option<PeerRef> {
-        Some(PeerRef { id: self.id.cast(), name: self.handle.to_string() })
-    }
-}
-
-impl From<Peer> for OutsideRequestState {
-    fn from(peer: Peer) -> Self {
-        let Peer { id, state, reason, created_at, decided_at, handle, .. } = peer;
-        OutsideRequestState { id, state, reason, created_at, decided_at, handle }
-    }
-}
 
 // ── Finding the team ─────────────────────────────────────────────────────────
 

@@ -1,15 +1,16 @@
 //! The messages between a team and an accepted peer (reference: exchange, "Threads").
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::members::fetch_peer;
+use super::outputs::OutsideThreadMessage;
 use super::posts;
 use super::requests::{SCOPE, TeamPath, team_at};
 use super::rules::{RuleKind, rule_for};
-use crate::api::{Input, Output, PeerRef, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, OUTSIDE_AGENT};
-use crate::base::{Body, Error, Id, Kind, Result, Time, Title};
+use crate::base::{Body, Error, Id, Kind, Result, Title};
 use crate::resources::teams::lists::merged;
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::message::{Audience, BY_PEER, Message, Sender, SenderType};
@@ -50,52 +51,6 @@ pub struct AnswerToPeer {
     from_agent_id: Option<Id<Member>>,
 }
 impl Input for AnswerToPeer {}
-
-/// Whose message it is, as the peer sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "OutsideThreadSide")]
-pub enum Side {
-    /// The team's.
-    Us,
-    /// The peer's own.
-    You,
-}
-
-/// A message as the peer sees it.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OutsideThreadMessage {
-    id: Id<Message>,
-    /// Whose it is: `us` the team's, `you` the peer's own.
-    from: Side,
-    subject: Option<Title>,
-    body: Body,
-    created_at: Time,
-    /// The peer, of a message that it has just sent.
-    #[serde(skip)]
-    sender: Option<PeerRef>,
-}
-
-impl Output for OutsideThreadMessage {
-    fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::of("message", self.id)
-    }
-    fn peer(&self) -> Option<PeerRef> {
-        self.sender.clone()
-    }
-}
-
-impl From<Message> for OutsideThreadMessage {
-    fn from(message: Message) -> Self {
-        let Message { id, from, subject, body, created_at, .. } = message;
-        let (from, sender) = match from.kind {
-            SenderType::Peer => (Side::You, Some(PeerRef { id: from.id.cast(), name: from.name })),
-            SenderType::User | SenderType::Agent => (Side::Us, None),
-        };
-        OutsideThreadMessage { id, from, subject, body, created_at, sender }
-    }
-}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
