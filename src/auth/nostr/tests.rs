@@ -6,8 +6,8 @@ use super::event::{hex, is_signature};
 use super::testing::{NostrKey, token};
 use super::*;
 
-/// The vectors of BIP-340: public key, message, signature, whether it is one. Of the file
-/// `bip-0340/test-vectors.csv` of the repository `bitcoin/bips`.
+/// The published vectors of BIP-340 for messages of 32 bytes, which ids are: the file
+/// `bip-0340/test-vectors.csv` of the repository `bitcoin/bips` (2-clause BSD licence).
 const BIP_340: &str = include_str!("bip-0340.csv");
 
 #[test]
@@ -24,7 +24,7 @@ fn signatures_are_judged_as_the_vectors_of_bip_340_say() {
         assert_eq!(is_signature(&key, &message, &signature), expected, "vector {number}");
         counts[usize::from(expected)] += 1;
     }
-    assert_eq!(counts, [10, 5]);
+    assert_eq!(counts, [10, 5]); // No others are in the file.
 }
 
 /// The header that NIP-98 gives as an example. Its URL has the tag `url`, of an early draft.

@@ -56,6 +56,7 @@ pub struct PeerInfo {
     reason: Option<RefusalReason>,
     /// The user who decided; null for a domain rule.
     decided_by: Option<Id<User>>,
+    /// When it was decided, by a user or a rule.
     decided_at: Option<Time>,
     created_at: Time,
 }

@@ -18,6 +18,7 @@ pub struct OutsideRequestState {
     /// Why it was refused.
     pub reason: Option<RefusalReason>,
     pub created_at: Time,
+    /// When it was decided.
     pub decided_at: Option<Time>,
     #[serde(skip)]
     handle: Handle,
