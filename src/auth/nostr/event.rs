@@ -5,7 +5,7 @@ use k256::schnorr::{Signature, VerifyingKey};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, from_hex};
 
 /// The id of an event: the SHA-256 of its content.
 pub type EventId = [u8; 32];
@@ -42,8 +42,8 @@ impl Event {
     pub fn parse(json: &[u8]) -> Option<Self> {
         let Sent { id, pubkey, created_at, kind, tags, content, sig } =
             serde_json::from_slice(json).ok()?;
-        hex::<32>(&pubkey)?;
-        let (id, signature) = (hex(&id)?, hex(&sig)?);
+        from_hex::<32>(&pubkey)?;
+        let (id, signature) = (from_hex(&id)?, from_hex(&sig)?);
         Some(Event { id, pubkey, created_at, kind, tags, content, signature })
     }
 
@@ -74,7 +74,7 @@ impl Event {
 
     /// Whether the signature is one of its id by its key.
     pub fn is_signed(&self) -> bool {
-        hex(&self.pubkey).is_some_and(|key| is_signature(&key, &self.id, &self.signature))
+        from_hex(&self.pubkey).is_some_and(|key| is_signature(&key, &self.id, &self.signature))
     }
 }
 
@@ -83,21 +83,4 @@ pub fn is_signature(key: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> boo
     let Ok(key) = VerifyingKey::from_slice(key) else { return false };
     let Ok(signature) = Signature::from_bytes(signature) else { return false };
     key.verify_raw(message, &signature).is_ok()
-}
-
-/// Reads lower-case hexadecimal digits; None if there are not exactly as many as needed.
-pub fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |b: u8| match b {
-        b'0'..=b'9' => Some(b - b'0'),
-        b'a'..=b'f' => Some(b - b'a' + 10),
-        _ => None,
-    };
-    let mut bytes = [0; N];
-    if text.len() != 2 * N {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
 }

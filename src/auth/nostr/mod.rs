@@ -14,7 +14,7 @@ use base64::engine::general_purpose::{GeneralPurpose, PAD_INDIFFERENT};
 
 pub use event::{Event, EventId};
 
-use crate::base::{Error, Kind, PublicKey, Result, Time};
+use crate::base::{Error, Kind, PublicKey, Result, Time, from_hex};
 
 /// The kind of an event that signs an HTTP request.
 const KIND: u64 = 27235;
@@ -135,7 +135,7 @@ fn signer(event: &Event, now: Time, target: SignedTarget) -> Result<Signer> {
     }
     let payload = match event.tag("payload")? {
         None => None,
-        Some(text) => Some(event::hex(&text.to_ascii_lowercase()).ok_or_else(|| {
+        Some(text) => Some(from_hex(&text.to_ascii_lowercase()).ok_or_else(|| {
             refused("the event's payload must be the SHA-256 of the body, in hexadecimal")
         })?),
     };

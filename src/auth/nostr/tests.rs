@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::event::{hex, is_signature};
+use super::event::is_signature;
 use super::testing::{NostrKey, token};
 use super::*;
 
@@ -18,8 +18,8 @@ fn signatures_are_judged_as_the_vectors_of_bip_340_say() {
         let [number, _, key, _, message, signature, expected, ..] = &fields[..] else {
             panic!("{line}")
         };
-        let message: [u8; 32] = hex(message).unwrap();
-        let (key, signature) = (hex(key).unwrap(), hex(signature).unwrap());
+        let message: [u8; 32] = from_hex(message).unwrap();
+        let (key, signature) = (from_hex(key).unwrap(), from_hex(signature).unwrap());
         let expected = expected == "true";
         assert_eq!(is_signature(&key, &message, &signature), expected, "vector {number}");
         counts[usize::from(expected)] += 1;
