@@ -55,6 +55,11 @@ pub type Batches = Arc<Mutex<Option<Vec<WriteBatch>>>>;
 impl Fixture {
     /// A server with a team of `agents` agents.
     pub fn new(commits: Commits, agents: usize) -> Self {
+        Self::with_config(commits, agents, Config::default())
+    }
+
+    /// The same with this configuration, apart from the limit of requests.
+    pub fn with_config(commits: Commits, agents: usize, config: Config) -> Self {
         let place = place();
         let batches = Batches::default();
         let tables = roadstead::resources::tables();
@@ -68,7 +73,7 @@ impl Fixture {
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
-            let config = Config { rate_limit: 0, ..Config::default() };
+            let config = Config { rate_limit: 0, ..config };
             Server::start(store.clone(), listener, config).expect("the configuration is good")
         });
         let (_, key) = founded.key.clone().expect("a key was asked for");

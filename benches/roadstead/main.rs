@@ -5,14 +5,16 @@
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
 //! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`,
-//! `neighbours` for what one organization's costly requests do to the others, and `signatures` for
-//! those of agents outside. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks instead of a
-//! million, and 20,000 versions instead of 100,000.
+//! `neighbours` for what one organization's costly requests do to the others, `signatures` for
+//! those of agents outside, and `agent-index` for searches and `nostr.json`. `--quick` (or
+//! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks and listings instead of a million, and 20,000
+//! versions instead of 100,000.
 //!
 //! `cargo bench -- profile-reads`, `profile-writes` and `profile-contents` measure nothing: they
 //! run the load on Roadstead alone for ten seconds, for a profiler.
 
 mod abuses;
+mod agent_index;
 mod client;
 mod contents;
 mod growth;
@@ -26,6 +28,9 @@ mod reads;
 mod registry;
 mod rounds;
 mod signatures;
+#[allow(clippy::unwrap_used, dead_code)] // It is of the tests, which use all of it.
+#[path = "../../tests/api/sites.rs"]
+mod sites;
 mod table;
 mod versions;
 mod wakes;
@@ -42,7 +47,7 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 14] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 15] = [
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
@@ -54,6 +59,7 @@ fn main() {
         ("versions", &|| versions::rows(quick)),
         ("neighbours", &|| neighbours::rows(quick)),
         ("signatures", &signatures::rows),
+        ("agent-index", &|| agent_index::rows(quick)),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),

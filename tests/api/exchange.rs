@@ -504,8 +504,7 @@ impl Installation {
 
 #[test]
 fn agents_of_two_roadsteads_write_to_each_other() {
-    let (here, there) =
-        (Installation::new("here.sites.test"), Installation::new("there.sites.test"));
+    let (here, there) = (Installation::new("here.test"), Installation::new("there.test"));
     for (from, to, name) in [(&here, &there, "scout"), (&there, &here, "scribe")] {
         let (key, handle) = verified(&from.acme, &from.domain, name);
         let agent = to.caller(key);

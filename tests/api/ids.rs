@@ -50,6 +50,12 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     let grant = owner.post("/access-grants", grant).id();
     let domain = json!({"domain": format!("{}-{suffix}.example", acme.slug)});
     let domain = owner.post("/organizations/domains", domain).id();
+    let listing = json!({
+        "stableKey": stable_key, "handle": format!("a-{suffix}@{}.example", acme.slug),
+        "pubkey": "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9",
+        "displayName": "L", "cardState": "published",
+    });
+    let listing = owner.post("/agent-index/listings", listing).id();
     let invitation = json!({"email": format!("new-{suffix}@{}.test", acme.slug), "role": "member"});
     let invitation = owner.post("/organizations/members", invitation).id();
     let key = owner.post("/api-keys", json!({"name": "k"})).id();
@@ -100,6 +106,7 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("name", format!("V_{suffix}")),
         ("grantId", grant),
         ("domainId", domain),
+        ("listingId", listing),
         ("invitationId", invitation),
         ("keyId", key),
         ("id", provider),

@@ -13,7 +13,9 @@ mod receiver;
 mod schema;
 mod fixture;
 mod fleets;
+mod sites;
 
+mod agent_index;
 mod agents;
 mod artifacts;
 mod conditions;

@@ -72,16 +72,16 @@ fn events_of_nostr_sdk_are_accepted_and_the_handle_it_serves_is_confirmed() {
     let (team, path) = crew(&acme);
     let mut sdk = Program::start();
     let files = tempfile::tempdir().unwrap();
-    let (certificate, key) = https::certificate_files(files.path());
-    let served = sdk.order(json!(["serve", "scout@sdk.sites.test", certificate, key]));
+    let (certificate, key) = https::certificate_files("sdk.test", files.path());
+    let served = sdk.order(json!(["serve", "scout@sdk.test", certificate, key]));
     let port = served["port"].as_u64().unwrap() as u16;
-    https::lead("sdk.sites.test", ([127, 0, 0, 1], port).into());
+    https::SITES.lead("sdk.test", ([127, 0, 0, 1], port).into());
 
     let base = format!("http://{}/api{path}", running.address);
-    let body = json!({"handle": "scout@sdk.sites.test", "message": "Hello"});
+    let body = json!({"handle": "scout@sdk.test", "message": "Hello"});
     let mut post =
         |path: &str, body: &Value| sdk.order(json!(["POST", format!("{base}{path}"), body]));
-    let wrong = json!({"handle": "other@sdk.sites.test", "message": "Hello"});
+    let wrong = json!({"handle": "other@sdk.test", "message": "Hello"});
     assert_eq!(post("/requests", &wrong)["status"], 403);
     let asked = post("/requests", &body);
     assert_eq!((&asked["status"], &asked["body"]["state"]), (&json!(200), &json!("pending")));
@@ -95,10 +95,9 @@ fn events_of_nostr_sdk_are_accepted_and_the_handle_it_serves_is_confirmed() {
     assert_eq!(sdk.order(json!(["replay"]))["status"], 401);
 
     // It reads what our domains serve.
-    let (key, handle) = verified(&acme, "ours.sites.test", "scribe");
+    let (key, handle) = verified(&acme, "ours.test", "scribe");
     let mut connection = Connection::open(running.address).unwrap();
-    let request =
-        "GET /.well-known/nostr.json?name=scribe HTTP/1.1\r\nHost: ours.sites.test\r\n\r\n";
+    let request = "GET /.well-known/nostr.json?name=scribe HTTP/1.1\r\nHost: ours.test\r\n\r\n";
     connection.write(request.as_bytes()).unwrap();
     let document = connection.reply(false).unwrap().text();
     let mut verify = |pubkey: &str| sdk.order(json!(["verify", pubkey, handle, document]));

@@ -22,6 +22,11 @@ use serde_json::json;
 use crate::client::{Caller, eventually};
 use crate::exchange;
 use crate::fixture::{Fixture, Running, config};
+use crate::https::SITES;
+use crate::sites::names;
+
+/// The public key of the listing.
+const KEY: &str = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
 
 pub fn tables() -> Vec<TableInfo> {
     [resources::tables(), roadstead::store::TABLES.to_vec()].concat()
@@ -149,6 +154,7 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
 pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).create().unwrap();
     let token = store.write_blocking(Id::NIL, organizations::issue_setup_token).unwrap();
+    SITES.serve("acme.test", |name| names(name, KEY));
     let running = Running::serve(store, "127.0.0.1:0", config());
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
     let user = json!({"name": "Eve", "email": sign_in["email"], "password": sign_in["password"]});
@@ -169,7 +175,7 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     let (owner, key) = (&fixture.owner, &fixture.key);
     owner.post("/api-keys", json!({"name": "k", "expiresInDays": 30})).ok();
     owner.post("/organizations/members", json!({"email": "new@acme.test", "role": "member"})).ok();
-    owner.post("/organizations/domains", json!({"domain": "acme.test"})).ok();
+    let domain = owner.post("/organizations/domains", json!({"domain": "acme.test"})).id();
     let setup = json!({"slug": "prod", "name": "Prod", "description": "d", "access": "restricted",
         "approvals": {"approverIds": [fixture.owner_id]}});
     let environment = owner.post("/environments", setup).id();
@@ -216,6 +222,11 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post("/agents", agent).ok();
     }
     key.post("/agents/ann/versions", json!({})).ok();
+    let listing = json!({"stableKey": "ann", "handle": "ann@acme.test", "pubkey": KEY,
+        "displayName": "Ann", "description": "d", "skills": ["s"], "visibility": "public",
+        "cardState": "published"});
+    owner.post("/agent-index/listings", listing).ok();
+    owner.post(&format!("/organizations/domains/{domain}/verifications"), json!({})).ok();
     deploy(owner);
     let team = json!({"slug": "crew", "name": "Crew", "description": "d",
         "budget": {"monthlyUsd": 1}});

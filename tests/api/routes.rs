@@ -29,6 +29,10 @@ fn more(route: &Route) -> Value {
         (Method::Post, "/agents/deployments" | "/agents/deployments/preview") => {
             json!({"promptName": "p", "version": "*", "registryRef": unknown_id()})
         }
+        (Method::Post, "/agent-index/listings") => json!({
+            "handle": "a@example.com",
+            "pubkey": "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9",
+        }),
         _ => json!({}),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::outbox::{About, Event, EventType, TABLES, enqueue, publish};
-use crate::outside::{self, mail};
+use crate::outside::{self, Call, Failure, mail};
 use crate::store::{Clock, ListSource};
 
 const NOON: Time = Time::from_millis(1_800_000_000_000);
@@ -26,6 +26,37 @@ const BROKEN: JobHandler = JobHandler {
     settle: |_, _, _| Ok(Settled::Done),
 };
 
+/// A job with two calls, which publishes an event for each result, and has something for the log.
+const CALLS: JobHandler = JobHandler {
+    kind: "test.calls",
+    prepare: |_, _| {
+        let calls = URLS.map(|url| Call {
+            method: outside::Method::Get,
+            url: url.into(),
+            headers: vec![],
+            body: vec![],
+            limits: outside::Limits {
+                total: Duration::from_secs(5),
+                answer: outside::AnswerBody::Ignored,
+                https_only: false,
+            },
+        });
+        Ok(Prepared::Effect(Effect::Calls(calls.into(), Duration::from_secs(5))))
+    },
+    settle: |tx, _, result| {
+        let EffectResult::Answers(answers) = result else { panic!("it made calls") };
+        for ((url, result), asked) in answers.iter().zip(URLS) {
+            assert_eq!(url, asked);
+            assert!(matches!(result.answer, Err(Failure::Address { .. })), "{result:?}");
+            leave_event(tx)?;
+        }
+        Ok(Settled::Warning("a warning".into()))
+    },
+};
+
+/// Two addresses that may not be called.
+const URLS: [&str; 2] = ["http://127.0.0.1/a", "http://127.0.0.2/b"];
+
 fn leave_event(tx: &mut Tx) -> Result<()> {
     publish(tx, EventType::AgentError, About::resource("agent", tx.org()), json!({}))
 }
@@ -41,7 +72,7 @@ fn runner() -> Runner {
         store,
         outside: outside::Outside::new(outside::Config::default()).unwrap(),
         mail: Arc::new(mail::NotConfigured),
-        jobs: vec![&DONE, &BROKEN],
+        jobs: vec![&DONE, &BROKEN, &CALLS],
         workflows: vec![],
         sweeps: vec![],
         settings: RetentionSettings::default(),
@@ -94,6 +125,17 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
         runner.execute(runner.lease(&InFlight::new()).await.unwrap()).await;
         assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (1, 1));
     }
+}
+
+#[tokio::test]
+async fn the_results_of_several_calls_are_settled_together() {
+    let runner = runner();
+    write_job(&runner, &CALLS).await;
+    runner.execute(runner.lease(&InFlight::new()).await.unwrap()).await;
+    assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (2, 0));
+    // They deliver nothing, so they count for no delivery.
+    let text = format!("{:?}", runner.meters.families());
+    assert!(!text.contains("Number(2") && !text.contains("Number(1"), "{text}");
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ pub(super) const RESOURCE: Resource =
 const RETRY_SECS: [i64; 3] = [600, 1200, 1800];
 
 /// Enqueues the due verifications of an organization.
-const ENQUEUE_DUE: Sweep = Sweep {
+pub(super) const ENQUEUE_DUE: Sweep = Sweep {
     name: "repeat the verification of domains",
     every_secs: 60,
     run: enqueue_due,
@@ -46,7 +46,8 @@ fn enqueue_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
 }
 
 /// Repeats the verification of a domain.
-const REPEAT: JobHandler = JobHandler { kind: "domain.repeat_verification", prepare, settle };
+pub(super) const REPEAT: JobHandler =
+    JobHandler { kind: "domain.repeat_verification", prepare, settle };
 
 /// Returns the domain of a job, while it is verified.
 fn verified(tx: &Tx, job: &Job) -> Result<Option<Domain>> {

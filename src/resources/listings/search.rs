@@ -4,15 +4,17 @@
 //! rows of its terms: the row of one term is looked up at or below that of another, so that what lies
 //! between is skipped.
 
+use std::ops::ControlFlow;
+
 use super::listing::Listing;
 use super::terms::{ListingTerm, PublicListingTerm, TermRow};
 use crate::base::{Error, Id, Result};
 use crate::store::{Order, Page, PageRequest, View};
-use std::ops::ControlFlow;
 
-/// A page ends after 20,000 look-ups, whether they found a listing or not: of two frequent terms that
-/// seldom occur together, one request must not read all rows. They take some 50 ms.
-const MAX_LOOKUPS: usize = 20_000;
+/// A page ends after 10,000 look-ups in one of its streams, whether they found a listing or not: of two
+/// frequent terms that seldom occur together, one request must not read all rows. They take some
+/// 30 ms.
+const MAX_LOOKUPS: usize = 10_000;
 
 /// A listing that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub fn search(
     within(view, terms, only_own, page, MAX_LOOKUPS)
 }
 
-/// Does the same as [`search`] with at most this many look-ups.
+/// Does the same as [`search`] with at most this many look-ups in each stream.
 pub(super) fn within(
     view: &View,
     terms: &[String],
@@ -47,20 +49,21 @@ pub(super) fn within(
     lookups: usize,
 ) -> Result<Page<Hit>> {
     let end = end(page)?;
-    let mut lookups = Lookups { view, terms, left: lookups };
-    let (mut own, mut public) = (Stream::from(end), Stream::from(end));
+    let query = Query { view, terms };
+    let mut own = Stream::new(end, lookups);
+    let mut public = if only_own { Stream::empty() } else { Stream::new(end, lookups) };
     let mut items = Vec::new();
     loop {
-        let is_known = lookups.advance::<ListingTerm>(&mut own)?
-            && (only_own || lookups.advance::<PublicListingTerm>(&mut public)?);
-        let head = own.head.max(public.head);
-        let next = match head {
-            // What was not looked at begins at the higher of both ends.
-            _ if !is_known => Some(own.end.max(public.end)),
-            Some(_) if items.len() == page.limit => Some(own.end.max(public.end)),
-            _ => None,
+        query.advance::<ListingTerm>(&mut own)?;
+        query.advance::<PublicListingTerm>(&mut public)?;
+        let (head, unknown) = (own.head.max(public.head), own.unknown().max(public.unknown()));
+        let is_page_end = match head {
+            None => !unknown.is_nil(),
+            // A stream may have one that is newer, if its look-ups are used up.
+            Some(found) => items.len() == page.limit || unknown > found,
         };
-        if let Some(next) = next {
+        if is_page_end {
+            let next = own.end.max(public.end);
             return Ok(Page { items, next: Some(next.bytes().to_vec()) });
         }
         let Some(found) = head else { return Ok(Page::single(items)) };
@@ -80,16 +83,26 @@ fn end(page: &PageRequest) -> Result<Id<Listing>> {
 
 /// One of the merged streams.
 struct Stream {
-    /// What is below this id was not looked at, nor passed on.
+    /// What is below this id was not looked at, or not passed on; nil at the end of the stream.
     end: Id<Listing>,
     /// The next listing, just below `end`.
     head: Option<Id<Listing>>,
-    is_at_end: bool,
+    /// How many more look-ups it may take.
+    lookups: usize,
 }
 
 impl Stream {
-    fn from(end: Id<Listing>) -> Self {
-        Stream { end, head: None, is_at_end: false }
+    fn new(end: Id<Listing>, lookups: usize) -> Self {
+        Stream { end, head: None, lookups }
+    }
+
+    fn empty() -> Self {
+        Stream::new(Id::NIL, 0)
+    }
+
+    /// Returns the id below which the next listing is unknown; nil if it is known, or there is none.
+    fn unknown(&self) -> Id<Listing> {
+        if self.head.is_some() { Id::NIL } else { self.end }
     }
 
     /// Passes on the head, if it is this listing.
@@ -101,27 +114,24 @@ impl Stream {
     }
 }
 
-/// The look-ups of one request.
-struct Lookups<'a> {
+/// The terms to look for.
+struct Query<'a> {
     view: &'a View<'a>,
     terms: &'a [String],
-    left: usize,
 }
 
-impl Lookups<'_> {
-    /// Finds the head of a stream, if it has none. False if the look-ups are used up before.
-    fn advance<R: TermRow>(&mut self, stream: &mut Stream) -> Result<bool> {
+impl Query<'_> {
+    /// Finds the head of a stream, if it has none, as far as its look-ups last.
+    fn advance<R: TermRow>(&self, stream: &mut Stream) -> Result<()> {
         // How many terms in a row have the listing `found`.
         let (mut agreeing, mut found) = (0, None);
-        let mut terms = self.terms.iter().cycle();
-        while stream.head.is_none() && !stream.is_at_end {
-            let Some(term) = terms.next() else { return Ok(true) };
-            if self.left == 0 {
-                return Ok(false);
+        for term in self.terms.iter().cycle() {
+            if stream.head.is_some() || stream.end.is_nil() || stream.lookups == 0 {
+                break;
             }
-            self.left -= 1;
+            stream.lookups -= 1;
             let Some(below) = self.last_below::<R>(term, stream.end)? else {
-                (stream.is_at_end, stream.end) = (true, Id::NIL);
+                *stream = Stream::empty();
                 break;
             };
             agreeing = if found == Some(below) { agreeing + 1 } else { 1 };
@@ -131,7 +141,7 @@ impl Lookups<'_> {
                 stream.head = found;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Returns the newest listing below `end` that has this term.

@@ -219,7 +219,7 @@ fn a_search_finds_words_of_name_handle_skills_and_description() {
         (json!({"q": "SCRIBE release"}), 1),
         (json!({"q": "notes english writing"}), 1),
         (json!({"q": "note"}), 0),
-        (json!({"q": "scribe paul"}), 0),
+        (json!({"q": "release paul"}), 0),
         (json!({"q": "acme"}), 2),
         (json!({"q": "paul@acme.test"}), 1),
         (json!({"skill": "technical writing"}), 1),
@@ -269,13 +269,13 @@ fn a_changed_listing_is_found_by_what_it_is_now() {
 #[test]
 fn name_handle_and_skills_are_found_after_any_description() {
     let fixture = Fixture::new();
-    let description: String = (0..2000).map(|n| format!("w{n} ")).collect();
+    let description: String = (0..1500).map(|n| format!("w{n} ")).collect();
     let skills: Vec<_> = (0..50).map(|n| format!("skill {n}")).collect();
     make(&fixture, json!({"description": description, "skills": skills})).unwrap();
     for query in [json!({"q": "scribe w0"}), json!({"skill": "skill 49"}), json!({"q": "w100"})] {
         assert_eq!(found(&fixture, &fixture.member, query.clone()).len(), 1, "{query}");
     }
-    assert_eq!(found(&fixture, &fixture.member, json!({"q": "w1999"})).len(), 0);
+    assert_eq!(found(&fixture, &fixture.member, json!({"q": "w1499"})).len(), 0);
 }
 
 /// Listings of two organizations with words of a small vocabulary, pages of every size, against a
