@@ -12,7 +12,7 @@ mod requests;
 mod rules;
 #[cfg(test)]
 mod tests;
-mod thread;
+mod threads;
 
 use crate::api::Resource;
 
@@ -21,7 +21,7 @@ pub(super) const RESOURCE: Resource = Resource {
         &rules::RESOURCE,
         &members::RESOURCE,
         &requests::RESOURCE,
-        &thread::RESOURCE,
+        &threads::RESOURCE,
         &posts::RESOURCE,
     ],
     ..Resource::EMPTY

@@ -157,7 +157,8 @@ fn standing(view: &View, peer: &Peer, new: &OutsideRequest) -> Result<Standing> 
         if wait_secs <= 0 {
             return Ok(Standing::AsksAgain);
         }
-        return Err(full("asked_too_soon", "the request was refused; ask again after a day")
+        let message = "the request was refused; ask again after a day";
+        return Err(Error::new(Kind::Limited, "asked_too_soon", message)
             .retry_after(u32::try_from(wait_secs).unwrap_or(u32::MAX)));
     }
     if peer.handle == new.handle {
@@ -195,39 +196,54 @@ fn require_room(
         let of_domain = (team.id, PeerState::Accepted, domain.clone());
         if !has(view.count(&BY_DOMAIN, &of_domain, MAX_ACCEPTED_OF_DOMAIN)?, MAX_ACCEPTED_OF_DOMAIN)
         {
-            return Err(full("domain_peers_full", "200 agents of this domain are accepted"));
+            return Err(later(Error::new(
+                Kind::Limited,
+                "domain_peers_full",
+                "200 agents of this domain are accepted",
+            )));
         }
     } else {
         let of_team = view.count(&BY_STATE, &(team.id, PeerState::Pending), MAX_PENDING_OF_TEAM)?;
         if !has(of_team, MAX_PENDING_OF_TEAM) {
-            return Err(full("team_requests_full", "200 requests wait for the team; try later"));
+            return Err(later(Error::new(
+                Kind::Limited,
+                "team_requests_full",
+                "200 requests wait for the team; try later",
+            )));
         }
         let of_domain = (team.id, PeerState::Pending, domain.clone());
         let of_domain = view.count(&BY_DOMAIN, &of_domain, MAX_PENDING_OF_DOMAIN)?;
         if !has(of_domain, MAX_PENDING_OF_DOMAIN) {
-            return Err(full(
+            return Err(later(Error::new(
+                Kind::Limited,
                 "domain_requests_full",
                 "20 requests of this domain wait for the team; try later",
-            ));
+            )));
         }
         let of_sender = view.count(&PENDING_BY_PUBKEY, pubkey, MAX_PENDING_OF_SENDER)?;
         if !has(of_sender, MAX_PENDING_OF_SENDER) {
-            return Err(full(
+            return Err(later(Error::new(
+                Kind::Limited,
                 "sender_requests_full",
                 "5 requests of this key wait for teams of the organization; try later",
-            ));
+            )));
         }
     }
     let is_full =
         known.is_none() && view.count::<Peer>(ListSource::TABLE, &team.id, MAX_PEERS)? == MAX_PEERS;
     if is_full && view.count(&REFUSED_BY_TIME, &team.id, 1)? == 0 {
-        return Err(full("team_peers_full", "the team knows 1,000 agents, and can forget none"));
+        return Err(later(Error::new(
+            Kind::Limited,
+            "team_peers_full",
+            "the team knows 1,000 agents, and can forget none",
+        )));
     }
     Ok(())
 }
 
-fn full(code: &'static str, message: &'static str) -> Error {
-    Error::new(Kind::Limited, code, message).retry_after(ROOM_RETRY_SECS)
+/// An error that ends once members have decided on what is there.
+fn later(error: Error) -> Error {
+    error.retry_after(ROOM_RETRY_SECS)
 }
 
 /// Checks that the domain of a handle confirms the key.

@@ -4,7 +4,7 @@ use super::*;
 use crate::outbox::{Effect, EffectResult, Job, Prepared, Settled};
 use crate::outside::{Call, webhook};
 use crate::resources::teams::exchange::posts::{PeerPost, RESOURCE};
-use crate::resources::teams::exchange::thread::answer;
+use crate::resources::teams::exchange::threads::answer;
 
 fn jobs(crew: &Crew) -> Vec<Job> {
     crew.fixture.store.read_now(Id::NIL, |view| view.all(ListSource::TABLE, &())).unwrap()

@@ -1,7 +1,7 @@
 //! Messages in both directions.
 
 use super::*;
-use crate::resources::teams::exchange::thread::{AnswerToPeer, answer, list, send};
+use crate::resources::teams::exchange::threads::{AnswerToPeer, answer, list, send};
 use crate::resources::teams::messages::consume;
 use crate::resources::teams::testing::{add_agent, add_scrum_master, take};
 
