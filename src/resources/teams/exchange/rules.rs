@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, User};
-use crate::base::{Domain, Error, Id, Result, Time};
+use crate::base::{Domain as DomainName, Error, Id, Result, Time};
 use crate::resources::teams::team::{Team, require_team};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
@@ -41,13 +41,13 @@ pub struct DomainRule {
     pub id: Id<DomainRule>,
     /// The team; none for a rule of the organization.
     pub team: Option<Id<Team>>,
-    pub domain: Domain,
+    pub domain: DomainName,
     pub rule: RuleKind,
     pub created_by: Id<User>,
     pub created_at: Time,
 }
 
-static BY_DOMAIN: Index<DomainRule, (Option<Id<Team>>, Domain)> = Index::unique(
+static BY_DOMAIN: Index<DomainRule, (Option<Id<Team>>, DomainName)> = Index::unique(
     "domain_rules.by_domain",
     "domain_rule_exists",
     "there is a rule for this domain already",
@@ -76,7 +76,7 @@ impl Record for DomainRule {
 
 /// Returns what the rules say of a domain, if one covers it. A block of the organization wins; else
 /// the rule of the most specific domain, and of two for the same domain the team's.
-pub fn rule_for(view: &View, team: Id<Team>, domain: &Domain) -> Result<Option<RuleKind>> {
+pub fn rule_for(view: &View, team: Id<Team>, domain: &DomainName) -> Result<Option<RuleKind>> {
     let mut most_specific = None;
     for domain in covering(domain) {
         let find = |team| view.find(&BY_DOMAIN, &(team, domain.clone()));
@@ -92,11 +92,11 @@ pub fn rule_for(view: &View, team: Id<Team>, domain: &Domain) -> Result<Option<R
 
 /// Returns the domains whose rules cover this one: itself and those above it of at least two
 /// labels, the most specific first.
-fn covering(domain: &Domain) -> impl Iterator<Item = Domain> {
+fn covering(domain: &DomainName) -> impl Iterator<Item = DomainName> {
     let above = std::iter::successors(Some(domain.as_str()), |name| {
         name.split_once('.').map(|(_, above)| above)
     });
-    above.filter(|name| name.contains('.')).map(|name| Domain::from_trusted(name.into()))
+    above.filter(|name| name.contains('.')).map(|name| DomainName::from_trusted(name.into()))
 }
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -107,7 +107,7 @@ fn covering(domain: &Domain) -> impl Iterator<Item = Domain> {
 #[schemars(extend("examples" = [{"domain": "partner.example", "rule": "allow"}]))]
 pub struct NewDomainRule {
     /// The domain; its subdomains are covered too.
-    domain: Domain,
+    domain: DomainName,
     /// Whether its agents are accepted at once or turned away.
     rule: RuleKind,
     /// Whether it is for all teams of the organization; only admins make such rules.
@@ -123,7 +123,7 @@ impl Input for NewDomainRule {}
 pub struct DomainRuleInfo {
     id: Id<DomainRule>,
     /// The domain; its subdomains are covered too.
-    domain: Domain,
+    domain: DomainName,
     /// Whether its agents are accepted at once or turned away.
     rule: RuleKind,
     /// Whether it is for all teams of the organization.
