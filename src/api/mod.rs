@@ -12,6 +12,7 @@ pub mod openapi;
 mod output;
 mod public_document;
 pub mod read;
+pub mod used_events;
 mod request;
 mod resource;
 mod route;
@@ -25,7 +26,7 @@ pub use action::{
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search};
 pub use common_params::OrgRequired;
-pub use output::{Answer, Deleted, Empty, Output, ResourceRef};
+pub use output::{Answer, Deleted, Empty, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};
 pub use read::{Input, count_values};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};

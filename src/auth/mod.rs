@@ -5,6 +5,7 @@
 //! the next request.
 
 mod access;
+pub mod nostr;
 pub mod passwords;
 mod policy;
 mod records;
@@ -16,8 +17,8 @@ pub use access::{
     in_session, key_organization, organization_named, user_organizations,
 };
 pub use policy::{
-    ADMIN, ANYONE, AuthPolicy, CREDENTIAL, MEMBER, MEMBER_OR_PUBLIC, RequiredCredential, SESSION,
-    SESSION_ADMIN, SESSION_MEMBER,
+    ADMIN, ANYONE, AuthPolicy, CREDENTIAL, MEMBER, MEMBER_OR_PUBLIC, OUTSIDE_AGENT,
+    RequiredCredential, SESSION, SESSION_ADMIN, SESSION_MEMBER,
 };
 pub use records::{
     ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant,

@@ -4,6 +4,7 @@
 use k256::schnorr::VerifyingKey;
 use serde_json::json;
 
+use super::hex::from_hex;
 use super::text::{DomainRule, TextRule, Validated};
 
 /// A handle: `name@domain`, the name of `[a-z0-9._-]{1,64}`, the domain as in
@@ -49,7 +50,7 @@ impl Handle {
 pub struct PublicKeyRule;
 impl TextRule for PublicKeyRule {
     fn check(text: String) -> Result<String, String> {
-        let Some(bytes) = decode(&text) else {
+        let Some(bytes) = from_hex::<32>(&text) else {
             return Err("must be 64 digits of 0-9 and a-f".into());
         };
         if VerifyingKey::from_bytes(&bytes.into()).is_err() {
@@ -65,25 +66,8 @@ impl TextRule for PublicKeyRule {
 impl PublicKey {
     /// Returns its 32 bytes.
     pub fn bytes(&self) -> [u8; 32] {
-        decode(self).expect("it was validated")
+        from_hex(self).expect("it was validated")
     }
-}
-
-/// Reads 64 lower-case hexadecimal digits.
-fn decode(text: &str) -> Option<[u8; 32]> {
-    let digit = |b: u8| match b {
-        b'0'..=b'9' => Some(b - b'0'),
-        b'a'..=b'f' => Some(b - b'a' + 10),
-        _ => None,
-    };
-    let mut bytes = [0; 32];
-    if text.len() != 2 * bytes.len() {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::base::{Error, Issue, Kind, Result, address_block};
 /// Limit of a JSON body: three times the largest prompt, and small beside the 24 MB of the server.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Limit of a body on a route that needs no credential: five times the largest of them.
+/// Limit of a body on a route that needs no account: five times the largest without a credential.
 const MAX_OPEN_BODY_BYTES: usize = 16 * 1024;
 
 /// Maximum time between two reads of a body.
@@ -184,7 +184,7 @@ pub async fn read(
     let max_bytes = match &route.operation.upload {
         None => {
             require_json(headers)?;
-            if route.policy.needs_credential() { MAX_BODY_BYTES } else { MAX_OPEN_BODY_BYTES }
+            if route.policy.needs_account() { MAX_BODY_BYTES } else { MAX_OPEN_BODY_BYTES }
         }
         Some(Upload { media_types, max_bytes }) => {
             require_media_type(headers, media_types)?;

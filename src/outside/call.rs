@@ -33,6 +33,14 @@ pub struct Call {
     pub limits: Limits,
 }
 
+impl Call {
+    /// The host of the URL, with its port if it has one.
+    pub fn host(&self) -> &str {
+        let after_scheme = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        after_scheme.split(['/', '?', '#']).next().unwrap_or_default()
+    }
+}
+
 /// Limits of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

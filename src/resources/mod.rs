@@ -88,6 +88,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("fleets", "Groups of agents, and who may use them."),
     ("agent-index", "Agents as other organizations find them: listings and agent cards."),
     ("deployments", "What was deployed where, and how much on which day."),
+    ("exchange", "What agents outside of the organization call, signing their requests."),
     ("teams", "Teams of agents with their tasks, messages, wakes, memories and runs."),
     ("notifications", "Channels that report events, and the log of what was delivered."),
 ];
@@ -115,7 +116,8 @@ pub fn tables() -> Vec<TableInfo> {
         .iter()
         .chain(outbox::TABLES)
         .chain(api::audit::TABLES)
-        .chain(api::idempotency::TABLES);
+        .chain(api::idempotency::TABLES)
+        .chain(api::used_events::TABLES);
     below.chain(entries().flat_map(|entry| entry.tables)).copied().collect()
 }
 
@@ -134,7 +136,10 @@ pub fn jobs() -> Vec<&'static JobHandler> {
 
 /// Returns the sweeps of all resources and of the layers below.
 pub fn sweeps() -> Vec<&'static Sweep> {
-    let below = api::idempotency::SWEEPS.iter().chain([&outbox::COMPLETE_REMOVALS]);
+    let below = api::idempotency::SWEEPS
+        .iter()
+        .chain(api::used_events::SWEEPS)
+        .chain([&outbox::COMPLETE_REMOVALS]);
     below.chain(entries().flat_map(|entry| entry.sweeps)).collect()
 }
 

@@ -59,18 +59,18 @@ fn a_listing_is_validated_with_all_its_problems() {
     let acme = Fixture::new();
     acme.admin.post("/agents", json!({"stableKey": "scribe", "name": "Scribe"})).ok();
     let post = |body| acme.admin.post("/agent-index/listings", body);
-    post(json!({})).invalid(&["displayName", "handle", "pubkey", "stableKey"]);
+    post(json!({})).invalid(&["stableKey", "handle", "pubkey", "displayName"]);
     let bad = json!({"stableKey": "scribe", "handle": "Scribe@acme.test", "pubkey": "0".repeat(64),
         "displayName": "", "skills": [""], "visibility": "secret", "contactPolicy": "x",
         "cardState": "y"});
     post(bad).invalid(&[
-        "cardState",
-        "contactPolicy",
-        "displayName",
         "handle",
         "pubkey",
+        "displayName",
         "skills[0]",
         "visibility",
+        "contactPolicy",
+        "cardState",
     ]);
     let good = json!({"stableKey": "scribe", "handle": "scribe@Acme.Test", "pubkey": KEY,
         "displayName": "Scribe"});

@@ -4,6 +4,11 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+#[allow(dead_code)] // A part of each is enough here.
+#[path = "../tools/optional.rs"]
+mod optional;
+#[path = "../tools/python.rs"]
+mod python;
 mod receiver;
 mod schema;
 mod fixture;
@@ -23,7 +28,9 @@ mod deployment_log;
 mod deployments;
 mod drafts;
 mod environments;
+mod exchange;
 mod governance;
+mod https;
 mod ids;
 mod imports;
 mod invitations;
@@ -31,6 +38,7 @@ mod lists;
 mod manifests;
 mod llm_providers;
 mod metrics;
+mod nostr_sdk;
 mod notifications;
 mod order;
 mod people;

@@ -20,11 +20,13 @@ use roadstead::store::{ListSource, TableInfo, Tx, View};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
+use crate::exchange;
 use crate::fixture::{Fixture, Running, config};
-use crate::sites::{Sites, names};
+use crate::https::SITES;
+use crate::sites::names;
 
 /// The public key of the listing.
-const KEY: &str = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
+pub const KEY: &str = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
 
 pub fn tables() -> Vec<TableInfo> {
     [resources::tables(), roadstead::store::TABLES.to_vec()].concat()
@@ -147,9 +149,8 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
 pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).create().unwrap();
     let token = store.write_blocking(Id::NIL, organizations::issue_setup_token).unwrap();
-    let sites = Sites::new();
-    sites.serve("acme.test", |name| names(name, KEY));
-    let running = Running::serve(store, "127.0.0.1:0", sites.configure(config()));
+    SITES.serve("acme.test", |name| names(name, KEY));
+    let running = Running::serve(store, "127.0.0.1:0", config());
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
     let user = json!({"name": "Eve", "email": sign_in["email"], "password": sign_in["password"]});
     let organization = json!({"slug": "acme", "name": "Acme"});
@@ -248,6 +249,7 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     key.post(&format!("{team}/approvals"), question).ok();
     let entry = json!({"kind": "milestone", "title": "t", "body": "b", "agentId": ann});
     key.post(&format!("{team}/timeline"), entry).ok();
+    exchange::fill(fixture, team.trim_start_matches("/teams/"));
     for _ in 0..if much { 1010 } else { 1 } {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use roadstead::app::Config;
 use roadstead::outside::Resolver;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -44,6 +44,13 @@ impl Sites {
         self.addresses.lock().unwrap().insert(domain.into(), to);
     }
 
+    /// Makes a certificate of a domain.
+    pub fn certify(&self, domain: &str) -> (Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![domain.to_string()]).unwrap();
+        (params.signed_by(&key, &self.authority).unwrap(), key)
+    }
+
     /// Serves a domain: `respond` gets the name of the query, in a thread of its own, and returns the
     /// bytes of the response.
     pub fn serve(&self, domain: &str, respond: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) {
@@ -57,9 +64,7 @@ impl Sites {
         certified: &str,
         respond: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
     ) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![certified.to_string()]).unwrap();
-        let certificate = params.signed_by(&key, &self.authority).unwrap();
+        let (certificate, key) = self.certify(certified);
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = ServerConfig::builder_with_provider(provider)

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 mod caller;
+pub mod nostr;
 mod reply;
 
 use std::io::{self, Read, Write};

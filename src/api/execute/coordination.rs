@@ -16,7 +16,7 @@ use super::answer_quota::AnswerQuota;
 use super::rate_limits::RateLimits;
 use crate::api::idempotency::StoredAnswers;
 use crate::base::{Error, Id, Result};
-use crate::store::{ListSource, Listener, Store, Subscribe, Topic};
+use crate::store::{ListSource, Listener, Org, Store, Subscribe, Topic};
 
 /// The state that processes serving the same store share besides it.
 pub trait Coordination: Subscribe {
@@ -31,6 +31,24 @@ pub trait Coordination: Subscribe {
     /// # Errors
     /// 429.
     fn take_sign_in(&self, email: &str, is_known: bool, address: IpAddr) -> Result<()>;
+
+    /// Counts a request signed by an outside agent for its address.
+    ///
+    /// # Errors
+    /// 429.
+    fn take_signed(&self, address: IpAddr) -> Result<()>;
+
+    /// Counts a request signed by an outside agent for the organization it is about.
+    ///
+    /// # Errors
+    /// 503.
+    fn take_signed_for(&self, org: Id<Org>) -> Result<()>;
+
+    /// Counts a call to a host that an outside agent causes.
+    ///
+    /// # Errors
+    /// 429.
+    fn take_outside_call(&self, host: &str) -> Result<()>;
 
     /// Marks a request as in flight, by its fingerprint, until the guard is dropped.
     ///
@@ -116,6 +134,18 @@ impl Coordination for LocalCoordination {
 
     fn take_sign_in(&self, email: &str, is_known: bool, address: IpAddr) -> Result<()> {
         self.rate_limits.sign_in(email, is_known, address)
+    }
+
+    fn take_signed(&self, address: IpAddr) -> Result<()> {
+        self.rate_limits.signed(address)
+    }
+
+    fn take_signed_for(&self, org: Id<Org>) -> Result<()> {
+        self.rate_limits.signed_for(org.uuid())
+    }
+
+    fn take_outside_call(&self, host: &str) -> Result<()> {
+        self.rate_limits.outside_call(host)
     }
 
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard> {

@@ -40,8 +40,8 @@ pub async fn hash(
         let (answer, user) = operation.complete(tx, &who, &hashed)?;
         let who = Principal::Identity(in_session(tx, user)?);
         let outcome = AuditOutcome::Success;
-        let (resource, detail, request_id) = (None, None, request_id.as_str());
-        audit(tx, &who, Audited { action, resource, detail, request_id, outcome })?;
+        let (resource, detail, request_id) = (None, None, &*request_id);
+        audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })?;
         Ok(answer)
     });
     let written = written.await;

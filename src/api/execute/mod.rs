@@ -27,6 +27,7 @@ mod replay;
 mod request;
 mod response;
 mod searches;
+mod signed;
 #[cfg(test)]
 mod tests;
 mod wait;

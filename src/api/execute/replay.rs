@@ -35,9 +35,13 @@ impl RequestFingerprint {
         let has_record = request.route.is_idempotent() && request.route.changes();
         let Some(key) = request.idempotency_key.filter(|_| has_record) else { return Ok(None) };
         let keys = context.executor.store.keys();
-        let mut named = match &context.identity {
-            Some(identity) => credential_bytes(&identity.credential),
-            None => Vec::new(),
+        // Each request of an outside agent has another credential; its key is the same.
+        let (mut named, credential) = match (&context.identity, &context.signer) {
+            (Some(identity), _) => {
+                (credential_bytes(&identity.credential), request.credential.fingerprint())
+            }
+            (None, Some(signer)) => (signer.pubkey.as_bytes().to_vec(), signer.pubkey.bytes()),
+            (None, None) => (Vec::new(), request.credential.fingerprint()),
         };
         let path = std::iter::once(request.route.path);
         for part in path.chain(request.params.iter().map(String::as_str)) {
@@ -49,7 +53,6 @@ impl RequestFingerprint {
         let query = request.query.as_bytes();
         let body = request.arguments.bytes();
         let sent = [&(query.len() as u64).to_be_bytes(), query, &body].concat();
-        let credential = request.credential.fingerprint();
         Ok(Some(RequestFingerprint {
             credential,
             room: context.executor.coordination.answer_room(&credential)?,

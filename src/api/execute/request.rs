@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::etag::Etag;
 use crate::api::read::{SourceFormat, parse_body, parse_query};
 use crate::api::route::Route;
+use crate::auth::nostr::Signer;
 use crate::auth::{Identity, RawCredential};
 use crate::base::Result;
 
@@ -20,6 +21,8 @@ pub struct Request<'a> {
     pub reading: Option<&'a Arc<Route>>,
     /// The parameters of the path, decoded, in its order.
     pub params: Vec<String>,
+    /// Path and query as the client sent them, which it may have signed.
+    pub target: &'a str,
     /// The query string; it holds the arguments unless [`Request::arguments`] does.
     pub query: &'a str,
     pub arguments: Arguments,
@@ -62,6 +65,7 @@ pub(super) struct OwnedRequest {
     is_stream: bool,
     address: IpAddr,
     link_base: String,
+    target: String,
     request_id: String,
 }
 
@@ -84,6 +88,7 @@ impl OwnedRequest {
             is_stream: request.is_stream,
             address: request.address,
             link_base: request.link_base.into(),
+            target: request.target.into(),
             request_id: request.request_id.into(),
         }
     }
@@ -107,6 +112,7 @@ impl OwnedRequest {
             is_stream: self.is_stream,
             address: self.address,
             link_base: &self.link_base,
+            target: &self.target,
             request_id: &self.request_id,
         }
     }
@@ -203,18 +209,21 @@ impl Preconditions<'_> {
     }
 }
 
-/// The identity of an authenticated request: the proof that
+/// Who makes an authenticated request: the proof that
 /// [`Executor::authenticate`](super::Executor::authenticate) accepted it.
-pub struct Authenticated(pub(super) Option<Arc<Identity>>);
+pub struct Authenticated {
+    pub(super) identity: Option<Arc<Identity>>,
+    pub(super) signer: Option<Arc<Signer>>,
+}
 
 impl Authenticated {
-    /// The identity; none if the request has no credential.
+    /// The identity; none if the caller has no account.
     pub fn identity(&self) -> Option<&Arc<Identity>> {
-        self.0.as_ref()
+        self.identity.as_ref()
     }
 
-    /// Whether the request has no credential.
-    pub fn is_anonymous(&self) -> bool {
-        self.0.is_none()
+    /// The signer, if the caller is an outside agent.
+    pub fn signer(&self) -> Option<&Arc<Signer>> {
+        self.signer.as_ref()
     }
 }

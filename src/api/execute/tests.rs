@@ -178,6 +178,7 @@ impl Fixture {
             route: named(name),
             reading: Some(named("note.get")),
             params: params.iter().map(|param| param.to_string()).collect(),
+            target: "",
             query: "",
             arguments: Arguments::Json(arguments),
             credential: self.member.clone(),

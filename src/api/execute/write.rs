@@ -12,7 +12,7 @@ use super::replay::{Recorded, RequestFingerprint};
 use crate::api::action::{BoundWrite, CallTime};
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::calls::{Calls, Outcome, PendingCalls, Position};
-use crate::api::output::{Answer, ResourceRef};
+use crate::api::output::{Answer, PeerRef, ResourceRef};
 use crate::api::request::{Principal, path_names};
 use crate::api::route::Method;
 use crate::api::scope::OrgHint;
@@ -89,7 +89,7 @@ async fn write_calling(
     let mut claim = None;
     let fingerprint = transaction.fingerprint;
     let shared = Arc::new((transaction, Mutex::new(operation)));
-    let mut round = CallRound::new(context.executor, time);
+    let mut round = CallRound::new(context.executor, time, context.signer.is_some());
     let mut progress = Progress::default();
     let (mut rounds, mut parts) = (0, 0);
     while rounds < MAX_ROUNDS && parts < MAX_PARTS {
@@ -161,7 +161,7 @@ impl Transaction {
             Outcome::Partial(Position { next, resource }) => {
                 let has_changes = tx.has_changes();
                 if has_changes && !progress.has_changes {
-                    self.audit(tx, &who, resource)?;
+                    self.audit(tx, &who, resource, None)?;
                 }
                 return Ok(Written::Partial { next, has_changes });
             }
@@ -175,7 +175,7 @@ impl Transaction {
             return Ok(Written::Done(answer, Recorded::Nothing));
         }
         if !progress.has_changes && !self.auth.route.unaudited {
-            self.audit(tx, &who, answer.resource.clone())?;
+            self.audit(tx, &who, answer.resource.clone(), answer.peer.as_ref())?;
         }
         let recorded = match &self.fingerprint {
             Some(fingerprint) => fingerprint.store(tx, &answer)?,
@@ -184,13 +184,20 @@ impl Transaction {
         Ok(Written::Done(answer, recorded))
     }
 
-    fn audit(&self, tx: &mut Tx, who: &Principal, resource: Option<ResourceRef>) -> Result<()> {
+    fn audit(
+        &self,
+        tx: &mut Tx,
+        who: &Principal,
+        resource: Option<ResourceRef>,
+        peer: Option<&PeerRef>,
+    ) -> Result<()> {
         let named = || self.auth.hint.params.last().and_then(ResourceRef::id);
         let resource = resource.or_else(named);
         let audited = Audited {
             action: self.auth.route.name,
             resource: resource.as_ref(),
             detail: self.belongs_to(),
+            peer,
             request_id: &self.request_id,
             outcome: AuditOutcome::Success,
         };

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{Output, ResourceRef};
-use crate::base::{self, Id, Result, Time};
+use crate::base::{Domain as DomainName, Id, Result, Time};
 use crate::resources::listings;
 use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx};
 
@@ -16,7 +16,7 @@ pub struct Domain {
     /// Identifier of the claim.
     pub id: Id<Domain>,
     /// The domain name: lower case, IDNA ASCII.
-    pub domain: base::Domain,
+    pub domain: DomainName,
     /// State of the verification.
     pub state: DomainState,
     /// Time of the last successful verification.
@@ -47,7 +47,7 @@ pub enum DomainState {
 }
 crate::store::stored_enum!(DomainState { Unverified = 0, Verified = 1, Failed = 2 });
 
-static BY_DOMAIN: Index<Domain, base::Domain> = Index::unique(
+static BY_DOMAIN: Index<Domain, DomainName> = Index::unique(
     "domains.by_domain",
     "domain_taken",
     "the organization has already claimed this domain",
@@ -73,7 +73,7 @@ impl Record for Domain {
 /// The one verified claim of a domain, among those of all organizations.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VerifiedDomain {
-    pub domain: base::Domain,
+    pub domain: DomainName,
     /// The claim.
     pub claim: Id<Domain>,
     /// Its organization.
@@ -91,7 +91,7 @@ impl Record for VerifiedDomain {
     const TABLE: &'static str = "verified_domains";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CLAIM];
     const ORG_SCOPED: bool = false;
-    type Key = base::Domain;
+    type Key = DomainName;
     fn key(&self) -> Self::Key {
         self.domain.clone()
     }

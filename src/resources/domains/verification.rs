@@ -64,6 +64,7 @@ impl Output for Verification {
 pub struct HandleResult {
     /// The listing with this handle.
     pub listing_id: Id<Listing>,
+    /// The handle that was looked up.
     pub handle: Handle,
     pub outcome: Outcome,
     /// Why the domain was unreachable or its answer invalid.

@@ -35,11 +35,11 @@ pub use listing::{
 };
 use nostr::NOSTR_JSON;
 pub use public::{
-    ListedHandle, PublicListing, VerifiedHandle, card_of_domain, handles_of_domain, set_verified,
-    unverify,
+    ListedHandle, PublicListing, PublicListingTerm, VerifiedHandle, card_of_domain,
+    handles_of_domain, set_verified, unverify,
 };
 use search::{Hit, search};
-use terms::{ListingTerm, PublicListingTerm};
+use terms::ListingTerm;
 
 /// Listings and the index of them.
 pub const RESOURCE: Resource = Resource {

@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 
 use super::listing::{BY_DOMAIN, Listing, ListingProfile};
-use super::terms::{self, PublicListingTerm};
-use crate::base::{Domain, Handle, Id, PublicKey, Result};
+use super::terms::{self, TermRow};
+use crate::base::{Domain as DomainName, Handle, Id, PublicKey, Result};
 use crate::store::{
     AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Record, Reference, Tx, View,
 };
@@ -43,11 +43,40 @@ impl Record for PublicListing {
     }
 }
 
+/// A term of a public listing, for everyone.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct PublicListingTerm {
+    term: String,
+    listing: Id<Listing>,
+}
+
+impl TermRow for PublicListingTerm {
+    fn new(term: String, listing: Id<Listing>) -> Self {
+        PublicListingTerm { term, listing }
+    }
+}
+
+static PUBLIC_LISTING: Reference<PublicListingTerm, PublicListing> = Reference::derived(
+    &["listing"],
+    |listing: &PublicListing| terms::keys(&listing.profile, listing.id),
+    |row: &PublicListingTerm, _| vec![row.listing.to_bytes()],
+);
+
+impl Record for PublicListingTerm {
+    const TABLE: &'static str = "public_listing_terms";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&PUBLIC_LISTING];
+    const ORG_SCOPED: bool = false;
+    type Key = (String, Id<Listing>);
+    fn key(&self) -> Self::Key {
+        (self.term.clone(), self.listing)
+    }
+}
+
 /// A handle whose domain confirms its key: the domain is verified, and the last look-up found exactly
 /// this key. At most one organization's domain is verified at a time.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VerifiedHandle {
-    pub domain: Domain,
+    pub domain: DomainName,
     /// The part before the `@`.
     pub name: String,
     pub pubkey: PublicKey,
@@ -59,9 +88,10 @@ pub struct VerifiedHandle {
 }
 
 /// Verified handles with an agent card for everyone, by domain.
-static CARDS: Index<VerifiedHandle, Domain> = Index::non_unique("verified_handles.cards", |row| {
-    row.has_public_card.then(|| row.domain.clone())
-});
+static CARDS: Index<VerifiedHandle, DomainName> =
+    Index::non_unique("verified_handles.cards", |row| {
+        row.has_public_card.then(|| row.domain.clone())
+    });
 
 static VERIFIED_LISTING: Reference<VerifiedHandle, Listing> = Reference::derived(
     &["listing", "org"],
@@ -75,13 +105,13 @@ impl Record for VerifiedHandle {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&CARDS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&VERIFIED_LISTING];
     const ORG_SCOPED: bool = false;
-    type Key = (Domain, String);
+    type Key = (DomainName, String);
     fn key(&self) -> Self::Key {
         (self.domain.clone(), self.name.clone())
     }
 }
 
-fn key_of(handle: &Handle) -> (Domain, String) {
+fn key_of(handle: &Handle) -> (DomainName, String) {
     (handle.domain(), handle.name().into())
 }
 
@@ -91,7 +121,11 @@ fn key_of(handle: &Handle) -> (Domain, String) {
 ///
 /// # Errors
 /// If the store fails.
-pub fn verified_handle(view: &View, domain: &Domain, name: &str) -> Result<Option<VerifiedHandle>> {
+pub fn verified_handle(
+    view: &View,
+    domain: &DomainName,
+    name: &str,
+) -> Result<Option<VerifiedHandle>> {
     view.get(&(domain.clone(), name.into()))
 }
 
@@ -100,7 +134,7 @@ pub fn verified_handle(view: &View, domain: &Domain, name: &str) -> Result<Optio
 ///
 /// # Errors
 /// If the store fails.
-pub fn card_of_domain(view: &View, domain: &Domain) -> Result<Option<VerifiedHandle>> {
+pub fn card_of_domain(view: &View, domain: &DomainName) -> Result<Option<VerifiedHandle>> {
     let own = verified_handle(view, domain, "_")?.filter(|row| row.has_public_card);
     match own {
         Some(row) => Ok(Some(row)),
@@ -137,9 +171,9 @@ pub struct ListedHandle {
 ///
 /// # Errors
 /// If the store fails.
-pub fn handles_of_domain(view: &View, domain: &Domain) -> Result<Vec<ListedHandle>> {
+pub fn handles_of_domain(view: &View, domain: &DomainName) -> Result<Vec<ListedHandle>> {
     let mut found = Vec::new();
-    let end = Domain::from_trusted(format!("{domain}\u{1}")); // The next text.
+    let end = DomainName::from_trusted(format!("{domain}\u{1}")); // The next text.
     view.entries(
         &BY_DOMAIN,
         domain,
@@ -159,7 +193,7 @@ pub fn handles_of_domain(view: &View, domain: &Domain) -> Result<Vec<ListedHandl
 ///
 /// # Errors
 /// If the store fails.
-pub fn set_verified(tx: &mut Tx, domain: &Domain, verified: &[ListedHandle]) -> Result<()> {
+pub fn set_verified(tx: &mut Tx, domain: &DomainName, verified: &[ListedHandle]) -> Result<()> {
     unverify(tx, domain)?;
     verified.iter().try_for_each(|found| {
         tx.insert(&VerifiedHandle {
@@ -177,7 +211,7 @@ pub fn set_verified(tx: &mut Tx, domain: &Domain, verified: &[ListedHandle]) -> 
 ///
 /// # Errors
 /// If the store fails.
-pub fn unverify(tx: &mut Tx, domain: &Domain) -> Result<()> {
+pub fn unverify(tx: &mut Tx, domain: &DomainName) -> Result<()> {
     let (org, mut rows) = (tx.org(), tx.all::<VerifiedHandle>(ListSource::TABLE, domain)?);
     rows.retain(|row| row.org == org);
     rows.iter().try_for_each(|row| tx.remove(row))

@@ -7,7 +7,8 @@
 use std::ops::ControlFlow;
 
 use super::listing::Listing;
-use super::terms::{ListingTerm, PublicListingTerm, TermRow};
+use super::public::PublicListingTerm;
+use super::terms::{ListingTerm, TermRow};
 use crate::base::{Error, Id, Result};
 use crate::store::{Order, Page, PageRequest, View};
 

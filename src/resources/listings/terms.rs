@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use bincode::{Decode, Encode};
 
 use super::listing::{Listing, ListingProfile};
-use super::public::PublicListing;
 use crate::base::{Handle, Id, Result};
 use crate::store::{AnyReference, Key, Record, Reference, Tx};
 
@@ -26,13 +25,6 @@ pub struct ListingTerm {
     listing: Id<Listing>,
 }
 
-/// A term of a public listing, for everyone.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct PublicListingTerm {
-    term: String,
-    listing: Id<Listing>,
-}
-
 /// A row of the inverted index.
 pub trait TermRow: Record<Key = (String, Id<Listing>)> {
     /// Returns the row of a term.
@@ -45,14 +37,8 @@ impl TermRow for ListingTerm {
     }
 }
 
-impl TermRow for PublicListingTerm {
-    fn new(term: String, listing: Id<Listing>) -> Self {
-        PublicListingTerm { term, listing }
-    }
-}
-
 /// Returns the keys of the rows of a listing.
-fn keys(profile: &ListingProfile, listing: Id<Listing>) -> Vec<(String, Id<Listing>)> {
+pub fn keys(profile: &ListingProfile, listing: Id<Listing>) -> Vec<(String, Id<Listing>)> {
     terms(profile).into_iter().map(|term| (term, listing)).collect()
 }
 
@@ -62,25 +48,9 @@ static LISTING: Reference<ListingTerm, Listing> = Reference::derived(
     |row: &ListingTerm, _| vec![row.listing.to_bytes()],
 );
 
-static PUBLIC_LISTING: Reference<PublicListingTerm, PublicListing> = Reference::derived(
-    &["listing"],
-    |listing: &PublicListing| keys(&listing.profile, listing.id),
-    |row: &PublicListingTerm, _| vec![row.listing.to_bytes()],
-);
-
 impl Record for ListingTerm {
     const TABLE: &'static str = "listing_terms";
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&LISTING];
-    type Key = (String, Id<Listing>);
-    fn key(&self) -> Self::Key {
-        (self.term.clone(), self.listing)
-    }
-}
-
-impl Record for PublicListingTerm {
-    const TABLE: &'static str = "public_listing_terms";
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&PUBLIC_LISTING];
-    const ORG_SCOPED: bool = false;
     type Key = (String, Id<Listing>);
     fn key(&self) -> Self::Key {
         (self.term.clone(), self.listing)

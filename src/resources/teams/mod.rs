@@ -6,6 +6,7 @@
 //! while.
 
 mod approvals;
+mod exchange;
 mod lists;
 mod member;
 mod members;
@@ -13,6 +14,7 @@ mod memories;
 mod message;
 mod messages;
 pub mod notices;
+mod peer;
 mod runs;
 mod task;
 mod tasks;
@@ -41,6 +43,7 @@ pub const RESOURCE: Resource = Resource {
         &runs::RESOURCE,
         &approvals::RESOURCE,
         &timeline::RESOURCE,
+        &exchange::RESOURCE,
     ],
     ..Resource::EMPTY
 };

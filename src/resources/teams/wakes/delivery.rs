@@ -9,6 +9,7 @@ use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::member::{Member, fetch_member};
 use crate::resources::teams::message;
+use crate::resources::teams::peer;
 use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, require_team};
 use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
@@ -187,7 +188,11 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
                 && message::has_unread_note(view, &task, wake.agent, wake.created_at)?)
         }
         (WakeReason::TaskAssigned | WakeReason::TaskNote, None) => Ok(false),
-        (WakeReason::ExternalRequest | WakeReason::Notification, _) => Ok(true),
+        (WakeReason::ExternalRequest, _) => match wake.peer_id {
+            Some(peer) => peer::is_accepted(view, wake.team, peer),
+            None => Ok(false),
+        },
+        (WakeReason::Notification, _) => Ok(true),
     }
 }
 

@@ -16,8 +16,8 @@ use schemars::json_schema;
 
 use super::member::Member;
 use super::message::Message;
+use super::peer::Peer;
 use super::task::Task;
-use super::team::Peer;
 use crate::api::{Metric, Resource, Route, Webhook, op};
 use crate::auth::MEMBER;
 use crate::base::metrics::FamilyKind;
@@ -67,7 +67,7 @@ pub fn dropped_wakes(view: &View) -> Result<u64> {
 // ── Causes ───────────────────────────────────────────────────────────────────
 
 /// The cause of a wake.
-#[allow(dead_code)] // The exchange and the channels of notifications use the last two.
+#[allow(dead_code)] // The channels of notifications use the last one.
 pub enum WakeCause<'a> {
     /// This task was assigned to it.
     TaskAssigned(&'a Task),

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::delivery::{acknowledge, look};
 use super::*;
 use crate::api::{Readiness, Req};
+use crate::base::{Body, Handle, PublicKey};
+use crate::resources::teams::peer::PeerState;
 use crate::resources::teams::team::Team;
 use crate::resources::teams::testing::{
     add_agent, add_scrum_master, code, message, repeat, take, task, team,
@@ -318,6 +320,24 @@ fn a_late_acknowledgement_takes_no_cause_that_joined_in_a_later_delivery() {
     fixture.assert_sound();
 }
 
+/// Inserts an accepted peer with this id.
+fn insert_accepted(tx: &mut Tx, team: Id<Team>, id: Id<Peer>) -> Result<()> {
+    let now = tx.now();
+    tx.insert(&Peer {
+        id,
+        team,
+        pubkey: PublicKey::from_trusted(id.to_string()), // Only compared here.
+        handle: Handle::parse("a@a.test").unwrap(),
+        state: PeerState::Accepted,
+        first_message: Body::parse("x").unwrap(),
+        reply_url: None,
+        reason: None,
+        decided_by: None,
+        decided_at: Some(now),
+        created_at: now,
+    })
+}
+
 #[test]
 fn an_acknowledgement_after_a_peek_takes_no_cause_that_joined_since() {
     let fixture = Fixture::new();
@@ -350,6 +370,7 @@ fn an_outside_request_merges_by_its_peer_and_notifications_never_merge() {
     };
     let woken = fixture.store.write_blocking(fixture.org, move |tx| {
         let agent = member::fetch_member(&tx.view(), crew, ann)?;
+        [peer, other].into_iter().try_for_each(|id| insert_accepted(tx, crew, id))?;
         for peer in [peer, other, peer] {
             wake(tx, &agent, &WakeCause::ExternalRequest(peer))?;
         }

@@ -9,8 +9,9 @@ use crate::base::{Id, Result, Time};
 use crate::outbox::LogEntry;
 use crate::resources::teams::member::Member;
 use crate::resources::teams::message::Message;
+use crate::resources::teams::peer::Peer;
 use crate::resources::teams::task::Task;
-use crate::resources::teams::team::{Peer, Team};
+use crate::resources::teams::team::Team;
 use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, View};
 
 /// Why an agent is woken.
