@@ -66,18 +66,18 @@ struct Obstacles {
 impl Obstacles {
     /// Refuses with 409, naming the targets.
     fn check(&self, force: bool) -> Result<()> {
-        let refuse = |code, why: &str, of: &[String]| {
-            Err(Error::conflict(code, format!("{why}: {}", of.join(", "))))
-        };
+        let named = |why: &str, of: &[String]| format!("{why}: {}", of.join(", "));
         if !self.deleted.is_empty() {
-            return refuse("target_deleted", "deleted since", &self.deleted);
+            let message = named("deleted since", &self.deleted);
+            return Err(Error::conflict("target_deleted", message));
         }
         if !self.first.is_empty() {
-            return refuse("nothing_before", "nothing was deployed before to", &self.first);
+            let message = named("nothing was deployed before to", &self.first);
+            return Err(Error::conflict("nothing_before", message));
         }
         if !force && !self.newer.is_empty() {
-            let why = "deployed again since; send force to bring back";
-            return refuse("deployed_since", why, &self.newer);
+            let message = named("deployed again since; send force to bring back", &self.newer);
+            return Err(Error::conflict("deployed_since", message));
         }
         Ok(())
     }
