@@ -66,18 +66,22 @@ struct Obstacles {
 impl Obstacles {
     /// Refuses with 409, naming the targets.
     fn check(&self, force: bool) -> Result<()> {
-        let named = |why: &str, of: &[String]| format!("{why}: {}", of.join(", "));
-        if !self.deleted.is_empty() {
-            let message = named("deleted since", &self.deleted);
-            return Err(Error::conflict("target_deleted", message));
+        let Obstacles { deleted, first, newer } = self;
+        if !deleted.is_empty() {
+            let deleted = deleted.join(", ");
+            return Err(Error::conflict("target_deleted", format!("deleted since: {deleted}")));
         }
-        if !self.first.is_empty() {
-            let message = named("nothing was deployed before to", &self.first);
-            return Err(Error::conflict("nothing_before", message));
+        if !first.is_empty() {
+            return Err(Error::conflict(
+                "nothing_before",
+                format!("nothing was deployed before to: {}", first.join(", ")),
+            ));
         }
-        if !force && !self.newer.is_empty() {
-            let message = named("deployed again since; send force to bring back", &self.newer);
-            return Err(Error::conflict("deployed_since", message));
+        if !force && !newer.is_empty() {
+            return Err(Error::conflict(
+                "deployed_since",
+                format!("deployed again since; send force to bring back: {}", newer.join(", ")),
+            ));
         }
         Ok(())
     }
