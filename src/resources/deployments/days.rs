@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
-use super::job::DeploymentJob;
 use super::state::JobState;
 use crate::auth::Granted;
 use crate::base::{Id, Result, Time};
+use crate::resources::agents::Agent;
 use crate::resources::environments::Environment;
+use crate::resources::registries::Registry;
 use crate::store::{Key, Record, Tx};
 
 /// A day in days since 1970, UTC.
@@ -45,7 +46,7 @@ impl Record for DeploymentScope {
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("subject", "history: a registry or agent may be deleted, its jobs stay counted"),
         ("environment", "history: an environment may be deleted, its jobs stay counted"),
-        ("scope", "a hash of its parts"),
+        ("scope", "a hash of the environment, registries and agents of a job"),
     ];
     type Key = (Id<Granted>, Id<Environment>, Id<Scope>);
     fn key(&self) -> Self::Key {
@@ -53,17 +54,33 @@ impl Record for DeploymentScope {
     }
 }
 
-/// The registries and agents of a job.
-fn subjects(job: &DeploymentJob) -> impl Iterator<Item = Id<Granted>> {
-    let registries = job.registries.iter().map(|registry| registry.cast());
-    registries.chain(job.agents.iter().map(|agent| agent.cast()))
+/// What a job is counted under, besides its state.
+pub struct CountedJob<'a> {
+    /// Where it deploys to.
+    pub environment: Id<Environment>,
+    /// The registries of its prompts.
+    pub registries: &'a [Id<Registry>],
+    /// Its agents.
+    pub agents: &'a [Id<Agent>],
+    /// When it was created.
+    pub created_at: Time,
+}
+
+impl CountedJob<'_> {
+    /// Its registries and agents, in order.
+    fn subjects(&self) -> Vec<Id<Granted>> {
+        let registries = self.registries.iter().map(|registry| registry.cast());
+        let agents = self.agents.iter().map(|agent| agent.cast());
+        let mut all: Vec<_> = registries.chain(agents).collect();
+        all.sort();
+        all
+    }
 }
 
 /// Returns the scope of a job, which it enters if it is new; none for a job of tools, which every
 /// member sees who may use the environment.
-fn enter_scope(tx: &mut Tx, job: &DeploymentJob) -> Result<Option<Id<Scope>>> {
-    let mut all: Vec<_> = subjects(job).collect();
-    all.sort();
+fn enter_scope(tx: &mut Tx, job: &CountedJob) -> Result<Option<Id<Scope>>> {
+    let all = job.subjects();
     let Some(first) = all.first() else { return Ok(None) };
     let bytes = all.iter().flat_map(|subject| subject.to_bytes());
     let bytes: Vec<u8> = job.environment.to_bytes().into_iter().chain(bytes).collect();
@@ -97,7 +114,7 @@ impl Record for DeploymentDay {
     const TABLE: &'static str = "deployment_days";
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("environment", "history: an environment may be deleted, its jobs stay counted"),
-        ("scope", "a hash of its parts"),
+        ("scope", "a hash of the environment, registries and agents of a job"),
     ];
     type Key = (Option<Id<Environment>>, Option<Id<Scope>>, Day);
     fn key(&self) -> Self::Key {
@@ -119,7 +136,7 @@ pub fn start_of(day: Day) -> Time {
 ///
 /// # Errors
 /// If the store fails.
-pub fn count(tx: &mut Tx, job: &DeploymentJob, from: Option<JobState>, to: JobState) -> Result<()> {
+pub fn count(tx: &mut Tx, job: &CountedJob, from: Option<JobState>, to: JobState) -> Result<()> {
     let (day, environment) = (day_of(job.created_at), Some(job.environment));
     let scope = enter_scope(tx, job)?;
     let mut rows = vec![(None, None, day), (environment, None, day)];

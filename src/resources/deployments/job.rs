@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 
-use super::days;
+use super::days::{self, CountedJob};
 use super::state::{JobKind, JobState};
 use crate::auth::{Restricted, User};
 use crate::base::{Id, Name, Result, Time, Version};
@@ -122,6 +122,15 @@ impl DeploymentJob {
     fn is_unfinished(&self) -> bool {
         !self.state.is_final() || self.push.is_some()
     }
+
+    fn counted(&self) -> CountedJob<'_> {
+        CountedJob {
+            environment: self.environment,
+            registries: &self.registries,
+            agents: &self.agents,
+            created_at: self.created_at,
+        }
+    }
 }
 
 /// Jobs that wait for approvals, by when that ends.
@@ -167,7 +176,7 @@ impl Record for DeploymentJob {
 /// # Errors
 /// If the store fails.
 pub fn insert(tx: &mut Tx, job: &DeploymentJob) -> Result<()> {
-    days::count(tx, job, None, job.state)?;
+    days::count(tx, &job.counted(), None, job.state)?;
     tx.insert(job)
 }
 
@@ -181,7 +190,7 @@ pub fn save(tx: &mut Tx, old: &DeploymentJob, mut new: DeploymentJob) -> Result<
     }
     new.updated_at = tx.now();
     if new.state != old.state {
-        days::count(tx, &new, Some(old.state), new.state)?;
+        days::count(tx, &new.counted(), Some(old.state), new.state)?;
         new.finished_at = new.state.is_final().then(|| tx.now());
     }
     tx.replace(old, &new)?;

@@ -66,18 +66,22 @@ struct Obstacles {
 impl Obstacles {
     /// Refuses with 409, naming the targets.
     fn check(&self, force: bool) -> Result<()> {
-        let refuse = |code, why: &str, of: &[String]| {
-            Err(Error::conflict(code, format!("{why}: {}", of.join(", "))))
-        };
-        if !self.deleted.is_empty() {
-            return refuse("target_deleted", "deleted since", &self.deleted);
+        let Obstacles { deleted, first, newer } = self;
+        if !deleted.is_empty() {
+            let deleted = deleted.join(", ");
+            return Err(Error::conflict("target_deleted", format!("deleted since: {deleted}")));
         }
-        if !self.first.is_empty() {
-            return refuse("nothing_before", "nothing was deployed before to", &self.first);
+        if !first.is_empty() {
+            return Err(Error::conflict(
+                "nothing_before",
+                format!("nothing was deployed before to: {}", first.join(", ")),
+            ));
         }
-        if !force && !self.newer.is_empty() {
-            let why = "deployed again since; send force to bring back";
-            return refuse("deployed_since", why, &self.newer);
+        if !force && !newer.is_empty() {
+            return Err(Error::conflict(
+                "deployed_since",
+                format!("deployed again since; send force to bring back: {}", newer.join(", ")),
+            ));
         }
         Ok(())
     }
