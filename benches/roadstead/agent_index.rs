@@ -66,7 +66,7 @@ fn filled(count: usize) -> Fixture {
     let listing = |nth: usize| -> Value {
         let color = ["red", "green", "blue"][nth % 3];
         let parity = if nth.is_multiple_of(2) { "even" } else { "odd" };
-        let rare = if nth % 997 == 0 { "rare" } else { "" };
+        let rare = if nth.is_multiple_of(997) { "rare" } else { "" };
         json!({
             "stableKey": "agent-0", "handle": format!("a{nth}@d{}.example", nth / 1000),
             "pubkey": KEY, "displayName": format!("Agent {nth}"), "skills": [color],
