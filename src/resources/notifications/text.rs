@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::outbox::{Channel, EventType, Notice};
+use crate::outbox::{Channel, Notice};
 
 /// A value is cut at 300 characters: the whole is in the log.
 const MAX_VALUE_CHARS: usize = 300;
@@ -27,7 +27,7 @@ const NAMES: [&str; 8] = [
 
 /// Returns a line that says what happened, and to what.
 pub fn title(notice: &Notice) -> String {
-    let what = notice.event_type.map_or("This is a test of a channel", EventType::headline);
+    let what = notice.event_type.map_or("This is a test of a channel", |of| of.headline());
     let named = NAMES.iter().find_map(|name| notice.payload.0[*name].as_str());
     let line = match named {
         Some(name) => format!("{what}: {name}"),
@@ -129,6 +129,7 @@ mod tests {
 
     use super::*;
     use crate::base::{Id, Json, Time};
+    use crate::outbox::EventType;
 
     fn notice(event_type: Option<EventType>, payload: Value) -> Notice {
         let at = Time::from_millis(1_800_000_000_000);
