@@ -70,6 +70,7 @@ pub(super) struct OwnedRequest {
 }
 
 impl OwnedRequest {
+    /// Copies what a request borrows. Its body is shared.
     pub fn of(request: &Request) -> Self {
         let owned = |tags: &[&[u8]]| tags.iter().map(|tags| tags.to_vec()).collect();
         OwnedRequest {
@@ -93,6 +94,7 @@ impl OwnedRequest {
         }
     }
 
+    /// The request.
     pub fn borrow(&self) -> Request<'_> {
         Request {
             route: &self.route,
