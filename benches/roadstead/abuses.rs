@@ -5,13 +5,14 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::client::Connection;
 use crate::neighbours::Neighbours;
+use crate::signatures::{Signer, token};
 
 /// The size of the largest bodies and values.
 const MIB: usize = 1024 * 1024;
@@ -88,6 +89,10 @@ pub const ABUSES: &[Abuse] = &[
     Abuse { name: "64 connections compile", prepare: compile },
     Abuse { name: "64 connections post the same team's tasks", prepare: post_tasks },
 ];
+
+/// What agents outside may do, which others may hardly notice.
+pub const FROM_OUTSIDE: Abuse =
+    Abuse { name: "10,000 signed requests of 1,000 keys", prepare: ask_from_outside };
 
 /// A JSON array of zeros of so many bytes.
 fn zeros(bytes: usize) -> String {
@@ -216,6 +221,36 @@ fn post_tasks(neighbours: &Neighbours) -> Load {
     let path = format!("/teams/{}/tasks", team["id"].as_str().expect("an id"));
     let request = neighbours.request("POST", &path, r#"{"orgSlug":"acme","title":"A task"}"#);
     flood(64, move |_| request.clone())
+}
+
+/// Requests of agents outside, from as many addresses as keys, whose domains do not answer. After
+/// the last one the first are sent again, which were used by then.
+fn ask_from_outside(neighbours: &Neighbours) -> Load {
+    const REQUESTS: usize = 10_000;
+    const KEYS: usize = 1000;
+    neighbours.prepare("POST", "/teams", json!({"slug": "crew", "name": "Crew"}));
+    let address = neighbours.server.address;
+    let path = "/api/exchange/acme/crew/requests";
+    let url = format!("http://{address}{path}");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+    let signers: Vec<_> = (0..KEYS as u64).map(Signer::new).collect();
+    let request = |nth: usize| {
+        let key = nth % KEYS;
+        let handle = format!("agent@d{key}.invalid");
+        let body = json!({"handle": handle, "message": "Hello"}).to_string();
+        let event = signers[key].event("POST", &url, &body, now.as_secs() as i64, nth);
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Nostr {}\r\n\
+             x-forwarded-for: 10.0.{}.{}\r\ncontent-length: {}\r\n\r\n{body}",
+            token(&event),
+            key / 256,
+            key % 256,
+            body.len()
+        )
+        .into_bytes()
+    };
+    let requests: Vec<_> = (0..REQUESTS).map(request).collect();
+    flood(64, move |nth| requests[nth % REQUESTS].clone())
 }
 
 /// The bytes of a POST with this key.

@@ -37,14 +37,20 @@ impl Connection {
     /// # Panics
     /// If the status is not 200.
     pub async fn ask(&mut self, request: &[u8]) -> Answer<'_> {
+        let answer = self.answer(request).await;
+        assert!(
+            answer.head.starts_with(b"HTTP/1.1 200 "),
+            "{}{}",
+            String::from_utf8_lossy(answer.head),
+            String::from_utf8_lossy(answer.body)
+        );
+        answer
+    }
+
+    /// Sends a request and waits for its response, whatever its status.
+    pub async fn answer(&mut self, request: &[u8]) -> Answer<'_> {
         let head = self.receive(request).await.expect("the server answers");
         let (head, body) = self.received.split_at(head);
-        assert!(
-            head.starts_with(b"HTTP/1.1 200 "),
-            "{}{}",
-            String::from_utf8_lossy(head),
-            String::from_utf8_lossy(body)
-        );
         Answer { head, body }
     }
 

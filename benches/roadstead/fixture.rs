@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -10,8 +11,10 @@ use roadstead::app::{Config, Server};
 use roadstead::auth::{Caller, Credential, Identity, Role, Session, Tokens};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
-use roadstead::store::engine::{CommitOutcome, LocalStorage, Reader, Redb, WriteBatch};
-use roadstead::store::{Clock, Store, Tx, build_indexes, table_names};
+use roadstead::store::engine::{
+    CommitOutcome, KeyRange, LocalStorage, Reader, Redb, ScanFn, WriteBatch,
+};
+use roadstead::store::{Clock, Order, Store, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -42,6 +45,8 @@ pub struct Fixture {
     pub agents: Vec<String>,
     /// Committed batches, while they are recorded.
     pub batches: Batches,
+    /// Counts the rows of live deployments that are read.
+    pub live_rows_read: Arc<AtomicU64>,
     key: String,
     // Fields are dropped in this order: first what uses the file.
     _server: Server,
@@ -49,26 +54,39 @@ pub struct Fixture {
     _place: TempDir,
 }
 
-/// Recorded batches; `None` while nothing is recorded.
-pub type Batches = Arc<Mutex<Option<Vec<WriteBatch>>>>;
+/// Recorded batches with the time when each was durable; `None` while nothing is recorded.
+pub type Batches = Arc<Mutex<Option<Vec<(WriteBatch, Instant)>>>>;
 
 impl Fixture {
     /// A server with a team of `agents` agents.
     pub fn new(commits: Commits, agents: usize) -> Self {
+        Self::with_config(commits, agents, Clock::system(), Config::default())
+    }
+
+    /// Like `new`, with another clock.
+    pub fn at(clock: Clock, commits: Commits, agents: usize) -> Self {
+        Self::with_config(commits, agents, clock, Config::default())
+    }
+
+    /// The same with this clock and configuration, apart from the limit of requests.
+    pub fn with_config(commits: Commits, agents: usize, clock: Clock, config: Config) -> Self {
         let place = place();
         let batches = Batches::default();
         let tables = roadstead::resources::tables();
         let file = place.path().join("bench.redb");
         let mut redb = Redb::create(&file, table_names(&tables)).expect("a new file");
         build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
-        let disk = CountingStorage { redb, commits, batches: batches.clone() };
-        let store = Store::start(disk, Clock::system(), Keys::new([7; 32]), &tables)
-            .expect("the disk is good");
+        let live_rows_read = Arc::<AtomicU64>::default();
+        let (counted, recorded) = (live_rows_read.clone(), batches.clone());
+        let disk = CountingStorage { redb, commits, batches: recorded, live_rows_read: counted };
+        let store =
+            Store::start(disk, clock, Keys::new([7; 32]), &tables).expect("the disk is good");
         let founded = bootstrap(&store);
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
-            let config = Config { rate_limit: 0, ..Config::default() };
+            let mut config = Config { rate_limit: 0, ..config };
+            config.allow_private.push("127.0.0.0/8".parse().expect("it is a network"));
             Server::start(store.clone(), listener, config).expect("the configuration is good")
         });
         let (_, key) = founded.key.clone().expect("a key was asked for");
@@ -79,6 +97,7 @@ impl Fixture {
             team: String::new(),
             agents: Vec::new(),
             batches,
+            live_rows_read,
             key,
             _server: server,
             _runtime: runtime,
@@ -106,21 +125,20 @@ impl Fixture {
         .into_bytes()
     }
 
-    /// The bytes of the same GET by the owner in a session.
+    /// The bytes of a GET in the organization, by its owner in a session.
     pub fn get_in_session(&self, path: &str) -> Vec<u8> {
         let user = self.founded.user.id;
         let session = self.store.write_blocking(Id::NIL, move |tx| {
             let (id, created_at) = (tx.new_id(), tx.now());
-            let expires_at = created_at.plus_secs(12 * 3600);
+            let expires_at = created_at.plus_secs(3600);
             let session = Session { id, user, generation: 0, created_at, expires_at };
-            tx.insert(&session)?;
-            Ok(session)
+            tx.insert(&session).map(|()| session)
         });
-        let session = session.expect("the session can be stored");
-        let token = Tokens::new(self.store.keys()).issue(&session).expect("it can be signed");
-        let head = String::from_utf8(self.get(path)).expect("a head is text");
-        let key = format!("x-api-key: {}", self.key);
-        head.replace(&key, &format!("authorization: Bearer {token}")).into_bytes()
+        let session = session.expect("it can be stored");
+        let token = Tokens::new(self.store.keys()).issue(&session).expect("it can be issued");
+        let by_key = String::from_utf8(self.get(path)).expect("it is text");
+        let credential = format!("authorization: Bearer {token}");
+        by_key.replace(&format!("x-api-key: {}", self.key), &credential).into_bytes()
     }
 
     /// The bytes of a POST in the organization.
@@ -188,6 +206,18 @@ impl Fixture {
         at_once: usize,
         select: impl Fn(Value) -> T,
     ) -> Vec<T> {
+        let bodies = bodies.map(|body| (params.to_vec(), body));
+        self.store_at(route, bodies, at_once, select)
+    }
+
+    /// Like `store`, with the parameters of the path for each body.
+    pub fn store_at<T>(
+        &self,
+        route: &str,
+        bodies: impl Iterator<Item = (Vec<impl AsRef<str>>, Value)>,
+        at_once: usize,
+        select: impl Fn(Value) -> T,
+    ) -> Vec<T> {
         let start = Instant::now();
         let route = roadstead::resources::routes().into_iter().find(|known| known.name == route);
         let route = route.expect("there is such a route");
@@ -198,7 +228,10 @@ impl Fixture {
             let mut actions: Vec<_> = bodies
                 .by_ref()
                 .take(at_once)
-                .map(|body| bind(&route, params, &body, self.store.keys()))
+                .map(|(params, body)| {
+                    let params: Vec<_> = params.iter().map(AsRef::as_ref).collect();
+                    bind(&route, &params, &body, self.store.keys())
+                })
                 .collect();
             let who = who.clone();
             let answers = self.store.write_blocking(self.founded.organization.id, move |tx| {
@@ -289,29 +322,84 @@ struct CountingStorage {
     redb: Redb,
     commits: Commits,
     batches: Batches,
+    live_rows_read: Arc<AtomicU64>,
+}
+
+impl CountingStorage {
+    fn counting(&self, reader: Arc<dyn Reader>) -> Arc<dyn Reader> {
+        Arc::new(CountingReader { reader, live_rows_read: self.live_rows_read.clone() })
+    }
 }
 
 impl LocalStorage for CountingStorage {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
-        self.redb.snapshot()
+        self.redb.snapshot().map(|reader| self.counting(reader))
     }
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
+        let outcome = self.redb.commit(writes);
         if let Some(batches) = self.batches.lock().expect("nobody panics holding it").as_mut() {
-            batches.push(writes.clone());
+            batches.push((writes.clone(), Instant::now()));
         }
-        self.redb.commit(writes)
+        match outcome {
+            CommitOutcome::Done(reader) => CommitOutcome::Done(self.counting(reader)),
+            outcome => outcome,
+        }
     }
     fn failed(&self) -> bool {
         self.redb.failed()
     }
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
-        self.redb.reopen()
+        self.redb.reopen().map(|reader| self.counting(reader))
     }
     fn max_group(&self) -> usize {
         match self.commits {
             Commits::Shared => self.redb.max_group(),
             Commits::Single => 1,
         }
+    }
+}
+
+/// A snapshot that counts rows that are read.
+struct CountingReader {
+    reader: Arc<dyn Reader>,
+    live_rows_read: Arc<AtomicU64>,
+}
+
+impl CountingReader {
+    fn count(&self, table: &str) {
+        if table.starts_with("live_deployments") {
+            self.live_rows_read.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Reader for CountingReader {
+    fn get(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        see: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        self.count(table);
+        self.reader.get(table, key, see)
+    }
+    fn scan(
+        &self,
+        table: &'static str,
+        range: KeyRange<'_>,
+        order: Order,
+        each: &mut ScanFn<'_>,
+    ) -> Result<()> {
+        self.reader.scan(table, range, order, &mut |key, value| {
+            self.count(table);
+            each(key, value)
+        })
+    }
+    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
+        self.reader.may_insert(table, key)
+    }
+    fn access_version(&self) -> Option<u64> {
+        self.reader.access_version()
     }
 }
 

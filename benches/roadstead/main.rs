@@ -4,19 +4,24 @@
 //! the load generator on the same processors. The output is one table.
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
-//! `growth` and `process`, for registries `contents`, `promotions`, `publishing` and `versions`, and
-//! `audit` for pages of the audit log and of the notification log, and
-//! `neighbours` for what one organization's costly requests do to the others. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks instead of a
-//! million, and 20,000 versions instead of 100,000.
+//! `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
+//! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
+//! costly requests do to the others, `signatures` for those of agents outside, and `agent-index` for
+//! searches and `nostr.json`. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings
+//! and deployments instead of a million, and 20,000 versions instead of 100,000.
 //!
 //! `cargo bench -- profile-reads`, `profile-writes` and `profile-contents` measure nothing: they
 //! run the load on Roadstead alone for ten seconds, for a profiler.
 
 mod abuses;
+mod agent_index;
 mod audit;
 mod client;
 mod contents;
+mod deliveries;
+mod deployments;
 mod growth;
+mod log;
 mod neighbours;
 mod phoenix;
 mod process;
@@ -26,8 +31,13 @@ mod publishing;
 mod reads;
 mod registry;
 mod rounds;
+mod signatures;
+#[allow(clippy::unwrap_used, dead_code)] // It is of the tests, which use all of it.
+#[path = "../../tests/api/sites.rs"]
+mod sites;
 mod table;
 mod versions;
+mod waiting;
 mod wakes;
 mod fixture;
 mod writes;
@@ -42,18 +52,24 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 14] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 20] = [
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
+        ("deliveries", &|| deliveries::rows(quick)),
         ("growth", &|| growth::rows(quick)),
+        ("log", &|| log::rows(quick)),
         ("process", &process::rows),
         ("contents", &contents::rows),
         ("promotions", &promotions::rows),
         ("publishing", &publishing::rows),
         ("versions", &|| versions::rows(quick)),
         ("audit", &|| audit::rows(quick)),
+        ("deployments", &|| deployments::rows(quick)),
+        ("waiting", &waiting::rows),
         ("neighbours", &|| neighbours::rows(quick)),
+        ("signatures", &signatures::rows),
+        ("agent-index", &|| agent_index::rows(quick)),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),

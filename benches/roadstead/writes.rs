@@ -169,6 +169,7 @@ fn changes(fixture: &Fixture, request: &[u8]) -> Vec<Change> {
     let batch = batches
         .into_iter()
         .flatten()
+        .map(|(batch, _)| batch)
         .find(|batch| batch.tables.contains_key("messages"))
         .expect("a message was written");
     let changes = batch.tables.into_iter().flat_map(|(table, changes)| {

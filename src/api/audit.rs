@@ -22,9 +22,9 @@ pub use checkpoint::{Checkpoint, Comparison, checkpoint, compare};
 pub use retention::{ChainStart, DELETE_EXPIRED, OLDEST};
 pub use verify::verify;
 
-use super::output::ResourceRef;
+use super::output::{PeerRef, ResourceRef};
 use crate::auth::{Credential, Identity};
-use crate::base::{Id, Result, Time};
+use crate::base::{Id, PublicKey, Result, Time};
 use crate::outbox::Sweep;
 use crate::store::{Org, Record, TableInfo, Tx};
 
@@ -80,9 +80,9 @@ pub struct AuditEntry {
     pub org: Id<Org>,
     pub created_at: Time,
     pub actor_type: ActorType,
-    /// The id of the user or key.
+    /// The id of the user, key or peer.
     pub actor_id: Option<Id<()>>,
-    /// The user's name.
+    /// The user's name, or the peer's handle.
     pub actor_name: String,
     /// The key's name.
     pub via: Option<String>,
@@ -157,12 +157,16 @@ pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
 }
 
 /// What an audit entry records of a request besides its actor.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Audited<'a> {
     /// The route's name, noun and verb (`task.create`).
     pub action: &'static str,
     /// The resource; without a kind of its own it gets the action's noun.
     pub resource: Option<&'a ResourceRef>,
+    /// What the resource belongs to, as the path names it.
+    pub detail: Option<String>,
+    /// The peer that acted, if the caller is an outside agent that the answer names.
+    pub peer: Option<&'a PeerRef>,
     pub request_id: &'a str,
     /// How it ended.
     pub outcome: AuditOutcome,
@@ -174,7 +178,23 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
         Credential::Key { id, name, .. } => (ActorType::Key, Some(id.cast()), Some(name.clone())),
         Credential::Session(_) => (ActorType::User, Some(identity.user.cast()), None),
     };
-    let Audited { action, resource, request_id, outcome } = audited;
+    record(tx, (actor_type, actor_id, identity.name.clone(), via), audited)
+}
+
+/// Inserts an audit entry for an outside agent into the transaction's organization. Without a peer
+/// its name is its key.
+pub fn audit_peer(tx: &mut Tx, pubkey: &PublicKey, audited: Audited) -> Result<()> {
+    let id = audited.peer.map(|peer| peer.id);
+    let name = audited.peer.map_or(pubkey.to_string(), |peer| peer.name.clone());
+    record(tx, (ActorType::Peer, id, name, None), audited)
+}
+
+/// The type, the id and the name of an actor, and the name of the key it acts through.
+type Actor = (ActorType, Option<Id<()>>, String, Option<String>);
+
+fn record(tx: &mut Tx, actor: Actor, audited: Audited) -> Result<()> {
+    let (actor_type, actor_id, actor_name, via) = actor;
+    let Audited { action, resource, detail, request_id, outcome, peer: _ } = audited;
     let noun = || action.split('.').next().unwrap_or_default();
     let entry = AuditEntry {
         id: tx.new_id(),
@@ -182,12 +202,12 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
         created_at: tx.now(),
         actor_type,
         actor_id,
-        actor_name: identity.name.clone(),
+        actor_name,
         via,
         action: action.into(),
         resource_type: resource.and_then(|resource| resource.kind).unwrap_or_else(noun).into(),
         resource_id: resource.map(|resource| resource.id.clone()),
-        detail: resource.and_then(|resource| resource.detail.clone()),
+        detail: resource.and_then(|resource| resource.detail.clone()).or(detail),
         request_id: request_id.into(),
         outcome,
     };

@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::output::ResourceRef;
 use crate::base::{Error, Result};
+use crate::outside::mail::{Mail, MailFailure};
 use crate::outside::{Call, CallResult, Failure};
 
 /// Limit of the bodies of all calls of one operation together: they are held at once and built
@@ -35,6 +37,8 @@ pub struct KnownResults {
     pub heard: HashMap<Tag, CallResult>,
     /// The results of the searches.
     pub found: HashMap<Tag, bool>,
+    /// Whether the mails were accepted.
+    pub mailed: HashMap<Tag, Result<(), MailFailure>>,
     /// Shared by all runs.
     parsed: Arc<Mutex<ParsedResults>>,
 }
@@ -54,18 +58,21 @@ pub struct PendingCalls {
     pub calls: Vec<(Tag, Call)>,
     /// The searches to make.
     pub searches: Vec<(Tag, Search)>,
+    /// The mails to send.
+    pub mails: Vec<(Tag, Mail)>,
 }
 
 impl PendingCalls {
     /// Whether the run knew all results.
     pub fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.searches.is_empty()
+        self.calls.is_empty() && self.searches.is_empty() && self.mails.is_empty()
     }
 }
 
 /// The calls and searches of one run of an operation. Free to create: most operations make none.
 #[derive(Default)]
 pub struct Calls {
+    position: Option<String>,
     known: Option<Arc<KnownResults>>,
     asked: PendingCalls,
     sent_bytes: usize,
@@ -77,11 +84,28 @@ impl Calls {
         Calls { known: Some(known), ..Calls::default() }
     }
 
+    /// The calls of a run that continues at this position.
+    pub fn at(self, position: Option<String>) -> Self {
+        Calls { position, ..self }
+    }
+
+    /// The position of [`Outcome::Partial`] where the operation continues; `None` at its beginning.
+    pub fn position(&self) -> Option<&str> {
+        self.position.as_deref()
+    }
+
     /// Returns the result of this call. `None` if it has not been made yet: continue with any
     /// value, since this run is discarded. If the bodies of all calls together exceed the limit, it
     /// fails and none of them is made.
     pub fn send(&mut self, call: Call) -> Option<CallResult> {
-        match self.register(call) {
+        let tag = tag(&call);
+        self.send_as(tag, call)
+    }
+
+    /// The same for a call that differs in every run, as a signature with the time does: it is made
+    /// once for a tag.
+    pub fn send_as(&mut self, tag: Tag, call: Call) -> Option<CallResult> {
+        match self.register(tag, call) {
             Ok(tag) => self.known.as_ref().and_then(|known| known.heard.get(&tag).cloned()),
             Err(refused) => Some(refused),
         }
@@ -94,7 +118,7 @@ impl Calls {
         call: Call,
         parse: impl FnOnce(&CallResult) -> T,
     ) -> Option<Arc<T>> {
-        let tag = match self.register(call) {
+        let tag = match self.register(tag(&call), call) {
             Ok(tag) => tag,
             Err(refused) => return Some(Arc::new(parse(&refused))),
         };
@@ -110,13 +134,12 @@ impl Calls {
     ///
     /// # Errors
     /// The result of every call, once their bodies exceed the limit.
-    fn register(&mut self, call: Call) -> Result<Tag, CallResult> {
+    fn register(&mut self, tag: Tag, call: Call) -> Result<Tag, CallResult> {
         self.sent_bytes += call.body.len();
         if self.sent_bytes > MAX_SENT_BYTES {
             self.asked = PendingCalls::default();
             return Err(CallResult { answer: Err(Failure::TooMuch), took: Duration::ZERO });
         }
-        let tag = tag(&call);
         let is_known = self.known.as_ref().is_some_and(|known| known.heard.contains_key(&tag));
         if !is_known && self.asked.calls.iter().all(|(asked, _)| *asked != tag) {
             self.asked.calls.push((tag, call));
@@ -134,6 +157,15 @@ impl Calls {
         found
     }
 
+    /// Returns whether the mail of this tag was accepted; `None` as with [`Calls::send`].
+    pub fn mail_as(&mut self, tag: Tag, mail: Mail) -> Option<Result<(), MailFailure>> {
+        let mailed = self.known.as_ref().and_then(|known| known.mailed.get(&tag).cloned());
+        if mailed.is_none() && self.asked.mails.iter().all(|(asked, _)| *asked != tag) {
+            self.asked.mails.push((tag, mail));
+        }
+        mailed
+    }
+
     #[cfg(test)]
     fn results_mut(&mut self) -> &mut KnownResults {
         Arc::make_mut(self.known.get_or_insert_default())
@@ -142,7 +174,13 @@ impl Calls {
     /// Provides the result of a call.
     #[cfg(test)]
     pub fn hear(&mut self, call: &Call, heard: CallResult) {
-        self.results_mut().heard.insert(tag(call), heard);
+        self.hear_as(tag(call), heard);
+    }
+
+    /// Provides the result of the call of this tag.
+    #[cfg(test)]
+    pub fn hear_as(&mut self, tag: Tag, heard: CallResult) {
+        self.results_mut().heard.insert(tag, heard);
     }
 
     /// Makes the requested searches; returns whether there were any.
@@ -188,6 +226,18 @@ pub enum Outcome<T> {
     Done(T),
     /// It was refused, and the transaction is committed all the same: it recorded the refusal.
     Refused(Error),
+    /// A part of it is done, which is committed. It continues in another transaction.
+    Partial(Position),
+}
+
+/// How far an operation is that is too large for one transaction. Its parts must make sense without
+/// the rest: the process may end between them, and a repeated request begins anew.
+#[derive(Debug)]
+pub struct Position {
+    /// What [`Calls::position`] is in the next transaction.
+    pub next: String,
+    /// What the audit entry is about; it is written with the first part that writes something.
+    pub resource: Option<ResourceRef>,
 }
 
 impl<T> Outcome<T> {
@@ -199,17 +249,19 @@ impl<T> Outcome<T> {
         Ok(match self {
             Outcome::Done(value) => Outcome::Done(f(value)?),
             Outcome::Refused(error) => Outcome::Refused(error),
+            Outcome::Partial(position) => Outcome::Partial(position),
         })
     }
 
     /// Returns the value, for a caller that discards what a refusal wrote.
     ///
     /// # Errors
-    /// The refusal.
+    /// The refusal; 500 for a part, which such a caller cannot continue.
     pub fn done(self) -> Result<T> {
         match self {
             Outcome::Done(value) => Ok(value),
             Outcome::Refused(error) => Err(error),
+            Outcome::Partial(_) => Err(Error::internal("an operation is done only in part")),
         }
     }
 }

@@ -10,7 +10,9 @@ pub mod idempotency;
 pub mod op;
 pub mod openapi;
 mod output;
+mod public_document;
 pub mod read;
+pub mod used_events;
 mod request;
 mod resource;
 mod route;
@@ -22,10 +24,11 @@ pub use action::{
     DownloadAction, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage,
     WaitAction,
 };
-pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Search};
+pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search};
 pub use common_params::OrgRequired;
-pub use output::{Answer, Deleted, Empty, Output, ResourceRef};
-pub use read::{Input, MAX_VALUES};
+pub use output::{Answer, Deleted, Empty, Output, PeerRef, ResourceRef};
+pub use public_document::{PublicDocument, PublicRequest};
+pub use read::{Input, count_values};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};

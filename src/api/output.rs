@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Id, Result};
 
 /// An answer of an operation, sent as JSON.
 pub trait Output: Serialize + JsonSchema + 'static {
@@ -16,6 +16,11 @@ pub trait Output: Serialize + JsonSchema + 'static {
     /// The resource that this answer is about, for the audit log and for streams. Without one, the
     /// audit log records the last parameter of the path.
     fn resource(&self) -> Option<ResourceRef>;
+
+    /// The outside agent that acted, for the audit log. Only of routes for outside agents.
+    fn peer(&self) -> Option<PeerRef> {
+        None
+    }
 
     /// Whether this answer contains a secret. Called only if the type may contain one.
     fn shows_secret(&self) -> bool {
@@ -51,6 +56,14 @@ impl ResourceRef {
     }
 }
 
+/// An outside agent as the audit log names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerRef {
+    pub id: Id<()>,
+    /// Its handle.
+    pub name: String,
+}
+
 /// A list is about no resource, and shows the secrets of its items.
 impl<T: Output> Output for Vec<T> {
     const MAY_SHOW_SECRET: bool = T::MAY_SHOW_SECRET;
@@ -73,6 +86,8 @@ pub struct Answer {
     pub is_text: bool,
     /// The resource it is about; only of a write.
     pub resource: Option<ResourceRef>,
+    /// The outside agent that acted; only of a write.
+    pub peer: Option<PeerRef>,
     /// Whether it contains a secret that is shown only once.
     pub shows_secret: bool,
 }
@@ -81,24 +96,24 @@ impl Answer {
     /// The answer to a read.
     pub(super) fn read<O: Output>(value: &O) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && value.shows_secret();
-        Ok(Answer { body: json(value)?, is_text: false, resource: None, shows_secret })
+        Ok(Answer { body: json(value)?, is_text: false, resource: None, peer: None, shows_secret })
     }
 
     /// The answer to a read whose client prefers text.
     pub(super) fn text(text: String) -> Self {
-        Answer { body: text.into(), is_text: true, resource: None, shows_secret: false }
+        Answer { body: text.into(), is_text: true, resource: None, peer: None, shows_secret: false }
     }
 
     /// The answer to a write.
     pub(super) fn written<O: Output>(value: &O) -> Result<Self> {
-        Ok(Answer { resource: value.resource(), ..Answer::read(value)? })
+        Ok(Answer { resource: value.resource(), peer: value.peer(), ..Answer::read(value)? })
     }
 
     /// A page of a list, whose next one begins at `next_cursor`.
     pub(super) fn list<O: Output>(items: &Vec<O>, next_cursor: Option<String>) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && items.shows_secret();
         let body = json(&PageBody { items, next_cursor })?;
-        Ok(Answer { body, is_text: false, resource: None, shows_secret })
+        Ok(Answer { body, is_text: false, resource: None, peer: None, shows_secret })
     }
 }
 

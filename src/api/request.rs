@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::read::SourceFormat;
 use super::scope::OrgSlugMode;
+use crate::auth::nostr::Signer;
 use crate::auth::{Caller, Identity};
 use crate::base::{ArtifactName, Id, Keys, Name, VariableName};
 use crate::store::PageRequest;
@@ -71,6 +72,8 @@ pub enum Principal {
     Identity(Arc<Identity>),
     /// A member of the organization that the request is about.
     Caller(Arc<Caller>),
+    /// An outside agent, known by the key that signs its requests.
+    Signer(Arc<Signer>),
 }
 
 /// The typed arguments of a request.
@@ -123,14 +126,24 @@ impl<'a, P, I> Req<'a, P, I> {
         match self.who {
             Principal::Caller(caller) => &caller.identity,
             Principal::Identity(identity) => identity,
-            Principal::Anonymous => unreachable!("a route that needs a credential has an identity"),
+            Principal::Anonymous | Principal::Signer(_) => {
+                unreachable!("a route that needs an account has an identity")
+            }
         }
     }
 
-    /// The identity, unless the client is anonymous.
+    /// The signer. Only for routes of outside agents.
+    pub fn signer(&self) -> &'a Signer {
+        match self.who {
+            Principal::Signer(signer) => signer,
+            _ => unreachable!("a route of outside agents has a signer"),
+        }
+    }
+
+    /// The identity, unless the client has no account.
     pub fn identity_if_any(&self) -> Option<&'a Identity> {
         match self.who {
-            Principal::Anonymous => None,
+            Principal::Anonymous | Principal::Signer(_) => None,
             _ => Some(self.identity()),
         }
     }

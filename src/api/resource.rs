@@ -1,6 +1,7 @@
 //! The entry with which a resource registers everything it contributes to the server.
 
-use super::{Route, Webhook};
+use super::{PublicDocument, Route, Webhook};
+use crate::base::metrics::FamilyKind;
 use crate::base::{Result, Time};
 use crate::outbox::{EventType, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
@@ -36,6 +37,8 @@ pub struct Resource {
     pub workflows: &'static [Workflow],
     /// What it posts to addresses that its users configure.
     pub webhooks: &'static [Webhook],
+    /// What it serves outside of `/api`.
+    pub documents: &'static [PublicDocument],
     /// The entries of its files, in the order in which their routes are documented.
     pub children: &'static [&'static Resource],
 }
@@ -53,6 +56,7 @@ impl Resource {
         events: &[],
         workflows: &[],
         webhooks: &[],
+        documents: &[],
         children: &[],
     };
 
@@ -75,10 +79,12 @@ impl Resource {
 /// If a record cannot be read or the store fails.
 pub type Check = fn(&View, &mut Findings) -> Result<()>;
 
-/// A gauge whose value is kept in the records of each organization; `/metrics` shows the sum.
+/// A number that is kept in the records of each organization; `/metrics` shows the sum.
 pub struct Metric {
-    /// Its name, which begins with `roadstead_`.
+    /// Its name, which begins with `roadstead_`, without the suffix `_total` of a counter.
     pub name: &'static str,
+    /// A counter or a gauge. A counter continues after a restart.
+    pub kind: FamilyKind,
     /// Its help text.
     pub help: &'static str,
     /// Reads the value of the view's organization.

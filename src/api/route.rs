@@ -56,6 +56,8 @@ pub struct Route {
     pub scope: Scope,
     /// Whether its answers are not stored for an `Idempotency-Key`: they are sessions.
     pub no_replay: bool,
+    /// Whether what it writes leaves no audit entry: reports of machines, several a minute each.
+    pub unaudited: bool,
     /// Whether it may be called before the server is set up. Its first success ends that state.
     pub open_before_setup: bool,
     pub operation: Operation,
@@ -80,6 +82,7 @@ impl Route {
             about: "",
             scope,
             no_replay: false,
+            unaudited: false,
             open_before_setup: false,
             operation,
         }
@@ -150,6 +153,12 @@ impl Route {
     /// Stores no answers for an `Idempotency-Key`.
     pub fn no_replay(mut self) -> Self {
         self.no_replay = true;
+        self
+    }
+
+    /// Leaves no audit entry of what it writes; a refusal leaves one all the same.
+    pub fn unaudited(mut self) -> Self {
+        self.unaudited = true;
         self
     }
 

@@ -17,6 +17,9 @@ pub enum Scope {
     InferFromPath(fn(&View, &[String]) -> Result<bool>),
     /// By a resource that the request names and that may be public.
     Named(&'static OrgResolver),
+    /// By its slug, the first parameter of the path. For callers outside of every organization; the
+    /// function returns the error for a slug that no organization has.
+    InPath(fn() -> Error),
 }
 
 /// The parts of a request that determine its organization.
@@ -68,7 +71,7 @@ impl Scope {
         match self {
             Scope::Organization => OrgSlugMode::Required,
             Scope::InferFromPath(_) | Scope::Named(_) => OrgSlugMode::Optional,
-            Scope::Installation => OrgSlugMode::Ignored,
+            Scope::Installation | Scope::InPath(_) => OrgSlugMode::Ignored,
         }
     }
 

@@ -25,14 +25,15 @@ pub use rotation::{Rotated, rotate};
 pub use secret_key::{KeySource, key_in_file};
 
 use crate::api::Route;
-use crate::api::execute::{self, Executor, LocalCoordination};
+use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
 use crate::base::{Error, Id, Result};
 use crate::http::{
     self, BodyBudgets, Context, Document, Metrics, MetricsToken, Page, Router, Sources,
 };
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
-use crate::outside::{self, Outside, mail};
+use crate::outside::smtp::{Smtp, SmtpConfig};
+use crate::outside::{self, Outside, Resolver};
 use crate::resources::{self, organizations};
 use crate::store::{Org, Store};
 
@@ -55,6 +56,10 @@ pub struct Config {
     pub allow_private: Vec<IpNet>,
     /// The content of `--ca-file`.
     pub extra_roots_pem: Option<Vec<u8>>,
+    /// `--smtp-url` and `--mail-from`; mail cannot be sent without.
+    pub smtp: Option<SmtpConfig>,
+    /// How outgoing calls resolve names.
+    pub resolver: Resolver,
 }
 
 impl Default for Config {
@@ -68,6 +73,8 @@ impl Default for Config {
             settings: RetentionSettings::default(),
             allow_private: Vec::new(),
             extra_roots_pem: None,
+            smtp: None,
+            resolver: Resolver::default(),
         }
     }
 }
@@ -81,6 +88,8 @@ pub struct Server {
     serving: tokio::task::JoinHandle<()>,
     working: tokio::task::JoinHandle<()>,
     flushing: tokio::task::JoinHandle<()>,
+    /// Set once the last request is answered.
+    stop_flushing: watch::Sender<bool>,
     chaining: tokio::task::JoinHandle<()>,
 }
 
@@ -90,20 +99,40 @@ impl Server {
     /// # Errors
     /// If the configuration is invalid.
     pub fn start(store: Store, listener: TcpListener, config: Config) -> Result<Self> {
+        Self::start_with(store, listener, config, None)
+    }
+
+    /// Does the same as [`Server::start`]; `on_setup` is called when the server is set up, before
+    /// that is answered.
+    ///
+    /// # Errors
+    /// If the configuration is invalid.
+    pub fn start_with(
+        store: Store,
+        listener: TcpListener,
+        config: Config,
+        on_setup: Option<OnSetup>,
+    ) -> Result<Self> {
         let address = listener
             .local_addr()
             .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
         let max_connections = http::max_connections(config.open_files);
         let (stop, stopping) = watch::channel(false);
+        let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
         let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;
         let outside = Outside::new(outside::Config {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
-        })?;
+        })?
+        .resolving(config.resolver);
+        let outside = match &config.smtp {
+            Some(smtp) => outside.with_mail(Arc::new(Smtp::new(smtp)?)),
+            None => outside,
+        };
         let setup_required = !anybody && !address.ip().is_loopback();
-        let coordination =
-            Arc::new(LocalCoordination::new(store.clone(), config.rate_limit, setup_required));
+        let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
+        let coordination = Arc::new(coordination.on_setup(on_setup));
         let executor = Arc::new(Executor::new(execute::Config {
             coordination: coordination.clone(),
             store: store.clone(),
@@ -116,6 +145,7 @@ impl Server {
             executor: executor.clone(),
             router: Router::new(routes)?,
             pages: PAGES,
+            documents: resources::documents(),
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
             document: LazyLock::new(document),
@@ -127,8 +157,8 @@ impl Server {
         let runner = Runner {
             store: store.clone(),
             commits: coordination.clone(),
+            mail: outside.mail.clone(),
             outside,
-            mail: Arc::new(mail::NotConfigured),
             jobs: resources::jobs(),
             workflows: resources::workflows(),
             sweeps: resources::sweeps(),
@@ -140,8 +170,9 @@ impl Server {
             address,
             serving: tokio::spawn(http::serve(listener, context, stopping.clone())),
             working: tokio::spawn(runner.run(stopping.clone())),
-            chaining: tokio::spawn(audit::chain(store.clone(), coordination, stopping.clone())),
-            flushing: tokio::spawn(flush_key_usage(executor, stopping)),
+            chaining: tokio::spawn(audit::chain(store.clone(), coordination, stopping)),
+            flushing: tokio::spawn(flush(executor, served)),
+            stop_flushing,
             store,
             stop,
         })
@@ -154,6 +185,7 @@ impl Server {
         const JOBS_END: Duration = Duration::from_secs(1);
         self.stop.send_replace(true);
         let _ = self.serving.await;
+        self.stop_flushing.send_replace(true);
         let jobs = async {
             let _ = (self.working.await, self.flushing.await, self.chaining.await);
             audit::append_rest(&self.store).await;
@@ -169,7 +201,7 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let started = executor.store.clock().now();
     let sources = Sources {
-        gauges: resources::metrics(),
+        stored: resources::metrics(),
         oldest: resources::oldest(),
         organizations: all_organizations,
         others: vec![
@@ -180,7 +212,8 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
         ],
     };
     let routes = routes.iter().map(|route| (route.method, route.path));
-    let pages = PAGES.iter().map(|page| page.path).chain(http::PATHS);
+    let documents = resources::documents().into_iter().map(|document| document.path);
+    let pages = PAGES.iter().map(|page| page.path).chain(http::PATHS).chain(documents);
     Metrics::new(routes, pages, sources)
 }
 
@@ -202,8 +235,8 @@ fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {
     store.read_now(Id::NIL, organizations::all)
 }
 
-/// Periodically writes the last uses of keys, and drops idle rate limits.
-async fn flush_key_usage(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
+/// Periodically writes what is counted in memory, and drops the state of idle clients.
+async fn flush(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
     let mut last = false;
     while !last {
         tokio::select! {
@@ -211,16 +244,37 @@ async fn flush_key_usage(executor: Arc<Executor>, mut stopping: watch::Receiver<
             _ = stopping.wait_for(|stopping| *stopping) => last = true,
         }
         executor.coordination.evict_idle();
-        let due = executor.key_usage.due();
-        if due.is_empty() {
-            continue;
-        }
-        let uses = due.clone();
-        let written =
-            executor.store.write(Id::NIL, move |tx| organizations::record_key_usage(tx, &uses));
-        if let Err(error) = written.await {
-            executor.key_usage.restore(&due);
-            tracing::warn!(%error, "the last uses of keys could not be written");
-        }
+        flush_key_usage(&executor).await;
+        flush_answer_sums(&executor).await;
+    }
+}
+
+/// Writes the last uses of keys.
+async fn flush_key_usage(executor: &Executor) {
+    let due = executor.key_usage.due();
+    if due.is_empty() {
+        return;
+    }
+    let uses = due.clone();
+    let written =
+        executor.store.write(Id::NIL, move |tx| organizations::record_key_usage(tx, &uses));
+    if let Err(error) = written.await {
+        executor.key_usage.restore(&due);
+        tracing::warn!(%error, "the last uses of keys could not be written");
+    }
+}
+
+/// Writes the sums of the answers stored for repeated requests.
+async fn flush_answer_sums(executor: &Executor) {
+    let due = executor.coordination.due_sums();
+    if due.is_empty() {
+        return;
+    }
+    let sums = due.clone();
+    let written =
+        executor.store.write(Id::NIL, move |tx| sums.iter().try_for_each(|sum| tx.put(sum)));
+    if let Err(error) = written.await {
+        executor.coordination.restore_sums(&due);
+        tracing::warn!(%error, "the sums of stored answers could not be written");
     }
 }

@@ -27,6 +27,9 @@ pub enum RawCredential {
     Key(KeyHash),
     /// A session token, not yet parsed.
     Token(String),
+    /// A signed Nostr event (NIP-98), not yet read. It is valid for one request of a route for
+    /// outside agents.
+    Nostr(String),
 }
 
 impl RawCredential {
@@ -63,6 +66,9 @@ impl RawCredential {
                     RawCredential::Token(token.into())
                 }
             }
+            Some((scheme, event)) if scheme.eq_ignore_ascii_case("nostr") => {
+                RawCredential::Nostr(event.trim_start().into())
+            }
             _ => RawCredential::Malformed,
         }
     }
@@ -72,7 +78,9 @@ impl RawCredential {
         match self {
             RawCredential::Absent | RawCredential::Malformed | RawCredential::Quoted => [0; 32],
             RawCredential::Key(hash) => *hash,
-            RawCredential::Token(token) => *blake3::hash(token.as_bytes()).as_bytes(),
+            RawCredential::Token(text) | RawCredential::Nostr(text) => {
+                *blake3::hash(text.as_bytes()).as_bytes()
+            }
         }
     }
 }
@@ -317,7 +325,7 @@ impl Authenticator {
                     "send an API key in X-API-Key, or a key or session token as a bearer token",
                 ));
             }
-            RawCredential::Malformed => return Err(invalid_credential()),
+            RawCredential::Malformed | RawCredential::Nostr(_) => return Err(invalid_credential()),
             RawCredential::Quoted => {
                 return Err(Error::unauthenticated(
                     "the credential is in quotation marks; send it without them",
@@ -500,6 +508,9 @@ mod tests {
             (raw(&[&one, "x"], &[&bearer]), RawCredential::Malformed),
             (raw(&[], &[&bearer, &bearer]), RawCredential::Malformed),
             (raw(&[], &["Basic x"]), RawCredential::Malformed),
+            (raw(&[], &["nostr e30="]), RawCredential::Nostr("e30=".into())),
+            (raw(&[&one], &["Nostr e30="]), key(&one)),
+            (raw(&[], &["Nostr e30=", "Nostr e30="]), RawCredential::Malformed),
             (raw(&[], &[&one]), RawCredential::Malformed),
             (raw(&[&format!("\"{one}\"")], &[]), RawCredential::Quoted),
             (raw(&[], &[&format!("Bearer '{one}'")]), RawCredential::Quoted),

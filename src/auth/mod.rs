@@ -5,6 +5,7 @@
 //! the next request.
 
 mod access;
+pub mod nostr;
 pub mod passwords;
 mod policy;
 mod records;
@@ -16,8 +17,8 @@ pub use access::{
     in_session, key_organization, organization_named, user_organizations,
 };
 pub use policy::{
-    ADMIN, ANYONE, AuthPolicy, CREDENTIAL, MEMBER, MEMBER_OR_PUBLIC, RequiredCredential, SESSION,
-    SESSION_ADMIN, SESSION_MEMBER,
+    ADMIN, ANYONE, AuthPolicy, CREDENTIAL, MEMBER, MEMBER_OR_PUBLIC, OUTSIDE_AGENT,
+    RequiredCredential, SESSION, SESSION_ADMIN, SESSION_MEMBER,
 };
 pub use records::{
     ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant,
@@ -26,8 +27,9 @@ pub use records::{
     ResourceType, Role, SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session, User,
 };
 pub use restricted::{
-    DELETED_BY_TIME, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
-    hidden_ids, visible_ids, visible_page, visible_page_map, visible_page_map_of, visible_page_of,
+    DELETED_IN_LOG, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
+    hidden_ids, restricted_deleted_since, visible_ids, visible_page, visible_page_map,
+    visible_page_map_of, visible_page_of, was_restricted,
 };
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
 

@@ -23,6 +23,8 @@ pub enum RequiredCredential {
     KeyOrSession,
     /// A session; every API key, valid or not, gets the same 401.
     Session,
+    /// A signed Nostr event (NIP-98), of anyone outside.
+    Nostr,
 }
 
 use RequiredCredential::{KeyOrSession, Session};
@@ -33,6 +35,8 @@ pub const ANYONE: AuthPolicy = AuthPolicy::new(RequiredCredential::None, None);
 pub const CREDENTIAL: AuthPolicy = AuthPolicy::new(KeyOrSession, None);
 /// Any session, without an organization.
 pub const SESSION: AuthPolicy = AuthPolicy::new(Session, None);
+/// Every outside agent that signs its requests.
+pub const OUTSIDE_AGENT: AuthPolicy = AuthPolicy::new(RequiredCredential::Nostr, None);
 /// A member of the organization, by key or session.
 pub const MEMBER: AuthPolicy = AuthPolicy::new(KeyOrSession, Some(Role::Member));
 /// A member of the organization, or every client if the resource is public.
@@ -53,6 +57,16 @@ impl AuthPolicy {
     /// Whether a request without a credential is refused, unless the resource is public.
     pub fn needs_credential(self) -> bool {
         self.credential != RequiredCredential::None
+    }
+
+    /// Whether callers sign their requests with a Nostr key.
+    pub fn is_signed(self) -> bool {
+        self.credential == RequiredCredential::Nostr
+    }
+
+    /// Whether every caller has an account here.
+    pub fn needs_account(self) -> bool {
+        self.needs_credential() && !self.is_signed()
     }
 
     /// Whether API keys, even valid ones, are refused with 401.

@@ -108,34 +108,41 @@ impl<T: Restrictable> Restricted<T> {
         if self.0.access(&tx.view())? == Access::Organization {
             return Ok(());
         }
-        tx.put(&DeletedRestricted { id: self.id().cast(), deleted_at: tx.now() })
+        tx.put(&DeletedRestricted { id: self.id().cast(), deleted_at: tx.now(), in_log: true })
     }
 }
 
 /// A restricted resource that was deleted. Its grants are gone with it, so that only admins see what
-/// is still stored about it, such as entries of the log; it is kept as long as they are.
-#[derive(Clone, Debug, Encode, Decode)]
+/// is still stored about it: entries of the log, as long as they are kept, and deployments.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DeletedRestricted {
     /// The resource.
     pub id: Id<Granted>,
     /// When it was deleted.
     pub deleted_at: Time,
+    /// Whether the log may still have entries about it.
+    pub in_log: bool,
 }
 
-/// Deleted resources by time, for their retention.
-pub static DELETED_BY_TIME: Index<DeletedRestricted, Time> =
+/// Deleted resources by time, as long as the log may have entries about them.
+pub static DELETED_IN_LOG: Index<DeletedRestricted, Time> =
+    Index::non_unique("restricted_deleted.in_log", |gone| gone.in_log.then_some(gone.deleted_at));
+
+/// Deleted resources by time.
+static DELETED_BY_TIME: Index<DeletedRestricted, Time> =
     Index::non_unique("restricted_deleted.by_time", |gone| Some(gone.deleted_at));
 
 impl Record for DeletedRestricted {
     const TABLE: &'static str = "restricted_deleted";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DELETED_BY_TIME];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DELETED_IN_LOG, &DELETED_BY_TIME];
     type Key = Id<Granted>;
     fn key(&self) -> Self::Key {
         self.id
     }
 }
 
-/// Returns the deleted resources of all types that are hidden from a caller: none from admins.
+/// Returns the deleted resources of all types about which the log has nothing for a caller: none for
+/// admins.
 ///
 /// # Errors
 /// If the store fails.
@@ -144,11 +151,33 @@ pub fn hidden_deleted_ids(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Gr
     if caller.is_admin() {
         return Ok(hidden);
     }
-    view.for_each(ListSource::TABLE, &(), Order::Ascending, |gone: DeletedRestricted| {
+    view.for_each(&DELETED_IN_LOG, &(), Order::Ascending, |gone: DeletedRestricted| {
         hidden.insert(gone.id);
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(hidden)
+}
+
+/// Whether a resource was restricted when it was deleted.
+///
+/// # Errors
+/// If the store fails.
+pub fn was_restricted<T: ?Sized>(view: &View, deleted: Id<T>) -> Result<bool> {
+    view.has::<DeletedRestricted>(&deleted.cast())
+}
+
+/// Returns the restricted resources of all types that were deleted at or after `from`.
+///
+/// # Errors
+/// If the store fails.
+pub fn restricted_deleted_since(view: &View, from: Time) -> Result<Vec<Id<Granted>>> {
+    let mut deleted = Vec::new();
+    let end = Time::from_millis(i64::MAX);
+    view.entries(&DELETED_BY_TIME, &from, &end, Order::Ascending, |_, id| {
+        deleted.push(id);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(deleted)
 }
 
 /// Returns the ids of the resources of a type that a caller may not use: none for admins. Reads all

@@ -153,7 +153,7 @@ pub type Skill = Text<1, 64>;
 /// An e-mail address, kept in lower case.
 pub type Email = Validated<EmailRule>;
 /// A domain name: lower case, IDNA ASCII, at least two labels
-/// (reference: identity-and-rights, "Claimed domains").
+/// (reference: agent-index, "Domains").
 pub type Domain = Validated<DomainRule>;
 /// An absolute `http` or `https` URL of at most 2,048 bytes.
 pub type HttpUrl = Validated<HttpUrlRule>;

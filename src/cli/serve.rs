@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,6 +21,7 @@ use crate::app::{Config, DataDir, Server, control};
 use crate::base::{HttpUrl, Id};
 use crate::http::MetricsToken;
 use crate::outbox::RetentionSettings;
+use crate::outside::smtp::{Smtp, SmtpConfig, SmtpUrl};
 use crate::resources::organizations;
 use crate::store::Store;
 
@@ -83,11 +85,18 @@ pub struct Serve {
     #[arg(long, value_name = "DURATION", env = "ROADSTEAD_STALE_AFTER", default_value = "15m", value_parser = values::duration_secs)]
     stale_after: i64,
 
-    /// Flags of later features, accepted so that a service file that has them works: how mail is
-    /// sent.
-    #[arg(long, env = "ROADSTEAD_SMTP_URL", hide = true)]
+    /// Server through which mail is sent: smtps://USER:PASSWORD@HOST (TLS) or smtp://… (STARTTLS)
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ROADSTEAD_SMTP_URL",
+        hide_env_values = true,
+        requires = "mail_from"
+    )]
     smtp_url: Option<String>,
-    #[arg(long, env = "ROADSTEAD_MAIL_FROM", hide = true)]
+
+    /// Sender of mail: an address, or "Name <address>"
+    #[arg(long, value_name = "ADDRESS", env = "ROADSTEAD_MAIL_FROM", requires = "smtp_url")]
     mail_from: Option<String>,
 
     #[command(flatten)]
@@ -115,7 +124,9 @@ impl Serve {
             let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
             // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;
-            let server = Server::start(store.clone(), listener, config)?;
+            let used = dir.clone();
+            let on_setup = Arc::new(move || remove_setup_link(&used));
+            let server = Server::start_with(store.clone(), listener, config, Some(on_setup))?;
             let _control = control::listen(dir.clone(), store.clone()).inspect_err(|error| {
                 tracing::warn!(%error, "no control socket: commands that need the server will fail");
             });
@@ -135,7 +146,9 @@ impl Serve {
                 Failure::Usage(format!("--ca-file {}: {error}", path.display()))
             })?),
         };
+        let smtp = self.smtp(extra_roots_pem.clone())?;
         Ok(Config {
+            smtp,
             open_files: open_files::raise(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
             trusted_proxies: self.trusted_proxy.clone(),
@@ -149,7 +162,25 @@ impl Serve {
             },
             allow_private: self.allow_private_network.clone(),
             extra_roots_pem,
+            ..Config::default()
         })
+    }
+}
+
+impl Serve {
+    /// Returns the settings of mail. The URL is parsed here, not by clap, which would repeat it with
+    /// its password.
+    fn smtp(&self, extra_roots_pem: Option<Vec<u8>>) -> Result<Option<SmtpConfig>, Failure> {
+        let (Some(url), Some(from)) = (&self.smtp_url, &self.mail_from) else { return Ok(None) };
+        let url = SmtpUrl::parse(url)
+            .map_err(|problem| Failure::Usage(format!("--smtp-url {problem}")))?;
+        let smtp = SmtpConfig { url, from: from.clone(), extra_roots_pem };
+        // The server makes its own; this one says early what is wrong.
+        Smtp::new(&smtp).map_err(|error| {
+            let problems = error.issues().iter().map(|one| format!("{} {}", one.path, one.message));
+            Failure::Usage(problems.collect::<Vec<_>>().join("; "))
+        })?;
+        Ok(Some(smtp))
     }
 }
 
@@ -224,7 +255,14 @@ async fn setup_link(
     Ok(Some(link))
 }
 
-/// Replaces the link before it expires, and removes it once it has been used.
+/// Removes a link that has been used, or is of no use any more.
+fn remove_setup_link(dir: &DataDir) {
+    if let Err(error) = dir.remove_setup_link() {
+        tracing::warn!(%error, "the used setup link could not be removed");
+    }
+}
+
+/// Replaces the link before it expires, until it has been used.
 async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
     /// A link is valid for 30 minutes.
     const RENEW_AFTER: Duration = Duration::from_secs(29 * 60);
@@ -233,9 +271,6 @@ async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
         if store.read_now(Id::NIL, organizations::has_any_user).unwrap_or(false) {
-            if let Err(error) = dir.remove_setup_link() {
-                tracing::warn!(%error, "the used setup link could not be removed");
-            }
             return;
         }
         if created.elapsed() < RENEW_AFTER {

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap};
@@ -12,13 +12,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::fair_budget::{FairBudget, Share};
 use crate::api::execute::Arguments;
-use crate::api::{MAX_VALUES, Route, op::Upload};
+use crate::api::{Route, count_values, op::Upload};
 use crate::base::{Error, Issue, Kind, Result, address_block};
 
 /// Limit of a JSON body: three times the largest prompt, and small beside the 24 MB of the server.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Limit of a body on a route that needs no credential: five times the largest of them.
+/// Limit of a body on a route that needs no account: five times the largest without a credential.
 const MAX_OPEN_BODY_BYTES: usize = 16 * 1024;
 
 /// Maximum time between two reads of a body.
@@ -30,8 +30,12 @@ const TOTAL_TIME: Duration = Duration::from_secs(60);
 /// A body with a credential gets another second for each 16 KiB: slow lines send that much.
 const BYTES_PER_SEC: u64 = 16 * 1024;
 
+/// A body lets other tasks of its thread run after each so many bytes: reading them takes a tenth of
+/// a millisecond, and dozens of connections may have them ready.
+const TURN_BYTES: usize = 64 * 1024;
+
 /// Limit of the bytes read of an unwanted body: more than a client sends by mistake.
-const MAX_DRAINED_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 /// Time limit of reading an unwanted body.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 /// Maximum time between two reads of an unwanted body, since the response waits for it.
@@ -104,11 +108,12 @@ pub struct BodyBudgets {
     parsed: FairBudget<Sender>,
 }
 
-/// Bytes of the bodies as received. A small machine can spare as much.
-const MAX_READING_BYTES: usize = 48 * 1024 * 1024;
+/// Bytes of the bodies as received: 18 of the largest of one client.
+const MAX_READING_BYTES: usize = 24 * 1024 * 1024;
 
-/// Estimated bytes of the bodies as parsed: together with all else a server stays below 256 MB.
-const MAX_PARSED_BYTES: usize = 64 * 1024 * 1024;
+/// Estimated bytes of the bodies as parsed: more than one of the heaviest. Few are executed at a
+/// time, and together with all else a server stays below 256 MB.
+const MAX_PARSED_BYTES: usize = 32 * 1024 * 1024;
 
 /// What a byte of a body weighs once parsed: text is in the parsed value, in the input of the
 /// operation, in the record that is stored and in the answer.
@@ -135,16 +140,18 @@ impl Default for BodyBudgets {
 
 impl BodyBudgets {
     /// Reserves what a body will weigh once parsed.
+    ///
+    /// # Errors
+    /// 400 if it has too many values to be parsed; 503 if there is no memory for it in time.
     async fn reserve_parsed(&self, client: Sender, body: &[u8]) -> Result<Share<Sender>> {
-        self.parsed.take(Some(client), weight(body), MAX_WAIT).await.ok_or_else(overloaded)
+        let weight = weight(body.len(), count_values(body)?);
+        self.parsed.take(Some(client), weight, MAX_WAIT).await.ok_or_else(overloaded)
     }
 }
 
-/// An upper bound, roughly, of the memory that a body takes once parsed. Each value but the first
-/// follows a comma or a bracket.
-fn weight(body: &[u8]) -> usize {
-    let separators = body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
-    body.len() * WEIGHT_OF_BYTE + separators.min(MAX_VALUES) * WEIGHT_OF_VALUE
+/// An upper bound, roughly, of the memory that a body takes once parsed.
+fn weight(bytes: usize, values: usize) -> usize {
+    bytes * WEIGHT_OF_BYTE + values * WEIGHT_OF_VALUE
 }
 
 fn overloaded() -> Error {
@@ -177,7 +184,7 @@ pub async fn read(
     let max_bytes = match &route.operation.upload {
         None => {
             require_json(headers)?;
-            if route.policy.needs_credential() { MAX_BODY_BYTES } else { MAX_OPEN_BODY_BYTES }
+            if route.policy.needs_account() { MAX_BODY_BYTES } else { MAX_OPEN_BODY_BYTES }
         }
         Some(Upload { media_types, max_bytes }) => {
             require_media_type(headers, media_types)?;
@@ -222,12 +229,14 @@ async fn read_whole<B: Body<Data = Bytes, Error: Display> + Unpin>(
     if body.size_hint().lower() > max_bytes as u64 {
         return Err(too_large(max_bytes));
     }
+    let announced = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
     let start = Instant::now();
     let mut memory =
         budgets.reading.take(Some(client), 0, MAX_WAIT).await.ok_or_else(overloaded)?;
-    let mut whole = BytesMut::new();
+    let mut whole = Vec::new();
     let mut first = None;
-    let mut length = 0;
+    let (mut length, mut reserved) = (0, 0);
+    let mut turn = Turn::default();
     loop {
         let deadline = pace.deadline(start, length).min(Instant::now() + READ_TIMEOUT);
         let Ok(frame) = timeout_at(deadline, body.frame()).await else {
@@ -249,20 +258,42 @@ async fn read_whole<B: Body<Data = Bytes, Error: Display> + Unpin>(
         if length > max_bytes {
             return Err(too_large(max_bytes));
         }
-        if !memory.grow(data.len(), MAX_WAIT).await {
+        // All that is announced, once some of it has arrived: bodies that each hold a part of the
+        // budget would wait for each other.
+        let needed = length.max(announced.unwrap_or(0));
+        if !memory.grow(needed - reserved, MAX_WAIT).await {
             return Err(overloaded());
         }
+        reserved = needed;
         // Most bodies arrive in one piece, which is then not copied.
         match (first.take(), whole.is_empty()) {
             (None, true) => first = Some(data),
             (Some(before), _) => {
+                whole.reserve_exact(needed);
                 whole.extend_from_slice(&before);
                 whole.extend_from_slice(&data);
             }
             (None, false) => whole.extend_from_slice(&data),
         }
+        turn.read(length).await;
     }
-    Ok((first.unwrap_or_else(|| whole.freeze()), memory))
+    Ok((first.unwrap_or_else(|| whole.into()), memory))
+}
+
+/// How far a body was read when it last let other tasks run.
+#[derive(Default)]
+struct Turn {
+    began_at: usize,
+}
+
+impl Turn {
+    /// Lets other tasks run, if enough has been read since it last did.
+    async fn read(&mut self, length: usize) {
+        if length - self.began_at >= TURN_BYTES {
+            self.began_at = length;
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 fn too_slow() -> Error {
@@ -293,21 +324,23 @@ pub async fn drain(headers: &HeaderMap, body: &mut Incoming) -> bool {
         return true;
     }
     // A client that waits for 100 Continue has sent nothing yet, and reading would send it.
-    if headers.contains_key(EXPECT) || body.size_hint().lower() > MAX_DRAINED_BYTES {
+    if headers.contains_key(EXPECT) || body.size_hint().lower() > MAX_DRAINED_BYTES as u64 {
         return false;
     }
     let all = async {
         let mut passed = 0;
+        let mut turn = Turn::default();
         loop {
             let frame = match tokio::time::timeout(DRAIN_IDLE_TIMEOUT, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(None) => return true,
                 Ok(Some(Err(_))) | Err(_) => return false,
             };
-            passed += frame.data_ref().map_or(0, |data| data.len() as u64);
+            passed += frame.data_ref().map_or(0, Bytes::len);
             if passed > MAX_DRAINED_BYTES {
                 return false;
             }
+            turn.read(passed).await;
         }
     };
     tokio::time::timeout(DRAIN_TIME, all).await.unwrap_or(false)
@@ -319,7 +352,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
-    use hyper::body::Frame;
+    use hyper::body::{Frame, SizeHint};
 
     use super::*;
 
@@ -423,10 +456,101 @@ mod tests {
 
     #[test]
     fn the_heaviest_body_fits_into_the_budgets_of_one_client() {
-        let heaviest = "[".repeat(MAX_BODY_BYTES);
-        let weight = weight(heaviest.as_bytes());
+        let heaviest = format!("{{\"a\":[{}0]}}", "0,".repeat(49_997));
+        let values = count_values(heaviest.as_bytes()).unwrap();
+        assert_eq!(values, 50_000);
+        let weight = weight(MAX_BODY_BYTES, values);
         assert!(weight <= MAX_PARSED_BYTES * 3 / 4, "{weight}");
         const { assert!(MAX_BODY_BYTES <= MAX_READING_BYTES * 3 / 4) };
-        assert!(super::weight(b"[0,0,0]") >= 4 * WEIGHT_OF_VALUE - WEIGHT_OF_VALUE);
+    }
+
+    #[tokio::test]
+    async fn a_body_of_too_many_values_is_refused_while_there_is_no_memory_to_parse_any() {
+        let budgets = BodyBudgets::default();
+        let all = budgets.parsed.try_take(None, MAX_PARSED_BYTES).unwrap();
+        let zeros = format!("[{}0]", "0,".repeat(500_000));
+        let reserved = budgets.reserve_parsed(ADA, zeros.as_bytes()).await;
+        let Err(error) = reserved else { panic!("it is not refused") };
+        assert_eq!((error.kind(), error.code()), (Kind::Invalid, "invalid_request"));
+        drop(all);
+    }
+
+    /// A body of announced length, in pieces, of which the last never comes.
+    struct Announced {
+        pieces: usize,
+    }
+
+    impl Body for Announced {
+        type Data = Bytes;
+        type Error = Infallible;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let Some(rest) = self.pieces.checked_sub(1) else { return Poll::Pending };
+            self.pieces = rest;
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from(vec![b' '; MAX_BODY_BYTES / 2])))))
+        }
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(MAX_BODY_BYTES as u64)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_has_begun_has_the_memory_for_all_that_was_announced() {
+        let budgets = BodyBudgets::default();
+        let held = || MAX_READING_BYTES - free(&budgets.reading);
+        let mut bodies = [Announced { pieces: 0 }, Announced { pieces: 1 }];
+        for (body, expected) in bodies.iter_mut().zip([0, MAX_BODY_BYTES]) {
+            let reading = read_whole(body, MAX_BODY_BYTES, Pace::of(ADA), &budgets, ADA);
+            tokio::select! {
+                biased;
+                _ = reading => panic!("it never ends"),
+                () = async { assert_eq!(held(), expected) } => {}
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn while_a_body_is_read_other_tasks_run() {
+        /// A body whose small pieces are all there.
+        struct Ready {
+            pieces: usize,
+        }
+        impl Body for Ready {
+            type Data = Bytes;
+            type Error = Infallible;
+            fn poll_frame(
+                mut self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+            ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+                let Some(rest) = self.pieces.checked_sub(1) else { return Poll::Ready(None) };
+                self.pieces = rest;
+                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b' '; 16 * 1024])))))
+            }
+        }
+        let budgets = BodyBudgets::default();
+        let mut body = Ready { pieces: 64 };
+        let mut others = 0;
+        let reading = read_whole(&mut body, MAX_BODY_BYTES, Pace::of(ADA), &budgets, ADA);
+        let mut reading = std::pin::pin!(reading);
+        while soon(&mut reading).await.is_none() {
+            others += 1;
+        }
+        assert_eq!(others, MAX_BODY_BYTES / TURN_BYTES);
+    }
+
+    async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            end = future => Some(end),
+            () = std::future::ready(()) => None,
+        }
+    }
+
+    /// What nobody holds.
+    fn free(budget: &FairBudget<Sender>) -> usize {
+        let fits = |amount: &usize| budget.try_take(None, *amount).is_some();
+        (0..=MAX_READING_BYTES).rev().step_by(MAX_BODY_BYTES / 2).find(fits).unwrap_or(0)
     }
 }

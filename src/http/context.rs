@@ -12,6 +12,7 @@ use super::document::Document;
 use super::metrics::{Metrics, MetricsToken};
 use super::page::Page;
 use super::router::Router;
+use crate::api::PublicDocument;
 use crate::api::execute::Executor;
 
 /// The context that all requests share.
@@ -21,6 +22,8 @@ pub struct Context {
     pub router: Router,
     /// The HTML pages outside of `/api`.
     pub pages: &'static [Page],
+    /// The JSON documents outside of `/api`.
+    pub documents: Vec<&'static PublicDocument>,
     /// `--public-url`, without a slash at its end.
     pub public_url: Option<String>,
     /// `--trusted-proxy`: proxies whose `X-Forwarded-For` is trusted.

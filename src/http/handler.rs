@@ -105,6 +105,7 @@ async fn handle(
         route,
         reading,
         params,
+        target: head.uri.path_and_query().map_or("", |target| target.as_str()),
         query: head.uri.query().unwrap_or_default(),
         arguments: Arguments::Query,
         credential: raw_credential(headers),
@@ -120,7 +121,9 @@ async fn handle(
     };
     let caller = context.executor.authenticate(&request).await?;
     observed.caller = caller.identity().cloned();
-    let credential = (!caller.is_anonymous()).then(|| request.credential.fingerprint());
+    observed.signer = caller.signer().cloned();
+    // An outside agent has as many keys as it likes, but not addresses.
+    let credential = caller.identity().map(|_| request.credential.fingerprint());
     let sender = Sender::new(credential, address);
     let Sent { arguments, _memory } =
         body::read(route, headers, incoming, &context.bodies, sender).await?;

@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 use hyper::Version;
 use hyper::header::{
     ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+    TRANSFER_ENCODING,
 };
 
 use crate::api::Method;
@@ -15,6 +16,9 @@ use crate::base::{Error, Result};
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The longest name of a host in the DNS, with the dot at its end.
+const MAX_HOST_BYTES: usize = 254;
 
 /// The credential of a request.
 pub fn raw_credential(headers: &HeaderMap) -> RawCredential {
@@ -80,16 +84,39 @@ pub fn has_valid_host(version: Version, headers: &HeaderMap) -> bool {
     }
 }
 
+/// `uri-host [ ":" [ port ] ]` (RFC 9110, RFC 3986), without the registered names that no resolver
+/// knows.
 fn is_host(text: &str) -> bool {
-    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port =
+        |port: &str| port.is_empty() || !port.starts_with('+') && port.parse::<u16>().is_ok();
     if let Some(rest) = text.strip_prefix('[') {
         let Some((address, rest)) = rest.split_once(']') else { return false };
         let port = if rest.is_empty() { Some("") } else { rest.strip_prefix(':') };
         return address.parse::<Ipv6Addr>().is_ok() && port.is_some_and(is_port);
     }
     let (name, port) = text.split_once(':').unwrap_or((text, ""));
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    !name.is_empty() && name.bytes().all(is_name) && is_port(port)
+    let labels = name.strip_suffix('.').unwrap_or(name);
+    name.len() <= MAX_HOST_BYTES && labels.split('.').all(is_label) && is_port(port)
+}
+
+/// Whether a text is a part of a name between dots. Underscores are common in private networks.
+fn is_label(text: &str) -> bool {
+    let is_character = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte);
+    !text.is_empty()
+        && text.bytes().all(is_character)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Whether the body of a request is sent as it is or chunked. Other transfer codings are not decoded:
+/// their bytes would be taken for the body.
+pub fn has_known_coding(headers: &HeaderMap) -> bool {
+    let mut sent = headers.get_all(TRANSFER_ENCODING).iter();
+    match (sent.next(), sent.next()) {
+        (None, _) => true,
+        (Some(coding), None) => coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
+    }
 }
 
 /// The `Idempotency-Key` of a POST.
@@ -123,8 +150,18 @@ mod tests {
 
     #[test]
     fn a_host_is_one_name_or_address() {
-        for host in ["a", "roadstead.test:7420", "127.0.0.1", "[::1]", "[::1]:80", "my_host", "a:"]
-        {
+        for host in [
+            "a",
+            "roadstead.test:7420",
+            "127.0.0.1",
+            "[::1]",
+            "[::1]:80",
+            "my_host",
+            "a:",
+            "a.:0",
+            "a--b.c:65535",
+            &"a.".repeat(127),
+        ] {
             assert!(has_valid_host(Version::HTTP_11, &with(&HOST, &[host])), "{host}");
         }
         for hosts in [
@@ -139,6 +176,18 @@ mod tests {
             &["[a]"],
             &["[::1]80"],
             &["a,b"],
+            &["a:65536"],
+            &["a:99999"],
+            &["a:+1"],
+            &["[::1]:65536"],
+            &["-"],
+            &["."],
+            &["a..b"],
+            &[".a"],
+            &["-a.b"],
+            &["a-.b"],
+            &[":80"],
+            &[&"a".repeat(255)],
             &["a", "a"],
             &["a", "b"],
         ] {

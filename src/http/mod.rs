@@ -1,7 +1,7 @@
 //! HTTP: an adapter of [`api::execute`](crate::api::execute). It translates bytes, statuses and
 //! headers; authorization and execution happen there.
 //!
-//! This layer knows no resource: it gets a list of routes and of pages.
+//! This layer knows no resource: it gets a list of routes, of pages and of public documents.
 
 mod body;
 mod connections;
@@ -16,6 +16,7 @@ mod observed;
 mod page;
 mod pages;
 mod problem;
+mod public_documents;
 mod reply;
 mod response;
 mod router;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::context::Context;
 use super::metrics::Endpoint;
 use crate::auth::Identity;
+use crate::auth::nostr::Signer;
 use crate::base::Error;
 
 /// The principal of a request without a credential.
@@ -19,12 +20,19 @@ pub struct Observed {
     pub endpoint: Endpoint,
     /// Who asks; none before the credential is verified, and without one.
     pub caller: Option<Arc<Identity>>,
+    /// The outside agent that signed the request.
+    pub signer: Option<Arc<Signer>>,
 }
 
 impl Observed {
     /// A request whose handling begins now.
     pub fn begin() -> Self {
-        Observed { begun: Instant::now(), endpoint: Endpoint::Unmatched, caller: None }
+        Observed {
+            begun: Instant::now(),
+            endpoint: Endpoint::Unmatched,
+            caller: None,
+            signer: None,
+        }
     }
 
     /// Counts the error of a request and, if a rate limit refused it, writes a line.
@@ -49,7 +57,11 @@ impl Observed {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
-        let principal = self.caller.as_ref().map_or(ANONYMOUS.into(), ToString::to_string);
+        let principal = match (&self.caller, &self.signer) {
+            (Some(caller), _) => caller.to_string(),
+            (None, Some(signer)) => format!("nostr:{}", &*signer.pubkey),
+            (None, None) => ANONYMOUS.into(),
+        };
         tracing::debug!(
             %client,
             method = self.endpoint.method(),

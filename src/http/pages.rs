@@ -14,8 +14,8 @@ use hyper::{Method, Response};
 use super::context::Context;
 use super::metrics::{Endpoint, Format, require_access};
 use super::page::Page;
-use super::problem;
 use super::reply::{Reply, json};
+use super::{problem, public_documents};
 use crate::auth::Organization;
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{ListSource, View};
@@ -35,7 +35,8 @@ pub const PATHS: [&str; 4] = [HEALTH, READY, METRICS, DOCUMENT];
 pub(super) fn endpoint(context: &Context, path: &str) -> Endpoint {
     let own = PATHS.into_iter().find(|own| *own == path);
     let page = || context.pages.iter().map(|page| page.path).find(|page| *page == path);
-    own.or_else(page).map_or(Endpoint::Unmatched, Endpoint::Page)
+    let document = || public_documents::find(context, path).map(|document| document.path);
+    own.or_else(page).or_else(document).map_or(Endpoint::Unmatched, Endpoint::Page)
 }
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
@@ -63,6 +64,11 @@ pub(super) async fn page(
     let method = &head.method;
     if let Some(page) = context.pages.iter().find(|page| page.path == path) {
         return reading(method, id, || html(page));
+    }
+    if let Some(document) = public_documents::find(context, path) {
+        let address = context.address(peer, &head.headers);
+        let page = public_documents::read(context, head, document, address).await?;
+        return reading(method, id, || page);
     }
     match path {
         HEALTH => reading(method, id, || json(Full::from("{\"status\":\"ok\"}"))),

@@ -37,6 +37,9 @@ pub fn response(response: execute::Response) -> Response<Reply> {
     if response.is_replayed {
         headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
     }
+    if response.is_not_stored {
+        headers.insert("idempotency-stored", HeaderValue::from_static("false"));
+    }
     answer
 }
 

@@ -25,7 +25,7 @@ use super::connections::Places;
 use super::context::Context;
 use super::framing::Head;
 use super::handler::answer;
-use super::headers::has_valid_host;
+use super::headers::{has_known_coding, has_valid_host};
 use super::metrics::Endpoint;
 use super::reply::Reply;
 use super::wire::{self, ConnectionState, Wire};
@@ -259,6 +259,9 @@ fn refuse(head: &Parts, known: Head) -> Option<Error> {
             "Host",
             "must be given once: the name or address of this server, optionally with a port",
         )),
+        Head::Good if !has_known_coding(&head.headers) => {
+            Some(Error::invalid_at("Transfer-Encoding", "must be chunked; send the body uncoded"))
+        }
         Head::Good => None,
         Head::TooLarge => Some(wire::head_too_large()),
         Head::BothLengths => Some(Error::invalid_at(

@@ -160,11 +160,12 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
         ])
         .unwrap(),
         pages: PAGES,
+        documents: Vec::new(),
         metrics: Metrics::new(
             [],
             [],
             Sources {
-                gauges: vec![],
+                stored: vec![],
                 oldest: vec![],
                 organizations: |_| Ok(vec![]),
                 others: vec![],

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 
 use super::channels::{Channel, in_app};
 use super::events::{Event, EventType};
+use super::guards::Guards;
 use super::jobs::Job;
 use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
@@ -17,7 +18,7 @@ use crate::store::{
     AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Record, Reference, View,
 };
 
-/// The status of a delivery (reference: events, "The log").
+/// The status of a delivery (reference: notifications, "The log").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
@@ -30,6 +31,11 @@ pub enum DeliveryStatus {
 }
 crate::store::stored_enum!(DeliveryStatus { Sent = 0, Failed = 1, Dead = 2 });
 
+impl DeliveryStatus {
+    /// All statuses.
+    pub const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dead];
+}
+
 /// An event on its way through a channel other than the built-in one.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Delivery {
@@ -40,8 +46,8 @@ pub struct Delivery {
     pub event: Id<Event>,
     /// The event's type; a filter of the log.
     pub event_type: EventType,
-    /// The restrictable resource that the event belongs to; see [`About`](super::About).
-    pub guarded_by: Option<Id<()>>,
+    /// The restrictable resources that the event belongs to; see [`About`](super::About).
+    pub guarded_by: Vec<Id<()>>,
     /// When the event happened; the order of the log.
     pub created_at: Time,
     pub status: DeliveryStatus,
@@ -57,40 +63,34 @@ pub struct Delivery {
     pub job: Option<Id<Job>>,
 }
 
-/// The order of the log, time and id, followed by its filters: the [`EventType`], the channel, the
-/// [`DeliveryStatus`] and what guards the event. Every index of the log has them in its key, so that entries are filtered
-/// and counted without reading records.
-pub type EntryFacts =
-    (Time, Id<LogEntry>, (EventType, Id<Channel>, DeliveryStatus, Option<Id<()>>));
+/// The order of the log, time and id, followed by what guards the event. Every index of the log ends
+/// with them, so that entries are left out for members and counted without reading records.
+pub type Place = (Time, Id<LogEntry>, Guards);
 
-fn facts(delivery: &Delivery) -> EntryFacts {
-    let Delivery { event_type, channel, status, guarded_by, .. } = *delivery;
-    let filtered = (event_type, channel, status, guarded_by);
-    (delivery.created_at, delivery.id, filtered)
+fn place(delivery: &Delivery) -> Place {
+    (delivery.created_at, delivery.id, Guards::of(&delivery.guarded_by))
 }
 
 /// Deliveries by time.
-pub(super) static BY_TIME: Index<Delivery, ((), EntryFacts)> =
-    Index::non_unique("deliveries.by_time", |delivery| Some(((), facts(delivery))));
+pub(super) static BY_TIME: Index<Delivery, ((), Place)> =
+    Index::non_unique("deliveries.by_time", |delivery| Some(((), place(delivery))));
 
-/// Deliveries by the type of the event.
-pub(super) static BY_TYPE: Index<Delivery, (EventType, EntryFacts)> =
-    Index::non_unique("deliveries.by_type", |delivery| {
-        Some((delivery.event_type, facts(delivery)))
+/// Deliveries by status and type of the event. There are few of both: a filter by one of them is a
+/// merge over the values of the other.
+pub(super) static BY_STATUS: Index<Delivery, ((DeliveryStatus, EventType), Place)> =
+    Index::non_unique("deliveries.by_status", |delivery| {
+        Some(((delivery.status, delivery.event_type), place(delivery)))
     });
 
-/// Deliveries by channel.
-pub(super) static BY_CHANNEL: Index<Delivery, (Id<Channel>, EntryFacts)> =
+/// The deliveries of a channel, in the same way.
+pub(super) static BY_CHANNEL: Index<Delivery, (InChannel, Place)> =
     Index::non_unique("deliveries.by_channel", |delivery| {
-        Some((delivery.channel, facts(delivery)))
+        let of = (delivery.channel, delivery.status, delivery.event_type);
+        Some((of, place(delivery)))
     });
 
-/// Undelivered entries by status. Sent ones, most of the log, are left out.
-pub(super) static UNDELIVERED: Index<Delivery, (DeliveryStatus, EntryFacts)> =
-    Index::non_unique("deliveries.unsent", |delivery| match delivery.status {
-        DeliveryStatus::Sent => None,
-        DeliveryStatus::Failed | DeliveryStatus::Dead => Some((delivery.status, facts(delivery))),
-    });
+/// What deliveries of a channel are filtered by.
+pub(super) type InChannel = (Id<Channel>, DeliveryStatus, EventType);
 
 /// Deliveries that wait for their channel to be enabled.
 pub(super) static WAITING: Index<Delivery, Id<Channel>> =
@@ -123,7 +123,7 @@ static EVENT: Reference<Delivery, Event> = Reference::cascade(
 impl Record for Delivery {
     const TABLE: &'static str = "deliveries";
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_TIME, &BY_TYPE, &BY_CHANNEL, &UNDELIVERED, &WAITING];
+        &[&BY_TIME, &BY_STATUS, &BY_CHANNEL, &WAITING];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CHANNEL, &EVENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("guarded_by", "history: the resource may have been deleted since"),
@@ -155,12 +155,46 @@ impl Delivery {
     }
 }
 
-/// An attempt to deliver an event through a channel.
+/// An attempt to deliver a notice through a channel.
 pub struct DeliveryAttempt {
-    /// The delivery; its id is sent to the receiver, the same at every attempt.
-    pub delivery: Delivery,
-    pub event: Event,
     pub channel: Channel,
+    pub notice: Notice,
+}
+
+/// What a channel delivers: an event, or a test of the channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    /// Its id in the log, the same at every attempt, so that the receiver can drop duplicates.
+    pub id: Id<LogEntry>,
+    /// The type of the event; none for a test.
+    pub event_type: Option<EventType>,
+    /// When it happened.
+    pub at: Time,
+    /// Ids and names of what it is about.
+    pub payload: Json,
+    /// The restrictable resources that it belongs to; see [`About`](super::About).
+    pub guarded_by: Vec<Id<()>>,
+}
+
+/// The type of a test in place of that of an event.
+pub const TEST_TYPE: &str = "channel.test";
+
+impl Notice {
+    /// Returns the notice of an event in a channel.
+    pub(super) fn of(delivery: &Delivery, event: Event) -> Self {
+        Notice {
+            id: delivery.id,
+            event_type: Some(event.event_type),
+            at: event.created_at,
+            payload: event.payload,
+            guarded_by: delivery.guarded_by.clone(),
+        }
+    }
+
+    /// Returns its type as receivers see it: that of the event, or `channel.test`.
+    pub fn kind(&self) -> String {
+        self.event_type.map_or_else(|| TEST_TYPE.into(), EventType::name)
+    }
 }
 
 // ── In the log ───────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 //! Making deliveries: a job tries each until it is sent or dead, or waits for its channel.
 
 use super::channels::{self, Channel};
-use super::deliveries::{Delivery, DeliveryAttempt, DeliveryStatus};
+use super::deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, Notice};
 use super::effects::EffectResult;
 use super::events::{Event, find_event};
 use super::handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
@@ -18,7 +18,7 @@ pub(super) fn create(tx: &mut Tx, event: &Event, channel: Id<Channel>) -> Result
         channel,
         event: event.id,
         event_type: event.event_type,
-        guarded_by: event.about.guarded_by.as_ref().map(|guard| guard.id),
+        guarded_by: event.about.guards(),
         created_at: event.created_at,
         status: DeliveryStatus::Failed,
         attempts: 0,
@@ -74,12 +74,11 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         tx.replace(&delivery, &delivery.dead("the event is no longer kept".into()))?;
         return Ok(Prepared::Done);
     };
-    Ok(Prepared::Delivery(Box::new(DeliveryAttempt { delivery, event, channel })))
+    let notice = Notice::of(&delivery, event);
+    Ok(Prepared::Delivery(Box::new(DeliveryAttempt { channel, notice })))
 }
 
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
-    /// The receiver is permanently gone (RFC 9110).
-    const GONE: u16 = 410;
     let Some(old) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Settled::Done) };
     let now = tx.now();
     let ended = Delivery { attempts: old.attempts + 1, ..old.clone() };
@@ -91,10 +90,7 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         tx.replace(&old, &sent)?;
         return Ok(Settled::Done);
     };
-    if matches!(result, EffectResult::Answer(answer) if answer.status == GONE) {
-        if let Some(channel) = tx.get::<Channel>(&old.channel)? {
-            channels::replace_enabled(tx, &channel, false)?;
-        }
+    if result.is_gone() && end_channel(tx, job, old.channel)? {
         tx.replace(&old, &ended.dead(error))?;
         return Ok(Settled::Done);
     }
@@ -107,6 +103,19 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     let failed = Delivery { error: Some(error), next_attempt_at: Some(at), ..ended };
     tx.replace(&old, &failed)?;
     Ok(Settled::RetryAt(at))
+}
+
+/// Disables the channel whose receiver is gone. Returns whether it is off, or deleted: one that was
+/// changed since the attempt began may have another receiver, and is tried again.
+fn end_channel(tx: &mut Tx, job: &Job, id: Id<Channel>) -> Result<bool> {
+    let Some(channel) = tx.get::<Channel>(&id)? else { return Ok(true) };
+    if channel.enabled && channel.updated_at > job.leased_at() {
+        return Ok(false);
+    }
+    if channel.enabled {
+        channels::replace_enabled(tx, &channel, false)?;
+    }
+    Ok(true)
 }
 
 /// Moves `at` forward by up to a tenth of its delay, so that deliveries that failed together are

@@ -1,15 +1,19 @@
 //! Effects: what a job does beyond its own rows, as data that the runner executes.
 
+use std::time::Duration;
+
 use super::deliveries::DeliveryAttempt;
 use crate::base::Result;
 use crate::outside::mail::Mail;
-use crate::outside::{Answer, Call};
+use crate::outside::{Answer, Call, CallResult};
 use crate::store::{Tx, View};
 
 /// An action executed at least once, after the transaction that prepared it is durable.
 pub enum Effect {
     /// An HTTP call. Its limits end well before a lease does (60 s).
     Call(Box<Call>),
+    /// Several HTTP calls, a few at a time, within this time for all: at most half of a lease.
+    Calls(Vec<Call>, Duration),
     /// A mail.
     Mail(Mail),
     /// Rows of the product, such as a task or a wake, written in one transaction with the result of
@@ -25,11 +29,15 @@ pub type WriteRows = Box<dyn Fn(&mut Tx) -> Result<()> + Send>;
 pub enum EffectResult {
     /// The response to a call, whatever its status.
     Answer(Answer),
+    /// The results of several calls, each with its URL.
+    Answers(Vec<(String, CallResult)>),
     /// The mail was accepted, or the rows were written.
     Done,
     /// There is no response, the mail was not accepted, or the rows were refused: the reason, as
     /// one actionable sentence.
     Failed(String),
+    /// What the rows are about does not exist any more: the reason, as one actionable sentence.
+    Gone(String),
 }
 
 impl EffectResult {
@@ -40,8 +48,19 @@ impl EffectResult {
             EffectResult::Answer(answer) if !answer.is_success() => {
                 Some(format!("{receiver} answered with status {}", answer.status))
             }
-            EffectResult::Answer(_) | EffectResult::Done => None,
-            EffectResult::Failed(why) => Some(why.clone()),
+            EffectResult::Answer(_) | EffectResult::Answers(_) | EffectResult::Done => None,
+            EffectResult::Failed(why) | EffectResult::Gone(why) => Some(why.clone()),
+        }
+    }
+
+    /// Whether the receiver is permanently gone, so that nothing more should be sent to it.
+    pub fn is_gone(&self) -> bool {
+        /// The status of such a receiver (RFC 9110).
+        const GONE: u16 = 410;
+        match self {
+            EffectResult::Answer(answer) => answer.status == GONE,
+            EffectResult::Gone(_) => true,
+            EffectResult::Answers(_) | EffectResult::Done | EffectResult::Failed(_) => false,
         }
     }
 }

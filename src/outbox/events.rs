@@ -9,6 +9,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::guards::Guards;
 use crate::base::{Id, Json, Result, Time};
 use crate::store::{AnyIndex, Index, Order, Record, View};
 
@@ -163,6 +164,12 @@ impl EventType {
         EventType::TeamTimelineBlockerDigest,
         EventType::TeamTimelineSummary,
     ];
+
+    /// Returns its name in the API.
+    pub fn name(self) -> String {
+        let json = serde_json::to_value(self).unwrap_or_default();
+        json.as_str().unwrap_or_default().into()
+    }
 }
 
 /// The kind and id of a resource that an event refers to.
@@ -185,20 +192,29 @@ impl ResourceId {
 pub struct About {
     /// The resource itself.
     pub resource: ResourceId,
-    /// The restrictable resource that it belongs to: members who may not use it do not see the
-    /// event. Absent where every member may see it.
-    pub guarded_by: Option<ResourceId>,
+    /// The restrictable resources that it belongs to: members who may not use all of them do not
+    /// see the event. Empty where every member may see it.
+    pub guarded_by: Vec<ResourceId>,
 }
 
 impl About {
     /// An event about a resource that every member may see.
     pub fn resource<T: ?Sized>(kind: &'static str, id: Id<T>) -> Self {
-        About { resource: ResourceId::new(kind, id), guarded_by: None }
+        About { resource: ResourceId::new(kind, id), guarded_by: Vec::new() }
     }
 
-    /// Names the restrictable resource that the event belongs to.
-    pub fn guarded_by<T: ?Sized>(self, kind: &'static str, id: Id<T>) -> Self {
-        About { guarded_by: Some(ResourceId::new(kind, id)), ..self }
+    /// Names a restrictable resource that the event belongs to, beside those named before.
+    pub fn guarded_by<T: ?Sized>(mut self, kind: &'static str, id: Id<T>) -> Self {
+        let guard = ResourceId::new(kind, id);
+        if !self.guarded_by.contains(&guard) {
+            self.guarded_by.push(guard);
+        }
+        self
+    }
+
+    /// The ids of the resources that the event belongs to.
+    pub fn guards(&self) -> Vec<Id<()>> {
+        self.guarded_by.iter().map(|guard| guard.id).collect()
     }
 }
 
@@ -225,15 +241,16 @@ pub struct Event {
 pub static EVENTS_BY_TYPE: Index<Event, EventType> =
     Index::non_unique("events.by_type", |event| Some(event.event_type));
 
-/// Guarded events by type and time, with the guard: the log leaves out those that a member may not
+/// Guarded events by type and time, with their guards: the log leaves out those that a member may not
 /// see without reading them.
 pub(super) static GUARDED_EVENTS: Index<Event, GuardedKey> =
     Index::non_unique("events.guarded", |event| {
-        let guard = event.about.guarded_by.as_ref()?.id;
-        Some((event.event_type, event.created_at, event.id, guard))
+        let guards = event.about.guards();
+        let key = || (event.event_type, event.created_at, event.id, Guards::of(&guards));
+        (!guards.is_empty()).then(key)
     });
 
-type GuardedKey = (EventType, Time, Id<Event>, Id<()>);
+type GuardedKey = (EventType, Time, Id<Event>, Guards);
 
 /// The few events whose key does not follow from their id: those written while ids ran ahead of
 /// the clock (after a restart, or when the clock was set back), or across a millisecond.
@@ -256,7 +273,7 @@ impl Record for Event {
 }
 
 /// Returns the timestamp of a UUIDv7.
-fn time_of(id: Id<Event>) -> Time {
+pub(super) fn time_of<T: ?Sized>(id: Id<T>) -> Time {
     Time::from_millis((id.uuid().as_u128() >> 80) as i64)
 }
 

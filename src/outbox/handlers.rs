@@ -60,10 +60,12 @@ pub enum Prepared {
 }
 
 /// The state of a job after its effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// It is done, or given up.
     Done,
+    /// It is done, and found something that the operator should know: a sentence for the log.
+    Warning(String),
     /// It is retried at this time.
     RetryAt(Time),
 }

@@ -1,10 +1,10 @@
 //! Jobs: work to do after a commit, one row with a due time for each.
 //!
 //! A job is leased by moving its due time to the end of the lease and counting the attempt; after a
-//! crash it becomes due again. The count is the fencing token: an attempt that ends after its lease
-//! finds another count and changes nothing. A job that cannot be executed at all (its handler
-//! fails, or there is none) is retried with back-off and, after a day of that, is dead: kept for
-//! inspection, never due.
+//! crash it becomes due again, at the latest at the next start. The count is the fencing token: an
+//! attempt that ends after its lease finds another count and changes nothing. A job that cannot be
+//! executed at all (its handler fails, or there is none) is retried with back-off and, after a day of
+//! that, is dead: kept for inspection, never due.
 
 use bincode::{Decode, Encode};
 use uuid::Uuid;
@@ -40,15 +40,28 @@ pub struct Job {
     pub dead: bool,
 }
 
+/// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
+/// crash.
+pub const LEASE_SECS: i64 = 60;
+
+impl Job {
+    /// Returns when the attempt under way began.
+    pub fn leased_at(&self) -> Time {
+        self.due_at.minus_secs(LEASE_SECS)
+    }
+}
+
 /// The record that a job is about, of a type known to its handler.
 pub enum Target {}
 
-/// Jobs by due time, without dead ones. The concurrency key is in the entry, so that jobs are
-/// skipped without being read.
-pub static BY_DUE: Index<Job, (Time, Option<Id<Target>>)> =
-    Index::non_unique("jobs.by_due", |job| {
-        (!job.dead).then_some((job.due_at, job.concurrency_key))
-    });
+/// Jobs by due time, without dead ones. The concurrency key and the organization are in the entry, so
+/// that jobs are skipped without being read.
+pub static BY_DUE: Index<Job, DueKey> = Index::non_unique("jobs.by_due", |job| {
+    (!job.dead).then_some((job.due_at, job.concurrency_key, job.org))
+});
+
+/// When a job is due, its concurrency key, and its organization.
+pub type DueKey = (Time, Option<Id<Target>>, Id<Org>);
 
 impl Record for Job {
     const TABLE: &'static str = "jobs";

@@ -4,12 +4,12 @@
 //! channel, and deliveries through other channels. Both are scanned by key only and merged. Entries
 //! about resources that are hidden from the reader are left out, also by key.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 
 use super::channels::{Channel, in_app};
 use super::deliveries::{
-    BY_CHANNEL, BY_TIME, BY_TYPE, Delivery, DeliveryStatus, EntryFacts, LogEntry, UNDELIVERED,
+    BY_CHANNEL, BY_STATUS, BY_TIME, Delivery, DeliveryStatus, LogEntry, Place,
 };
 use super::delivering::schedule;
 use super::events::{EVENTS_BY_TYPE, Event, EventType, GUARDED_EVENTS, find_event};
@@ -47,11 +47,9 @@ impl LogQuery {
         self.channel != Some(in_app(org))
     }
 
-    fn matches(&self, (_, _, (event_type, channel, status, guard)): &EntryFacts) -> bool {
-        self.event_type.is_none_or(|wanted| wanted == *event_type)
-            && self.channel.is_none_or(|wanted| wanted == *channel)
-            && self.status.is_none_or(|wanted| wanted == *status)
-            && guard.is_none_or(|guard| !self.hidden.contains(&guard))
+    fn shows(&self, view: &View, (_, id, guards): &Place) -> Result<bool> {
+        let all = || Ok(view.fetch::<Delivery>(id)?.guarded_by);
+        Ok(!guards.are_hidden(&self.hidden, all)?)
     }
 }
 
@@ -64,11 +62,21 @@ pub struct LogPosition {
 }
 
 /// A walk scans at most 2,000,000 keys, about a second: twice the largest offset, so that a page is
-/// found there even if half of the entries are left out.
+/// found there even if half of the entries are hidden.
 const MAX_SCANNED: usize = 2_000_000;
 
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// Whether it did not end early, at the limit of scanned keys.
+    pub is_whole: bool,
+    /// The number of scanned keys.
+    pub scanned: usize,
+}
+
 /// Calls `visit` with the position of each matching entry, newest first, until it breaks. No record
-/// is read. Returns whether it did not end early, at the limit of scanned keys.
+/// is read, and no key of an entry that does not match, hidden ones aside: every combination of
+/// filters is a merge of ranges of an index.
 ///
 /// # Errors
 /// If the store fails.
@@ -76,26 +84,30 @@ pub fn walk_log(
     view: &View,
     query: &LogQuery,
     mut visit: impl FnMut(LogPosition) -> ControlFlow<()>,
-) -> Result<bool> {
-    let org = view.org();
-    let events = |end| events_before(view, query, end);
-    let deliveries = |end| deliveries_before(view, query, end);
-    let mut events = Chunks::new(query.has_events(org), query.end, &events);
-    let mut deliveries = Chunks::new(query.has_deliveries(org), query.end, &deliveries);
-    while events.scanned + deliveries.scanned < MAX_SCANNED {
-        let newer = match (events.peek()?, deliveries.peek()?) {
-            (Peeked::End, Peeked::End) => return Ok(true),
-            // Which of them is newer is known once both have read on.
-            (Peeked::Unknown, _) | (_, Peeked::Unknown) => continue,
-            (Peeked::Entry(event), Peeked::Entry(delivery)) if delivery < event => events.take(),
-            (Peeked::Entry(_), Peeked::End) => events.take(),
-            _ => deliveries.take(),
-        };
-        if newer.is_some_and(|newer| visit(newer) == ControlFlow::Break(())) {
-            return Ok(true);
+) -> Result<Walked> {
+    let mut streams = streams(view, query);
+    let mut scanned = 0;
+    // The newest entry of each stream.
+    let mut heads = BinaryHeap::new();
+    let mut refill: VecDeque<usize> = (0..streams.len()).collect();
+    loop {
+        while let Some(index) = refill.pop_front() {
+            let stream = &mut streams[index];
+            while stream.positions.is_empty() && stream.before.is_some() {
+                if scanned >= MAX_SCANNED {
+                    return Ok(Walked { is_whole: false, scanned });
+                }
+                scanned += stream.read()?;
+            }
+            heads.extend(stream.positions.pop_front().map(|position| (position, index)));
         }
+        let Some((newest, index)) = heads.pop() else { break };
+        if visit(newest) == ControlFlow::Break(()) {
+            break;
+        }
+        refill.push_back(index);
     }
-    Ok(false)
+    Ok(Walked { is_whole: true, scanned })
 }
 
 /// Returns the entry at a position that [`walk_log`] reported.
@@ -115,15 +127,54 @@ pub fn read_log(view: &View, position: LogPosition) -> Result<LogEntry> {
 }
 
 /// A chunk, read with one scan, has at most 1,024 positions: 32 KiB.
-const CHUNK: usize = 1024;
+const MAX_CHUNK: usize = 1024;
+
+/// The first chunk of a stream has 32, half a page, and each has twice as many as the one before:
+/// of a hundred streams most are short.
+const FIRST_CHUNK: usize = 32;
 
 /// The exclusive end of a scan: the time and id of an entry.
 type Before = (Time, Id<LogEntry>);
 
+/// A range of an index or table in the order of the log, read in chunks: two scans cannot be open at
+/// once.
+struct Stream<'a> {
+    positions: VecDeque<LogPosition>,
+    /// The end of the next chunk; none if there is no more.
+    before: Option<Before>,
+    /// The size of the next chunk.
+    limit: usize,
+    scan: Scan<'a>,
+}
+
+/// Reads a chunk of up to this many keys.
+type Scan<'a> = Box<dyn Fn(Before, usize) -> Result<Chunk> + 'a>;
+
+impl<'a> Stream<'a> {
+    fn new(end: Time, scan: Scan<'a>) -> Self {
+        Stream {
+            positions: VecDeque::new(),
+            before: Some((end, Id::NIL)),
+            limit: FIRST_CHUNK,
+            scan,
+        }
+    }
+
+    /// Reads one chunk; returns the number of scanned keys.
+    fn read(&mut self) -> Result<usize> {
+        let Some(before) = self.before else { return Ok(0) };
+        let limit = self.limit;
+        self.limit = (2 * limit).min(MAX_CHUNK);
+        let Chunk { positions, scanned, last } = (self.scan)(before, limit)?;
+        self.positions = positions;
+        self.before = last.filter(|_| scanned == limit);
+        Ok(scanned)
+    }
+}
+
 /// The result of one scan.
-#[derive(Default)]
 struct Chunk {
-    /// The positions of matching entries.
+    /// The positions of visible entries.
     positions: VecDeque<LogPosition>,
     /// The number of scanned keys.
     scanned: usize,
@@ -132,65 +183,81 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Counts a scanned key and keeps its position if it matches; breaks when the chunk is full.
-    fn push(&mut self, position: LogPosition, matches: bool) -> ControlFlow<()> {
+    fn new() -> Self {
+        Chunk { positions: VecDeque::new(), scanned: 0, last: None }
+    }
+
+    /// Counts a scanned key and keeps its position if it is visible; breaks when the chunk is full.
+    fn push(&mut self, position: LogPosition, visible: bool, limit: usize) -> ControlFlow<()> {
         self.scanned += 1;
         self.last = Some((position.at, position.id));
-        if matches {
+        if visible {
             self.positions.push_back(position);
         }
-        if self.scanned == CHUNK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.scanned == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-/// One of the merged scans, read in chunks: two scans cannot be open at once.
-struct Chunks<'a> {
-    positions: VecDeque<LogPosition>,
-    /// The end of the next chunk; none if there is no more.
-    before: Option<Before>,
-    scanned: usize,
-    read: &'a dyn Fn(Before) -> Result<Chunk>,
+/// Returns the ranges whose entries match a query.
+fn streams<'a>(view: &'a View, query: &'a LogQuery) -> Vec<Stream<'a>> {
+    let mut streams = Vec::new();
+    if query.has_events(view.org()) {
+        let scan: Scan = Box::new(move |before, limit| events_before(view, query, before, limit));
+        streams.push(Stream::new(query.end, scan));
+    }
+    if !query.has_deliveries(view.org()) {
+        return streams;
+    }
+    if let LogQuery { event_type: None, channel: None, status: None, .. } = query {
+        streams.push(of_index(view, query, &BY_TIME, ()));
+        return streams;
+    }
+    for (status, event_type) in combinations(query.status, query.event_type) {
+        streams.push(match query.channel {
+            Some(channel) => of_index(view, query, &BY_CHANNEL, (channel, status, event_type)),
+            None => of_index(view, query, &BY_STATUS, (status, event_type)),
+        });
+    }
+    streams
 }
 
-/// The next entry of a scan.
-enum Peeked {
-    Entry(LogPosition),
-    /// None in the keys scanned so far.
-    Unknown,
-    /// There is no more.
-    End,
+/// Returns the combinations of status and type that match these filters.
+pub(super) fn combinations(
+    status: Option<DeliveryStatus>,
+    event_type: Option<EventType>,
+) -> impl Iterator<Item = (DeliveryStatus, EventType)> {
+    let statuses =
+        DeliveryStatus::ALL.into_iter().filter(move |one| status.is_none_or(|s| s == *one));
+    statuses.flat_map(move |status| {
+        let types = EventType::ALL.into_iter();
+        let types = types.filter(move |one| event_type.is_none_or(|wanted| wanted == *one));
+        types.map(move |event_type| (status, event_type))
+    })
 }
 
-impl<'a> Chunks<'a> {
-    fn new(wanted: bool, end: Time, read: &'a dyn Fn(Before) -> Result<Chunk>) -> Self {
-        let before = wanted.then_some((end, Id::NIL));
-        Chunks { positions: VecDeque::new(), before, scanned: 0, read }
-    }
-
-    /// Reads at most one chunk.
-    fn peek(&mut self) -> Result<Peeked> {
-        if let (true, Some(before)) = (self.positions.is_empty(), self.before) {
-            let Chunk { positions, scanned, last } = (self.read)(before)?;
-            self.positions = positions;
-            self.scanned += scanned;
-            self.before = last.filter(|_| scanned == CHUNK);
-        }
-        Ok(match (self.positions.front(), self.before) {
-            (Some(position), _) => Peeked::Entry(*position),
-            (None, Some(_)) => Peeked::Unknown,
-            (None, None) => Peeked::End,
-        })
-    }
-
-    fn take(&mut self) -> Option<LogPosition> {
-        self.positions.pop_front()
-    }
+/// Returns the deliveries under `of` in `index`.
+fn of_index<'a, K: Key + Copy>(
+    view: &'a View,
+    query: &'a LogQuery,
+    index: &'static Index<Delivery, (K, Place)>,
+    of: K,
+) -> Stream<'a> {
+    let scan = move |before: Before, limit| {
+        let mut chunk = Chunk::new();
+        let (from, to) = ((of, query.start), (of, before));
+        view.entries(index, &from, &to, Order::Descending, |(_, place), id| {
+            let position = LogPosition { at: place.0, id, is_event: false };
+            Ok(chunk.push(position, query.shows(view, &place)?, limit))
+        })?;
+        Ok(chunk)
+    };
+    Stream::new(query.end, Box::new(scan))
 }
 
-fn events_before(view: &View, query: &LogQuery, before: Before) -> Result<Chunk> {
-    let mut chunk = Chunk::default();
+fn events_before(view: &View, query: &LogQuery, before: Before, limit: usize) -> Result<Chunk> {
+    let mut chunk = Chunk::new();
     let mut keep = |(at, id): (Time, Id<Event>)| {
-        Ok(chunk.push(LogPosition { at, id: id.cast(), is_event: true }, true))
+        Ok(chunk.push(LogPosition { at, id: id.cast(), is_event: true }, true, limit))
     };
     match query.event_type {
         None => view.record_keys::<Event>(&query.start, &before, Order::Descending, keep)?,
@@ -220,43 +287,15 @@ fn hidden_events(
             continue;
         }
         let (from, to) = ((of, first), (of, before));
-        view.entries(&GUARDED_EVENTS, &from, &to, Order::Ascending, |(_, _, id, guard), _| {
-            if query.hidden.contains(&guard) {
+        view.entries(&GUARDED_EVENTS, &from, &to, Order::Ascending, |(_, _, id, guards), key| {
+            let all = || Ok(view.fetch::<Event>(&key)?.about.guards());
+            if guards.are_hidden(&query.hidden, all)? {
                 hidden.insert(id.cast());
             }
             Ok(ControlFlow::Continue(()))
         })?;
     }
     Ok(hidden)
-}
-
-/// Scans the most selective index. Most deliveries are sent, so that status is not selective.
-fn deliveries_before(view: &View, query: &LogQuery, before: Before) -> Result<Chunk> {
-    match (query.status, query.channel, query.event_type) {
-        (Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Dead)), _, _) => {
-            indexed_before(view, query, &UNDELIVERED, status, before)
-        }
-        (_, Some(channel), _) => indexed_before(view, query, &BY_CHANNEL, channel, before),
-        (_, _, Some(of)) => indexed_before(view, query, &BY_TYPE, of, before),
-        _ => indexed_before(view, query, &BY_TIME, (), before),
-    }
-}
-
-/// Scans the deliveries under `of` in `index`.
-fn indexed_before<K: Key + Copy>(
-    view: &View,
-    query: &LogQuery,
-    index: &'static Index<Delivery, (K, EntryFacts)>,
-    of: K,
-    before: Before,
-) -> Result<Chunk> {
-    let mut chunk = Chunk::default();
-    let (from, to) = ((of, query.start), (of, before));
-    view.entries(index, &from, &to, Order::Descending, |(_, facts), id| {
-        let position = LogPosition { at: facts.0, id, is_event: false };
-        Ok(chunk.push(position, query.matches(&facts)))
-    })?;
-    Ok(chunk)
 }
 
 // ── Writing ──────────────────────────────────────────────────────────────────
@@ -285,14 +324,14 @@ pub fn redeliver(tx: &mut Tx, id: Id<LogEntry>) -> Result<LogEntry> {
 /// If the store fails.
 pub fn remove_old_entries(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
     // Deliveries first, so that each counts: removing an event takes all of its own along.
-    let deliveries = due(&tx.view(), &BY_TIME, |delivery| delivery.created_at <= end)?;
+    let (deliveries, progress) = due(&tx.view(), &BY_TIME, |delivery| delivery.created_at <= end)?;
     deliveries.iter().try_for_each(|delivery| tx.remove(delivery))?;
-    let left = SWEEP_ROWS - deliveries.len();
-    if left == 0 {
-        return Ok(SweepProgress::More);
+    if progress == SweepProgress::More {
+        return Ok(progress);
     }
-    let events = due(&tx.view(), ListSource::TABLE, |event: &Event| event.created_at <= end)?;
-    let events = &events[..events.len().min(left)];
-    events.iter().try_for_each(|event| tx.remove(event))?;
-    Ok(SweepProgress::after(deliveries.len() + events.len()))
+    let (events, progress) =
+        due(&tx.view(), ListSource::TABLE, |event: &Event| event.created_at <= end)?;
+    let room = SWEEP_ROWS - deliveries.len();
+    events.iter().take(room).try_for_each(|event| tx.remove(event))?;
+    Ok(if events.len() < room { progress } else { SweepProgress::More })
 }

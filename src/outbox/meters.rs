@@ -20,11 +20,11 @@ pub struct DeliveryMeters {
 
 impl DeliveryMeters {
     /// Counts an attempt whose result is stored.
-    pub(super) fn settled(&self, result: &EffectResult, settled: Settled) {
+    pub(super) fn settled(&self, result: &EffectResult, settled: &Settled) {
         match (result.failure(""), settled) {
             (None, _) => &self.sent,
             (Some(_), Settled::RetryAt(_)) => &self.failed,
-            (Some(_), Settled::Done) => &self.dead,
+            (Some(_), Settled::Done | Settled::Warning(_)) => &self.dead,
         }
         .add_one();
     }

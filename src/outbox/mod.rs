@@ -11,23 +11,33 @@ mod effects;
 mod events;
 mod removals;
 mod fan_out;
+mod guards;
 mod handlers;
+mod headlines;
+mod in_flight;
 mod jobs;
 mod log;
 mod meters;
+mod redelivery;
 mod release;
 pub mod runner;
 mod sweeps;
 
-pub use channels::{CHANNEL_SECRET, Channel, MAX_CHANNELS, SUBSCRIPTIONS, Subscription, in_app};
-pub use deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, check_deliveries};
+pub use channels::{
+    CHANNEL_SECRET, Channel, MAX_CHANNELS, OLD_SECRET_SECS, SUBSCRIPTIONS, Subscription,
+    forget_old_secrets, in_app, in_app_since,
+};
+pub use deliveries::{
+    Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, Notice, TEST_TYPE, check_deliveries,
+};
 pub use effects::{Effect, EffectResult, Workflow, WriteRows};
 pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};
 pub use fan_out::publish;
 pub use handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
 pub use jobs::{Job, Target};
-pub use log::{LogPosition, LogQuery, read_log, redeliver, remove_old_entries, walk_log};
+pub use log::{LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_entries, walk_log};
 pub use meters::DeliveryMeters;
+pub use redelivery::{Redelivery, redeliver_range};
 pub use release::set_channel_enabled;
 pub use removals::COMPLETE_REMOVALS;
 pub use sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, delete_due, due};
@@ -41,7 +51,9 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<Subscription>(),
     TableInfo::of::<Delivery>(),
     TableInfo::of::<Job>(),
+    TableInfo::of::<Redelivery>(),
 ];
 
 /// The handlers of this layer's own jobs.
-pub const JOBS: &[JobHandler] = &[fan_out::FAN_OUT, delivering::DELIVER, release::RELEASE];
+pub const JOBS: &[JobHandler] =
+    &[fan_out::FAN_OUT, delivering::DELIVER, release::RELEASE, redelivery::REDELIVER];

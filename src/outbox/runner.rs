@@ -1,37 +1,27 @@
 //! The runner: leases due jobs, executes their effects, settles them; runs the sweeps.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::{self, JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
-use super::jobs::{BY_DUE, ENQUEUED, Job, Target};
+use super::in_flight::{DueScan, InFlight, MAX_IN_FLIGHT};
+use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
-use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
-use crate::base::{Error, Id, Kind, LogLimit, Result, Time};
+use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
+use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
-use crate::store::{Order, Org, Store, Subscribe, Tx, View};
+use crate::outside::smtp::MAIL_TIMEOUT;
+use crate::store::{Order, Org, Store, Subscribe, Tx};
 
-/// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
-/// crash.
-const LEASE_SECS: i64 = 60;
-
-/// A mail server has 30 s, half of a lease, to accept a mail.
-const MAIL_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// At most 128 jobs at once: each may hold a connection.
-const MAX_IN_FLIGHT: usize = 128;
-
-/// At most 4 of them have the same concurrency key: an address that does not respond must not delay
-/// the others; only 32 such addresses at once do.
-const MAX_PER_CONCURRENCY_KEY: usize = 4;
+/// At most 8 calls of one job at once, as of one request.
+const MAX_CONCURRENT_CALLS: usize = 8;
 
 /// Due jobs are polled at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -62,29 +52,41 @@ impl Runner {
     /// Runs until `stop` becomes true, then waits for jobs and sweeps in flight.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let runner = Arc::new(self);
+        if let Err(error) = runner.end_old_leases().await {
+            tracing::error!(%error, "leases of the last run cannot be ended before their time");
+        }
         let mut sweeps = JoinSet::new();
         for sweep in runner.sweeps.iter().copied() {
             sweeps.spawn(runner.clone().sweep(sweep, stop.clone()));
         }
         let mut jobs = JoinSet::new();
-        let mut in_flight = InFlight::new();
+        let (mut in_flight, mut scan) = (InFlight::default(), DueScan::default());
         let mut enqueued = runner.commits.subscribe(ENQUEUED);
         while !*stop.borrow() {
             while let Some(ended) = jobs.try_join_next_with_id() {
-                in_flight.remove(&id_of(ended));
+                in_flight.end(ended);
             }
+            scan.begin(in_flight.take_freed());
             while in_flight.len() < MAX_IN_FLIGHT {
-                let Some(job) = runner.lease(&in_flight).await else { break };
-                let (runner, key) = (runner.clone(), job.concurrency_key);
-                let handle = jobs.spawn(async move { runner.execute(job).await });
-                in_flight.insert(handle.id(), key);
+                let free = MAX_IN_FLIGHT - in_flight.len();
+                let leased = runner.lease(&in_flight, &mut scan, free).await;
+                if leased.is_empty() && scan.is_at_end() {
+                    break;
+                }
+                for job in leased {
+                    let (runner, key, org) = (runner.clone(), job.concurrency_key, job.org);
+                    let handle = jobs.spawn(async move {
+                        let started = Instant::now();
+                        runner.execute(job).await;
+                        started.elapsed()
+                    });
+                    in_flight.begin(handle.id(), key, org);
+                }
             }
             tokio::select! {
                 () = enqueued.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
-                Some(ended) = jobs.join_next_with_id() => {
-                    in_flight.remove(&id_of(ended));
-                }
+                Some(ended) = jobs.join_next_with_id() => in_flight.end(ended),
                 _ = stop.changed() => break,
             }
         }
@@ -92,28 +94,43 @@ impl Runner {
         while sweeps.join_next().await.is_some() {}
     }
 
-    /// Leases the job that has been due longest among those whose concurrency key is not exhausted.
-    async fn lease(&self, in_flight: &InFlight) -> Option<Job> {
-        let due = match self.store.read(Id::NIL, |view| next_due(view, in_flight)).await {
-            Ok(due) => due?,
+    /// Makes the jobs due that the last process was executing when it was killed, so that they need
+    /// not wait for the end of their leases.
+    async fn end_old_leases(&self) -> Result<()> {
+        while self.store.write(Id::NIL, end_old_leases).await? == SweepProgress::More {}
+        Ok(())
+    }
+
+    /// Leases due jobs that may run now, at most `limit`, those that have been due longest first.
+    async fn lease(&self, in_flight: &InFlight, scan: &mut DueScan, limit: usize) -> Vec<Job> {
+        let due = self.store.read(Id::NIL, |view| scan.next(view, in_flight, limit));
+        let due = match due.await {
+            Ok(due) if due.is_empty() => return Vec::new(),
+            Ok(due) => due,
             Err(error) => {
                 tracing::error!(%error, "due jobs cannot be read");
-                return None;
+                scan.abort();
+                return Vec::new();
             }
         };
         let leased = self.store.write(Id::NIL, move |tx| {
             let now = tx.now();
-            let Some(old) = tx.get::<Job>(&due)?.filter(|job| job.due_at <= now) else {
-                return Ok(None);
-            };
-            let due_at = now.plus_secs(LEASE_SECS);
-            let job = Job { due_at, attempts: old.attempts + 1, ..old.clone() };
-            tx.replace(&old, &job)?;
-            Ok(Some(job))
+            let mut leased = Vec::with_capacity(due.len());
+            for due in &due {
+                let Some(old) = tx.get::<Job>(due)?.filter(|job| job.due_at <= now) else {
+                    continue;
+                };
+                let due_at = now.plus_secs(LEASE_SECS);
+                let job = Job { due_at, attempts: old.attempts + 1, ..old.clone() };
+                tx.replace(&old, &job)?;
+                leased.push(job);
+            }
+            Ok(leased)
         });
         leased.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a due job cannot be leased");
-            None
+            tracing::error!(%error, "due jobs cannot be leased");
+            scan.abort();
+            Vec::new()
         })
     }
 
@@ -139,6 +156,12 @@ impl Runner {
                 Ok(answer) => EffectResult::Answer(answer),
                 Err(failure) => EffectResult::Failed(failure.to_string()),
             },
+            Effect::Calls(calls, total) => {
+                let urls: Vec<_> = calls.iter().map(|call| call.url.clone()).collect();
+                let deadline = tokio::time::Instant::now() + total;
+                let results = self.outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline).await;
+                EffectResult::Answers(urls.into_iter().zip(results).collect())
+            }
             Effect::Mail(mail) => match timeout(MAIL_TIMEOUT, self.mail.send(&mail)).await {
                 Ok(Ok(())) => EffectResult::Done,
                 Ok(Err(failure)) => EffectResult::Failed(failure.to_string()),
@@ -146,6 +169,9 @@ impl Runner {
             },
             Effect::Rows(write) => match self.write_rows(handler, job, write).await {
                 // The store is overloaded or stopping, which is not a failure of the job.
+                Err(error) if error.kind() == Kind::NotFound => {
+                    EffectResult::Gone(error.message().into())
+                }
                 Err(error) if error.kind() != Kind::Busy => {
                     EffectResult::Failed(error.message().into())
                 }
@@ -164,7 +190,13 @@ impl Runner {
         /// A receiver that is down fails many.
         static LIMIT: LogLimit = LogLimit::new();
         let Some(settled) = settled else { return };
-        self.meters.settled(result, settled);
+        if let Settled::Warning(warning) = &settled {
+            tracing::warn!(kind = job.kind, target = %job.target, org = %job.org, "{warning}");
+        }
+        if matches!(result, EffectResult::Answers(_)) {
+            return; // It delivers nothing.
+        }
+        self.meters.settled(result, &settled);
         if let Some(error) = result.failure("the receiver")
             && let Some(suppressed) = LIMIT.admit(Instant::now())
         {
@@ -183,8 +215,8 @@ impl Runner {
                 return Ok((None, refused));
             }
             match (handler.prepare)(tx, &own)? {
-                Prepared::Done => finish(tx, &own, Settled::Done)?,
-                Prepared::RetryAt(at) => finish(tx, &own, Settled::RetryAt(at))?,
+                Prepared::Done => finish(tx, &own, &Settled::Done)?,
+                Prepared::RetryAt(at) => finish(tx, &own, &Settled::RetryAt(at))?,
                 Prepared::Effect(effect) => return Ok((Some(effect), refused)),
                 Prepared::Delivery(attempt) => {
                     let key = &attempt.channel.workflow;
@@ -278,32 +310,23 @@ impl Runner {
     }
 }
 
-/// The running jobs and their concurrency keys.
-type InFlight = HashMap<task::Id, Option<Id<Target>>>;
-
-fn id_of(ended: Result<(task::Id, ()), JoinError>) -> task::Id {
-    ended.map_or_else(|error| error.id(), |(id, ())| id)
-}
-
-/// Returns the job that has been due longest among those whose concurrency key is not exhausted.
-fn next_due(view: &View, in_flight: &InFlight) -> Result<Option<Id<Job>>> {
-    let mut running: HashMap<Id<Target>, usize> = HashMap::new();
-    for key in in_flight.values().flatten() {
-        *running.entry(*key).or_default() += 1;
-    }
-    let is_exhausted =
-        |key: Id<Target>| running.get(&key).is_some_and(|n| *n >= MAX_PER_CONCURRENCY_KEY);
-    let start = Time::from_millis(i64::MIN);
-    let end = view.now().plus_millis(1);
-    let mut first = None;
-    view.entries(&BY_DUE, &start, &end, Order::Ascending, |(_, key), job| {
-        if key.is_some_and(is_exhausted) {
-            return Ok(ControlFlow::Continue(()));
+/// Makes jobs due that were tried before and are due within a lease: leased ones, since no other
+/// process has the store open, and a few that merely pause.
+fn end_old_leases(tx: &mut Tx) -> Result<SweepProgress> {
+    let (now, mut leased) = (tx.now(), Vec::new());
+    let (start, end) = (now.plus_millis(1), now.plus_secs(LEASE_SECS).plus_millis(1));
+    tx.view().entries(&BY_DUE, &start, &end, Order::Ascending, |_, id| {
+        let job: Job = tx.fetch(&id)?;
+        if job.attempts > 0 {
+            leased.push(job);
         }
-        first = Some(job);
-        Ok(ControlFlow::Break(()))
+        let is_enough = leased.len() == SWEEP_ROWS;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    Ok(first)
+    for job in &leased {
+        tx.replace(job, &Job { due_at: now, ..job.clone() })?;
+    }
+    Ok(SweepProgress::after(leased.len()))
 }
 
 /// Returns the current row of a job, or none if it was leased again after its lease expired, or is
@@ -324,17 +347,17 @@ fn settle(
         return Ok(None);
     }
     let settled = (handler.settle)(tx, job, result)?;
-    finish(tx, job, settled)?;
+    finish(tx, job, &settled)?;
     Ok(Some(settled))
 }
 
 /// Removes a job that is done, or makes it due again.
-fn finish(tx: &mut Tx, job: &Job, settled: Settled) -> Result<()> {
+fn finish(tx: &mut Tx, job: &Job, settled: &Settled) -> Result<()> {
     let Some(now) = leased(tx, job)? else { return Ok(()) };
     match settled {
-        Settled::Done => tx.remove(&now),
+        Settled::Done | Settled::Warning(_) => tx.remove(&now),
         Settled::RetryAt(due_at) => {
-            let again = Job { due_at, failing_since: None, failures: 0, ..now.clone() };
+            let again = Job { due_at: *due_at, failing_since: None, failures: 0, ..now.clone() };
             tx.replace(&now, &again)
         }
     }

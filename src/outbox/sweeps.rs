@@ -27,8 +27,7 @@ pub enum SweepProgress {
 }
 
 impl SweepProgress {
-    /// Returns the progress after a step that found `rows` rows: there may be more if it reached
-    /// the limit.
+    /// Returns whether a step that handled this many rows, at most [`SWEEP_ROWS`], left some.
     pub fn after(rows: usize) -> Self {
         if rows < SWEEP_ROWS { SweepProgress::Clean } else { SweepProgress::More }
     }
@@ -36,6 +35,10 @@ impl SweepProgress {
 
 /// A step of a sweep deletes at most 500 rows, so that requests run between two steps.
 pub const SWEEP_ROWS: usize = 500;
+
+/// A step ends after 4 MiB of records as stored: 500 large ones are more than a transaction may read,
+/// and the sweep would never get beyond them.
+const SWEEP_BYTES: usize = 4 * 1024 * 1024;
 
 /// The operator's settings for background work.
 #[derive(Clone, Debug)]
@@ -63,39 +66,25 @@ impl Default for RetentionSettings {
     }
 }
 
-/// A step of a sweep that deletes records deletes at most 4 MiB of them: 500 of the largest would be
-/// more than one transaction may read.
-const SWEEP_BYTES: usize = 4 * 1024 * 1024;
-
-/// Returns the due records at the front of a source ordered by time, at most [`SWEEP_ROWS`].
+/// Returns the due records at the front of a source ordered by time, as many as one step may have,
+/// and whether there may be more.
 pub fn due<R: Record>(
     view: &View,
     by_time: impl Into<ListSource<R>>,
     is_due: impl Fn(&R) -> bool,
-) -> Result<Vec<R>> {
-    Ok(due_within(view, by_time.into(), usize::MAX, is_due)?.0)
-}
-
-/// Does the same, and ends once the records have this many bytes as stored. Returns whether there
-/// may be more.
-fn due_within<R: Record>(
-    view: &View,
-    by_time: ListSource<R>,
-    max_bytes: usize,
-    is_due: impl Fn(&R) -> bool,
 ) -> Result<(Vec<R>, SweepProgress)> {
     let (mut due, mut bytes) = (Vec::new(), 0);
     let mut progress = SweepProgress::Clean;
-    view.for_each_sized(by_time, &[], |size, record| {
+    view.for_each_sized(by_time.into(), &[], |size, record| {
         if !is_due(&record) {
             return Ok(ControlFlow::Break(()));
         }
-        if due.len() == SWEEP_ROWS || bytes >= max_bytes {
+        due.push(record);
+        bytes += size;
+        if due.len() == SWEEP_ROWS || bytes >= SWEEP_BYTES {
             progress = SweepProgress::More;
             return Ok(ControlFlow::Break(()));
         }
-        bytes += size;
-        due.push(record);
         Ok(ControlFlow::Continue(()))
     })?;
     Ok((due, progress))
@@ -107,7 +96,7 @@ pub fn delete_due<R: Record>(
     by_time: impl Into<ListSource<R>>,
     is_due: impl Fn(&R) -> bool,
 ) -> Result<SweepProgress> {
-    let (due, progress) = due_within(&tx.view(), by_time.into(), SWEEP_BYTES, is_due)?;
+    let (due, progress) = due(&tx.view(), by_time, is_due)?;
     for record in &due {
         tx.remove(record)?;
     }

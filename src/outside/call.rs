@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Calls in flight at once in the process. Each holds a socket, possibly a thread that waits for
-/// DNS, and an answer of up to its limit: this many fit into the 1,024 open files and 512 blocking
-/// threads that a process has by default, and leave most of them to incoming connections.
-pub(super) const MAX_IN_FLIGHT: usize = 64;
+/// DNS, and an answer of up to its limit: this many fit into the quarter of the 1,024 open files
+/// that is not for incoming connections, and into the 512 blocking threads, that a process has by
+/// default. More than the background jobs at once, so that they cannot take all.
+pub(super) const MAX_IN_FLIGHT: usize = 240;
 
 /// The method of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,14 @@ pub struct Call {
     pub body: Vec<u8>,
     /// Time, size and scheme.
     pub limits: Limits,
+}
+
+impl Call {
+    /// The host of the URL, with its port if it has one.
+    pub fn host(&self) -> &str {
+        let after_scheme = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        after_scheme.split(['/', '?', '#']).next().unwrap_or_default()
+    }
 }
 
 /// Limits of a call.

@@ -13,7 +13,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::call::{Answer, AnswerBody, Call, Failure, MAX_IN_FLIGHT, Method};
-use super::connect::{self, Lookup, Target};
+use super::connect::{self, Lookup, Resolver, Target};
+use super::mail::{MailSender, NotConfigured};
 use crate::base;
 
 /// How long an ignored body is still read. Servers that write status and body in two steps take a
@@ -54,6 +55,8 @@ pub struct Outside {
     tls: TlsConnector,
     /// One permit per call in flight.
     pub(super) slots: Arc<Semaphore>,
+    /// Sends mail.
+    pub mail: Arc<dyn MailSender>,
 }
 
 impl Outside {
@@ -63,11 +66,22 @@ impl Outside {
     /// The extra roots hold no certificate, or one that cannot be parsed.
     pub fn new(config: Config) -> base::Result<Self> {
         Ok(Outside {
-            lookup: Arc::new(connect::system_lookup),
+            lookup: Resolver::default().0,
             allow: config.allow_private.into(),
             tls: connect::tls(config.extra_roots_pem.as_deref())?,
             slots: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+            mail: Arc::new(NotConfigured),
         })
+    }
+
+    /// Sends mail through this sender; without one every mail fails.
+    pub fn with_mail(self, mail: Arc<dyn MailSender>) -> Self {
+        Outside { mail, ..self }
+    }
+
+    /// Returns the client with another way to resolve names. The addresses are checked as ever.
+    pub fn resolving(self, resolver: Resolver) -> Self {
+        Outside { lookup: resolver.0, ..self }
     }
 
     /// Sends one call, without retries, to the addresses that its host has now. Dropping the future

@@ -5,6 +5,7 @@
 //! so a DNS answer that changes in between (DNS rebinding) has no effect. Literal addresses are
 //! checked the same way. Proxy settings in the environment are ignored.
 
+use std::fmt;
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
@@ -194,6 +195,23 @@ pub async fn open(
 
 /// Resolves a host and port to addresses; may block. Tests pass one whose results change.
 pub type Lookup = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
+
+/// How names are resolved. A test may lead a name to a server of its own, at any port.
+#[derive(Clone)]
+pub struct Resolver(pub Lookup);
+
+impl Default for Resolver {
+    /// As the system does.
+    fn default() -> Self {
+        Resolver(Arc::new(system_lookup))
+    }
+}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolver")
+    }
+}
 
 /// Resolves a host as the system does, `/etc/hosts` included. The system also accepts `127.1` and
 /// `0x7f000001` as addresses, so its results are checked, not the text.

@@ -5,14 +5,22 @@ use std::pin::Pin;
 
 use crate::base::Email;
 
-/// A mail in plain text.
+/// A mail in plain text, optionally in HTML as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mail {
+    /// Identifies it, the same at every attempt, so that a mail server or a reader can drop
+    /// duplicates. Letters, digits and hyphens.
+    pub id: String,
     /// Who receives it.
     pub to: Vec<Email>,
     /// Its subject, one line.
     pub subject: String,
     pub text: String,
+    /// The same as HTML; none for plain text only.
+    pub html: Option<String>,
+    /// The subject of a mail to the sender by which a recipient asks for no more of these; none
+    /// where that makes no sense, as in an answer to what the recipient did.
+    pub unsubscribe: Option<String>,
 }
 
 /// Sends mails.
@@ -45,7 +53,8 @@ pub struct NotConfigured;
 
 impl MailSender for NotConfigured {
     fn send<'a>(&'a self, _: &'a Mail) -> Sending<'a> {
-        let why = "mail cannot be sent: this server has no mail server configured";
+        let why = "mail cannot be sent: this server has no mail server configured; the operator \
+                   can name one with --smtp-url";
         Box::pin(std::future::ready(Err(MailFailure(why.into()))))
     }
 }

@@ -1,4 +1,4 @@
-//! Outgoing HTTP: the only layer that opens outgoing sockets.
+//! Outgoing HTTP and mail: the only layer that opens outgoing sockets.
 //!
 //! The client resolves names as the system does, refuses addresses that are not public, follows no
 //! redirect, uses no proxy, and bounds every call in time and size
@@ -11,6 +11,8 @@ mod client;
 mod connect;
 pub mod mail;
 mod many;
+pub mod nip05;
+pub mod smtp;
 pub mod webhook;
 
 #[cfg(test)]
@@ -18,4 +20,5 @@ mod tests;
 
 pub use call::{Answer, AnswerBody, Call, Failure, Limits, Method};
 pub use client::{Config, Outside};
+pub use connect::Resolver;
 pub use many::CallResult;

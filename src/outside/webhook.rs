@@ -42,13 +42,19 @@ pub struct Message {
 /// Returns the call that posts `message` to `url` as `{type, timestamp, data}`, signed with `key`
 /// at `now`. Receivers refuse old signatures, so every attempt needs a new one.
 pub fn post(url: &str, key: &[u8], message: &Message, now: Time) -> Call {
+    post_with_keys(url, &[key], message, now)
+}
+
+/// The same, signed with several keys: while a secret is replaced, a receiver that knows either of
+/// them accepts the message.
+pub fn post_with_keys(url: &str, keys: &[&[u8]], message: &Message, now: Time) -> Call {
     let body = json!({
         "type": message.kind,
         "timestamp": message.at,
         "data": message.data,
     });
     let body = body.to_string().into_bytes();
-    let mut headers = signed(key, &message.id, now.secs(), &body).to_vec();
+    let mut headers = signed_with_keys(keys, &message.id, now.secs(), &body).to_vec();
     headers.push(("content-type".into(), "application/json".into()));
     Call { method: Method::Post, url: url.to_string(), headers, body, limits: LIMITS }
 }
@@ -56,14 +62,25 @@ pub fn post(url: &str, key: &[u8], message: &Message, now: Time) -> Call {
 /// Returns the three headers of Standard Webhooks: an HMAC-SHA256 over id, seconds since 1970, and
 /// body.
 pub fn signed(key: &[u8], id: &str, timestamp_secs: i64, body: &[u8]) -> [(String, String); 3] {
-    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
-    context.update(format!("{id}.{timestamp_secs}.").as_bytes());
-    context.update(body);
-    let signature = STANDARD.encode(context.sign());
+    signed_with_keys(&[key], id, timestamp_secs, body)
+}
+
+fn signed_with_keys(
+    keys: &[&[u8]],
+    id: &str,
+    timestamp_secs: i64,
+    body: &[u8],
+) -> [(String, String); 3] {
+    let signatures = keys.iter().map(|key| {
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
+        context.update(format!("{id}.{timestamp_secs}.").as_bytes());
+        context.update(body);
+        format!("v1,{}", STANDARD.encode(context.sign()))
+    });
     [
         ("webhook-id".into(), id.to_string()),
         ("webhook-timestamp".into(), timestamp_secs.to_string()),
-        ("webhook-signature".into(), format!("v1,{signature}")),
+        ("webhook-signature".into(), signatures.collect::<Vec<_>>().join(" ")),
     ]
 }
 

@@ -13,8 +13,11 @@ mod variable_usage;
 mod prompt_providers;
 mod agents;
 mod fleets;
-mod deployments;
+pub mod deployments;
+mod listings;
+mod domains;
 mod teams;
+mod agent_cards;
 mod notifications;
 pub mod audit_logs;
 
@@ -22,7 +25,7 @@ pub mod audit_logs;
 mod testing;
 
 use crate::api::openapi::{self, Contents};
-use crate::api::{self, Metric, OldestRow, Resource, Route, Webhook};
+use crate::api::{self, Metric, OldestRow, PublicDocument, Resource, Route, Webhook};
 use crate::base::Result;
 use crate::outbox::{Event, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
@@ -45,7 +48,10 @@ pub const ALL: &[Resource] = &[
     agents::RESOURCE,
     fleets::RESOURCE,
     deployments::RESOURCE,
+    listings::RESOURCE,
+    domains::RESOURCE,
     teams::RESOURCE,
+    agent_cards::RESOURCE,
     notifications::RESOURCE,
     audit_logs::RESOURCE,
 ];
@@ -82,7 +88,9 @@ const GROUPS: &[(&str, &str)] = &[
     ("prompt-providers", "Prompts that other systems keep, and importing them."),
     ("agents", "Agents: a draft and its versions."),
     ("fleets", "Groups of agents, and who may use them."),
+    ("agent-index", "Agents as other organizations find them: listings and agent cards."),
     ("deployments", "What was deployed where, and how much on which day."),
+    ("exchange", "What agents outside of the organization call, signing their requests."),
     ("teams", "Teams of agents with their tasks, messages, wakes, memories and runs."),
     ("notifications", "Channels that report events, and the log of what was delivered."),
     ("audit-logs", "What was done and refused, by whom: a chain that shows changes."),
@@ -111,7 +119,8 @@ pub fn tables() -> Vec<TableInfo> {
         .iter()
         .chain(outbox::TABLES)
         .chain(api::audit::TABLES)
-        .chain(api::idempotency::TABLES);
+        .chain(api::idempotency::TABLES)
+        .chain(api::used_events::TABLES);
     below.chain(entries().flat_map(|entry| entry.tables)).copied().collect()
 }
 
@@ -131,8 +140,11 @@ pub fn jobs() -> Vec<&'static JobHandler> {
 
 /// Returns the sweeps of all resources and of the layers below.
 pub fn sweeps() -> Vec<&'static Sweep> {
-    let below = api::idempotency::SWEEPS.iter().chain(api::audit::SWEEPS);
-    let below = below.chain([&outbox::COMPLETE_REMOVALS]);
+    let below = api::idempotency::SWEEPS
+        .iter()
+        .chain(api::used_events::SWEEPS)
+        .chain(api::audit::SWEEPS)
+        .chain([&outbox::COMPLETE_REMOVALS]);
     below.chain(entries().flat_map(|entry| entry.sweeps)).collect()
 }
 
@@ -154,6 +166,17 @@ const OLDEST_EVENT: OldestRow = OldestRow {
 pub fn oldest() -> Vec<&'static OldestRow> {
     let below = [&api::audit::OLDEST, &api::idempotency::OLDEST, &OLDEST_EVENT].into_iter();
     below.chain(entries().flat_map(|entry| entry.oldest)).collect()
+}
+
+/// Returns the event types that resources publish.
+#[cfg(test)]
+fn events() -> Vec<crate::outbox::EventType> {
+    entries().flat_map(|entry| entry.events).copied().collect()
+}
+
+/// Returns what the resources serve outside of `/api`.
+pub fn documents() -> Vec<&'static PublicDocument> {
+    entries().flat_map(|entry| entry.documents).collect()
 }
 
 /// Returns the gauges of all resources.

@@ -10,6 +10,7 @@ mod clock;
 pub mod codec;
 pub mod engine;
 mod fair_semaphore;
+mod heavy_threads;
 mod hints;
 mod id_watermark;
 mod indexes;
@@ -57,6 +58,7 @@ pub use view::{ListSource, View};
 use crate::base::{Id, Keys, Result};
 use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
 use fair_semaphore::{FairSemaphore, max_heavy};
+use heavy_threads::HeavyThreads;
 use id_watermark::IdWatermark;
 
 /// The store: an engine with the clock, keys and references that transactions need.
@@ -67,6 +69,7 @@ pub struct Store {
     signals: Arc<Signals>,
     unbuilt: Arc<[&'static str]>,
     heavy: Arc<FairSemaphore>,
+    heavy_threads: Arc<HeavyThreads>,
 }
 
 struct Context {
@@ -102,6 +105,7 @@ impl Store {
             signals,
             unbuilt,
             heavy: Arc::new(FairSemaphore::new(max_heavy())),
+            heavy_threads: Arc::default(),
         };
         if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {
             store.clock().resume_after(watermark.newest_millis);

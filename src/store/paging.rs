@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::engine::{KeyRange, Order, Reader, ScanFn};
 use super::key::Key;
 use super::page::{Page, PageRequest};
-use super::record::Record;
-use super::view::{ListSource, View};
+use super::record::{Index, Record};
+use super::view::{KeySpan, ListSource, View};
 use crate::base::Result;
 
 /// A page ends before its records, and what is read to show them, exceed 4 MiB in total as stored:
@@ -46,7 +46,8 @@ impl View<'_> {
         part: &PageRequest,
         keep: impl Fn(&R) -> bool,
     ) -> Result<Page<R>> {
-        Ok(self.find_page(source.into(), prefix, order, part, keep)?.map(|found| found.record))
+        let span = self.prefixed::<R>(prefix);
+        Ok(self.find_page(source.into(), span, order, part, keep)?.map(|found| found.record))
     }
 
     /// Does the same as [`View::page`], and turns each record into an item that shows more than the
@@ -63,8 +64,33 @@ impl View<'_> {
         keep: impl Fn(&R) -> bool,
         expand: impl Fn(&View, R) -> Result<T>,
     ) -> Result<Page<T>> {
-        let Page { items: found, mut next } =
-            self.find_page(source.into(), prefix, order, part, keep)?;
+        let span = self.prefixed::<R>(prefix);
+        self.expand_page(self.find_page(source.into(), span, order, part, keep)?, expand)
+    }
+
+    /// Does the same as [`View::page_map`], newest first, for the records whose key in `index` is
+    /// from the first of these two, included, to the second, excluded.
+    ///
+    /// # Errors
+    /// As [`View::page_map`].
+    pub fn page_map_between<R: Record, K: Key, T>(
+        &self,
+        index: &'static Index<R, K>,
+        (from, to): (&K, &K),
+        part: &PageRequest,
+        keep: impl Fn(&R) -> bool,
+        expand: impl Fn(&View, R) -> Result<T>,
+    ) -> Result<Page<T>> {
+        let span = KeySpan { from: self.scoped_key::<R>(from), to: Some(self.scoped_key::<R>(to)) };
+        let found = self.find_page(index.into(), span, Order::Descending, part, keep)?;
+        self.expand_page(found, expand)
+    }
+
+    fn expand_page<R: Record, T>(
+        &self,
+        Page { items: found, mut next }: Page<Found<R>>,
+        expand: impl Fn(&View, R) -> Result<T>,
+    ) -> Result<Page<T>> {
         let metered = MeteredReader { reader: self.reader, bytes: AtomicUsize::new(0) };
         let view = View { reader: &metered, ..*self };
         let mut items = Vec::with_capacity(found.len());
@@ -87,7 +113,7 @@ impl View<'_> {
     fn find_page<R: Record>(
         &self,
         source: ListSource<R>,
-        prefix: &impl Key,
+        span: KeySpan,
         order: Order,
         part: &PageRequest,
         keep: impl Fn(&R) -> bool,
@@ -99,7 +125,7 @@ impl View<'_> {
         let mut last: Vec<u8> = Vec::new();
         let mut next = None;
         let after = part.after.as_deref();
-        self.scan_records(source, prefix, order, after, &mut |position, bytes, record| {
+        self.scan_span(source, span, order, after, &mut |position, bytes, record| {
             let is_kept = keep(&record);
             let is_full = items.len() == part.limit
                 || (!items.is_empty() && items_bytes + bytes > MAX_PAGE_BYTES);

@@ -10,13 +10,19 @@ use super::{Store, WorkHints};
 use crate::base::{Id, Result};
 
 impl Store {
-    /// Runs costly work in the turn of its lane, on a thread that may block.
+    /// Runs costly work in the turn of its lane, on a thread of its own.
     ///
     /// # Errors
     /// 503 if too much work waits, in all or in this lane.
-    pub async fn run_in_turn<T>(&self, hints: WorkHints, work: impl FnOnce() -> T) -> Result<T> {
-        let _permit = self.heavy.acquire(hints).await?;
-        Ok(blocking(work))
+    pub async fn run_in_turn<T: Send + 'static>(
+        &self,
+        hints: WorkHints,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let permit = self.heavy.acquire(hints).await?;
+        // The work goes on if its caller is gone, and so does its turn.
+        let work = move || (work(), drop(permit)).0;
+        self.heavy_threads.run(work).await
     }
 
     /// Does the same as [`Store::read`] with a read that may run twice: here, as far as it stays
@@ -58,7 +64,7 @@ impl Store {
 }
 
 /// Runs work that may take long, while the other tasks of this thread move to another one.
-pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
         // A runtime of a single thread has nowhere to move them; the server never has one.

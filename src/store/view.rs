@@ -196,8 +196,8 @@ impl<'a> View<'a> {
         self.scan_records(source.into(), prefix, order, None, &mut |_, _, record| each(record))
     }
 
-    /// Does the same as [`View::each`] in ascending order, with the prefix as bytes. Also passes the
-    /// stored size of each record.
+    /// Does the same as [`View::for_each`] in ascending order, with the prefix as bytes. Also passes
+    /// the stored size of each record.
     pub fn for_each_sized<R: Record>(
         &self,
         source: ListSource<R>,
@@ -337,7 +337,7 @@ impl<'a> View<'a> {
         bytes
     }
 
-    /// Scans a source. Positions are its keys without the organization: what a cursor carries.
+    /// Scans the keys of a source that begin with `prefix`; see [`scan_span`](Self::scan_span).
     pub(super) fn scan_records<R: Record>(
         &self,
         source: ListSource<R>,
@@ -346,13 +346,32 @@ impl<'a> View<'a> {
         after: Option<&[u8]>,
         each: &mut RecordFn<'_, R>,
     ) -> Result<()> {
-        let mut from = self.scoped_key::<R>(prefix);
-        let mut to = after_prefix(&from);
+        self.scan_span(source, self.prefixed::<R>(prefix), order, after, each)
+    }
+
+    /// Returns the keys that begin with `prefix`.
+    pub(super) fn prefixed<R: Record>(&self, prefix: &impl Key) -> KeySpan {
+        let from = self.scoped_key::<R>(prefix);
+        let to = after_prefix(&from);
+        KeySpan { from, to }
+    }
+
+    /// Scans a part of a source. Positions are its keys without the organization: what a cursor
+    /// carries.
+    pub(super) fn scan_span<R: Record>(
+        &self,
+        source: ListSource<R>,
+        KeySpan { mut from, mut to }: KeySpan,
+        order: Order,
+        after: Option<&[u8]>,
+        each: &mut RecordFn<'_, R>,
+    ) -> Result<()> {
         let owner = org_prefix::<R>(self.org);
         if let Some(after) = after {
             let mut position = [owner.as_slice(), after].concat();
+            let is_inside = from <= position && to.as_ref().is_none_or(|to| position < *to);
             // A position that no record of this list can have is forged or of another list.
-            if !position.starts_with(&from) || !source.is_position(after) {
+            if !is_inside || !source.is_position(after) {
                 return Err(Error::invalid_at("cursor", "is not a cursor of this list"));
             }
             match order {
@@ -362,6 +381,9 @@ impl<'a> View<'a> {
                     from = position;
                 }
             }
+        }
+        if to.as_ref().is_some_and(|to| *to <= from) {
+            return Ok(());
         }
         let range = KeyRange { from: &from, to: to.as_deref() };
         let ListSource(Some(index)) = source else {
@@ -436,6 +458,12 @@ impl<'a> View<'a> {
             Some(writes) => Overlay { base: self.reader, writes }.scan(table, range, order, each),
         }
     }
+}
+
+/// The keys from `from`, included, to `to`, excluded; without it, to the end of the table.
+pub(super) struct KeySpan {
+    pub from: Vec<u8>,
+    pub to: Option<Vec<u8>>,
 }
 
 /// A key prefix as bytes.

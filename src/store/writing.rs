@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::engine::{Attempt, Budget, GivenBack, Lane, Reader, Terms, WriteBatch};
+use super::fair_semaphore::Permit;
 use super::id_watermark::IdWatermark;
 use super::record::Org;
-use super::turns::blocking;
 use super::{Context, Store, Tx, WorkHints};
 use crate::base::{Error, Id, Result};
 
@@ -31,7 +31,9 @@ impl Store {
     /// run several times.
     ///
     /// Small work runs on this task or on the writer thread while it stays within
-    /// [`Budget::LIGHT`], other work in the turn of its lane on a thread that may block.
+    /// [`Budget::LIGHT`], other work in the turn of its lane on a thread of its own. The turn
+    /// ends when it is durable: what has been prepared is in memory, and others of the lane would
+    /// likely conflict with it.
     ///
     /// # Errors
     /// What `write` returns; nothing is stored then. 413 if it reads or writes too much at once; 503
@@ -47,21 +49,17 @@ impl Store {
         let mut conflicts = 0;
         loop {
             let (reply, answer) = oneshot::channel();
-            let attempt = Box::new(WriteAttempt { pending, reply });
-            let mut permit = None;
             if terms.budget == Budget::LIGHT {
-                self.engine.submit(attempt, terms)?;
+                self.engine.submit(Box::new(WriteAttempt { pending, reply }), terms)?;
             } else {
-                permit = Some(self.heavy.acquire(hints).await?);
-                blocking(|| self.engine.submit(attempt, terms))?;
+                if pending.permit.is_none() {
+                    pending.permit = Some(self.heavy.acquire(hints).await?);
+                }
+                let attempt = Box::new(WriteAttempt { pending, reply });
+                let engine = self.engine.clone();
+                self.heavy_threads.run(move || engine.submit(attempt, terms)).await??;
             }
-            if conflicts == 0 {
-                permit = None;
-            }
-            let answer = answer.await;
-            // After a conflict it is held until here, so that no other large attempt intervenes.
-            drop(permit);
-            match answer {
+            match answer.await {
                 Ok(Reply::Completed(end)) => return end,
                 Ok(Reply::GivenBack(given_back, why)) => {
                     pending = given_back;
@@ -107,6 +105,7 @@ impl Store {
             write,
             out: None,
             watermark: None,
+            permit: None,
         }
     }
 }
@@ -120,6 +119,8 @@ pub(super) struct PendingWrite<T, F> {
     out: Option<T>,
     /// The id watermark that it wrote, in milliseconds.
     watermark: Option<i64>,
+    /// The turn of an attempt that is not light, held even if its caller is gone.
+    permit: Option<Permit>,
 }
 
 /// An operation queued for the writer thread, with the channel for its reply.
@@ -162,13 +163,15 @@ where
     }
 
     fn complete(self: Box<Self>, end: Result<()>) {
-        let WriteAttempt { pending: PendingWrite { context, out, watermark, .. }, reply } = *self;
+        let WriteAttempt { pending, reply } = *self;
+        let PendingWrite { context, out, watermark, permit, .. } = pending;
         if let (Ok(()), Some(watermark)) = (&end, watermark) {
             context.clock.mark_stored(watermark);
         }
         let answer = end.and_then(|()| {
             out.ok_or_else(|| Error::internal("an attempt was completed but never run"))
         });
+        drop(permit);
         // The caller may be gone; what was written stays.
         let _ = reply.send(Reply::Completed(answer));
     }

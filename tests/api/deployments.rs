@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 use crate::registries::{publish, registry};
 
 /// An organization with the environment `dev`, the prompt `hello` in `main`, and agents.
-fn acme(agents: &[&str]) -> Fixture {
+pub fn acme(agents: &[&str]) -> Fixture {
     filled(Fixture::new(), agents)
 }
 
@@ -26,7 +26,7 @@ fn filled(acme: Fixture, agents: &[&str]) -> Fixture {
     acme
 }
 
-fn body(agents: &[&str], more: Value) -> Value {
+pub fn body(agents: &[&str], more: Value) -> Value {
     let mut body = json!({
         "agentIds": agents, "promptName": "hello", "version": "*", "environment": "dev",
         "provider": "p", "registryRef": "main", "agentVariables": {"NAME": "you"},
@@ -37,22 +37,22 @@ fn body(agents: &[&str], more: Value) -> Value {
     body
 }
 
-fn path(job: &Value, rest: &str) -> String {
+pub fn path(job: &Value, rest: &str) -> String {
     format!("/agents/deployments/{}{rest}", job["id"].as_str().unwrap())
 }
 
 /// Waits until a job has this state.
-fn until(caller: &Caller, job: &Value, state: &str) -> Value {
+pub fn until(caller: &Caller, job: &Value, state: &str) -> Value {
     eventually(state, || Some(caller.get(&path(job, "")).ok()).filter(|job| job["state"] == state))
 }
 
 /// Deploys `hello` and waits until that is done.
-fn deployed(acme: &Fixture, agents: &[&str], more: Value) -> Value {
+pub fn deployed(acme: &Fixture, agents: &[&str], more: Value) -> Value {
     let job = acme.member.post("/agents/deployments", body(agents, more)).ok();
     until(&acme.member, &job, "complete")
 }
 
-fn events(acme: &Fixture, event: &str) -> Vec<Value> {
+pub fn events(acme: &Fixture, event: &str) -> Vec<Value> {
     acme.member.get(&format!("/notifications/logs?eventType={event}")).items()
 }
 

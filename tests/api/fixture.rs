@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::client::Caller;
+use crate::https;
 use crate::schema;
 
 /// A running server.
@@ -26,12 +27,8 @@ pub struct Running {
 /// No rate limit; loopback is a trusted proxy (sign-ins are counted by address), and may be called.
 pub fn config() -> Config {
     let here = "127.0.0.0/8".parse().unwrap();
-    Config {
-        rate_limit: 0,
-        trusted_proxies: vec![here],
-        allow_private: vec![here],
-        ..Config::default()
-    }
+    let config = Config { rate_limit: 0, trusted_proxies: vec![here], ..Config::default() };
+    https::SITES.configure(config)
 }
 
 /// The server shared by all tests that can; each uses its own organizations.

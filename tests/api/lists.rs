@@ -217,6 +217,8 @@ fn objects_in_a_query_have_four_encodings() {
         "limit=7&offset=0&start=2020-01-01T00:00:00Z",
         "pagination[limit]=7&offset=0",
         "pagination=%7B%22limit%22:7%7D",
+        "pagination=%7B%22limit%22:7%7D&offset=0",
+        "pagination=%7B%22limit%22:7%7D&pagination[offset]=0",
         "pagination%5Blimit%5D=7&dateRange[start]=2020-01-01T00:00:00Z",
     ] {
         assert_eq!(log(good).ok()["pagination"]["limit"], 7, "{good}");
@@ -235,8 +237,35 @@ fn objects_in_a_query_have_four_encodings() {
         ("start=yesterday", "dateRange.start"),
         ("limit=7&limit=7", "pagination.limit"),
         ("limit=7&pagination[limit]=7", "pagination.limit"),
-        ("limit=7&pagination=%7B%22limit%22:7%7D", "pagination"),
+        ("limit=7&pagination=%7B%22limit%22:7%7D", "pagination.limit"),
     ] {
         log(bad).invalid(&[path]);
     }
+    let alone = log("strat=2020-01-01T00:00:00Z");
+    alone.invalid(&["strat"]);
+    assert!(alone.text().contains("did you mean start?"), "{}", alone.text());
+}
+
+#[test]
+fn a_field_that_cannot_be_changed_is_told_from_a_misnamed_one() {
+    let acme = Fixture::new();
+    let team = acme.owner.post("/teams", json!({"slug": "crew", "name": "Crew"})).id();
+    let budget = json!({"budget": {"monthlyUsd": 5, "spentUsd": 3}});
+    let messages = |reply: &crate::client::Reply| {
+        let issues = reply.json()["issues"].as_array().unwrap().clone();
+        issues
+            .iter()
+            .map(|issue| issue["message"].as_str().unwrap().into())
+            .collect::<Vec<String>>()
+    };
+    let fixed = acme.owner.patch(&format!("/teams/{team}"), budget);
+    fixed.invalid(&["budget.spentUsd"]);
+    assert_eq!(messages(&fixed), ["cannot be changed"]);
+    // A label is moved by `promptName`; an artifact has a `name`, too.
+    let label =
+        json!({"registryRef": "x/y", "name": "greeting", "label": "live", "version": "1.0.0"});
+    let misnamed = acme.owner.patch("/registries/artifacts/labels", label);
+    misnamed.invalid(&["name", "promptName"]);
+    let all = messages(&misnamed);
+    assert!(all.iter().any(|one| one.contains("did you mean promptName?")), "{all:?}");
 }

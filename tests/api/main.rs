@@ -4,25 +4,42 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+#[allow(dead_code)] // A part of each is enough here.
+#[path = "../tools/optional.rs"]
+mod optional;
+#[path = "../tools/python.rs"]
+mod python;
 mod receiver;
 mod schema;
 mod fixture;
 mod fleets;
+mod sites;
 
+mod agent_index;
 mod agents;
 mod artifacts;
 mod audit;
+mod channels;
+mod clones;
 mod conditions;
 mod conventions;
+mod delegated;
+mod deployment_endpoints;
+mod deployment_log;
 mod deployments;
 mod drafts;
 mod environments;
+mod exchange;
 mod governance;
+mod https;
 mod ids;
 mod imports;
+mod invitations;
 mod lists;
+mod manifests;
 mod llm_providers;
 mod metrics;
+mod nostr_sdk;
 mod notifications;
 mod order;
 mod people;

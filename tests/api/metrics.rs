@@ -181,7 +181,7 @@ fn they_say_what_an_operator_needs() {
     at_least("roadstead_transaction_conflicts_total", 0.0);
     at_least("roadstead_transactions_refused_total", 0.0);
     at_least("roadstead_deliveries_total{outcome=\"sent\"}", 0.0);
-    at_least("roadstead_wakes_dropped", 0.0);
+    at_least("roadstead_wakes_dropped_total", 0.0);
     at_least(&format!("roadstead_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1.0);
     at_least("process_resident_memory_bytes", 1e6);
     at_least("process_open_fds", 3.0);

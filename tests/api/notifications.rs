@@ -1,4 +1,4 @@
-//! The notification log and the workflows (reference: events, "The log").
+//! The notification log and the workflows (reference: notifications, "The log").
 
 use serde_json::{Value, json};
 

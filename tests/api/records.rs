@@ -11,17 +11,23 @@ use redb::ReadableTable as _;
 use roadstead::api::audit::{ChainStart, Link, SystemAction, audit_system};
 use roadstead::app::DataDir;
 use roadstead::auth::Organization;
-use roadstead::base::{Id, Json, Result};
+use roadstead::base::{Id, Result};
 use roadstead::outbox::{
-    About, CHANNEL_SECRET, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription,
-    publish,
+    About, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription, publish,
+    redeliver_range,
 };
 use roadstead::resources::{self, organizations};
 use roadstead::store::{ListSource, TableInfo, Tx, View};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
+use crate::exchange;
 use crate::fixture::{Fixture, Running, config};
+use crate::https::SITES;
+use crate::sites::names;
+
+/// The public key of the listing.
+pub const KEY: &str = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
 
 pub fn tables() -> Vec<TableInfo> {
     [resources::tables(), roadstead::store::TABLES.to_vec()].concat()
@@ -108,17 +114,12 @@ fn write_missing() {
 
 /// Creates a channel with a subscription and a dead delivery, for which there are no routes yet.
 fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
-    let (now, id, event_type) = (tx.now(), tx.new_id(), EventType::AgentError);
-    tx.insert(&Channel {
-        id,
-        name: "c".into(),
-        workflow: "webhook".into(),
-        config: Json(json!({"url": "https://hooks.test/"})),
-        secret: Some(tx.seal(&CHANNEL_SECRET, &id, "s")?),
-        enabled: true,
-        created_at: now,
-        updated_at: now,
-    })?;
+    let (now, event_type) = (tx.now(), EventType::AgentError);
+    let config = json!({"url": "https://hooks.test/"});
+    let channel = Channel::new(tx, "c", "webhook", config, Some("s"))?.with_secret(tx, "t")?;
+    let id = channel.id;
+    tx.insert(&channel)?;
+    redeliver_range(tx, id, (now, now), None)?;
     let (subscription, enabled) = (tx.new_id(), true);
     tx.insert(&Subscription {
         id: subscription,
@@ -134,7 +135,7 @@ fn channel_with_delivery(tx: &mut Tx) -> Result<()> {
         channel: id,
         event: event.id,
         event_type,
-        guarded_by: None,
+        guarded_by: Vec::new(),
         created_at: event.created_at,
         status: DeliveryStatus::Dead,
         attempts: 1,
@@ -159,6 +160,7 @@ fn audit_log_to_be(tx: &mut Tx) -> Result<()> {
 pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).create().unwrap();
     let token = store.write_blocking(Id::NIL, organizations::issue_setup_token).unwrap();
+    SITES.serve("acme.test", |name| names(name, KEY));
     let running = Running::serve(store, "127.0.0.1:0", config());
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
     let user = json!({"name": "Eve", "email": sign_in["email"], "password": sign_in["password"]});
@@ -179,7 +181,7 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     let (owner, key) = (&fixture.owner, &fixture.key);
     owner.post("/api-keys", json!({"name": "k", "expiresInDays": 30})).ok();
     owner.post("/organizations/members", json!({"email": "new@acme.test", "role": "member"})).ok();
-    owner.post("/organizations/domains", json!({"domain": "acme.test"})).ok();
+    let domain = owner.post("/organizations/domains", json!({"domain": "acme.test"})).id();
     let setup = json!({"slug": "prod", "name": "Prod", "description": "d", "access": "restricted",
         "approvals": {"approverIds": [fixture.owner_id]}});
     let environment = owner.post("/environments", setup).id();
@@ -226,6 +228,11 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post("/agents", agent).ok();
     }
     key.post("/agents/ann/versions", json!({})).ok();
+    let listing = json!({"stableKey": "ann", "handle": "ann@acme.test", "pubkey": KEY,
+        "displayName": "Ann", "description": "d", "skills": ["s"], "visibility": "public",
+        "cardState": "published"});
+    owner.post("/agent-index/listings", listing).ok();
+    owner.post(&format!("/organizations/domains/{domain}/verifications"), json!({})).ok();
     deploy(owner);
     let team = json!({"slug": "crew", "name": "Crew", "description": "d",
         "budget": {"monthlyUsd": 1}});
@@ -253,6 +260,7 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     key.post(&format!("{team}/approvals"), question).ok();
     let entry = json!({"kind": "milestone", "title": "t", "body": "b", "agentId": ann});
     key.post(&format!("{team}/timeline"), entry).ok();
+    exchange::fill(fixture, team.trim_start_matches("/teams/"));
     for _ in 0..if much { 1010 } else { 1 } {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }

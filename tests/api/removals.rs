@@ -7,11 +7,16 @@ use serde_json::json;
 
 use crate::client::Caller;
 use crate::fixture::{Running, config};
-use crate::records::fill_organization;
+use crate::https::SITES;
+use crate::records::{KEY, fill_organization};
+use crate::sites::names;
 
 /// Kinds of records that can be deleted: the table, the list, and the field that a path refers to.
 /// Referring kinds come before those they refer to.
-const REMOVED: [(&str, &str, &str); 12] = [
+const REMOVED: [(&str, &str, &str); 15] = [
+    ("peers", "/teams/{team}/exchange/peers", "id"),
+    ("listings", "/agent-index/listings", "id"),
+    ("domains", "/organizations/domains", "id"),
     ("team_agents", "/teams/{team}/agents", "id"),
     ("teams", "/teams", "id"),
     ("fleets", "/fleets", "id"),
@@ -26,8 +31,10 @@ const REMOVED: [(&str, &str, &str); 12] = [
     ("memberships", "/organizations/members", "userId"),
 ];
 
-/// Kinds that no route deletes yet; events end with their retention.
-const STAYS: [&str; 5] = ["channels", "deployment_jobs", "events", "organizations", "users"];
+/// Kinds that no route deletes yet; events end with their retention, public listings with those they
+/// are copies of.
+const STAYS: [&str; 6] =
+    ["channels", "deployment_jobs", "events", "organizations", "public_listings", "users"];
 
 fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
     let list = match list.split_once("{team}") {
@@ -64,6 +71,7 @@ fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
 
 #[test]
 fn no_record_refers_to_a_deleted_one() {
+    SITES.serve("acme.test", |name| names(name, KEY));
     let running = Running::start(config());
     let fixture = running.fixture();
     fill_organization(&fixture, true);

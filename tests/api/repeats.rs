@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Reply, at_once};
-use crate::fixture::{Fixture, key_of};
+use crate::fixture::{Fixture, Running, config, key_of};
 
 fn keyed(caller: &Caller, key: &str, path: &str, body: Value) -> Reply {
     caller.ask("POST", path).with("Idempotency-Key", key).org_json(body).send()
@@ -70,7 +70,9 @@ fn failures_are_not_replayed() {
 fn a_response_with_a_secret_is_not_stored() {
     let acme = Fixture::new();
     let ask = || keyed(&acme.owner, "once", "/api-keys", json!({"name": "ci"}));
-    let secret = ask().ok()["key"].as_str().unwrap().to_string();
+    let first = ask();
+    assert_eq!(first.header("idempotency-stored"), Some("false"));
+    let secret = first.ok()["key"].as_str().unwrap().to_string();
     let again = ask();
     again.refused(409, "answer_not_kept");
     assert!(!again.text().contains(&secret));
@@ -171,8 +173,9 @@ fn a_post_that_changes_nothing_is_done_again_and_keeps_nothing() {
 }
 
 #[test]
-fn answers_beyond_64_mib_of_a_credential_are_not_kept() {
-    let acme = Fixture::new();
+fn answers_beyond_64_mib_of_a_credential_are_not_kept_and_say_so_also_after_a_restart() {
+    let running = Running::start(config());
+    let acme = running.fixture();
     acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
     // As JSON, each of these characters takes six bytes; the answer has the text twice.
     let source = "\u{1}".repeat(160_000);
@@ -183,13 +186,23 @@ fn answers_beyond_64_mib_of_a_credential_are_not_kept() {
         });
         keyed(caller, &n.to_string(), "/registries/artifacts", new)
     };
-    let bytes: usize = (1..=40).map(|n| publish(&acme.key, n).text().len()).sum();
+    let replies: Vec<Reply> = (1..=40).map(|n| publish(&acme.key, n)).collect();
+    let bytes: usize = replies.iter().map(|reply| reply.text().len()).sum();
     assert!(bytes > 64 << 20, "{bytes}");
+    assert_eq!(replies[0].header("idempotency-stored"), None);
+    let last = replies.last().unwrap();
+    assert_eq!((last.status, last.header("idempotency-stored")), (200, Some("false")));
     let replayed = publish(&acme.key, 1);
     assert_eq!(replayed.header("idempotency-replayed"), Some("true"));
     let refused = publish(&acme.key, 40);
     refused.refused(409, "answer_not_kept");
     assert!(refused.text().contains("64 MiB"), "{}", refused.text());
     // Another credential has its own.
-    publish(&key_of(&acme.owner), 41).ok();
+    assert_eq!(publish(&key_of(&acme.owner), 41).header("idempotency-stored"), None);
+
+    let (store, address) = (running.store.clone(), running.address.to_string());
+    running.stop();
+    let _running = Running::serve(store, &address, config());
+    let refused = publish(&acme.key.clone(), 42);
+    assert_eq!((refused.status, refused.header("idempotency-stored")), (200, Some("false")));
 }

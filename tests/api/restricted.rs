@@ -7,13 +7,26 @@ use roadstead::api::{Method, Route};
 use roadstead::auth::Role;
 use serde_json::{Value, json};
 
-use crate::client::Caller;
+use crate::client::{Caller, eventually};
 use crate::fixture::{Fixture, key_of};
 use crate::routes::{all_routes, ask, ask_sample, path_with, sample};
 use crate::schema;
 
 /// A word in every name of what is restricted.
 const WORD: &str = "canary";
+
+/// The path parameters that name something restricted.
+const RESTRICTED: [&str; 9] = [
+    "registrySlug",
+    "draftId",
+    "flagId",
+    "assignmentId",
+    "environmentId",
+    "fleetId",
+    "stableKey",
+    "jobId",
+    "deploymentId",
+];
 
 /// One restricted resource of each kind, with everything that can belong to it.
 struct Vault {
@@ -45,7 +58,64 @@ fn publish(owner: &Caller, registry: &str, kind: &str, name: &str, source: &str)
     owner.post("/registries/artifacts", version).ok();
 }
 
+/// Deploys a prompt to an agent, and waits until that is done.
+fn deploy(owner: &Caller, agent: &str, environment: &str, prompt: &str) -> Value {
+    let (registry, variable) = match prompt {
+        "open-prompt" => ("open", "OPEN"),
+        _ => ("canary-vault", "CANARY"),
+    };
+    let new = json!({"agentIds": [agent], "environment": environment, "promptName": prompt,
+        "version": "*", "registryRef": format!("{}/{registry}", owner.org), "provider": "p",
+        "agentVariables": {variable: "v"}});
+    complete(owner, owner.post("/agents/deployments", new).id())
+}
+
+fn complete(owner: &Caller, job: String) -> Value {
+    let path = format!("/agents/deployments/{job}");
+    eventually("the deployment is complete", || {
+        Some(owner.get(&path).ok()).filter(|job| job["state"] == "complete")
+    })
+}
+
+/// An agent that every member may use, and what was deployed to it.
+fn open_deployment(acme: &Fixture) {
+    for slug in ["open-env", "other-env"] {
+        acme.owner.post("/environments", json!({"slug": slug, "name": "Open"})).ok();
+    }
+    acme.owner.post("/agents", json!({"stableKey": "open-agent", "name": "Open"})).ok();
+    deploy(&acme.owner, "open-agent", "open-env", "open-prompt");
+}
+
 impl Vault {
+    /// Deploys what is restricted: to a restricted environment, from a restricted registry, to an
+    /// agent of a restricted fleet, and tools.
+    fn deploy(&mut self, acme: &Fixture) {
+        let owner = &acme.owner;
+        let fleet = json!({"name": "Canary", "access": "restricted"});
+        let fleet = owner.post("/fleets", fleet).id();
+        let agent = json!({"stableKey": "canary-agent", "name": "Canary", "fleetId": fleet});
+        owner.post("/agents", agent).ok();
+        owner.post("/agents/canary-agent/versions", json!({})).ok();
+        let job = deploy(owner, "open-agent", "canary-prod", "open-prompt");
+        deploy(owner, "open-agent", "other-env", "canary-prompt");
+        let to_agent = deploy(owner, "canary-agent", "open-env", "open-prompt");
+        let tools = json!({"toolIds": [self.ids["toolId"]], "environment": "canary-prod"});
+        complete(owner, owner.post("/agents/tool-deployments", tools).id());
+        let beat = json!({"environment": "open-env", "hash": "x", "error": "canary"});
+        owner.post("/agents/canary-agent/heartbeat", beat).ok();
+        let text = |value: &Value| value.as_str().unwrap().to_string();
+        self.ids.extend([
+            ("fleetId", fleet),
+            ("stableKey", "canary-agent".into()),
+            ("jobId", text(&job["id"])),
+            ("deploymentId", text(&to_agent["targets"][0]["deploymentId"])),
+        ]);
+        self.inputs.insert("agentIds", json!(["open-agent", "canary-agent"]));
+        self.inputs.insert("environment", json!("canary-prod"));
+        self.inputs.insert("toolIds", json!([self.ids["toolId"]]));
+        self.inputs.insert("fleetId", json!(self.ids["fleetId"]));
+    }
+
     fn make(acme: &Fixture, open: &Open) -> Self {
         let owner = &acme.owner;
         let registry = json!({"slug": "canary-vault", "name": "Canary", "access": "restricted"});
@@ -103,10 +173,16 @@ impl Vault {
 
     /// The parameters and inputs of a route that name something restricted: what they are called.
     fn named_by<'a>(&'a self, route: &Route, fields: &Value) -> Vec<&'a str> {
-        let restricted = ["registrySlug", "draftId", "flagId", "assignmentId", "environmentId"];
-        let inputs =
-            ["registryRef", "registryId", "targetRegistryRef", "updateEnvironmentVersions"];
-        let in_path = restricted.iter().filter(|name| route.path.contains(&format!("{{{name}}}")));
+        let inputs = [
+            "registryRef",
+            "registryId",
+            "targetRegistryRef",
+            "updateEnvironmentVersions",
+            "agentIds",
+            "environment",
+            "fleetId",
+        ];
+        let in_path = RESTRICTED.iter().filter(|name| route.path.contains(&format!("{{{name}}}")));
         let sent = inputs.iter().filter(|name| fields.get(name).is_some());
         in_path.chain(sent).copied().collect()
     }
@@ -116,6 +192,8 @@ impl Vault {
         let mut fields = sample(route);
         for (name, _) in schema::inputs(route) {
             match self.inputs.get(name.as_str()) {
+                // A time.
+                Some(_) if route.path.starts_with("/deployments") && name != "environment" => {}
                 // The other end of a copy.
                 Some(_) if fields[&name].is_object() => {
                     fields[&name]["registryRef"] = self.inputs["registryRef"].clone();
@@ -128,9 +206,8 @@ impl Vault {
     }
 
     fn is_in(&self, text: &str) -> bool {
-        let secret = ["registrySlug", "draftId", "flagId", "assignmentId", "environmentId"];
         text.to_lowercase().contains(WORD)
-            || secret.iter().any(|name| text.contains(&self.ids[name]))
+            || RESTRICTED.iter().any(|name| text.contains(&self.ids[name]))
     }
 
     /// What the owner sees of it.
@@ -147,6 +224,12 @@ impl Vault {
             format!("/environments/{environment}"),
             "/governance/flags".into(),
             format!("/governance/policies/{}/assignments", self.ids["policyId"]),
+            "/agents".into(),
+            "/agents/canary-agent/versions".into(),
+            "/agents/deployments".into(),
+            "/deployments".into(),
+            "/fleets".into(),
+            "/notifications/logs".into(),
         ]
         .iter()
         .map(|path| acme.owner.get(path).likeness())
@@ -167,8 +250,10 @@ fn no_list_or_count_changes_for_a_member_without_the_grant() {
     let open = open(&acme);
     let member = &acme.member;
     let usage = |caller: &Caller| caller.get("/environments/variables/OPEN/usage").likeness();
+    open_deployment(&acme);
     let (before, used) = (reads(member), usage(member));
-    let vault = Vault::make(&acme, &open);
+    let mut vault = Vault::make(&acme, &open);
+    vault.deploy(&acme);
     let after = reads(member);
     assert_eq!(usage(member), used);
     for (before, after) in before.iter().zip(&after) {
@@ -179,14 +264,16 @@ fn no_list_or_count_changes_for_a_member_without_the_grant() {
         assert!(!vault.is_in(&after.1), "{}: {}", after.0, after.1);
     }
     let seen = reads(&acme.owner).into_iter().filter(|(_, text)| vault.is_in(text)).count();
-    assert!(seen >= 5, "the owner sees it in {seen} lists");
+    assert!(seen >= 9, "the owner sees it in {seen} lists");
 }
 
 #[test]
 fn no_route_shows_or_changes_what_is_restricted_to_a_member_without_the_grant() {
     let acme = Fixture::new();
     let open = open(&acme);
-    let vault = Vault::make(&acme, &open);
+    open_deployment(&acme);
+    let mut vault = Vault::make(&acme, &open);
+    vault.deploy(&acme);
     let state = vault.state(&acme);
     let mut refused = 0;
     for caller in [acme.member.clone(), key_of(&acme.member)] {
@@ -246,4 +333,41 @@ fn the_log_has_what_is_restricted_for_those_who_may_use_it() {
     assert_eq!((counts(&acme.owner)[0], counts(&acme.member)), (6, some));
     acme.owner.delete("/registries/open").ok();
     assert_eq!((counts(&acme.owner)[0], counts(&acme.member)), (7, [2, 1, 0]));
+}
+
+#[test]
+fn an_event_about_several_restricted_resources_is_for_those_who_may_use_them_all() {
+    let acme = Fixture::new();
+    let open = open(&acme);
+    open_deployment(&acme);
+    let mut vault = Vault::make(&acme, &open);
+    vault.deploy(&acme);
+    deploy(&acme.owner, "canary-agent", "canary-prod", "canary-prompt");
+    let (granted, granted_id) = acme.person("gil", Role::Member);
+    let seen = |caller: &Caller| {
+        ["deployment.complete", "agent.error"].map(|event| {
+            let log = caller.get(&format!("/notifications/logs?eventType={event}")).ok();
+            let items = log["items"].as_array().unwrap();
+            assert_eq!(log["pagination"]["total"], items.len());
+            items.len()
+        })
+    };
+    assert_eq!([&acme.owner, &acme.member, &granted].map(seen), [[6, 1], [1, 0], [1, 0]]);
+    let mut grants = Vec::new();
+    // With the environment: a deployment to it and one of tools; with the registry: one from it; with
+    // the fleet: one to its agent, and the one of all three.
+    for (kind, id, expected) in [
+        ("environment", "environmentId", [3, 0]),
+        ("registry", "registrySlug", [4, 0]),
+        ("fleet", "fleetId", [6, 1]),
+    ] {
+        let grant = json!({"userId": granted_id, "resourceType": kind,
+            "resourceId": vault.ids[id]});
+        grants.push(acme.owner.post("/access-grants", grant).id());
+        assert_eq!(seen(&granted), expected, "{kind}");
+    }
+    for (grant, expected) in grants.iter().zip([[3, 1], [2, 1], [1, 0]]) {
+        acme.owner.delete(&format!("/access-grants/{grant}")).ok();
+        assert_eq!(seen(&granted), expected);
+    }
 }

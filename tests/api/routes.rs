@@ -12,6 +12,7 @@ use roadstead::resources;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Reply};
+use crate::exchange::Outside;
 use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 use crate::schema;
 
@@ -26,8 +27,13 @@ fn more(route: &Route) -> Value {
             json!({"registryId": unknown_id()})
         }
         (Method::Post, "/agents/deployments" | "/agents/deployments/preview") => {
-            json!({"promptName": "p", "version": "*", "registryRef": unknown_id()})
+            json!({"promptName": "p", "version": "*", "provider": "p",
+                "registryRef": unknown_id()})
         }
+        (Method::Post, "/agent-index/listings") => json!({
+            "handle": "a@example.com",
+            "pubkey": "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9",
+        }),
         _ => json!({}),
     }
 }
@@ -46,9 +52,26 @@ pub fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
     route.path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
+/// Marks a caller that signs its requests with a Nostr key.
+const SIGNS: &str = "X-Signs";
+
+/// An outside agent.
+pub fn outside_agent(nobody: &Caller) -> Caller {
+    nobody.with_fields(&[(SIGNS, "yes")])
+}
+
+/// The caller for which a route of outside agents is not closed anyway.
+fn fitting(caller: &Caller, route: &Route) -> Caller {
+    if route.policy.is_signed() { outside_agent(caller) } else { caller.clone() }
+}
+
 /// Sends the smallest valid request to a route, in the caller's organization.
 pub fn ask(caller: &Caller, route: &Route, path: &str, fields: &Value) -> Reply {
     let method = route.method.as_str();
+    if caller.fields.iter().any(|(name, _)| name == SIGNS) {
+        let body = route.method.has_body().then_some(fields);
+        return Outside::new(caller).send(method, path, body);
+    }
     if route.method.has_body() {
         let mut body = fields.clone();
         body["orgSlug"] = json!(caller.org);
@@ -97,6 +120,8 @@ enum Kind {
     Admin {
         key: bool,
     },
+    /// An outside agent that signs its requests.
+    Signer,
 }
 use Kind::*;
 
@@ -118,6 +143,9 @@ fn expected(route: &Route, kind: Kind) -> Expected {
     );
     let of_an_organization = !matches!(route.scope, Scope::Installation);
     match kind {
+        Signer if policy.is_signed() => Expected::LetIn,
+        _ if policy.is_signed() => Expected::Refused(401, "unauthenticated"),
+        Signer => Expected::Refused(401, "unauthenticated"),
         Nobody if !policy.needs_credential() => Expected::Anything,
         _ if is_key && policy.is_session_only() => Expected::Refused(401, "session_required"),
         Nobody | Refused { .. } => Expected::Refused(401, "unauthenticated"),
@@ -159,6 +187,7 @@ fn callers(running: &Running, acme: &Fixture) -> Vec<(&'static str, Kind, Caller
     let other = running.fixture();
     let mut all = vec![
         ("nobody", Nobody, nobody.clone()),
+        ("an agent outside", Signer, outside_agent(nobody)),
         ("a member's session", Member { key: false }, acme.member.clone()),
         ("a member's key", Member { key: true }, key_of(&acme.member)),
         ("an admin's session", Admin { key: false }, acme.admin.clone()),
@@ -306,7 +335,7 @@ fn every_route_answers_every_caller_by_its_rule() {
 fn the_smallest_body_of_every_schema_is_accepted() {
     let acme = Fixture::new();
     for route in all_routes() {
-        let reply = ask_sample(&acme.owner, &route);
+        let reply = ask_sample(&fitting(&acme.owner, &route), &route);
         let context = format!("{}: {} {}", route.name, sample(&route), reply.text());
         assert_ne!(reply.status, 400, "{context}");
     }
@@ -347,11 +376,12 @@ fn no_route_fails_internally_on_random_input() {
     ];
     let parts = ["%00", "%FF%FE", "%2E%2E", "a%2Fb", "%F0%9F%98%80", &long, "0", "-1", "1e9"];
     for route in all_routes() {
+        let caller = fitting(&acme.admin, &route);
         // Only the form of the id is invalid.
         for part in parts {
             let ids = ["teamId", "agentId", "stableKey", "version", "name", "id"];
             let ids = ids.iter().map(|id| (*id, part.to_string())).collect();
-            let reply = ask(&acme.admin, &route, &path_with(&route, &ids), &sample(&route));
+            let reply = ask(&caller, &route, &path_with(&route, &ids), &sample(&route));
             assert!(reply.status < 500, "{} {part}: {}", route.name, reply.text());
         }
         for (name, _) in schema::inputs(&route) {
@@ -359,7 +389,7 @@ fn no_route_fails_internally_on_random_input() {
                 let mut fields = sample(&route);
                 fields[&name] = value.clone();
                 let path = path_with(&route, &BTreeMap::new());
-                let reply = ask(&acme.admin, &route, &path, &fields);
+                let reply = ask(&caller, &route, &path, &fields);
                 assert!(reply.status < 500, "{} {name} {value}: {}", route.name, reply.text());
                 if reply.status >= 400 {
                     reply.problem();

@@ -164,6 +164,50 @@ fn a_request_with_two_lengths_is_refused_and_the_connection_closes() {
 }
 
 #[test]
+fn a_transfer_coding_other_than_chunked_is_refused_and_the_connection_closes() {
+    let acme = Fixture::new();
+    let body = tool_with(&acme, "");
+    let chunks = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for fields in [
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: identity, chunked\r\n",
+        "Transfer-Encoding: chunked, gzip\r\n",
+        "Transfer-Encoding: gzip\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+    ] {
+        let mut connection = Connection::open(acme.address).unwrap();
+        let request = head(&acme, "POST", "/api/tools", fields);
+        connection.write(format!("{request}{chunks}").as_bytes()).unwrap();
+        let reply = connection.reply(false).unwrap();
+        reply.problem();
+        assert_eq!((reply.status, reply.header("connection")), (400, Some("close")), "{fields}");
+        assert!(connection.is_closed(), "{fields}");
+    }
+    for fields in ["Transfer-Encoding: chunked\r\n", "transfer-encoding:  Chunked \r\n"] {
+        let request = head(&acme, "POST", "/api/tools", fields);
+        raw(acme.address, format!("{request}{chunks}").as_bytes()).ok();
+    }
+}
+
+#[test]
+fn a_host_that_is_none_is_refused() {
+    let acme = Fixture::new();
+    let get = |host: &str| {
+        let request = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        raw(acme.address, request.as_bytes())
+    };
+    for bad in ["a:99999", "-", ".", "a..b", "[::1]:70000", "a:b", "a b", ""] {
+        get(bad).invalid(&["Host"]);
+    }
+    for good in ["a", "a:", "A.test.:65535", "[::1]:1", "10.0.0.1:80"] {
+        get(good).ok();
+    }
+}
+
+#[test]
 fn a_malformed_head_gets_a_problem_and_the_connection_closes() {
     let acme = Fixture::new();
     for bad in [

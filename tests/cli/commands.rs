@@ -182,3 +182,19 @@ fn version_routes_and_document_are_printed_without_any_data() {
     assert_eq!(pretty, document);
     assert!(!place.data().exists());
 }
+
+#[test]
+fn settings_of_mail_that_cannot_work_are_refused_without_the_password() {
+    let place = Place::new();
+    for (url, from, why) in [
+        ("http://u:geheim@mail.test", "a@b.test", "--smtp-url must be smtps://"),
+        ("smtp://u:geheim@mail.test?tls=none", "a@b.test", "--smtp-url must not send a password"),
+        ("smtps://u:geheim@mail.test", "nobody", "--mail-from must be an e-mail address"),
+    ] {
+        let ended = place.run(&["serve", "--smtp-url", url, "--mail-from", from]);
+        ended.fails(2, why);
+        assert!(!ended.stderr.contains("geheim"), "{ended:?}");
+    }
+    place.run(&["serve", "--mail-from", "a@b.test"]).fails(2, "--smtp-url");
+    assert!(!place.data().exists());
+}

@@ -15,10 +15,20 @@ use crate::shelf::{FLAGGED, REGISTRY, Shelf};
 const WRITERS: usize = 8;
 
 /// A pseudo-random generator (xorshift).
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
+    /// One with the seed of `ROADSTEAD_TEST_SEED`, or another one at each run.
+    pub fn new() -> Self {
+        let seed = from_environment("ROADSTEAD_TEST_SEED").unwrap_or_else(|| {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.unwrap().as_nanos() as u64 | 1
+        });
+        println!("ROADSTEAD_TEST_SEED={seed}");
+        Dice(seed)
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -205,19 +215,14 @@ fn open_the_registry(owner: &Caller) {
     owner.post("/registries/artifacts", tone).ok();
 }
 
-fn from_environment(name: &str) -> Option<u64> {
+pub fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
 #[test]
 fn acknowledged_writes_survive_a_kill() {
     let cycles = from_environment("ROADSTEAD_TEST_CYCLES").unwrap_or(5);
-    let seed = from_environment("ROADSTEAD_TEST_SEED").unwrap_or_else(|| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        now.unwrap().as_nanos() as u64 | 1
-    });
-    println!("ROADSTEAD_TEST_SEED={seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new();
     let place = Place::new();
     let password = "correct horse battery";
     let made = place.init(&["--json"], Some(password)).succeeds();

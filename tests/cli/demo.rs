@@ -19,7 +19,7 @@ fn the_printed_commands_wake_the_agent_which_reports_and_remembers() {
     let place = Place::new();
     let mut demo = Serving::by("demo", &place, &[]);
     let printed = demo.announced.clone();
-    let [task, inbox, prompt] = [0, 1, 2].map(|i| &printed["curl"][i]);
+    let [task, inbox, prompt, approve, live] = [0, 1, 2, 3, 4].map(|i| &printed["curl"][i]);
     let title = run(task)["title"].as_str().unwrap().to_string();
     eventually("the agent's word to the humans", || {
         let mail = run(inbox);
@@ -28,6 +28,20 @@ fn the_printed_commands_wake_the_agent_which_reports_and_remembers() {
     let prompt = run(prompt);
     assert_eq!(prompt["version"], "1.1.0");
     assert!(prompt["compiled"].as_str().unwrap().starts_with("Write plainly"), "{prompt}");
+
+    let key = printed["apiKey"].as_str().unwrap();
+    let api = Caller::nobody(demo.address, "acme").with_key(key);
+    let staging = eventually("it runs in staging", || {
+        let reply = api.get("/agents/scribe/deployed?environment=staging");
+        (reply.status == 200).then(|| reply.ok())
+    });
+    assert_eq!(staging["version"], "1.1.0");
+    assert_eq!(run(live)["code"], "not_found");
+    assert_eq!(run(approve)["state"], "approved");
+    eventually("it is deployed", || {
+        let text = run(live)["compiled"].as_str().map(str::to_string);
+        text.filter(|text| text.contains("You write release notes for Harbour."))
+    });
 
     let session = Caller::nobody(demo.address, "acme")
         .ask("POST", "/auth/sign-in")

@@ -45,6 +45,7 @@ fn failed_sign_ins_have_a_line_that_fail2ban_reads() {
     let banned: Vec<_> =
         log.lines().filter_map(|line| Some(pattern.captures(line)?["addr"].to_string())).collect();
     assert_eq!(banned, ["203.0.113.7", "2001:db8::7"], "{log}");
+    assert_eq!(log.matches("route=\"/api/auth/sign-in\"").count(), 2, "{log}");
     assert!(!log.contains("not a password") && !log.contains("@acme.test"), "{log}");
     assert!(!log.contains("/api-keys"), "requests are logged at debug only: {log}");
 }

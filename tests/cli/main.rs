@@ -5,6 +5,8 @@
 #[path = "../client/mod.rs"]
 mod client;
 mod process;
+#[path = "../api/receiver.rs"]
+mod receiver;
 mod search;
 mod shelf;
 
@@ -13,8 +15,11 @@ mod bounds;
 mod commands;
 mod crash;
 mod demo;
+mod deploying;
+mod deploying_under_load;
 mod directory;
 mod disk_full;
+mod doomed;
 mod keys;
 mod log;
 mod rotation;

@@ -65,6 +65,17 @@ impl Place {
         (place, made["apiKey"]["key"].as_str().unwrap().into())
     }
 
+    /// A copy of the data directory of an ended process.
+    pub fn copy(&self) -> Self {
+        let copy = Place::new();
+        std::fs::create_dir(copy.data()).unwrap();
+        for file in std::fs::read_dir(self.data()).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), copy.file(file.file_name().to_str().unwrap())).unwrap();
+        }
+        copy
+    }
+
     /// Runs `init` for the organization `acme`, with this password or [`PASSWORD`] on stdin.
     pub fn init(&self, more: &[&str], password: Option<&str>) -> Ended {
         let args = [&INIT[..], &["--password-stdin"], more].concat();

@@ -80,6 +80,27 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
         "/environments/{environmentId}/provider-credentials/{name}",
         r#"{"apiKey": "SECRET", "endpoint": "ECHO"}"#,
     ),
+    (Plain, "POST", "/registries", r#"{"slug": "r", "name": "R"}"#),
+    (
+        Plain,
+        "POST",
+        "/registries/artifacts",
+        r#"{"registryRef": "acme/r", "artifactType": "prompt", "name": "p", "version": "1.0.0",
+            "source": "Hello."}"#,
+    ),
+    (
+        Plain,
+        "POST",
+        "/tools",
+        r#"{"name": "t", "type": "http", "providerConfig": {"p": "Bearer ${NAME}"}}"#,
+    ),
+    (
+        Plain,
+        "POST",
+        "/agents/deployments",
+        r#"{"agentIds": ["a"], "promptName": "p", "version": "*", "environment": "e",
+            "provider": "NAME", "registryRef": "acme/r", "toolRefs": [{"toolId": "</tools>"}]}"#,
+    ),
     (
         Sends("POST /llm-providers/{id}/test"),
         "POST",
@@ -129,6 +150,47 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
         "/prompt-providers/{id}",
         r#"{"credentials": {"apiKey": "SECRET"}}"#,
     ),
+    (
+        Shows("secret"),
+        "POST",
+        "/notifications/channels",
+        r#"{"name": "W", "workflow": "webhook", "config": {"url": "ECHO"}}"#,
+    ),
+    (Shows("secret"), "POST", "/notifications/channels/{channelId}/rotate-secret", "{}"),
+    (
+        Plain,
+        "POST",
+        "/notifications/subscriptions",
+        r#"{"channelId": "</notifications/channels>", "eventType": "team.timeline_summary"}"#,
+    ),
+    (Plain, "POST", "/teams/{teamId}/timeline", r#"{"kind": "summary", "title": "S"}"#),
+    (
+        Takes,
+        "PATCH",
+        "/notifications/channels/{channelId}",
+        r#"{"config": {"url": "ECHO", "secret": "whsec_SECRET"}}"#,
+    ),
+    (
+        Takes,
+        "POST",
+        "/notifications/channels",
+        r#"{"name": "W", "workflow": "webhook",
+            "config": {"url": "ECHO", "secret": "whsec_SECRET"}}"#,
+    ),
+    (
+        Sends("POST /notifications/channels/{channelId}/test"),
+        "POST",
+        "/notifications/channels",
+        r#"{"name": "S", "workflow": "slack", "config": {"url": "ECHO/services/SECRET"}}"#,
+    ),
+    (
+        Plain,
+        "POST",
+        "/notifications/channels",
+        r#"{"name": "M", "workflow": "email", "config": {"to": ["ada@acme.test"]}}"#,
+    ),
+    // The mail server cannot be reached, which says so without its password.
+    (Plain, "POST", "/notifications/channels/{channelId}/test", "{}"),
 ];
 
 /// Routes with secrets that run before the [`STEPS`], in [`Tried::begin`].
@@ -145,8 +207,8 @@ fn no_secret_is_stored_or_sent_in_clear_text() {
     for (step, method, path, body) in STEPS {
         tried.step(*step, method, path, body);
     }
-    let woken = tried.echo.requests.recv_timeout(Duration::from_secs(30));
-    assert!(woken.expect("somebody is woken").starts_with(b"POST / "));
+    tried.receive(1, "wake");
+    tried.check_manifests();
     tried.use_all_as_credentials();
     tried.get_everything();
     tried.end();
@@ -206,6 +268,8 @@ struct Tried {
     serving: Serving,
     ada: Caller,
     echo: Echo,
+    /// What it has received.
+    received: Vec<Vec<u8>>,
     /// The last created or first listed item of a path.
     ids: BTreeMap<String, String>,
     secrets: Vec<Secret>,
@@ -219,7 +283,10 @@ impl Tried {
         let place = Place::new();
         let flags = ["--log-level", "trace", "--log-format", "json", "--rate-limit", "0"];
         let network = ["--allow-private-network", "127.0.0.1"];
-        let serving = Serving::start(&place, &[&flags[..], &network].concat());
+        let mail_password = "mail0Zq8wKd3vN5xT7bR1mP9c";
+        let smtp = format!("smtp://mailer:{mail_password}@127.0.0.1:1?tls=none");
+        let mail = ["--smtp-url", &smtp, "--mail-from", "roadstead@acme.test"];
+        let serving = Serving::start(&place, &[&flags[..], &network, &mail].concat());
         let nobody = Caller::nobody(serving.address, "acme").with_fields(&[]);
         let shown = |reply: &Value, field: &str| reply[field].as_str().unwrap().to_string();
 
@@ -245,6 +312,7 @@ impl Tried {
             (0..32).map(|n| u8::from_str_radix(&key[2 * n..2 * n + 2], 16).unwrap()).collect();
         let secrets = vec![
             Secret { what: "the installation's key".into(), bytes: key },
+            Secret::text("the password of the mail server", mail_password),
             Secret::text("the setup token", &setup_token),
             Secret::text("the first password", PASSWORD),
             Secret::text("the first session", &session),
@@ -254,7 +322,8 @@ impl Tried {
             Secret::text("the session of who accepted", &their_session),
         ];
         let (ids, answers) = (BTreeMap::new(), Vec::new());
-        Tried { place, serving, ada, echo: Echo::start(), ids, secrets, answers }
+        let (echo, received) = (Echo::start(), Vec::new());
+        Tried { place, serving, ada, echo, received, ids, secrets, answers }
     }
 
     fn step(&mut self, step: Step, method: &str, path: &str, body: &str) {
@@ -305,8 +374,53 @@ impl Tried {
         assert!(matches!(reply.status, 200 | 502), "{asked}: {}", reply.text());
         self.note(asked, &reply);
         let search = Search::new(&[Secret::text("it", secret)]);
-        let sent = self.echo.requests.try_iter().any(|request| !search.found(&request).is_empty());
+        let requests: Vec<_> = self.echo.requests.try_iter().collect();
+        let sent = requests.iter().any(|request| !search.found(request).is_empty());
+        self.received.extend(requests);
         assert!(sent, "{asked} does not send the secret, so that this proves nothing");
+    }
+
+    /// Waits for as many messages of a type; returns their heads and bodies.
+    fn receive(&mut self, number: usize, kind: &str) -> Vec<(String, String)> {
+        let kind = format!("{{\"type\":\"{kind}\"");
+        loop {
+            let texts = self.received.iter().map(|request| String::from_utf8_lossy(request));
+            let parts = texts.map(|text| {
+                let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+                (head.to_string(), body.to_string())
+            });
+            let messages: Vec<_> = parts.filter(|(_, body)| body.contains(&kind)).collect();
+            if messages.len() >= number {
+                return messages;
+            }
+            let next = self.echo.requests.recv_timeout(Duration::from_secs(30));
+            self.received.push(next.unwrap_or_else(|_| panic!("{kind} is received")));
+        }
+    }
+
+    /// The manifest of the deployment, which the runner posts, has the secret in its body and nowhere
+    /// else; the key that signs it is not in it.
+    fn check_manifests(&mut self) {
+        let found = |what: &str| {
+            let secret = self.secrets.iter().find(|secret| secret.what.contains(what));
+            Search::new(&[Secret::text(what, &secret.unwrap().as_text().unwrap())])
+        };
+        let (value, key) = (found("/secrets/{name}"), found("/provider-credentials/{name}"));
+        for (head, body) in self.receive(3, "deployment") {
+            assert!(!value.found(body.as_bytes()).is_empty(), "{body}");
+            assert!(value.found(head.as_bytes()).is_empty(), "{head}");
+            assert!(key.found(body.as_bytes()).is_empty() && key.found(head.as_bytes()).is_empty());
+        }
+        let job = format!("/agents/deployments/{}", self.ids["/agents/deployments"]);
+        let ended = eventually("the deployment has failed", || {
+            Some(self.ada.get(&job)).filter(|job| job.json()["state"] == "error")
+        });
+        self.note("the deployment", &ended);
+        for event in ["agent.error", "deployment.error"] {
+            let log = self.ada.get(&format!("/notifications/logs?eventType={event}"));
+            assert_eq!(log.items().len(), 1, "{event}");
+            self.note(event, &log);
+        }
     }
 
     /// Sends a body with a secret in every way that may be refused.

@@ -35,11 +35,12 @@ fn a_new_directory_is_set_up_once_by_the_printed_link() {
     };
     set_up("wrong").refused(401, "unauthenticated");
     let session = set_up(token).ok();
+    // Gone before the answer came.
+    assert!(!place.file("setup-link").exists());
     assert_eq!(session["user"]["email"], "ada@acme.test");
     assert_eq!(set_up(token).status, 404);
     let ada = nobody.with_bearer(session["token"].as_str().unwrap());
     assert_eq!(ada.get("/organizations/members").items()[0]["emailVerified"], true);
-    eventually("removing the link", || Some(()).filter(|()| !place.file("setup-link").exists()));
     place.run(&["setup-link"]).fails(1, "setup link");
     drop(serving);
     let again = Serving::start(&place, &[]);
@@ -206,4 +207,14 @@ fn a_crash_of_the_server_writes_no_image_of_its_memory() {
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().collect::<Vec<_>>()[4..6], ["0", "0"], "{core}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_server_gets_no_huge_pages() {
+    let (place, _) = Place::founded();
+    let server = Serving::start(&place, &[]);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let huge_pages = status.lines().find(|line| line.starts_with("THP_enabled")).unwrap();
+    assert_eq!(huge_pages, "THP_enabled:\t0");
 }

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 mod caller;
+pub mod nostr;
 mod reply;
 
 use std::io::{self, Read, Write};
@@ -135,13 +136,19 @@ pub fn pick(value: &Value, fields: &str) -> Value {
 
 /// Polls until `look` returns something; fails after ten seconds.
 #[track_caller]
-pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    within(Duration::from_secs(10), what, look)
+}
+
+/// Polls until `look` returns something; fails after `time`.
+#[track_caller]
+pub fn within<T>(time: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_secs(10), "{what} did not happen in time");
+        assert!(begun.elapsed() < time, "{what} did not happen in time");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

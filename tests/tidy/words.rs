@@ -95,6 +95,8 @@ const BANS: &[Ban] = &[
 /// Files of resources that look into other organizations than the request's, and why.
 const OTHER_ORGANIZATIONS: &[&str] = &[
     "src/resources/registries/locate.rs", // Finds the organization before the caller is authorized.
+    "src/resources/domains/mod.rs", // Repeats the verification of the organization that holds a domain.
+    "src/resources/agent_cards/mod.rs", // A public card names a team of its organization.
     "src/resources/organizations/keys.rs", // A sweep notifies each organization of its expiring keys.
 ];
 

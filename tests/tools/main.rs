@@ -1,9 +1,9 @@
 //! Real programs of others meet a real server: promtool, nginx and Caddy, a generated Python client,
-//! the `standardwebhooks` package, the example agents in Python and TypeScript, and the shell with the
+//! the `standardwebhooks` package, a mail server, the example agents in Python and TypeScript, and the shell with the
 //! README's commands.
 //!
 //! Python packages are installed once, into `target/` (290 MB). Each program can be left out:
-//! `ROADSTEAD_TEST_PROMTOOL`, `_NGINX`, `_CADDY`, `_CLIENT`, `_WEBHOOKS`, `_AGENTS`, `_README` = `off`. What is
+//! `ROADSTEAD_TEST_PROMTOOL`, `_NGINX`, `_CADDY`, `_CLIENT`, `_WEBHOOKS`, `_MAIL`, `_AGENTS`, `_README` = `off`. What is
 //! left out, or missing, is said aloud.
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
@@ -19,6 +19,7 @@ mod server;
 
 mod agents;
 mod generated_client;
+mod mail;
 mod metrics;
 mod proxies;
 mod readme;

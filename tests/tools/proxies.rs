@@ -148,10 +148,11 @@ fn passes_bodies_up_to_the_limit(proxy: &Proxy, acme: &Acme) {
     assert_eq!(tool(10 * MIB).status, 413);
 }
 
-/// The client's address reaches the server, whatever the client claims to be, and is none of this
-/// machine for `/metrics`.
+/// The client's address reaches the server, whatever the client claims to be, and `/metrics` is not
+/// passed on.
 fn passes_the_client_address(proxy: &Proxy, acme: &mut Acme) {
     let url = format!("http://{}", proxy.address);
+    let authorization = format!("Authorization: Bearer {}", acme.owner.credential());
     let curl = |path: &str, more: &[&str]| {
         let mut command = Command::new("curl");
         command.args(["-sS", "--interface", "127.0.0.2", "-H", "X-Forwarded-For: 203.0.113.9"]);
@@ -161,8 +162,11 @@ fn passes_the_client_address(proxy: &Proxy, acme: &mut Acme) {
     let json = "Content-Type: application/json";
     let answer = curl("/api/auth/sign-in", &["-H", json, "-d", wrong]);
     assert!(answer.contains("unauthenticated"), "{answer}");
-    let answer = curl("/metrics", &[]);
-    assert!(answer.contains("unauthenticated"), "{answer}");
+    // Not even to those whom the server would let in.
+    for more in [&[][..], &["-H", &authorization]] {
+        let status = ["-o", "/dev/null", "-w", "%{http_code}"];
+        assert_eq!(curl("/metrics", &[more, &status].concat()).trim(), "404");
+    }
     acme.serving.signal("TERM");
     let (_, _, log) = acme.serving.ends();
     assert!(log.contains("sign-in failed client=127.0.0.2 "), "{log}");

@@ -47,6 +47,12 @@ fn the_tour_can_be_pasted() {
     // The one that shows what an error looks like.
     let refused: Vec<_> = said.lines().filter(|line| line.contains(r#""requestId":"#)).collect();
     assert_eq!(refused.len(), 1, "{refused:#?}");
+    for text in ["release notes for Harbour.", "release notes."] {
+        let live =
+            format!(r#""compiled":"Write plainly. You speak for Shipping. You write {text}""#);
+        let is_live = |line: &&str| line.contains(&live) && line.contains(r#""live":true"#);
+        assert_eq!(said.lines().filter(is_live).count(), 1, "{live}: {said}");
+    }
     assert!(said.contains("sound: ") && said.contains(", 0 wrong"), "{said}");
     let compiled = r#"You write \"release notes\" for {{PRODUCT}}, in {{LANGUAGE}}.\nDon't guess"#;
     assert!(said.contains(compiled), "{said}");

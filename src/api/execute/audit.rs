@@ -14,6 +14,7 @@ pub fn audit(tx: &mut Tx, who: &Principal, audited: Audited) -> Result<()> {
     let identity = match who {
         Principal::Anonymous => return Ok(()),
         Principal::Caller(caller) => return audit::audit(tx, &caller.identity, audited),
+        Principal::Signer(signer) => return audit::audit_peer(tx, &signer.pubkey, audited),
         Principal::Identity(identity) => identity,
     };
     let organizations = match key_organization(identity) {
@@ -22,7 +23,7 @@ pub fn audit(tx: &mut Tx, who: &Principal, audited: Audited) -> Result<()> {
     };
     for org in organizations {
         tx.set_org(org);
-        audit::audit(tx, identity, audited)?;
+        audit::audit(tx, identity, audited.clone())?;
     }
     Ok(())
 }
@@ -44,7 +45,8 @@ pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
         }
         tx.set_org(org);
         let (action, outcome) = (route.name, AuditOutcome::Refused);
-        audit(tx, &who, Audited { action, resource: None, request_id: &request_id, outcome })
+        let (resource, detail, request_id) = (None, None, &*request_id);
+        audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })
     });
     if let Err(error) = written.await {
         tracing::warn!(%error, "the audit entry of a refusal could not be written");

@@ -7,7 +7,11 @@ use super::executor::Executor;
 use crate::api::request::{Principal, path_names};
 use crate::api::route::Route;
 use crate::api::scope::{OrgHint, OrgResolver, Scope};
-use crate::auth::{Authenticator, Identity, RawCredential, key_organization, user_organizations};
+use crate::auth::nostr::Signer;
+use crate::auth::{
+    Authenticator, Identity, RawCredential, key_organization, organization_named,
+    user_organizations,
+};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{Org, Tx, View, WorkHints};
 
@@ -17,6 +21,8 @@ pub struct AuthRequest<'a> {
     pub authenticator: &'a Authenticator,
     pub route: &'a Route,
     pub credential: &'a RawCredential,
+    /// Who signed the request, if its route is for outside agents.
+    pub signer: Option<&'a Arc<Signer>>,
 }
 
 impl AuthRequest<'_> {
@@ -77,13 +83,19 @@ impl AuthRequest<'_> {
     /// # Errors
     /// 401; 404 for the organization.
     pub fn resolve<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
-        let AuthRequest { authenticator, route, credential } = *self;
+        let AuthRequest { authenticator, route, credential, signer } = *self;
         let caller = match route.scope {
             Scope::Installation => {
                 let identity = self.identify(view)?;
                 return Ok((identity.map_or(Principal::Anonymous, Principal::Identity), *view));
             }
             Scope::Named(resolver) => return self.resolve_named(view, hint, resolver),
+            Scope::InPath(unknown) => {
+                let signer = signer.ok_or_else(|| Error::internal("the request is not signed"))?;
+                let slug = hint.params.first().map_or("", String::as_str);
+                let org = organization_named(view, slug)?.ok_or_else(unknown)?;
+                return Ok((Principal::Signer(signer.clone()), view.in_org(org)));
+            }
             Scope::InferFromPath(contains) if hint.org_slug.is_none() => {
                 let identity = self.require_identity(view)?;
                 let org = org_with(view, &identity, contains, &hint.params)?;
@@ -148,6 +160,7 @@ pub struct AuthContext {
     pub executor: Arc<Executor>,
     pub route: Arc<Route>,
     pub credential: RawCredential,
+    pub signer: Option<Arc<Signer>>,
     pub hint: OrgHint,
     /// What the store is told of its transactions.
     pub work: WorkHints,
@@ -156,8 +169,9 @@ pub struct AuthContext {
 impl AuthContext {
     /// The credential and its route.
     pub fn auth_request(&self) -> AuthRequest<'_> {
-        let AuthContext { executor, route, credential, .. } = self;
-        AuthRequest { authenticator: &executor.authenticator, route, credential }
+        let AuthContext { executor, route, credential, signer, .. } = self;
+        let signer = signer.as_ref();
+        AuthRequest { authenticator: &executor.authenticator, route, credential, signer }
     }
 
     /// See [`AuthRequest::authorize`].

@@ -4,12 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::sync::SemaphorePermit;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::executor::Executor;
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls};
 use crate::base::{Error, Result};
+use crate::outside::Call;
+use crate::outside::mail::MailFailure;
 use crate::store::WorkHints;
 
 /// Concurrent calls of one request: enough to fetch a list quickly, few enough not to look like an
@@ -20,6 +23,9 @@ const MAX_CONCURRENT_CALLS: usize = 8;
 /// operation that needs more is broken.
 pub const MAX_ROUNDS: usize = 16;
 
+/// How long a call of an outside agent waits for its turn: as long as one of them may take.
+const OUTSIDE_CALL_WAIT: Duration = Duration::from_secs(5);
+
 /// Time for calls in flight at shutdown: less than requests in flight get, so that their clients
 /// still receive an error.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -29,15 +35,17 @@ pub struct CallRound<'a> {
     executor: &'a Executor,
     known: Arc<KnownResults>,
     total: Duration,
+    /// Whether an outside agent causes the calls.
+    is_from_outside: bool,
     /// Set at the first call, so that waiting for the store before it does not count.
     deadline: Option<Instant>,
 }
 
 impl<'a> CallRound<'a> {
     /// Creates the rounds of an operation with this time limit for all its calls.
-    pub fn new(executor: &'a Executor, time: CallTime) -> Self {
+    pub fn new(executor: &'a Executor, time: CallTime, is_from_outside: bool) -> Self {
         let total = time.unwrap_or_default();
-        CallRound { executor, known: Arc::default(), total, deadline: None }
+        CallRound { executor, known: Arc::default(), total, is_from_outside, deadline: None }
     }
 
     /// The results for the next run.
@@ -59,7 +67,9 @@ impl<'a> CallRound<'a> {
     /// Makes the searches and calls that a run requested.
     ///
     /// # Errors
-    /// 503 if no search slot becomes free, the searches take too long, or the server stops.
+    /// 503 if no search slot becomes free, the searches take too long, too many calls of outside
+    /// agents are in progress, or the server stops; 429 if outside agents caused too many calls to
+    /// one host.
     pub async fn run(&mut self, asked: PendingCalls) -> Result<()> {
         if !asked.searches.is_empty() {
             let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
@@ -69,6 +79,7 @@ impl<'a> CallRound<'a> {
         if !asked.calls.is_empty() {
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();
+            let _permit = if self.is_from_outside { Some(self.admit(&calls).await?) } else { None };
             let mut stopping = self.executor.stopping.clone();
             let stopped = async {
                 let _ = stopping.wait_for(|stopping| *stopping).await;
@@ -81,7 +92,30 @@ impl<'a> CallRound<'a> {
             };
             Arc::make_mut(&mut self.known).heard.extend(tags.into_iter().zip(results));
         }
+        for (tag, mail) in asked.mails {
+            let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
+            let sent = timeout_at(deadline, self.executor.outside.mail.send(&mail)).await;
+            let late = || MailFailure("the mail server did not accept the mail in time".into());
+            let mailed = sent.unwrap_or_else(|_| Err(late()));
+            Arc::make_mut(&mut self.known).mailed.insert(tag, mailed);
+        }
         Ok(())
+    }
+
+    /// Admits calls that an outside agent causes, to hosts that it chooses.
+    async fn admit(&self, calls: &[Call]) -> Result<SemaphorePermit<'a>> {
+        for call in calls {
+            self.executor.coordination.take_outside_call(call.host())?;
+        }
+        let permit = self.executor.outside_calls.acquire();
+        match timeout(OUTSIDE_CALL_WAIT, permit).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(Error::busy(
+                "overloaded",
+                "too many requests of agents outside are in progress; try again",
+                5,
+            )),
+        }
     }
 }
 

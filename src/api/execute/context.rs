@@ -11,6 +11,7 @@ use crate::api::read::SourceFormat;
 use crate::api::request::{Principal, RawArgs};
 use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::auth::Identity;
+use crate::auth::nostr::Signer;
 use crate::base::{Id, Result};
 use crate::store::{View, WorkHints};
 
@@ -19,6 +20,8 @@ pub struct RequestContext<'a> {
     pub executor: &'a Arc<Executor>,
     pub request: &'a Request<'a>,
     pub identity: Option<Arc<Identity>>,
+    /// The outside agent that signed the request.
+    pub signer: Option<Arc<Signer>>,
     /// What the store is told of its work.
     pub work: WorkHints,
 }
@@ -44,7 +47,8 @@ impl RequestContext<'_> {
 
     fn auth_request(&self) -> AuthRequest<'_> {
         let Request { route, credential, .. } = self.request;
-        AuthRequest { authenticator: &self.executor.authenticator, route, credential }
+        let signer = self.signer.as_ref();
+        AuthRequest { authenticator: &self.executor.authenticator, route, credential, signer }
     }
 
     /// Returns what authorizes the caller again, later or in a transaction.
@@ -53,6 +57,7 @@ impl RequestContext<'_> {
             executor: self.executor.clone(),
             route: self.request.route.clone(),
             credential: self.request.credential.clone(),
+            signer: self.signer.clone(),
             hint: hint.clone(),
             work: self.work,
         }

@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex};
 
 use super::answer_quota::AnswerQuota;
 use super::rate_limits::RateLimits;
-use crate::base::{Error, Result};
-use crate::store::{Listener, Store, Subscribe, Topic};
+use crate::api::idempotency::StoredAnswers;
+use crate::base::{Error, Id, Result};
+use crate::store::{ListSource, Listener, Org, Store, Subscribe, Topic};
 
 /// The state that processes serving the same store share besides it.
 pub trait Coordination: Subscribe {
@@ -31,6 +32,24 @@ pub trait Coordination: Subscribe {
     /// 429.
     fn take_sign_in(&self, email: &str, is_known: bool, address: IpAddr) -> Result<()>;
 
+    /// Counts a request signed by an outside agent for its address.
+    ///
+    /// # Errors
+    /// 429.
+    fn take_signed(&self, address: IpAddr) -> Result<()>;
+
+    /// Counts a request signed by an outside agent for the organization it is about.
+    ///
+    /// # Errors
+    /// 503.
+    fn take_signed_for(&self, org: Id<Org>) -> Result<()>;
+
+    /// Counts a call to a host that an outside agent causes.
+    ///
+    /// # Errors
+    /// 429.
+    fn take_outside_call(&self, host: &str) -> Result<()>;
+
     /// Marks a request as in flight, by its fingerprint, until the guard is dropped.
     ///
     /// # Errors
@@ -38,10 +57,19 @@ pub trait Coordination: Subscribe {
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard>;
 
     /// Returns how many more bytes of answers may be stored for this credential.
-    fn answer_room(&self, credential: &[u8; 32]) -> usize;
+    ///
+    /// # Errors
+    /// If the store fails.
+    fn answer_room(&self, credential: &[u8; 32]) -> Result<u64>;
 
     /// Counts the stored bytes of an answer.
-    fn count_answer(&self, credential: [u8; 32], bytes: usize);
+    fn count_answer(&self, credential: [u8; 32], bytes: u64);
+
+    /// Returns the sums of stored answers that are to be written now.
+    fn due_sums(&self) -> Vec<StoredAnswers>;
+
+    /// Takes back sums that could not be written.
+    fn restore_sums(&self, due: &[StoredAnswers]);
 
     /// Drops the state of idle clients.
     fn evict_idle(&self);
@@ -50,9 +78,12 @@ pub trait Coordination: Subscribe {
     /// setup](crate::api::Route::open_before_setup) are executed.
     fn is_setup_required(&self) -> bool;
 
-    /// Ends that state, for all processes.
+    /// Ends that state, for all processes: the server has been set up.
     fn end_setup(&self);
 }
+
+/// What happens when the server is set up, before that is answered.
+pub type OnSetup = Arc<dyn Fn() + Send + Sync>;
 
 /// Marks a request as in flight until it is dropped.
 pub struct InFlightGuard {
@@ -65,6 +96,7 @@ pub struct LocalCoordination {
     rate_limits: RateLimits,
     in_flight: Arc<InFlight>,
     setup_required: AtomicBool,
+    on_setup: Option<OnSetup>,
     answers: AnswerQuota,
 }
 
@@ -78,8 +110,14 @@ impl LocalCoordination {
             rate_limits: RateLimits::new(rate),
             in_flight: Arc::default(),
             setup_required: AtomicBool::new(setup_required),
+            on_setup: None,
             answers: AnswerQuota::default(),
         }
+    }
+
+    /// Sets what happens when the server is set up.
+    pub fn on_setup(self, on_setup: Option<OnSetup>) -> Self {
+        LocalCoordination { on_setup, ..self }
     }
 }
 
@@ -98,17 +136,39 @@ impl Coordination for LocalCoordination {
         self.rate_limits.sign_in(email, is_known, address)
     }
 
+    fn take_signed(&self, address: IpAddr) -> Result<()> {
+        self.rate_limits.signed(address)
+    }
+
+    fn take_signed_for(&self, org: Id<Org>) -> Result<()> {
+        self.rate_limits.signed_for(org.uuid())
+    }
+
+    fn take_outside_call(&self, host: &str) -> Result<()> {
+        self.rate_limits.outside_call(host)
+    }
+
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard> {
         let end = InFlight::begin(self.in_flight.clone(), request)?;
         Ok(InFlightGuard { _end: Box::new(end) })
     }
 
-    fn answer_room(&self, credential: &[u8; 32]) -> usize {
-        self.answers.room(credential, self.store.clock().now())
+    fn answer_room(&self, credential: &[u8; 32]) -> Result<u64> {
+        self.answers.room(credential, self.store.clock().now(), || {
+            self.store.read_now(Id::NIL, |view| view.all(ListSource::TABLE, credential))
+        })
     }
 
-    fn count_answer(&self, credential: [u8; 32], bytes: usize) {
+    fn count_answer(&self, credential: [u8; 32], bytes: u64) {
         self.answers.add(credential, bytes, self.store.clock().now());
+    }
+
+    fn due_sums(&self) -> Vec<StoredAnswers> {
+        self.answers.due()
+    }
+
+    fn restore_sums(&self, due: &[StoredAnswers]) {
+        self.answers.restore(due);
     }
 
     fn evict_idle(&self) {
@@ -122,6 +182,9 @@ impl Coordination for LocalCoordination {
 
     fn end_setup(&self) {
         self.setup_required.store(false, Ordering::Relaxed);
+        if let Some(on_setup) = &self.on_setup {
+            on_setup();
+        }
     }
 }
 

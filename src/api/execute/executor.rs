@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
@@ -14,6 +14,10 @@ use crate::auth::{Authenticator, Tokens};
 use crate::base::{Error, Result};
 use crate::outside::Outside;
 use crate::store::Store;
+
+/// Concurrent calls that outside agents cause: a quarter of those that the process makes, so that
+/// slow hosts of strangers do not delay what members need.
+const MAX_OUTSIDE_CALLS: usize = 16;
 
 /// Executes routes; see `pipeline.rs` for the steps.
 pub struct Executor {
@@ -29,6 +33,8 @@ pub struct Executor {
     pub(super) passwords: Passwords,
     /// The client for outgoing calls.
     pub(super) outside: Outside,
+    /// The calls that outside agents cause.
+    pub(super) outside_calls: Semaphore,
     /// Slow searches.
     pub(super) searches: Searches,
     /// Contents that many clients read or wait for.
@@ -60,6 +66,7 @@ impl Executor {
             meters: Arc::default(),
             passwords: Passwords::default(),
             outside,
+            outside_calls: Semaphore::new(MAX_OUTSIDE_CALLS),
             searches: Searches::default(),
             contents: ContentCache::default(),
             stopping,

@@ -40,7 +40,8 @@ pub async fn hash(
         let (answer, user) = operation.complete(tx, &who, &hashed)?;
         let who = Principal::Identity(in_session(tx, user)?);
         let outcome = AuditOutcome::Success;
-        audit(tx, &who, Audited { action, resource: None, request_id: &request_id, outcome })?;
+        let (resource, detail, request_id) = (None, None, &*request_id);
+        audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })?;
         Ok(answer)
     });
     let written = written.await;
@@ -51,7 +52,8 @@ pub async fn hash(
         // Tools that ban addresses read this line: packaging/fail2ban. What was typed may be a
         // password in the wrong field, so no part of it is logged.
         let (client, request_id) = (request.address, request.request_id);
-        tracing::info!(%client, route = request.route.path, request_id, "sign-in failed");
+        let route = format!("/api{}", request.route.path);
+        tracing::info!(%client, route, request_id, "sign-in failed");
     }
     written
 }

@@ -6,7 +6,7 @@ use crate::base::metrics::{Counter, Family, FamilyKind, Gauge};
 use crate::base::{Error, Kind, LogLimit, ReachedLimit};
 
 /// The names of the rate limits ([`ReachedLimit::name`]).
-const LIMITS: [&str; 3] = ["default", "sign-in", "nip98"];
+const LIMITS: [&str; 4] = ["default", "sign-in", "nip98", "handle-checks"];
 
 /// Requests refused by one rate limit.
 #[derive(Default)]

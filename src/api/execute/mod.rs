@@ -27,6 +27,7 @@ mod replay;
 mod request;
 mod response;
 mod searches;
+mod signed;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -34,7 +35,7 @@ mod watch;
 mod write;
 
 pub use content_cache::ContentCache;
-pub use coordination::{Coordination, LocalCoordination};
+pub use coordination::{Coordination, LocalCoordination, OnSetup};
 pub use download::DownloadStream;
 pub use etag::Etag;
 pub use executor::{Config, Executor};

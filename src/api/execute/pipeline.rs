@@ -9,16 +9,16 @@ use super::context::RequestContext;
 use super::executor::Executor;
 use super::not_found::locate_in;
 use super::read::read;
-use super::replay::RequestFingerprint;
-use super::request::{Authenticated, Request};
+use super::replay::{Recorded, RequestFingerprint};
+use super::request::{Authenticated, OwnedRequest, Request};
 use super::response::{Body, Response};
 use super::write::{Written, write};
-use super::{download, hash, wait, watch};
+use super::{download, hash, signed, wait, watch};
 use crate::api::action::{Action, BoundRequest, WaitAction};
 use crate::api::op::Shape;
 use crate::api::scope::OrgHint;
 use crate::auth::{Credential, Identity, RawCredential};
-use crate::base::{Id, Kind, Result};
+use crate::base::{Error, Id, Kind, Result};
 use crate::store::{View, WorkHints};
 
 impl Executor {
@@ -39,6 +39,10 @@ impl Executor {
         if !request.route.open_before_setup {
             self.require_setup()?;
         }
+        if request.route.policy.is_signed() {
+            let signer = Some(self.identify_signer(request)?);
+            return Ok(Authenticated { identity: None, signer });
+        }
         let is_absent = request.credential == RawCredential::Absent;
         let identity = if is_absent && request.route.policy.public_read {
             self.require_public(request).await?;
@@ -53,7 +57,7 @@ impl Executor {
             Some(identity) => error.detail(identity),
             None => error,
         })?;
-        Ok(Authenticated(identity))
+        Ok(Authenticated { identity, signer: None })
     }
 
     /// Authenticates the credential; records the use of an API key.
@@ -83,7 +87,7 @@ impl Executor {
 
     fn auth_request<'a>(&'a self, request: &'a Request<'_>) -> AuthRequest<'a> {
         let Request { route, credential, .. } = request;
-        AuthRequest { authenticator: &self.authenticator, route, credential }
+        AuthRequest { authenticator: &self.authenticator, route, credential, signer: None }
     }
 
     /// The remaining steps: binding the arguments, and running the operation.
@@ -94,21 +98,27 @@ impl Executor {
     pub async fn execute(
         self: &Arc<Self>,
         request: &Request<'_>,
-        Authenticated(identity): Authenticated,
+        Authenticated { identity, signer }: Authenticated,
     ) -> Result<Response> {
+        if let Some(signer) = &signer {
+            signer.require_payload(&request.arguments.bytes())?;
+        }
         let lane = self.authenticator.lane(&request.credential, identity.as_deref());
         let work = WorkHints { lane, bytes: request.arguments.len() };
-        let context = RequestContext { executor: self, request, identity, work };
-        let bound = if work.is_large() {
-            self.store.run_in_turn(work, || Bound::of(&context)).await??
-        } else {
-            Bound::of(&context)?
-        };
+        let context = RequestContext { executor: self, request, identity, signer, work };
+        let bound =
+            if work.is_large() { Bound::in_turn(&context).await? } else { Bound::of(&context)? };
         let hint = bound.hint.clone();
+        if let Some(signer) = context.signer.clone() {
+            signed::use_event(&context, &hint, &signer).await?;
+        }
         let answered = run(&context, bound).await;
         let answered = answered.map_err(|error| locate_in(error, request));
         match &answered {
-            Err(error) if error.kind() == Kind::Forbidden => audit_refusal(&context, &hint).await,
+            // Anyone outside could fill the log with refusals of what they sign.
+            Err(error) if error.kind() == Kind::Forbidden && context.signer.is_none() => {
+                audit_refusal(&context, &hint).await;
+            }
             Ok(_) if request.route.open_before_setup => self.coordination.end_setup(),
             _ => {}
         }
@@ -126,6 +136,22 @@ struct Bound {
 }
 
 impl Bound {
+    /// Does the same as [`Bound::of`] for a large request, in the turn of its lane.
+    async fn in_turn(context: &RequestContext<'_>) -> Result<Self> {
+        let RequestContext { executor, request, identity, signer, work } = context;
+        let (request, identity, work) = (OwnedRequest::of(request), identity.clone(), *work);
+        let signer = signer.clone();
+        let bind = {
+            let executor = Arc::clone(executor);
+            move || {
+                let request = &request.borrow();
+                let executor = &executor;
+                Bound::of(&RequestContext { executor, request, identity, signer, work })
+            }
+        };
+        executor.store.run_in_turn(work, bind).await?
+    }
+
     fn of(context: &RequestContext) -> Result<Self> {
         let request = context.request;
         let (arguments, mode) = request.arguments.parse(request.query)?;
@@ -134,7 +160,7 @@ impl Bound {
             Action::Write(..) => IfMatch::of(context, &hint, &arguments, mode)?,
             _ => None,
         };
-        Ok(Bound { hint, action, fingerprint: RequestFingerprint::of(context), expected })
+        Ok(Bound { hint, action, fingerprint: RequestFingerprint::of(context)?, expected })
     }
 }
 
@@ -145,7 +171,9 @@ async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
         Action::Read(reading, time) => read(context, reading, time, &hint).await,
         Action::Write(writing, time) => {
             let written = write(context, writing, time, &hint, fingerprint, expected).await;
-            if let (Ok(Written::Done(answer)), Some(fingerprint)) = (&written, &fingerprint) {
+            if let (Ok(Written::Done(answer, Recorded::Answer)), Some(fingerprint)) =
+                (&written, &fingerprint)
+            {
                 fingerprint.count(context, answer);
             }
             answer(written)
@@ -183,8 +211,12 @@ async fn wait(
 
 fn answer(written: Result<Written>) -> Result<Response> {
     match written? {
-        Written::Done(answer) => Ok(Response::json(answer.body)),
+        Written::Done(answer, recorded) => {
+            let is_not_stored = recorded == Recorded::Fact;
+            Ok(Response { is_not_stored, ..Response::json(answer.body) })
+        }
         Written::Replayed(body) => Ok(Response { is_replayed: true, ..Response::json(body) }),
         Written::Refused(error) => Err(error),
+        Written::Partial { .. } => Err(Error::internal("a write without calls has no parts")),
     }
 }

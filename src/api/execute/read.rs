@@ -32,7 +32,8 @@ pub async fn read(
         if asked.is_empty() {
             return end;
         }
-        round.get_or_insert_with(|| CallRound::new(context.executor, time)).run(asked).await?;
+        let new = || CallRound::new(context.executor, time, context.signer.is_some());
+        round.get_or_insert_with(new).run(asked).await?;
     }
     Err(too_many_rounds())
 }

@@ -21,20 +21,27 @@ pub struct RequestFingerprint {
     /// The fingerprint of the credential.
     credential: [u8; 32],
     /// How many bytes of answers may still be stored for the credential.
-    room: usize,
+    room: u64,
 }
 
 impl RequestFingerprint {
     /// The fingerprint of a request with an `Idempotency-Key`, if its route supports that and changes
     /// something: what changes nothing may as well be done again.
-    pub fn of(context: &RequestContext) -> Option<Self> {
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn of(context: &RequestContext) -> Result<Option<Self>> {
         let request = context.request;
         let has_record = request.route.is_idempotent() && request.route.changes();
-        let key = request.idempotency_key.filter(|_| has_record)?;
+        let Some(key) = request.idempotency_key.filter(|_| has_record) else { return Ok(None) };
         let keys = context.executor.store.keys();
-        let mut named = match &context.identity {
-            Some(identity) => credential_bytes(&identity.credential),
-            None => Vec::new(),
+        // Each request of an outside agent has another credential; its key is the same.
+        let (mut named, credential) = match (&context.identity, &context.signer) {
+            (Some(identity), _) => {
+                (credential_bytes(&identity.credential), request.credential.fingerprint())
+            }
+            (None, Some(signer)) => (signer.pubkey.as_bytes().to_vec(), signer.pubkey.bytes()),
+            (None, None) => (Vec::new(), request.credential.fingerprint()),
         };
         let path = std::iter::once(request.route.path);
         for part in path.chain(request.params.iter().map(String::as_str)) {
@@ -46,13 +53,12 @@ impl RequestFingerprint {
         let query = request.query.as_bytes();
         let body = request.arguments.bytes();
         let sent = [&(query.len() as u64).to_be_bytes(), query, &body].concat();
-        let credential = request.credential.fingerprint();
-        Some(RequestFingerprint {
+        Ok(Some(RequestFingerprint {
             credential,
-            room: context.executor.coordination.answer_room(&credential),
+            room: context.executor.coordination.answer_room(&credential)?,
             request: keys.hash("roadstead 2026 idempotency request", &named),
             body: keys.hash("roadstead 2026 idempotency body", &sent),
-        })
+        }))
     }
 
     /// Returns the answer to an earlier identical request, if there was one.
@@ -81,24 +87,33 @@ impl RequestFingerprint {
     }
 
     /// Stores an answer, or only the fact that the request was answered, if the answer shows a secret
-    /// or is too large.
-    pub fn store(&self, tx: &mut Tx, answer: &Answer) -> Result<()> {
+    /// or is too large. Returns which of the two.
+    pub fn store(&self, tx: &mut Tx, answer: &Answer) -> Result<Recorded> {
+        let is_stored = !answer.shows_secret
+            && answer.body.len() <= MAX_STORED_BYTES
+            && answer.body.len() as u64 <= self.room;
         tx.put(&IdempotencyRecord {
             request: self.request,
             body: self.body,
-            answer: self.is_stored(answer).then(|| answer.body.clone()),
+            answer: is_stored.then(|| answer.body.clone()),
             at: tx.now(),
-        })
+        })?;
+        Ok(if is_stored { Recorded::Answer } else { Recorded::Fact })
     }
 
     /// Counts an answer that is stored durably now.
     pub fn count(&self, context: &RequestContext, answer: &Answer) {
-        if self.is_stored(answer) {
-            context.executor.coordination.count_answer(self.credential, answer.body.len());
-        }
+        context.executor.coordination.count_answer(self.credential, answer.body.len() as u64);
     }
+}
 
-    fn is_stored(&self, answer: &Answer) -> bool {
-        !answer.shows_secret && answer.body.len() <= MAX_STORED_BYTES.min(self.room)
-    }
+/// What is stored about a request, for its repetitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// Nothing: it had no `Idempotency-Key`, or changed nothing.
+    Nothing,
+    /// That it was executed, but not its answer.
+    Fact,
+    /// Its answer.
+    Answer,
 }

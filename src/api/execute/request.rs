@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::etag::Etag;
 use crate::api::read::{SourceFormat, parse_body, parse_query};
 use crate::api::route::Route;
+use crate::auth::nostr::Signer;
 use crate::auth::{Identity, RawCredential};
 use crate::base::Result;
 
@@ -20,6 +21,8 @@ pub struct Request<'a> {
     pub reading: Option<&'a Arc<Route>>,
     /// The parameters of the path, decoded, in its order.
     pub params: Vec<String>,
+    /// Path and query as the client sent them, which it may have signed.
+    pub target: &'a str,
     /// The query string; it holds the arguments unless [`Request::arguments`] does.
     pub query: &'a str,
     pub arguments: Arguments,
@@ -45,7 +48,80 @@ pub struct Request<'a> {
     pub request_id: &'a str,
 }
 
+/// A request that borrows nothing, for another thread.
+pub(super) struct OwnedRequest {
+    route: Arc<Route>,
+    reading: Option<Arc<Route>>,
+    params: Vec<String>,
+    query: String,
+    arguments: Arguments,
+    credential: RawCredential,
+    if_match: Vec<Vec<u8>>,
+    if_none_match: Vec<Vec<u8>>,
+    idempotency_key: Option<Vec<u8>>,
+    is_lenient: bool,
+    wants_text: bool,
+    is_head: bool,
+    is_stream: bool,
+    address: IpAddr,
+    link_base: String,
+    target: String,
+    request_id: String,
+}
+
+impl OwnedRequest {
+    /// Copies what a request borrows. Its body is shared.
+    pub fn of(request: &Request) -> Self {
+        let owned = |tags: &[&[u8]]| tags.iter().map(|tags| tags.to_vec()).collect();
+        OwnedRequest {
+            route: request.route.clone(),
+            reading: request.reading.cloned(),
+            params: request.params.clone(),
+            query: request.query.into(),
+            arguments: request.arguments.clone(),
+            credential: request.credential.clone(),
+            if_match: owned(&request.preconditions.if_match),
+            if_none_match: owned(&request.preconditions.if_none_match),
+            idempotency_key: request.idempotency_key.map(<[u8]>::to_vec),
+            is_lenient: request.is_lenient,
+            wants_text: request.wants_text,
+            is_head: request.is_head,
+            is_stream: request.is_stream,
+            address: request.address,
+            link_base: request.link_base.into(),
+            target: request.target.into(),
+            request_id: request.request_id.into(),
+        }
+    }
+
+    /// The request.
+    pub fn borrow(&self) -> Request<'_> {
+        Request {
+            route: &self.route,
+            reading: self.reading.as_ref(),
+            params: self.params.clone(),
+            query: &self.query,
+            arguments: self.arguments.clone(),
+            credential: self.credential.clone(),
+            preconditions: Preconditions {
+                if_match: self.if_match.iter().map(Vec::as_slice).collect(),
+                if_none_match: self.if_none_match.iter().map(Vec::as_slice).collect(),
+            },
+            idempotency_key: self.idempotency_key.as_deref(),
+            is_lenient: self.is_lenient,
+            wants_text: self.wants_text,
+            is_head: self.is_head,
+            is_stream: self.is_stream,
+            address: self.address,
+            link_base: &self.link_base,
+            target: &self.target,
+            request_id: &self.request_id,
+        }
+    }
+}
+
 /// The arguments of a call.
+#[derive(Clone)]
 pub enum Arguments {
     /// In [`Request::query`].
     Query,
@@ -135,18 +211,21 @@ impl Preconditions<'_> {
     }
 }
 
-/// The identity of an authenticated request: the proof that
+/// Who makes an authenticated request: the proof that
 /// [`Executor::authenticate`](super::Executor::authenticate) accepted it.
-pub struct Authenticated(pub(super) Option<Arc<Identity>>);
+pub struct Authenticated {
+    pub(super) identity: Option<Arc<Identity>>,
+    pub(super) signer: Option<Arc<Signer>>,
+}
 
 impl Authenticated {
-    /// The identity; none if the request has no credential.
+    /// The identity; none if the caller has no account.
     pub fn identity(&self) -> Option<&Arc<Identity>> {
-        self.0.as_ref()
+        self.identity.as_ref()
     }
 
-    /// Whether the request has no credential.
-    pub fn is_anonymous(&self) -> bool {
-        self.0.is_none()
+    /// The signer, if the caller is an outside agent.
+    pub fn signer(&self) -> Option<&Arc<Signer>> {
+        self.signer.as_ref()
     }
 }

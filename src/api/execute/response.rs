@@ -13,6 +13,8 @@ pub struct Response {
     pub etag: Option<Etag>,
     /// Whether it is the stored answer of an earlier identical request.
     pub is_replayed: bool,
+    /// Whether only the fact that the request was executed is stored for repetitions, not this.
+    pub is_not_stored: bool,
 }
 
 /// The body of a response.
@@ -35,17 +37,22 @@ pub enum Body {
 impl Response {
     /// JSON without a tag.
     pub(super) fn json(body: impl Into<Bytes>) -> Self {
-        Response { body: Body::Json(body.into()), etag: None, is_replayed: false }
+        Response {
+            body: Body::Json(body.into()),
+            etag: None,
+            is_replayed: false,
+            is_not_stored: false,
+        }
     }
 
     /// A body with this tag; `None` if the client has it.
     pub(super) fn tagged(etag: Etag, body: Option<Body>) -> Self {
         let body = body.unwrap_or(Body::NotModified);
-        Response { body, etag: Some(etag), is_replayed: false }
+        Response { body, etag: Some(etag), is_replayed: false, is_not_stored: false }
     }
 
     /// Another body, without a tag.
     pub(super) fn of(body: Body) -> Self {
-        Response { body, etag: None, is_replayed: false }
+        Response { body, etag: None, is_replayed: false, is_not_stored: false }
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 mod kinds;
+mod parts;
 
 use super::*;
 use crate::api::audit::{AuditEntry, AuditOutcome};
@@ -177,6 +178,7 @@ impl Fixture {
             route: named(name),
             reading: Some(named("note.get")),
             params: params.iter().map(|param| param.to_string()).collect(),
+            target: "",
             query: "",
             arguments: Arguments::Json(arguments),
             credential: self.member.clone(),

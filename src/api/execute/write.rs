@@ -8,12 +8,12 @@ use super::authorize::AuthContext;
 use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
 use super::condition::IfMatch;
 use super::context::RequestContext;
-use super::replay::RequestFingerprint;
+use super::replay::{Recorded, RequestFingerprint};
 use crate::api::action::{BoundWrite, CallTime};
 use crate::api::audit::{AuditOutcome, Audited};
-use crate::api::calls::{Calls, Outcome, PendingCalls};
-use crate::api::output::{Answer, ResourceRef};
-use crate::api::request::Principal;
+use crate::api::calls::{Calls, Outcome, PendingCalls, Position};
+use crate::api::output::{Answer, PeerRef, ResourceRef};
+use crate::api::request::{Principal, path_names};
 use crate::api::route::Method;
 use crate::api::scope::OrgHint;
 use crate::base::{Error, Id, Result};
@@ -21,12 +21,14 @@ use crate::store::Tx;
 
 /// The result of a committed transaction.
 pub enum Written {
-    /// The operation was done.
-    Done(Answer),
+    /// The operation was done, and this is stored for repetitions.
+    Done(Answer, Recorded),
     /// The request was executed before; this is its stored answer.
     Replayed(Vec<u8>),
     /// The operation refused it; what it wrote to record that is committed.
     Refused(Error),
+    /// A part is done, which may have written something; the operation continues here.
+    Partial { next: String, has_changes: bool },
 }
 
 /// The parts of a transaction other than the operation.
@@ -36,6 +38,19 @@ struct Transaction {
     fingerprint: Option<RequestFingerprint>,
     expected: Option<IfMatch>,
 }
+
+/// How far the earlier transactions of a write came.
+#[derive(Clone, Default)]
+struct Progress {
+    /// Where the operation continues.
+    position: Option<String>,
+    /// Whether they wrote something, and with it the audit entry.
+    has_changes: bool,
+}
+
+/// Transactions of one operation, so that one that does not advance ends: the largest version is
+/// cloned in some 500.
+const MAX_PARTS: usize = 2_000;
 
 /// Runs a write.
 pub async fn write(
@@ -55,12 +70,15 @@ pub async fn write(
     if time.is_some() {
         return write_calling(context, operation, time, transaction).await;
     }
-    let attempt =
-        move |tx: &mut Tx| transaction.run(tx, |tx, who| operation(tx, who, &mut Calls::default()));
+    let attempt = move |tx: &mut Tx| {
+        transaction
+            .run(tx, &Progress::default(), |tx, who| operation(tx, who, &mut Calls::default()))
+    };
     context.executor.store.write_as(context.work, Id::NIL, attempt).await
 }
 
-/// Runs a write until all results of its calls are known; only that run is committed.
+/// Runs a write until all results of its calls are known, and only that run is committed; again for
+/// each of its parts, if it has some.
 async fn write_calling(
     context: &RequestContext<'_>,
     operation: BoundWrite,
@@ -71,15 +89,18 @@ async fn write_calling(
     let mut claim = None;
     let fingerprint = transaction.fingerprint;
     let shared = Arc::new((transaction, Mutex::new(operation)));
-    let mut round = CallRound::new(context.executor, time);
-    for _ in 0..MAX_ROUNDS {
+    let mut round = CallRound::new(context.executor, time, context.signer.is_some());
+    let mut progress = Progress::default();
+    let (mut rounds, mut parts) = (0, 0);
+    while rounds < MAX_ROUNDS && parts < MAX_PARTS {
         let asked = Arc::new(Mutex::new(PendingCalls::default()));
         let attempt = {
             let (shared, known, asked) = (shared.clone(), round.known(), asked.clone());
+            let progress = progress.clone();
             move |tx: &mut Tx| {
                 let (transaction, operation) = &*shared;
-                transaction.run(tx, |tx, who| {
-                    let mut calls = Calls::new(known.clone());
+                transaction.run(tx, &progress, |tx, who| {
+                    let mut calls = Calls::new(known.clone()).at(progress.position.clone());
                     let mut operation = operation.lock().map_err(|_| too_many_rounds())?;
                     let outcome = operation(tx, who, &mut calls);
                     let mut asked = asked.lock().map_err(|_| too_many_rounds())?;
@@ -92,13 +113,24 @@ async fn write_calling(
         let work = round.work(context.work);
         let written = context.executor.store.write_as(work, Id::NIL, attempt).await;
         let asked = std::mem::take(&mut *asked.lock().map_err(|_| too_many_rounds())?);
-        if asked.is_empty() {
-            return written;
-        }
+        let part = match written {
+            Ok(Written::Partial { next, has_changes }) if asked.is_empty() => {
+                Some((next, has_changes))
+            }
+            written if asked.is_empty() => return written,
+            _ => None,
+        };
         if let (None, Some(fingerprint)) = (&claim, fingerprint) {
             claim = Some(context.executor.coordination.begin(fingerprint.request)?);
         }
-        round.run(asked).await?;
+        if let Some((next, has_changes)) = part {
+            progress.position = Some(next);
+            progress.has_changes |= has_changes;
+            (rounds, parts) = (0, parts + 1);
+        } else {
+            round.run(asked).await?;
+            rounds += 1;
+        }
     }
     Err(too_many_rounds())
 }
@@ -108,6 +140,7 @@ impl Transaction {
     fn run(
         &self,
         tx: &mut Tx,
+        progress: &Progress,
         mut operation: impl FnMut(&mut Tx, &Principal) -> Result<Outcome<Answer>>,
     ) -> Result<Written> {
         let who = self.auth.enter(tx)?;
@@ -125,31 +158,59 @@ impl Transaction {
         let answer = match operation(tx, &who)? {
             Outcome::Done(answer) => answer,
             Outcome::Refused(error) => return Ok(Written::Refused(error)),
+            Outcome::Partial(Position { next, resource }) => {
+                let has_changes = tx.has_changes();
+                if has_changes && !progress.has_changes {
+                    self.audit(tx, &who, resource, None)?;
+                }
+                return Ok(Written::Partial { next, has_changes });
+            }
         };
         // After the operation, so that a missing resource is 404 and not 412.
         if let Some(expected) = &self.expected {
             expected.require_tag()?;
         }
         // What is there already is answered as it is: there is nothing to record.
-        if !tx.has_changes() {
-            return Ok(Written::Done(answer));
+        if !tx.has_changes() && !progress.has_changes {
+            return Ok(Written::Done(answer, Recorded::Nothing));
         }
-        self.audit(tx, &who, &answer)?;
-        if let Some(fingerprint) = &self.fingerprint {
-            fingerprint.store(tx, &answer)?;
+        if !progress.has_changes && !self.auth.route.unaudited {
+            self.audit(tx, &who, answer.resource.clone(), answer.peer.as_ref())?;
         }
-        Ok(Written::Done(answer))
+        let recorded = match &self.fingerprint {
+            Some(fingerprint) => fingerprint.store(tx, &answer)?,
+            None => Recorded::Nothing,
+        };
+        Ok(Written::Done(answer, recorded))
     }
 
-    fn audit(&self, tx: &mut Tx, who: &Principal, answer: &Answer) -> Result<()> {
+    fn audit(
+        &self,
+        tx: &mut Tx,
+        who: &Principal,
+        resource: Option<ResourceRef>,
+        peer: Option<&PeerRef>,
+    ) -> Result<()> {
         let named = || self.auth.hint.params.last().and_then(ResourceRef::id);
-        let resource = answer.resource.clone().or_else(named);
+        let resource = resource.or_else(named);
         let audited = Audited {
             action: self.auth.route.name,
             resource: resource.as_ref(),
+            detail: self.belongs_to(),
+            peer,
             request_id: &self.request_id,
             outcome: AuditOutcome::Success,
         };
         audit(tx, who, audited)
+    }
+
+    /// What the resource belongs to, as the path names it: all its parameters but the last
+    /// (`environmentId …`, of a secret).
+    fn belongs_to(&self) -> Option<String> {
+        let values = &self.auth.hint.params;
+        let named = path_names(self.auth.route.path).zip(values);
+        let named: Vec<_> = named.map(|(name, value)| format!("{name} {value}")).collect();
+        let (_, before) = named.split_last()?;
+        (!before.is_empty()).then(|| before.join(", "))
     }
 }

@@ -1,5 +1,6 @@
 //! The names that a request to an operation may use, derived from the schemas of its types.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use schemars::generate::SchemaSettings;
@@ -33,9 +34,20 @@ impl InputNames {
             elsewhere.push("wait".into());
         }
         let objects = objects(&input, &[fields.as_slice(), &elsewhere].concat());
-        let fixed = if shape == Shape::Write { names(&inlined::<O>()) } else { Vec::new() };
-        let others = |fixed| Arc::new(OtherNames { read_elsewhere: elsewhere.clone(), fixed });
-        let (others, others_of_patch) = (others(Vec::new()), others(fixed));
+        let mut fixed = HashSet::new();
+        if shape == Shape::Write {
+            field_paths("", inlined::<O>().as_value(), &mut fixed);
+        }
+        let required = input.get("required").and_then(Value::as_array);
+        let required = required.into_iter().flatten().filter_map(Value::as_str);
+        let required: Vec<String> = required.map(String::from).collect();
+        let members: Vec<String> = objects.members.iter().map(|(name, _)| name.clone()).collect();
+        let others = |fixed| {
+            let (members, required) = (members.clone(), required.clone());
+            let read_elsewhere = elsewhere.clone();
+            Arc::new(OtherNames { read_elsewhere, members, required, fixed })
+        };
+        let (others, others_of_patch) = (others(HashSet::new()), others(fixed));
         InputNames { fields, objects, others, others_of_patch }
     }
 
@@ -55,6 +67,22 @@ fn inlined<T: JsonSchema>() -> Schema {
 fn names(schema: &Schema) -> Vec<String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// Adds the paths of all fields in a schema, those inside objects and the items of lists included.
+fn field_paths(prefix: &str, schema: &Value, found: &mut HashSet<String>) {
+    // An optional one is a choice between the type and null.
+    for choice in schema["anyOf"].as_array().into_iter().flatten() {
+        field_paths(prefix, choice, found);
+    }
+    if schema["items"].is_object() {
+        field_paths(prefix, &schema["items"], found);
+    }
+    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        field_paths(&path, inner, found);
+        found.insert(path);
+    }
 }
 
 /// The fields that are objects with named members, by those members that no other name equals.

@@ -16,15 +16,17 @@ pub fn about_access(policy: AuthPolicy) -> &'static str {
         "sm" => "For members of the organization, in a session; not with an API key.",
         "sa" => "For owners and admins of the organization, in a session; not with an API key.",
         "r" => "For members of the organization, and for every client if the registry is public.",
+        "n" => "For agents outside, which sign each request with their Nostr key (NIP-98).",
         "m" => "For members of the organization, with an API key or in a session.",
         _ => "For owners and admins of the organization, with an API key or in a session.",
     }
 }
 
 /// The abbreviation of a policy in the table of routes: `any`, `s`, `m`, `r`, `a`, `sm`,
-/// `sa`.
+/// `sa`, `n`.
 pub fn who(policy: AuthPolicy) -> &'static str {
     match (policy.credential, policy.role) {
+        (RequiredCredential::Nostr, _) => "n",
         (RequiredCredential::None, _) => "any",
         (RequiredCredential::Session, None) => "s",
         (RequiredCredential::Session, Some(Role::Member)) => "sm",

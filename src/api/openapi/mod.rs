@@ -54,7 +54,8 @@ PATCH and DELETE evaluate `If-Match` (412).
 
 **Access.** The `x-rule` of a route says who may call it: `any` every client, `m` a member and `a` \
 an admin of the organization, by API key or session, `sm` and `sa` the same by session only, `s` \
-any session, `r` as `m`, and every client if the registry is public.";
+any session, `r` as `m`, and every client if the registry is public, `n` agents outside, which \
+sign their requests with NIP-98.";
 
 /// What the document is about.
 #[derive(Clone, Copy, Default)]

@@ -52,6 +52,7 @@ fn security(route: &Route) -> Value {
         RequiredCredential::Session => json!([session]),
         RequiredCredential::KeyOrSession if route.policy.public_read => json!([{}, key, session]),
         RequiredCredential::KeyOrSession => json!([key, session]),
+        RequiredCredential::Nostr => json!([{"nostr": []}]),
     }
 }
 
@@ -95,7 +96,7 @@ fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
     let mut shared = match route.scope {
         Scope::Organization => vec![("orgSlug", "OrgSlug")],
         Scope::InferFromPath(_) | Scope::Named(_) => vec![("orgSlug", "OptionalOrgSlug")],
-        Scope::Installation => vec![],
+        Scope::Installation | Scope::InPath(_) => vec![],
     };
     if route.is_list() {
         shared.extend([("limit", "Limit"), ("cursor", "Cursor")]);
@@ -141,7 +142,7 @@ fn body(route: &Route, schemas: &mut Schemas) -> Value {
         Scope::InferFromPath(_) | Scope::Named(_) => {
             Some(|generator| generator.subschema_for::<OrgOptional>())
         }
-        Scope::Installation => None,
+        Scope::Installation | Scope::InPath(_) => None,
     };
     let BodySchema { schema, example, is_required } = schemas.body(route.operation.input, org);
     let content = json!({"schema": schema, "example": example});
@@ -180,8 +181,11 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
     if route.has_tag() {
         headers.push(("ETag", "ETag"));
     }
-    if route.is_idempotent() && !route.operation.may_show_secret {
-        headers.push(("Idempotency-Replayed", "IdempotencyReplayed"));
+    if route.is_idempotent() {
+        headers.push(("Idempotency-Stored", "IdempotencyStored"));
+        if !route.operation.may_show_secret {
+            headers.push(("Idempotency-Replayed", "IdempotencyReplayed"));
+        }
     }
     let header = |key| json!({"$ref": format!("#/components/headers/{key}")});
     let headers: Map<String, Value> =

@@ -23,6 +23,14 @@ pub fn components(schemas: &mut Schemas) -> Value {
                 "type": "http",
                 "scheme": "bearer",
                 "description": "An organization's API key, or a session token."
+            },
+            "nostr": {
+                "type": "http",
+                "scheme": "nostr",
+                "description": "An event that signs this request (NIP-98): kind 27235, as JSON in \
+                                Base64, with the tags `u` (the absolute URL), `method` and, if \
+                                there is a body, `payload` (its SHA-256 in hexadecimal). It is \
+                                accepted once, within 60 seconds of its `created_at`."
             }
         },
         "parameters": parameters(schemas),
@@ -113,6 +121,11 @@ fn headers() -> Value {
             "description": "Present if this is the response to an earlier request with the same \
                             `Idempotency-Key`.",
             "schema": {"const": "true"}
+        },
+        "IdempotencyStored": {
+            "description": "Present if the request had an `Idempotency-Key` and was executed, but this \
+                            response is not stored: repeated, it is 409 `answer_not_kept`.",
+            "schema": {"const": "false"}
         },
         "RetryAfter": {
             "description": "The number of seconds after which to retry.",

@@ -6,7 +6,8 @@ use crate::api::route::Route;
 /// Explains the abbreviations in the column WHO.
 pub const LEGEND: &str = "any: every client; m, a: a member, an admin, by key or session; \
                       sm, sa: the same by session only; s: any session; \
-                      r: as m, and every client if the registry is public";
+                      r: as m, and every client if the registry is public; \
+                      n: an agent outside, which signs its requests";
 
 /// Formats the routes in aligned columns, one block per group.
 pub fn routes_table(routes: &[Route]) -> String {

@@ -44,7 +44,7 @@ fn operation(webhook: &Webhook, schemas: &mut Schemas) -> Value {
         "requestBody": {"required": true, "content": {"application/json": {"schema": schema}}},
         "responses": {
             "2XX": {"description": "Received; it is not sent again. The body is not read."},
-            "410": {"description": "The address is no longer used: nothing more is posted to it."},
+            "410": {"description": "The address is no longer used; what follows is in the description."},
             "default": {"description": "Not received; it is sent again later. Redirects are not followed."}
         }
     })

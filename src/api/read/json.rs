@@ -55,15 +55,18 @@ pub fn parse_object(bytes: &[u8], path: &Path) -> Result<Value, Vec<Issue>> {
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     match parsed {
-        Err(_) if values > MAX_VALUES => {
-            issues.extend(wrong("must have at most 50,000 values; send less at once".into()));
-        }
+        Err(_) if values > MAX_VALUES => issues.extend(wrong(too_many_values())),
         Err(e) => issues.extend(wrong(format!("must be valid JSON: {e}"))),
         Ok(value) if issues.is_empty() && value.is_object() => return Ok(value),
         Ok(value) if !value.is_object() => issues.extend(wrong("must be a JSON object".into())),
         Ok(_) => {}
     }
     Err(issues)
+}
+
+/// What is wrong with more than [`MAX_VALUES`] values.
+pub fn too_many_values() -> String {
+    "must have at most 50,000 values; send less at once".into()
 }
 
 /// Builds the value at `path`, inside `depth` objects and lists.

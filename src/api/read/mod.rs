@@ -15,12 +15,14 @@
 mod collect;
 mod json;
 mod key;
+mod mixed;
 mod options;
 mod path;
 mod query;
 mod reader;
 mod state;
 mod unknown;
+mod values;
 #[cfg(test)]
 mod tests;
 
@@ -28,11 +30,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use collect::read;
-pub use json::{MAX_VALUES, parse_body};
+pub use json::parse_body;
 pub use options::{OtherNames, SourceFormat, UnknownFields};
 pub use path::shortened;
 pub use query::{ObjectParameters, parse_query};
 pub use state::MAX_ISSUES;
+pub use values::count_values;
 
 use crate::base::{Error, Issue, Result};
 

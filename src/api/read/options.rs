@@ -1,5 +1,6 @@
 //! How a value is read: its source, and what happens to unknown fields.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The source of a value, which determines how scalars are written.
@@ -25,6 +26,10 @@ pub enum UnknownFields {
 pub struct OtherNames {
     /// The names that something else reads.
     pub read_elsewhere: Vec<String>,
-    /// The fields of a resource that the request cannot change.
-    pub fixed: Vec<String>,
+    /// The members of object parameters, which a query may also give alone.
+    pub members: Vec<String>,
+    /// The fields without which there is no such request.
+    pub required: Vec<String>,
+    /// The fields of a resource that the request cannot change: paths without the indexes of lists.
+    pub fixed: HashSet<String>,
 }

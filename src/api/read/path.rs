@@ -23,6 +23,17 @@ pub enum Path<'a> {
 }
 
 impl<'a> Path<'a> {
+    /// Returns the path of a field inside it, without the indexes of lists.
+    pub fn field_pattern(&self, field: &str) -> String {
+        match self {
+            Path::Root => field.into(),
+            Path::Item(parent, _) => parent.field_pattern(field),
+            Path::Field(parent, key) | Path::Entry(parent, key) => {
+                format!("{}.{field}", parent.field_pattern(key))
+            }
+        }
+    }
+
     /// The path that encloses it.
     pub fn parent(self) -> Option<&'a Path<'a>> {
         match self {
@@ -63,6 +74,7 @@ mod tests {
         let list = Path::Field(&Path::Root, "grants");
         let item = Path::Item(&list, 1);
         assert_eq!(Path::Field(&item, "userId").to_string(), "grants[1].userId");
+        assert_eq!(item.field_pattern("userId"), "grants.userId");
         assert_eq!(Path::Root.to_string(), "");
         let long = "ä".repeat(129);
         let cut = format!("{}…", "ä".repeat(128));

@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 /// - `a=1` is a text, `a=1&a=2` and `a[]=1&a[]=2` are lists;
 /// - `a[b]=1` and `a.b=1` are a field of an object, `a={"b":1}` stays a text until an object is
 ///   read from it;
-/// - mixtures become lists, from which neither a scalar nor an object can be read;
+/// - mixtures become lists, from which no scalar can be read, and an object only if each member was
+///   sent once;
 /// - names of any other form are kept as they are: no parameter has such a name, so they are unknown.
 pub fn parse_query(query: &str) -> Value {
     let mut parameters = Map::new();
@@ -97,7 +98,7 @@ fn add(parameters: &mut Map<String, Value>, name: Name, value: Value) {
 }
 
 /// Inserts `value` at `key`; together with an existing value it becomes a list.
-fn join(values: &mut Map<String, Value>, key: &str, value: Value) {
+pub fn join(values: &mut Map<String, Value>, key: &str, value: Value) {
     let old = match values.entry(key) {
         Entry::Occupied(old) => old.into_mut(),
         Entry::Vacant(place) => {

@@ -9,6 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::json::parse_object;
 use super::key::Key;
+use super::mixed::Mixed;
 use super::options::SourceFormat;
 use super::path::Path;
 use super::state::{Placeholder, ReadError, ReadState};
@@ -59,14 +60,15 @@ impl<'a> Reader<'a> {
         self.is_marked && self.state.mark(path) == Some(Placeholder::Settled)
     }
 
-    /// The reader of the value inside it at `path`; `None` for a placeholder.
+    /// Reads the value inside it at `path`, which was sent in this format; `None` for a placeholder.
     pub fn read_part<'de, S: DeserializeSeed<'de>>(
         &mut self,
+        mode: SourceFormat,
         path: &Path,
         value: Option<&Value>,
         seed: S,
     ) -> Result<S::Value, ReadError> {
-        seed.deserialize(Reader::new(value, self.mode, path, self.is_marked, self.state))
+        seed.deserialize(Reader::new(value, mode, path, self.is_marked, self.state))
             .map_err(|error| self.state.record(path, error))
     }
 
@@ -81,8 +83,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Treats the fields of this object that are not in `names` as the request wishes.
-    pub fn refuse_unknown(&mut self, names: &[&str], fields: &Map<String, Value>) {
-        unknown::refuse(self.state, self.mode, self.path, names, fields);
+    pub fn refuse_unknown(
+        &mut self,
+        names: &[&str],
+        fields: &Map<String, Value>,
+        mode: SourceFormat,
+    ) {
+        unknown::refuse(self.state, mode, self.path, names, fields);
     }
 
     /// Why the value is not what was expected.
@@ -271,7 +278,7 @@ impl<'de> Deserializer<'de> for Reader<'_> {
     /// An input that takes nothing.
     fn deserialize_unit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, ReadError> {
         if let Some(Value::Object(fields)) = self.value {
-            self.refuse_unknown(&[], fields);
+            self.refuse_unknown(&[], fields, self.mode);
         }
         visitor.visit_unit()
     }
@@ -316,6 +323,12 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ReadError> {
+        if let (Some(Value::Array(parts)), SourceFormat::Query) = (self.value, self.mode)
+            && let Some(Mixed { named, json }) = Mixed::of(parts, self.path)?
+        {
+            let fields = Fields::new(names, Some(&named), self);
+            return visitor.visit_map(Fields { json: Some(&json), ..fields });
+        }
         self.object(|fields, object| visitor.visit_map(Fields::new(names, fields, object)))
     }
 
@@ -364,7 +377,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
         let Some(value) = self.items.next() else { return Ok(None) };
         let path = Path::Item(self.list.path(), self.index);
         self.index += 1;
-        self.list.read_part(&path, Some(value), seed).map(Some)
+        self.list.read_part(self.list.mode, &path, Some(value), seed).map(Some)
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -378,7 +391,9 @@ pub struct Fields<'a> {
     names: std::slice::Iter<'static, &'static str>,
     /// `None` for a placeholder, in which every field is one.
     fields: Option<&'a Map<String, Value>>,
-    current: Option<(&'static str, Option<&'a Value>)>,
+    /// Fields of a query's object that were sent as JSON, none of which is in `fields`.
+    json: Option<&'a Map<String, Value>>,
+    current: Option<(&'static str, Option<&'a Value>, SourceFormat)>,
     /// How many fields of the object were found by their names.
     found: usize,
     object: Reader<'a>,
@@ -391,7 +406,8 @@ impl<'a> Fields<'a> {
         fields: Option<&'a Map<String, Value>>,
         object: Reader<'a>,
     ) -> Self {
-        Fields { all_names: names, names: names.iter(), fields, current: None, found: 0, object }
+        let (all_names, names) = (names, names.iter());
+        Fields { all_names, names, fields, json: None, current: None, found: 0, object }
     }
 }
 
@@ -403,27 +419,34 @@ impl<'de> MapAccess<'de> for Fields<'_> {
         seed: S,
     ) -> Result<Option<S::Value>, ReadError> {
         for &name in self.names.by_ref() {
-            let value = self.fields.and_then(|fields| fields.get(name));
+            let json = self.json.and_then(|fields| fields.get(name));
+            let value = json.or_else(|| self.fields.and_then(|fields| fields.get(name)));
+            let mode = if json.is_some() { SourceFormat::Body } else { self.object.mode };
             self.found += usize::from(value.is_some());
             // A missing required field that is already recorded gets a placeholder.
             let is_there = value.is_some()
                 || self.fields.is_none()
                 || self.object.is_settled(&Path::Field(self.object.path(), name));
             if is_there {
-                self.current = Some((name, value));
+                self.current = Some((name, value, mode));
                 let key: StrDeserializer<ReadError> = name.into_deserializer();
                 return seed.deserialize(key).map(Some);
             }
         }
-        if let Some(fields) = self.fields.filter(|fields| fields.len() > self.found) {
-            self.object.refuse_unknown(self.all_names, fields);
+        let sources = [(self.fields, self.object.mode), (self.json, SourceFormat::Body)];
+        let sent: usize = sources.iter().filter_map(|(fields, _)| *fields).map(Map::len).sum();
+        if sent > self.found {
+            for (fields, mode) in sources {
+                fields.inspect(|fields| self.object.refuse_unknown(self.all_names, fields, mode));
+            }
         }
         Ok(None)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
-        let (name, value) = self.current.take().expect("serde asks for the key first");
-        self.object.read_part(&Path::Field(self.object.path(), name), value, seed)
+        let (name, value, mode) = self.current.take().expect("serde asks for the key first");
+        let path = Path::Field(self.object.path(), name);
+        self.object.read_part(mode, &path, value, seed)
     }
 }
 
@@ -461,7 +484,8 @@ impl<'de> MapAccess<'de> for Entries<'_> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
         let (key, value) = self.current.take().expect("serde asks for the key first");
-        self.object.read_part(&Path::Entry(self.object.path(), key), Some(value), seed)
+        let path = Path::Entry(self.object.path(), key);
+        self.object.read_part(self.object.mode, &path, Some(value), seed)
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -20,23 +20,28 @@ pub fn refuse(
     names: &[&str],
     fields: &Map<String, Value>,
 ) {
-    let UnknownFields::Refused(others) = state.unknown.clone() else { return };
+    let UnknownFields::Refused(all_others) = state.unknown.clone() else { return };
     let nothing = OtherNames::default();
-    let others = if matches!(path, Path::Root) { &*others } else { &nothing };
+    let others = if matches!(path, Path::Root) { &*all_others } else { &nothing };
     let is_known =
         |key: &String| names.contains(&key.as_str()) || others.read_elsewhere.contains(key);
+    let missing = || others.required.iter().filter(|name| !fields.contains_key(*name));
     for key in fields.keys().filter(|key| !is_known(key)) {
         state.count();
         if state.issues.len() >= MAX_ISSUES {
             return;
         }
-        let known = names.iter().copied().chain(others.read_elsewhere.iter().map(String::as_str));
+        let other_names = [&others.read_elsewhere, &others.members].into_iter().flatten();
+        let known = names.iter().copied().chain(other_names.map(String::as_str));
         let message = if key.is_empty() {
             "must not have a field without a name".into()
-        } else if others.fixed.contains(key) {
+        } else if let Some(name) = missing().find(|name| is_short_for(key, name)) {
+            // Also if the resource has such a field: this request names it otherwise.
+            message(mode, Some(name))
+        } else if all_others.fixed.contains(&path.field_pattern(key)) {
             "cannot be changed".into()
         } else {
-            message(key, mode, known)
+            message(mode, nearest(key, known))
         };
         let path =
             if key.is_empty() { path.to_string() } else { Path::Entry(path, key).to_string() };
@@ -45,15 +50,24 @@ pub fn refuse(
 }
 
 /// The message about an unknown field or parameter.
-fn message<'a>(key: &str, mode: SourceFormat, known: impl Iterator<Item = &'a str>) -> String {
+fn message(mode: SourceFormat, suggestion: Option<&str>) -> String {
     let what = match mode {
         SourceFormat::Body => "is not a known field",
         SourceFormat::Query => "is not a known parameter",
     };
-    match nearest(key, known) {
+    match suggestion {
         Some(name) => format!("{what}; did you mean {name}?"),
         None => what.into(),
     }
+}
+
+/// Whether `key` is the last words of `name`, but not all of it: `name` of `listName`.
+fn is_short_for(key: &str, name: &str) -> bool {
+    let start = name.len().checked_sub(key.len()).filter(|start| *start > 0);
+    let last = start.and_then(|start| name.get(start..));
+    last.is_some_and(|last| {
+        last.starts_with(|c: char| c.is_ascii_uppercase()) && last.eq_ignore_ascii_case(key)
+    })
 }
 
 /// Returns the known name that `key` is probably a misspelling of.
@@ -123,6 +137,21 @@ mod tests {
             assert_eq!(nearest(key, known.into_iter()), expected, "{key}");
         }
         assert_eq!(nearest(&"title".repeat(20), known.into_iter()), None);
+    }
+
+    #[test]
+    fn the_last_words_of_a_name_are_short_for_it() {
+        for (key, expected) in [
+            ("name", true),
+            ("Name", true),
+            ("listName", false),
+            ("ame", false),
+            ("", false),
+            ("myListName", false),
+            ("ä", false),
+        ] {
+            assert_eq!(is_short_for(key, "listName"), expected, "{key}");
+        }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::*;
 use crate::app::KeySource;
-use crate::base::{Id, Json};
-use crate::outbox::{CHANNEL_SECRET, Channel};
+use crate::base::Id;
+use crate::outbox::Channel;
 use crate::store::{ListSource, Org, Tx, View};
 
 const HEX: &str = "00010203040506070809101112131415161718192021222324252627282930ff";
@@ -16,18 +16,10 @@ const ORG: Id<Org> = Id::new(uuid::Uuid::from_u128(1));
 
 fn channels(tx: &mut Tx) -> crate::base::Result<()> {
     for number in 0..250 {
-        let (id, now) = (tx.new_id(), tx.now());
-        let secret = Some(tx.seal(&CHANNEL_SECRET, &id, &format!("secret {number}"))?);
-        tx.insert(&Channel {
-            id,
-            name: number.to_string(),
-            workflow: "webhook".into(),
-            config: Json(serde_json::json!({})),
-            secret,
-            enabled: true,
-            created_at: now,
-            updated_at: now,
-        })?;
+        let old = format!("old secret {number}");
+        let config = serde_json::json!({});
+        let channel = Channel::new(tx, number.to_string(), "webhook", config, Some(&old))?;
+        tx.insert(&channel.with_secret(tx, &format!("secret {number}"))?)?;
     }
     Ok(())
 }
@@ -40,9 +32,9 @@ fn assert_all_open(store: &Store) {
             &(),
             crate::store::Order::Ascending,
             |channel: Channel| {
-                let sealed = channel.secret.expect("every channel has one");
-                let secret = view.unseal(&CHANNEL_SECRET, &channel.id, &sealed)?;
-                assert_eq!(secret, format!("secret {}", channel.name));
+                let name = &channel.name;
+                let both = [format!("secret {name}"), format!("old secret {name}")];
+                assert_eq!(channel.valid_secrets(view)?, both);
                 opened += 1;
                 Ok(ControlFlow::Continue(()))
             },
@@ -83,7 +75,7 @@ fn a_key_in_the_directory_is_replaced_by_a_new_one() {
     let old = key_in(place.path());
     let store = open(&dir).unwrap();
     let rotated = rotate_all(&dir, &store).unwrap();
-    assert_eq!(rotated.resealed, 250);
+    assert_eq!(rotated.resealed, 2 * 250);
     assert_eq!(rotated.to_do, None);
     drop(store);
     assert_ne!(key_in(place.path()), old);

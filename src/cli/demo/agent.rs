@@ -19,7 +19,7 @@ pub async fn run(api: &Client, sample: &Sample) -> Infallible {
     }
 }
 
-async fn wait_and_work(api: &Client, Sample { team, scribe }: &Sample) -> Result<(), Error> {
+async fn wait_and_work(api: &Client, Sample { team, scribe, .. }: &Sample) -> Result<(), Error> {
     let wakes = format!("/teams/{team}/agents/{scribe}/wakes");
     let woken = api.get(&format!("{wakes}?orgSlug=acme&wait=60")).await?;
     for wake in woken["items"].as_array().into_iter().flatten() {

@@ -86,10 +86,11 @@ impl Demo {
         key: &str,
         password: &str,
     ) -> Result<(), Failure> {
-        let (at, team, agent) = (client.base(), &sample.team, &sample.scribe);
+        let (at, Sample { team, scribe: agent, pending }) = (client.base(), sample);
         let task = json!({
             "orgSlug": "acme", "title": "Write the release notes", "assigneeAgentId": agent,
         });
+        let approval = json!({"orgSlug": "acme", "actingUserEmail": OWNER});
         let curl = [
             format!(
                 "curl -s {at}/api/teams/{team}/tasks -H 'X-API-Key: {key}' \
@@ -102,6 +103,14 @@ impl Demo {
             format!(
                 "curl -s '{at}/api/registries/artifact-versions/content?registryRef=harbour\
                  &promptName=scribe&version=production' -H 'X-API-Key: {key}'"
+            ),
+            format!(
+                "curl -s {at}/api/agents/deployments/{pending}/approve -H 'X-API-Key: {key}' \
+                 -H 'Content-Type: application/json' -d '{approval}'"
+            ),
+            format!(
+                "curl -s '{at}/api/agents/scribe/deployed?orgSlug=acme&environment=production' \
+                 -H 'X-API-Key: {key}'"
             ),
         ];
         let value = json!({
@@ -118,11 +127,15 @@ impl Demo {
              Give the agent `scribe` a task and watch it wake here:\n  {}\n\n\
              Read what it reports to the humans:\n  {}\n\n\
              Read its prompt, as labelled production:\n  {}\n\n\
+             It runs in staging. Approve its deployment to production, which waits for Ada:\n  {}\n\n\
+             Read what it runs in production then:\n  {}\n\n\
              Ctrl-C ends the demo.\n",
             env!("CARGO_PKG_VERSION"),
             curl[0],
             curl[1],
-            curl[2]
+            curl[2],
+            curl[3],
+            curl[4]
         );
         output::print(self.common.json, &value, &text)
     }

@@ -11,6 +11,8 @@ pub struct Sample {
     pub team: String,
     /// The team member that the demo runs.
     pub scribe: String,
+    /// The deployment that waits for an approval.
+    pub pending: String,
 }
 
 /// The slug of the sample registry.
@@ -91,11 +93,36 @@ async fn create_registry(api: &Client, session: &Client) -> Result<(), Error> {
     Ok(())
 }
 
+/// Creates the environments; the owner approves what is deployed to production.
+async fn create_environments(api: &Client, session: &Client) -> Result<(), Error> {
+    let owner = session.get("/auth/session").await?["user"]["id"].take();
+    api.post("/environments", json!({"slug": "staging", "name": "Staging"})).await?;
+    let production = json!({
+        "slug": "production", "name": "Production", "approvals": {"approverIds": [owner]},
+    });
+    api.post("/environments", production).await?;
+    Ok(())
+}
+
+/// Deploys the prompts to staging, and that of `scribe` to production, which waits for its approval.
+/// Returns that deployment.
+async fn deploy(api: &Client) -> Result<String, Error> {
+    let deployment = |agent: &str, environment: &str| {
+        json!({
+            "agentIds": [agent], "promptName": agent, "version": "production",
+            "environment": environment, "provider": "anthropic",
+            "agentVariables": {"PRODUCT": "Harbour"},
+        })
+    };
+    for (agent, ..) in AGENTS {
+        api.post("/agents/deployments", deployment(agent, "staging")).await?;
+    }
+    Ok(id(&api.post("/agents/deployments", deployment("scribe", "production")).await?))
+}
+
 /// Makes it all; registries are made in a session.
 pub async fn fill(api: &Client, session: &Client) -> Result<Sample, Error> {
-    for (slug, name) in [("staging", "Staging"), ("production", "Production")] {
-        api.post("/environments", json!({"slug": slug, "name": name})).await?;
-    }
+    create_environments(api, session).await?;
     create_registry(api, session).await?;
     let search = json!({
         "name": "search-issues", "type": "http", "description": "Finds issues by their words",
@@ -119,6 +146,7 @@ pub async fn fill(api: &Client, session: &Client) -> Result<Sample, Error> {
         api.post("/agents", agent).await?;
         api.post(&format!("/agents/{key}/versions"), json!({})).await?;
     }
+    let pending = deploy(api).await?;
 
     let team = json!({
         "slug": "shipping", "name": "Shipping", "description": "Gets Harbour to its users",
@@ -158,7 +186,7 @@ pub async fn fill(api: &Client, session: &Client) -> Result<Sample, Error> {
     api.post(&format!("/teams/{team}/agents/{scribe}/memories"), memory).await?;
     let milestone = json!({"kind": "milestone", "title": "Harbour 1.0 is out", "agentId": lead});
     api.post(&format!("/teams/{team}/timeline"), milestone).await?;
-    Ok(Sample { team, scribe })
+    Ok(Sample { team, scribe, pending })
 }
 
 fn id(made: &Value) -> String {

@@ -16,11 +16,11 @@ use std::time::Duration;
 use requests::RequestMeters;
 
 use crate::api::{Method, Metric, OldestRow, Route};
-use crate::base::metrics::{Counter, Family, FamilyKind, Gauge, GaugeGuard};
+use crate::base::metrics::{Counter, Family, FamilyKind, Gauge, GaugeGuard, SampleValue};
 use crate::base::{Id, Result, Time};
 use crate::store::{Org, Store};
 
-/// Lists the organizations over which a gauge is summed.
+/// Lists the organizations over which a number is summed.
 type Organizations = fn(&Store) -> Result<Vec<Id<Org>>>;
 
 /// Returns the families of another layer.
@@ -28,8 +28,8 @@ pub type Source = Box<dyn Fn() -> Vec<Family> + Send + Sync>;
 
 /// What the metrics consist of besides what the HTTP server counts.
 pub struct Sources {
-    /// Gauges kept in the records of organizations.
-    pub gauges: Vec<&'static Metric>,
+    /// Numbers kept in the records of organizations.
+    pub stored: Vec<&'static Metric>,
     /// Records that a retention removes.
     pub oldest: Vec<&'static OldestRow>,
     /// Lists the organizations.
@@ -88,12 +88,12 @@ impl Metrics {
         ));
         families.extend(self.sources.others.iter().flat_map(|source| source()));
         let organizations = (self.sources.organizations)(store)?;
-        for Metric { name, help, read } in self.sources.gauges.iter().copied() {
+        for Metric { name, kind, help, read } in self.sources.stored.iter().copied() {
             let mut sum = 0;
             for org in &organizations {
                 sum += store.read(*org, read).await?;
             }
-            families.push(Family::gauge(name, help, sum as f64));
+            families.push(Family::single(name, help, *kind, SampleValue::Number(sum as f64)));
         }
         families.push(self.oldest_rows(store, &organizations).await?);
         Ok(format.write(families))

@@ -7,9 +7,12 @@ mod harness;
 use serde_json::json;
 
 use super::*;
+use crate::base::Time;
+use crate::outbox::in_flight::MAX_PER_KEY;
+use crate::outbox::jobs::Target;
 use crate::outbox::{About, Event, EventType, TABLES, enqueue, publish};
-use crate::outside::{self, mail};
-use crate::store::{Clock, ListSource};
+use crate::outside::{self, Call, Failure, mail};
+use crate::store::{Clock, ListSource, View};
 
 const NOON: Time = Time::from_millis(1_800_000_000_000);
 
@@ -26,6 +29,37 @@ const BROKEN: JobHandler = JobHandler {
     settle: |_, _, _| Ok(Settled::Done),
 };
 
+/// A job with two calls, which publishes an event for each result, and has something for the log.
+const CALLS: JobHandler = JobHandler {
+    kind: "test.calls",
+    prepare: |_, _| {
+        let calls = URLS.map(|url| Call {
+            method: outside::Method::Get,
+            url: url.into(),
+            headers: vec![],
+            body: vec![],
+            limits: outside::Limits {
+                total: Duration::from_secs(5),
+                answer: outside::AnswerBody::Ignored,
+                https_only: false,
+            },
+        });
+        Ok(Prepared::Effect(Effect::Calls(calls.into(), Duration::from_secs(5))))
+    },
+    settle: |tx, _, result| {
+        let EffectResult::Answers(answers) = result else { panic!("it made calls") };
+        for ((url, result), asked) in answers.iter().zip(URLS) {
+            assert_eq!(url, asked);
+            assert!(matches!(result.answer, Err(Failure::Address { .. })), "{result:?}");
+            leave_event(tx)?;
+        }
+        Ok(Settled::Warning("a warning".into()))
+    },
+};
+
+/// Two addresses that may not be called.
+const URLS: [&str; 2] = ["http://127.0.0.1/a", "http://127.0.0.2/b"];
+
 fn leave_event(tx: &mut Tx) -> Result<()> {
     publish(tx, EventType::AgentError, About::resource("agent", tx.org()), json!({}))
 }
@@ -41,7 +75,7 @@ fn runner() -> Runner {
         store,
         outside: outside::Outside::new(outside::Config::default()).unwrap(),
         mail: Arc::new(mail::NotConfigured),
-        jobs: vec![&DONE, &BROKEN],
+        jobs: vec![&DONE, &BROKEN, &CALLS],
         workflows: vec![],
         sweeps: vec![],
         settings: RetentionSettings::default(),
@@ -79,7 +113,7 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
         let runner = runner();
         write_job(&runner, handler).await;
         let mut waited = vec![];
-        while let Some(job) = runner.lease(&InFlight::new()).await {
+        while let Some(job) = runner.lease_one().await {
             runner.execute(job).await;
             let secs = jobs(&runner)[0].due_at.secs() - runner.store.clock().now().secs();
             waited.push(secs);
@@ -91,23 +125,51 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
         assert!(jobs(&runner)[0].dead);
         // It delays no other job.
         write_job(&runner, &DONE).await;
-        runner.execute(runner.lease(&InFlight::new()).await.unwrap()).await;
+        runner.execute(runner.lease_one().await.unwrap()).await;
         assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (1, 1));
     }
+}
+
+#[tokio::test]
+async fn the_results_of_several_calls_are_settled_together() {
+    let runner = runner();
+    write_job(&runner, &CALLS).await;
+    runner.execute(runner.lease_one().await.unwrap()).await;
+    assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (2, 0));
+    // They deliver nothing, so they count for no delivery.
+    let text = format!("{:?}", runner.meters.families());
+    assert!(!text.contains("Number(2") && !text.contains("Number(1"), "{text}");
 }
 
 #[tokio::test]
 async fn an_attempt_that_ends_after_its_lease_changes_nothing() {
     let runner = runner();
     write_job(&runner, &DONE).await;
-    let late = runner.lease(&InFlight::new()).await.unwrap();
-    assert!(runner.lease(&InFlight::new()).await.is_none());
+    let late = runner.lease_one().await.unwrap();
+    assert!(runner.lease_one().await.is_none());
     runner.store.clock().advance_secs(LEASE_SECS);
-    let own = runner.lease(&InFlight::new()).await.unwrap();
+    let own = runner.lease_one().await.unwrap();
     runner.execute(late).await;
     assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (0, 1));
     runner.execute(own).await;
     assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_job_that_the_last_process_was_executing_is_due_at_the_start() {
+    let runner = runner();
+    write_job(&runner, &DONE).await;
+    // Killed before it executed the job.
+    let killed = runner.lease_one().await.unwrap();
+    let later = runner.store.clock().now().plus_secs(30);
+    let write = move |tx: &mut Tx| enqueue(tx, &DONE, Id::NIL, None, later);
+    runner.store.write(org(1), write).await.unwrap();
+    assert!(runner.lease_one().await.is_none());
+    runner.end_old_leases().await.unwrap();
+    let again = runner.lease_one().await.unwrap();
+    assert_eq!((again.id, again.attempts), (killed.id, 2));
+    // What was never tried is due when it was due.
+    assert!(runner.lease_one().await.is_none());
 }
 
 #[tokio::test]
@@ -118,19 +180,110 @@ async fn jobs_with_an_exhausted_key_do_not_delay_others() {
         write_job_with_key(&runner, &DONE, key).await;
         runner.store.clock().advance_secs(1);
     }
-    let first = |keys: &[_]| {
-        let task = || tokio::spawn(async {}).id();
-        let in_flight = keys.iter().map(|key| (task(), *key)).collect();
-        let due = runner.store.read_now(Id::NIL, |view| next_due(view, &in_flight)).unwrap();
-        jobs(&runner).iter().position(|job| Some(job.id) == due)
+    let due = |running: &[Option<Id<Target>>]| {
+        let mut in_flight = InFlight::default();
+        for key in running.iter().chain([&busy, &other]) {
+            in_flight.begin(task(), *key, org(1));
+        }
+        // Both are known to be fast.
+        for key in [busy, other] {
+            let fast = task();
+            in_flight.begin(fast, key, org(1));
+            in_flight.end(Ok((fast, Duration::ZERO)));
+        }
+        let due = |view: &View| DueScan::default().next(view, &in_flight, MAX_IN_FLIGHT);
+        let due = runner.store.read_now(Id::NIL, due).unwrap();
+        let all: Vec<_> = jobs(&runner).iter().map(|job| job.id).collect();
+        let numbered = all.iter().enumerate().filter(|(_, id)| due.contains(id));
+        numbered.map(|(n, _)| n).collect::<Vec<_>>()
     };
-    assert_eq!(first(&[]), Some(0));
-    assert_eq!(first(&[busy; MAX_PER_CONCURRENCY_KEY - 1]), Some(0));
-    assert_eq!(first(&[busy; MAX_PER_CONCURRENCY_KEY]), Some(2));
-    assert_eq!(
-        first(&[[busy; MAX_PER_CONCURRENCY_KEY], [other; MAX_PER_CONCURRENCY_KEY]].concat()),
-        Some(3)
-    );
+    assert_eq!(due(&[]), [0, 1, 2, 3]);
+    assert_eq!(due(&[busy; MAX_PER_KEY - 2]), [0, 2, 3], "one more of that key");
+    assert_eq!(due(&[busy; MAX_PER_KEY - 1]), [2, 3]);
+    let both = [[busy; MAX_PER_KEY - 1], [other; MAX_PER_KEY - 1]].concat();
+    assert_eq!(due(&both), [3]);
+}
+
+/// The id of a task.
+fn task() -> tokio::task::Id {
+    tokio::spawn(async {}).id()
+}
+
+#[tokio::test]
+async fn a_key_has_one_job_at_a_time_until_one_is_fast() {
+    let key = Some(Id::new(uuid::Uuid::from_u128(1)));
+    let runner = runner();
+    for _ in 0..9 {
+        write_job_with_key(&runner, &DONE, key).await;
+    }
+    let mut in_flight = InFlight::default();
+    let free = |in_flight: &InFlight| {
+        let due = |view: &View| DueScan::default().next(view, in_flight, MAX_IN_FLIGHT);
+        runner.store.read_now(Id::NIL, due).unwrap().len()
+    };
+    assert_eq!(free(&in_flight), 1);
+    for (took, then) in [(10, 1), (1, 1), (0, MAX_PER_KEY), (1, 1)] {
+        let task = task();
+        in_flight.begin(task, key, org(1));
+        in_flight.end(Ok((task, Duration::from_secs(took))));
+        assert_eq!(free(&in_flight), then, "after {took} s");
+    }
+}
+
+#[tokio::test]
+async fn no_organization_takes_all_places() {
+    let runner = runner();
+    let mut in_flight = InFlight::default();
+    let mut taken = vec![];
+    for number in 1..=3 {
+        for _ in 0..MAX_IN_FLIGHT {
+            let now = runner.store.clock().now();
+            let write = move |tx: &mut Tx| enqueue(tx, &DONE, Id::NIL, None, now);
+            runner.store.write(org(number), write).await.unwrap();
+        }
+        let due = |view: &View| DueScan::default().next(view, &in_flight, MAX_IN_FLIGHT);
+        let due = runner.store.read_now(Id::NIL, due).unwrap();
+        let owners = jobs(&runner).into_iter().filter(|job| due.contains(&job.id));
+        assert!(owners.clone().all(|job| job.org == org(number)), "the others have their share");
+        for job in owners {
+            in_flight.begin(task(), None, job.org);
+        }
+        taken.push(due.len());
+    }
+    assert_eq!(taken, [MAX_IN_FLIGHT / 2, MAX_IN_FLIGHT / 4, MAX_IN_FLIGHT / 8]);
+}
+
+#[tokio::test]
+async fn a_scan_in_parts_sees_every_due_job_behind_a_long_backlog() {
+    let runner = runner();
+    let key = Some(Id::new(uuid::Uuid::from_u128(1)));
+    let now = runner.store.clock().now();
+    for _ in 0..5 {
+        let write = move |tx: &mut Tx| {
+            (0..1000).try_for_each(|_| enqueue(tx, &DONE, Id::NIL, key, now).map(drop))
+        };
+        runner.store.write(org(1), write).await.unwrap();
+    }
+    runner.store.clock().advance_secs(10);
+    write_job(&runner, &DONE).await;
+    let mut scan = DueScan::default();
+    let mut seen = vec![];
+    let next = |scan: &mut DueScan| {
+        let in_flight = InFlight::default();
+        let part = |view: &View| scan.next(view, &in_flight, MAX_IN_FLIGHT);
+        runner.store.read_now(Id::NIL, part).unwrap()
+    };
+    scan.begin(false);
+    while !scan.is_at_end() {
+        seen.push(next(&mut scan).len());
+    }
+    // In each part those of the backlog that its key allows; at the end the other job.
+    assert_eq!(seen, [1, 1, 2]);
+    scan.begin(false);
+    assert_eq!(next(&mut scan).len(), 1, "it begins where the last one ended");
+    scan.begin(true);
+    assert_eq!(next(&mut scan).len(), 1, "it begins anew");
+    assert!(!scan.is_at_end());
 }
 
 #[tokio::test]

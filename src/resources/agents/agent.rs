@@ -85,6 +85,9 @@ impl Record for Restricted<Agent> {
     fn key(&self) -> Self::Key {
         self.id()
     }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        self.remember_deleted(tx)
+    }
 }
 
 /// An agent is as restricted as its fleet.

@@ -25,6 +25,8 @@ pub use config::{
     AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
     Variables,
 };
+#[cfg(test)]
+pub use versions::create as create_version;
 pub use versions::{AgentChange, changes, version};
 
 /// Agents and their versions.

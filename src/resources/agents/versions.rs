@@ -131,7 +131,8 @@ pub(super) fn get(view: &View, req: &Req<(String, u32)>) -> Result<AgentVersion>
     view.fetch(&(agent.id, *version))
 }
 
-pub(super) fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
+/// Creates a version of an agent's draft.
+pub fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
     let agent = fetch(&tx.view(), req.caller(), &req.params)?;
     let number = agent.latest_version.unwrap_or(0) + 1;
     if number > MAX_VERSIONS {

@@ -1,20 +1,32 @@
 //! Cloning: a version, with the texts for all its models, is published again under another name,
 //! version or registry, and compiled with the promptlets of that registry.
+//!
+//! A version may have hundreds of MiB of texts. One that is too large for a transaction is cloned in
+//! parts: all texts are examined first, then published, the generic one last. So no model falls back
+//! to the generic text of the clone while its own is missing; until then it has the version before.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::id::{ArtifactId, GENERIC};
-use super::publishing::{ArtifactVersion, Publication, publish_all};
+use super::id::{ArtifactId, GENERIC, Model, generic};
+use super::publishing::{ArtifactVersion, Publication, examine_all, publish_all};
+use super::version::VersionRecord;
 use super::{metadata, versions};
-use crate::api::{Calls, Input, Outcome, Req, Resource, Route, Scope, op};
+use crate::api::{Calls, Input, Outcome, Position, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::MEMBER;
 use crate::base::{ArtifactName, Error, Result, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, ArtifactType};
-use crate::store::Tx;
+use crate::store::{Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+
+/// A part has at most 4 MiB of texts and metadata, plus the one that exceeds that: half of what a
+/// transaction may write.
+const MAX_PART_BYTES: usize = 4 * 1024 * 1024;
+
+/// A part has at most 50 models: for each the records of all models of the clone are read.
+const MAX_PART_MODELS: usize = 50;
 
 /// A version to clone.
 #[derive(Deserialize, JsonSchema)]
@@ -62,25 +74,120 @@ pub(super) fn clone(
         None => from.clone(),
     };
     let id = ArtifactId::parse(&from, *artifact_type, prompt_name)?;
+    let rows = versions::find(&tx.view(), &id, version)?;
+    let progress = match calls.position() {
+        Some(position) => Progress::parse(position)?,
+        None => Progress::begin(&rows),
+    };
+    let (clones, is_last) = part(&tx.view(), progress.ahead(rows), to)?;
+    let by = req.caller().user();
+    let Some(end) = clones.last().map(|clone| clone.model.clone()) else {
+        return Err(Error::internal("a version without any text"));
+    };
+    if progress.examining && !(is_last && progress.after.is_none()) {
+        let next = if is_last { progress.publish() } else { progress.after(end) };
+        return Ok(match examine_all(tx, by, &target, clones, calls)? {
+            Outcome::Refused(refusal) => Outcome::Refused(refusal),
+            _ => Outcome::Partial(Position { next: next.to_text(), resource: None }),
+        });
+    }
+    let published = publish_all(tx, by, &target, clones, calls)?.try_map(|published| {
+        let last = published.into_iter().next_back();
+        last.ok_or_else(|| Error::internal("a version without any text"))
+    })?;
+    Ok(match published {
+        Outcome::Done(last) if !is_last => {
+            let resource = ResourceRef::id(last.row.id);
+            Outcome::Partial(Position { next: progress.after(end).to_text(), resource })
+        }
+        published => published,
+    })
+}
+
+/// Reads the texts of the first rows, as many as one transaction may publish, and returns whether
+/// they are all.
+fn part(
+    view: &View,
+    rows: Vec<VersionRecord>,
+    to: &CloneTarget,
+) -> Result<(Vec<Publication>, bool)> {
     let mut clones = Vec::new();
-    for row in versions::find(&tx.view(), &id, version)? {
-        let source = versions::text(&tx.view(), &row)?.source;
-        let metadata = metadata::get(&tx.view(), &row)?;
+    let mut bytes = 0;
+    for row in rows {
+        if clones.len() == MAX_PART_MODELS || bytes >= MAX_PART_BYTES {
+            return Ok((clones, false));
+        }
+        let texts = versions::text(view, &row)?;
+        let (metadata_bytes, metadata) = metadata::get_sized(view, &row)?;
+        bytes += texts.bytes() + metadata_bytes;
         clones.push(Publication {
             kind: row.of.kind,
             name: to.prompt_name.clone().unwrap_or(row.of.name),
             version: to.version.clone().unwrap_or(row.version),
             model: row.model,
-            source,
+            source: texts.source,
             metadata,
             path: "source",
         });
     }
-    // The answer has the generic text, if there is one.
-    clones.sort_by_key(|clone| clone.model.as_str() != GENERIC);
-    publish_all(tx, req.caller().user(), &target, clones, calls)?.try_map(|published| {
-        published.into_iter().next().ok_or_else(|| Error::internal("a version without any text"))
-    })
+    Ok((clones, true))
+}
+
+/// How far a version is cloned.
+struct Progress {
+    /// Whether the texts are still being examined; then all are published.
+    examining: bool,
+    /// The model whose text is published last and shown by the answer: the generic one, if there is
+    /// one. The others are in order.
+    last: Model,
+    /// The model up to which it is done.
+    after: Option<Model>,
+}
+
+impl Progress {
+    /// The beginning, with the models of these rows.
+    fn begin(rows: &[VersionRecord]) -> Self {
+        let has_generic = rows.iter().any(|row| row.model.as_str() == GENERIC);
+        let first = rows.iter().map(|row| &row.model).min().filter(|_| !has_generic);
+        let last = first.cloned().unwrap_or_else(generic);
+        Progress { examining: true, last, after: None }
+    }
+
+    /// The beginning of publishing.
+    fn publish(&self) -> Self {
+        Progress { examining: false, last: self.last.clone(), after: None }
+    }
+
+    /// The progress when `model` is done.
+    fn after(&self, model: Model) -> Self {
+        Progress { examining: self.examining, last: self.last.clone(), after: Some(model) }
+    }
+
+    /// The rows that are not done, in their order.
+    fn ahead(&self, mut rows: Vec<VersionRecord>) -> Vec<VersionRecord> {
+        let place = |model: &Model| (*model == self.last, model.clone());
+        rows.sort_by_key(|row| place(&row.model));
+        rows.retain(|row| self.after.as_ref().is_none_or(|done| place(&row.model) > place(done)));
+        rows
+    }
+
+    // Models have no control characters.
+    fn to_text(&self) -> String {
+        let phase = if self.examining { "examine" } else { "publish" };
+        let after = self.after.as_ref().map_or("", |model| model.as_str());
+        [phase, self.last.as_str(), after].join("\n")
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let mut parts = text.split('\n');
+        let (Some(phase), Some(last), Some(after)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(Error::internal("a clone has lost its position"));
+        };
+        let model = |name: &str| Model::from_trusted(name.into());
+        let after = Some(after).filter(|after| !after.is_empty()).map(model);
+        Ok(Progress { examining: phase == "examine", last: model(last), after })
+    }
 }
 
 pub(super) fn routes() -> Vec<Route> {

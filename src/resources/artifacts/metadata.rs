@@ -1,13 +1,15 @@
 //! The metadata of versions: apart from the rest of them, like their texts, since look-ups read many
 //! versions and it may have 1 MiB.
 
+use std::ops::ControlFlow;
+
 use bincode::{Decode, Encode};
 
 use super::id::{ArtifactId, Model};
 use super::version::{VersionRecord, numbers};
 use crate::api::Resource;
 use crate::base::{Error, Id, JsonMap, Result, Version};
-use crate::store::{AnyReference, Key, Record, Reference, TableInfo, Tx, View};
+use crate::store::{AnyReference, Key, ListSource, Record, Reference, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { tables: &[TableInfo::of::<VersionMetadata>()], ..Resource::EMPTY };
@@ -60,9 +62,22 @@ pub fn add(tx: &mut Tx, row: &VersionRecord, metadata: &JsonMap) -> Result<()> {
 /// # Errors
 /// If the store fails.
 pub fn get(view: &View, row: &VersionRecord) -> Result<JsonMap> {
+    get_sized(view, row).map(|(_, metadata)| metadata)
+}
+
+/// Returns the metadata of a version, and its stored size in bytes.
+///
+/// # Errors
+/// If the store fails.
+pub fn get_sized(view: &View, row: &VersionRecord) -> Result<(usize, JsonMap)> {
     if !row.has_metadata {
-        return Ok(JsonMap::default());
+        return Ok((0, JsonMap::default()));
     }
-    let found: Option<VersionMetadata> = view.get(&row.id)?;
-    found.map(|found| found.metadata).ok_or_else(|| Error::internal("a version has no metadata"))
+    let mut found = None;
+    view.for_each_sized(ListSource::TABLE, &row.id.to_bytes(), |size, record| {
+        let VersionMetadata { metadata, .. } = record;
+        found = Some((size, metadata));
+        Ok(ControlFlow::Break(()))
+    })?;
+    found.ok_or_else(|| Error::internal("a version has no metadata"))
 }

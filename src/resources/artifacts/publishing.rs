@@ -234,6 +234,55 @@ pub fn publish_all(
     new: Vec<Publication>,
     calls: &mut Calls,
 ) -> Result<Outcome<Vec<ArtifactVersion>>> {
+    let examined = match examine(tx, by, registry, new, calls)? {
+        Ok(examined) => examined,
+        Err(refusal) => return Ok(Outcome::Refused(refusal)),
+    };
+    let mut published = Vec::with_capacity(examined.new.len());
+    for (prepared, verdict) in examined.new {
+        store(tx, registry, &prepared)?;
+        governance::record_result(tx, registry, &prepared.submission(), &verdict)?;
+        published.push(representation(registry, prepared.row, prepared.metadata, prepared.texts));
+    }
+    let mut published = published.into_iter();
+    let answers = examined.answers.into_iter();
+    Ok(Outcome::Done(answers.filter_map(|one| one.or_else(|| published.next())).collect()))
+}
+
+/// Examines several versions as [`publish_all`] does, without publishing them. Writes nothing except,
+/// if a policy refuses one, an event.
+///
+/// # Errors
+/// As [`publish`].
+pub fn examine_all(
+    tx: &mut Tx,
+    by: Id<User>,
+    registry: &Registry,
+    new: Vec<Publication>,
+    calls: &mut Calls,
+) -> Result<Outcome<()>> {
+    Ok(match examine(tx, by, registry, new, calls)? {
+        Ok(_) => Outcome::Done(()),
+        Err(refusal) => Outcome::Refused(refusal),
+    })
+}
+
+/// Versions that can be published.
+struct Examined {
+    /// The new ones.
+    new: Vec<(PreparedVersion, PolicyVerdict)>,
+    /// For each of all: the version, if it exists already; else it is the next new one.
+    answers: Vec<Option<ArtifactVersion>>,
+}
+
+/// Returns what can be published, or the refusal of a policy, which is recorded.
+fn examine(
+    tx: &mut Tx,
+    by: Id<User>,
+    registry: &Registry,
+    new: Vec<Publication>,
+    calls: &mut Calls,
+) -> Result<Result<Examined, Error>> {
     let mut all = Vec::with_capacity(new.len());
     // Where each answer comes from: a version that exists already, or the next new one.
     let mut answers = Vec::with_capacity(new.len());
@@ -252,18 +301,9 @@ pub fn publish_all(
         for (prepared, verdict) in all.iter().zip(&verdicts) {
             governance::record_refusal(tx, registry, &prepared.submission(), verdict)?;
         }
-        return Ok(Outcome::Refused(error));
+        return Ok(Err(error));
     }
-    let mut published = Vec::with_capacity(all.len());
-    for (prepared, verdict) in all.into_iter().zip(verdicts) {
-        store(tx, registry, &prepared)?;
-        governance::record_result(tx, registry, &prepared.submission(), &verdict)?;
-        published.push(representation(registry, prepared.row, prepared.metadata, prepared.texts));
-    }
-    let mut published = published.into_iter();
-    Ok(Outcome::Done(
-        answers.into_iter().filter_map(|one| one.or_else(|| published.next())).collect(),
-    ))
+    Ok(Ok(Examined { new: all.into_iter().zip(verdicts).collect(), answers }))
 }
 
 /// Returns a 400 with the violations that refuse any of the versions, if there are any.

@@ -1,22 +1,24 @@
 //! Who may see deployments: those who may use the environment, the agents and the registries of the
 //! prompts.
 //!
-//! What names an environment, an agent or a registry that was deleted is for admins alone: whether it was
-//! restricted is no longer known.
+//! Of what was deleted, admins alone see what was restricted until then.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::job::DeploymentJob;
 use super::live::Deployment;
-use crate::auth::{Caller, Restricted, visible_ids};
-use crate::base::{Error, Id, Result};
-use crate::resources::agents::Agent;
+use crate::auth::{
+    Caller, Granted, Restrictable, Restricted, hidden_ids, restricted_deleted_since, visible_ids,
+    was_restricted,
+};
+use crate::base::{Error, Id, Result, Time};
+use crate::resources::agents::{Agent, Fleet, NAMES_BY_FLEET};
 use crate::resources::environments::{self, Environment};
 use crate::resources::registries::{self, Registry};
-use crate::store::View;
+use crate::store::{ListSource, Order, Record, View};
 
-/// The environments, agents and registries that a caller may see; none for an admin, who sees all.
+/// What a caller may see; an admin sees all.
 pub struct Visible<'a>(Option<Lists<'a>>);
 
 struct Lists<'a> {
@@ -24,23 +26,44 @@ struct Lists<'a> {
     caller: &'a Caller,
     environments: BTreeSet<Id<Environment>>,
     registries: BTreeSet<Id<Registry>>,
-    /// Whether an agent is visible; agents are read as they are met, since there may be many.
-    agents: RefCell<BTreeMap<Id<Agent>, bool>>,
+    /// Whether something else is visible: agents, and what was deleted. It is read as it is met,
+    /// since there may be much.
+    others: RefCell<BTreeMap<Id<Granted>, bool>>,
 }
 
 impl Lists<'_> {
     fn has_agent(&self, id: Id<Agent>) -> bool {
-        if let Some(known) = self.agents.borrow().get(&id) {
+        self.has_other(id, || match self.view.get::<Restricted<Agent>>(&id)? {
+            Some(agent) => Ok(agent.open_if_usable(&self.view, self.caller)?.is_some()),
+            None => Ok(!was_restricted(&self.view, id)?),
+        })
+    }
+
+    fn has_environment(&self, id: Id<Environment>) -> bool {
+        self.environments.contains(&id) || self.was_open(id)
+    }
+
+    fn has_registry(&self, id: Id<Registry>) -> bool {
+        self.registries.contains(&id) || self.was_open(id)
+    }
+
+    /// Whether a resource was deleted and was not restricted.
+    fn was_open<T: Restrictable>(&self, id: Id<T>) -> bool
+    where
+        Restricted<T>: Record<Key = Id<T>>,
+    {
+        self.has_other(id, || {
+            Ok(!self.view.has::<Restricted<T>>(&id)? && !was_restricted(&self.view, id)?)
+        })
+    }
+
+    fn has_other<T: ?Sized>(&self, id: Id<T>, read: impl FnOnce() -> Result<bool>) -> bool {
+        if let Some(known) = self.others.borrow().get(&id.cast()) {
             return *known;
         }
-        let found = self.view.get::<Restricted<Agent>>(&id);
-        let opened = found.and_then(|agent| match agent {
-            Some(agent) => agent.open_if_usable(&self.view, self.caller),
-            None => Ok(None),
-        });
-        // An agent that cannot be read is not shown.
-        let is_visible = matches!(opened, Ok(Some(_)));
-        self.agents.borrow_mut().insert(id, is_visible);
+        // What cannot be read is not shown.
+        let is_visible = read().unwrap_or(false);
+        self.others.borrow_mut().insert(id.cast(), is_visible);
         is_visible
     }
 }
@@ -55,21 +78,16 @@ impl<'a> Visible<'a> {
             return Ok(Visible(None));
         }
         let (environments, registries) = (visible_ids(view, caller)?, visible_ids(view, caller)?);
-        let agents = RefCell::default();
-        Ok(Visible(Some(Lists { view: *view, caller, environments, registries, agents })))
-    }
-
-    /// Whether the caller may use an environment.
-    pub fn has_environment(&self, environment: Id<Environment>) -> bool {
-        self.0.as_ref().is_none_or(|lists| lists.environments.contains(&environment))
+        let others = RefCell::default();
+        Ok(Visible(Some(Lists { view: *view, caller, environments, registries, others })))
     }
 
     fn has(&self, environment: Id<Environment>, of: &[Id<Registry>], to: &[Id<Agent>]) -> bool {
-        let has_others = |lists: &Lists| {
-            of.iter().all(|registry| lists.registries.contains(registry))
+        self.0.as_ref().is_none_or(|lists| {
+            lists.has_environment(environment)
+                && of.iter().all(|registry| lists.has_registry(*registry))
                 && to.iter().all(|agent| lists.has_agent(*agent))
-        };
-        self.has_environment(environment) && self.0.as_ref().is_none_or(has_others)
+        })
     }
 
     /// Whether the caller may see a job.
@@ -83,10 +101,60 @@ impl<'a> Visible<'a> {
     }
 }
 
+/// What is hidden from a caller, for counts.
+#[derive(Default)]
+pub struct Hidden {
+    /// Environments, also deleted ones.
+    pub environments: BTreeSet<Id<Environment>>,
+    /// Registries and agents, also deleted ones.
+    pub subjects: BTreeSet<Id<Granted>>,
+}
+
+impl Hidden {
+    /// Returns what is hidden from a caller: nothing from an admin. What was deleted before `since` is
+    /// left out.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn from(view: &View, caller: &Caller, since: Time) -> Result<Self> {
+        let mut hidden = Hidden::default();
+        if caller.is_admin() {
+            return Ok(hidden);
+        }
+        hidden.environments = invisible(view, caller)?;
+        let registries: BTreeSet<Id<Registry>> = invisible(view, caller)?;
+        hidden.subjects.extend(registries.into_iter().map(Id::cast));
+        for fleet in hidden_ids::<Fleet>(view, caller)? {
+            let fleet: Id<Fleet> = fleet.cast();
+            let end = fleet.successor();
+            view.entries(&NAMES_BY_FLEET, &fleet, &end, Order::Ascending, |_, agent| {
+                hidden.subjects.insert(agent.cast());
+                Ok(std::ops::ControlFlow::Continue(()))
+            })?;
+        }
+        for deleted in restricted_deleted_since(view, since)? {
+            hidden.environments.insert(deleted.cast());
+            hidden.subjects.insert(deleted);
+        }
+        Ok(hidden)
+    }
+}
+
+/// Returns the ids of the resources of a type that are not visible to a caller.
+fn invisible<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<Id<T>>>
+where
+    Restricted<T>: Record,
+{
+    let visible = visible_ids::<T>(view, caller)?;
+    let all: Vec<Restricted<T>> = view.all(ListSource::TABLE, &())?;
+    let ids = all.iter().map(Restricted::id);
+    Ok(ids.filter(|id| !visible.contains(id)).collect())
+}
+
 /// Checks that a caller may see what was deployed to `agents` in `environment` from `registries`.
 ///
 /// # Errors
-/// 403 without a grant; 404 for others than admins if one of them was deleted.
+/// 403 without a grant; 404 for others than admins if one of them was deleted and was restricted.
 pub fn require(
     view: &View,
     caller: &Caller,
@@ -96,25 +164,26 @@ pub fn require(
 ) -> Result<()> {
     match view.get::<Restricted<Environment>>(&environment)? {
         Some(environment) => drop(environment.open(view, caller)?),
-        None => require_admin(caller, "environment")?,
+        None => require_open(view, caller, environment, "environment")?,
     }
     for registry in registries {
         match registries::find_by_id(view, *registry)? {
             Some(registry) => drop(registry.open_to_read(view, Some(caller))?),
-            None => require_admin(caller, "registry")?,
+            None => require_open(view, caller, *registry, "registry")?,
         }
     }
     for agent in agents {
         match view.get::<Restricted<Agent>>(agent)? {
             Some(agent) => drop(agent.open(view, caller)?),
-            None => require_admin(caller, "agent")?,
+            None => require_open(view, caller, *agent, "agent")?,
         }
     }
     Ok(())
 }
 
-fn require_admin(caller: &Caller, kind: &str) -> Result<()> {
-    if caller.is_admin() { Ok(()) } else { Err(Error::no_such(kind)) }
+/// Checks that a caller may see what belongs to something that was deleted.
+fn require_open<T: ?Sized>(view: &View, caller: &Caller, id: Id<T>, kind: &str) -> Result<()> {
+    if caller.is_admin() || !was_restricted(view, id)? { Ok(()) } else { Err(Error::no_such(kind)) }
 }
 
 /// Returns a job that a caller may see.

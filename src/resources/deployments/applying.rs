@@ -10,7 +10,7 @@ use super::state::TargetState;
 use super::target::{DeploymentTarget, TargetAgent};
 use crate::api::Resource;
 use crate::auth::Restricted;
-use crate::base::{Error, Id, Kind, Result};
+use crate::base::{Error, Id, Kind, Result, Version};
 use crate::outbox::EventType;
 use crate::resources::agents::Agent;
 use crate::resources::artifacts::{ArtifactId, VersionRecord, numbers};
@@ -35,7 +35,10 @@ pub fn apply(
     match (&target.planned.agent, target.planned.tool) {
         (Some(agent), _) => apply_agent(tx, job, target, agent, pushed),
         (None, Some(tool)) => match move_tool(tx, target, tool) {
-            Ok(()) => finish(tx, target, TargetState::Applied, None),
+            Ok(replaced) => {
+                let target = DeploymentTarget { replaced, ..target.clone() };
+                finish(tx, &target, TargetState::Applied, None)
+            }
             Err(error) if error.kind() == Kind::Conflict => fail(tx, job, target, error.message()),
             Err(error) => Err(error),
         },
@@ -43,12 +46,15 @@ pub fn apply(
     }
 }
 
-fn move_tool(tx: &mut Tx, target: &DeploymentTarget, tool: Id<Tool>) -> Result<()> {
-    if tools::version(&tx.view(), tool, &target.planned.version)?.is_none() {
+/// Moves the environment's reference to a tool; returns the version that it had before.
+fn move_tool(tx: &mut Tx, target: &DeploymentTarget, tool: Id<Tool>) -> Result<Option<Version>> {
+    let version = &target.planned.version;
+    if tools::version(&tx.view(), tool, version)?.is_none() {
         return Err(Error::conflict("tool_deleted", "the tool has been deleted"));
     }
-    let version = &target.planned.version;
-    environments::add_tool_reference(tx, target.environment, tool.cast(), version)
+    let replaced = environments::tool_version(&tx.view(), target.environment, tool.cast())?;
+    environments::add_tool_reference(tx, target.environment, tool.cast(), version)?;
+    Ok(replaced)
 }
 
 fn apply_agent(
@@ -163,7 +169,7 @@ fn finish(
     state: TargetState,
     deployment: Option<Id<Deployment>>,
 ) -> Result<()> {
-    tx.replace(target, &DeploymentTarget { state, deployment, ..target.clone() })
+    tx.put(&DeploymentTarget { state, deployment, ..target.clone() })
 }
 
 /// Skips a target that was not begun.

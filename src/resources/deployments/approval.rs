@@ -78,16 +78,18 @@ pub fn approvals(view: &View, job: Id<DeploymentJob>) -> Result<Vec<DeploymentAp
     view.all(ListSource::TABLE, &job)
 }
 
-/// Creates the approvals of a job.
+/// Creates the approvals of a job. Their ids have the order of their keys, which is that of lists.
 ///
 /// # Errors
 /// If the store fails.
 pub fn open(tx: &mut Tx, job: Id<DeploymentJob>, policy: &ApprovalPolicy) -> Result<()> {
-    policy.approver_ids.iter().try_for_each(|user| {
+    let mut users = policy.approver_ids.clone();
+    users.sort();
+    users.into_iter().try_for_each(|user| {
         tx.insert(&DeploymentApproval {
             id: tx.new_id(),
             job,
-            user: *user,
+            user,
             decision: ApprovalDecision::Pending,
             open: true,
             decided_at: None,

@@ -17,7 +17,7 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{BY_EMAIL, Caller, Credential, MEMBER, Membership, User};
 use crate::base::{Description, Email, Error, Id, Name, Result, Time};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
-use crate::store::{Page, Tx, View};
+use crate::store::{ListSource, Order, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -85,7 +85,7 @@ pub struct ApproverInfo {
     email_verified: bool,
 }
 
-fn info(view: &View, approval: DeploymentApproval) -> Result<ApprovalInfo> {
+fn to_info(view: &View, approval: DeploymentApproval) -> Result<ApprovalInfo> {
     let user: User = view.fetch(&approval.user)?;
     let user = ApproverInfo {
         email_verified: is_verified(view, user.id)?,
@@ -100,11 +100,11 @@ fn info(view: &View, approval: DeploymentApproval) -> Result<ApprovalInfo> {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-/// Lists the approvals of a job: at most as many as an environment has approvers.
+/// Lists the approvals of a job.
 pub(super) fn list(view: &View, req: &Req<Id<DeploymentJob>>) -> Result<Page<ApprovalInfo>> {
     let job = fetch_job(view, req.caller(), req.params)?;
-    let all = approvals(view, job.id)?.into_iter().map(|approval| info(view, approval));
-    Ok(Page::single(all.collect::<Result<_>>()?))
+    let order = Order::Descending;
+    view.page_map(ListSource::TABLE, &job.id, order, &req.page, |_| true, to_info)
 }
 
 pub(super) fn approve(
@@ -133,7 +133,7 @@ fn decide(
     }
     let job = fetch_job(&tx.view(), req.caller(), req.params)?;
     let pending = approver(&tx.view(), req, &job, via)?;
-    check_pending(&job, &pending, req.input.plan_hash.as_deref())?;
+    check_pending(tx.now(), &job, &pending, req.input.plan_hash.as_deref())?;
     let decided = DeploymentApproval {
         decision,
         open: false,
@@ -147,7 +147,7 @@ fn decide(
         ApprovalDecision::Denied => {
             end_early(tx, &job, JobState::Denied, "the deployment was denied")?
         }
-        _ => count(tx, &job)?,
+        _ => count(tx, &job, via)?,
     };
     job_info(&tx.view(), job)
 }
@@ -202,6 +202,7 @@ fn is_verified(view: &View, user: Id<User>) -> Result<bool> {
 }
 
 fn check_pending(
+    now: Time,
     job: &DeploymentJob,
     approval: &DeploymentApproval,
     plan_hash: Option<&str>,
@@ -212,7 +213,9 @@ fn check_pending(
             "this approver has already decided about the deployment",
         ));
     }
-    if job.state != JobState::PendingApproval {
+    // The sweep may not have ended it yet.
+    let is_over = job.expires_at.is_some_and(|end| end <= now);
+    if job.state != JobState::PendingApproval || is_over {
         return Err(Error::conflict(
             "deployment_not_pending",
             "the deployment does not wait for approvals",
@@ -227,8 +230,8 @@ fn check_pending(
     Ok(())
 }
 
-/// Starts the job if enough approvers have approved it.
-fn count(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
+/// Starts the job if enough approvers have approved it; `via` is that of the last approval.
+fn count(tx: &mut Tx, job: &DeploymentJob, via: Option<&str>) -> Result<DeploymentJob> {
     let all = approvals(&tx.view(), job.id)?;
     let approved: Vec<_> =
         all.iter().filter(|approval| approval.decision == ApprovalDecision::Approved).collect();
@@ -244,21 +247,21 @@ fn count(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
         .collect();
     approval::close(tx, job.id)?;
     let job = save(tx, job, DeploymentJob { state: JobState::Approved, ..job.clone() })?;
-    events::publish_job(tx, EventType::DeploymentApproved, &job, &[("approvals", by)])?;
+    let more = [("approvals", by), ("via", json!(via))];
+    events::publish_job(tx, EventType::DeploymentApproved, &job, &more)?;
     running::start(tx, &job)
 }
 
 fn expire(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let now = tx.now();
     let is_due = |job: &DeploymentJob| job.expires_at.is_some_and(|end| end <= now);
-    let jobs = due(&tx.view(), &BY_EXPIRY, is_due)?;
+    let (jobs, progress) = due(&tx.view(), &BY_EXPIRY, is_due)?;
     for job in jobs.iter().take(MAX_EXPIRED) {
         let why = "the deployment was not approved in time";
         let job = end_early(tx, job, JobState::Timeout, why)?;
         events::publish_job(tx, EventType::DeploymentTimeout, &job, &[])?;
     }
-    let is_all = jobs.len() <= MAX_EXPIRED;
-    Ok(if is_all { SweepProgress::Clean } else { SweepProgress::More })
+    Ok(if jobs.len() <= MAX_EXPIRED { progress } else { SweepProgress::More })
 }
 
 /// A step of the sweep ends at most 20 jobs: each has up to 100 targets.

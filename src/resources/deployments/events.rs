@@ -6,7 +6,7 @@ use super::job::DeploymentJob;
 use super::live::LiveDeployment;
 use super::state::TargetState;
 use super::target::{DeploymentTarget, targets};
-use crate::auth::{Access, Restrictable as _, Restricted};
+use crate::auth::Restricted;
 use crate::base::{Id, Result};
 use crate::outbox::{About, EventType, publish};
 use crate::resources::agents::Agent;
@@ -29,6 +29,7 @@ pub fn publish_job(
     }
     let about = About::resource("deployment_job", job.id);
     let about = guarded(&tx.view(), about, job.environment, &job.agents)?;
+    let about = job.registries.iter().fold(about, |about, id| about.guarded_by("registry", *id));
     publish(tx, event, about, payload)
 }
 
@@ -47,26 +48,21 @@ fn payload(view: &View, job: &DeploymentJob) -> Result<Value> {
     }))
 }
 
-/// Names what an event about agents in an environment belongs to: the environment, unless every member
-/// may use that, but not the fleet of one of the agents.
+/// Names what an event about agents in an environment belongs to: the environment, and their fleets.
 fn guarded(
     view: &View,
     about: About,
     environment: Id<Environment>,
     agents: &[Id<Agent>],
 ) -> Result<About> {
-    let is_restricted = match view.get::<Restricted<Environment>>(&environment)? {
-        Some(environment) => environment.without_caller().access(view)? == Access::Restricted,
-        None => true,
-    };
-    for agent in agents.iter().filter(|_| !is_restricted) {
+    let mut about = about.guarded_by("environment", environment);
+    for agent in agents {
         let Some(agent) = view.get::<Restricted<Agent>>(agent)? else { continue };
-        let agent = agent.without_caller();
-        if let (Access::Restricted, Some(fleet)) = (agent.access(view)?, agent.fleet_id) {
-            return Ok(about.guarded_by("fleet", fleet));
+        if let Some(fleet) = agent.without_caller().fleet_id {
+            about = about.guarded_by("fleet", fleet);
         }
     }
-    Ok(about.guarded_by("environment", environment))
+    Ok(about)
 }
 
 fn environment_name(view: &View, id: Id<Environment>) -> Result<Option<String>> {

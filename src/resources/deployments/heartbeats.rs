@@ -118,7 +118,7 @@ fn find_silent(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgres
         return Ok(SweepProgress::Clean);
     }
     let is_due = |live: &LiveDeployment| live.reported_at.is_some_and(|at| at <= limit);
-    let silent = due(&tx.view(), &BY_REPORT, is_due)?;
+    let (silent, progress) = due(&tx.view(), &BY_REPORT, is_due)?;
     for old in &silent {
         let new = LiveDeployment { stale: true, ..old.clone() };
         set_live(tx, &new)?;
@@ -126,7 +126,7 @@ fn find_silent(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgres
         more.push(("reportedAt", json!(new.reported_at)));
         events::publish_agent(tx, EventType::AgentStale, (new.agent, new.environment), &more)?;
     }
-    Ok(SweepProgress::after(silent.len()))
+    Ok(progress)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -134,6 +134,7 @@ fn find_silent(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgres
 fn routes() -> Vec<Route> {
     vec![
         Route::post("/agents/{stableKey}/heartbeat", MEMBER, "agent.heartbeat", op::write(report))
+            .unaudited()
             .about("Report what an agent runs"),
     ]
 }

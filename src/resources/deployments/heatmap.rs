@@ -1,19 +1,19 @@
 //! The heatmap: jobs per day and state, from the counts that are kept with each change of a state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::access::Visible;
-use super::days::{Day, DeploymentDay, day_of, start_of};
+use super::access::Hidden;
+use super::days::{Day, DeploymentDay, DeploymentScope, Scope, day_of, start_of};
 use super::state::JobState;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Restricted, SESSION_MEMBER};
+use crate::auth::SESSION_MEMBER;
 use crate::base::{Error, Id, Result, Time};
 use crate::resources::environments::Environment;
-use crate::store::{ListSource, Order, Page, View};
+use crate::store::{Order, Page, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -50,7 +50,7 @@ impl Output for HeatmapDay {
     }
 }
 
-/// Lists the days with jobs, oldest first, all on one page.
+/// Lists the days with jobs, newest first, all on one page.
 pub(super) fn list(view: &View, req: &Req<(), HeatmapQuery>) -> Result<Page<HeatmapDay>> {
     let to = req.input.to.unwrap_or(view.now().plus_millis(1));
     // The day of the last moment before `to`.
@@ -60,53 +60,78 @@ pub(super) fn list(view: &View, req: &Req<(), HeatmapQuery>) -> Result<Page<Heat
     if end.saturating_sub(start) > MAX_DAYS {
         return Err(Error::invalid_at("from", "must be at most 3,660 days before to"));
     }
-    let mut counts = read(view, None, start, end)?;
-    let visible = Visible::to(view, req.caller())?;
-    for environment in hidden(view, &visible)? {
-        for (day, hidden) in read(view, Some(environment), start, end)? {
-            subtract(counts.entry(day).or_default(), &hidden);
-        }
+    let mut days = Days { view, start, end, counts: BTreeMap::new() };
+    days.add(None, None, |count, more| count + more)?;
+    let hidden = Hidden::from(view, req.caller(), start_of(start))?;
+    for environment in &hidden.environments {
+        days.add(Some(*environment), None, u64::saturating_sub)?;
     }
-    counts.retain(|_, counts| !counts.is_empty());
-    let day = |(day, counts): (Day, BTreeMap<JobState, u64>)| {
-        let date = start_of(day).to_string().chars().take(10).collect();
-        HeatmapDay { date, counts }
-    };
-    Ok(Page::single(counts.into_iter().map(day).collect()))
+    for (environment, scope) in scopes(view, &hidden)? {
+        days.add(Some(environment), Some(scope), u64::saturating_sub)?;
+    }
+    Ok(Page::single(days.into_items()))
 }
 
 type Counts = BTreeMap<JobState, u64>;
 
-fn subtract(counts: &mut Counts, hidden: &Counts) {
-    for (state, hidden) in hidden {
-        if let Some(count) = counts.get_mut(state) {
-            *count = count.saturating_sub(*hidden);
-        }
-    }
-    counts.retain(|_, count| *count > 0);
-}
-
-fn read(
-    view: &View,
-    environment: Option<Id<Environment>>,
+/// The counts of the days from `start` until before `end`.
+struct Days<'a> {
+    view: &'a View<'a>,
     start: Day,
     end: Day,
-) -> Result<BTreeMap<Day, Counts>> {
-    let mut days = BTreeMap::new();
-    let (from, to) = ((environment, start), (environment, end));
-    view.record_keys::<DeploymentDay>(&from, &to, Order::Ascending, |key| {
-        let row: DeploymentDay = view.fetch(&key)?;
-        days.insert(row.day, row.counts);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(days)
+    counts: BTreeMap<Day, Counts>,
 }
 
-/// The environments whose jobs the caller may not see.
-fn hidden(view: &View, visible: &Visible) -> Result<Vec<Id<Environment>>> {
-    let all: Vec<Restricted<Environment>> = view.all(ListSource::TABLE, &())?;
-    let ids = all.iter().map(Restricted::id);
-    Ok(ids.filter(|id| !visible.has_environment(*id)).collect())
+impl Days<'_> {
+    /// Adds the rows of an environment or scope, or subtracts them.
+    fn add(
+        &mut self,
+        environment: Option<Id<Environment>>,
+        scope: Option<Id<Scope>>,
+        change: fn(u64, u64) -> u64,
+    ) -> Result<()> {
+        let (from, to) = ((environment, scope, self.start), (environment, scope, self.end));
+        let mut keys = Vec::new();
+        self.view.record_keys::<DeploymentDay>(&from, &to, Order::Ascending, |key| {
+            keys.push(key);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for key in keys {
+            let row: DeploymentDay = self.view.fetch(&key)?;
+            let counts = self.counts.entry(row.day).or_default();
+            for (state, number) in row.counts {
+                let count = counts.entry(state).or_default();
+                *count = change(*count, number);
+            }
+        }
+        Ok(())
+    }
+
+    fn into_items(self) -> Vec<HeatmapDay> {
+        let newest = self.counts.into_iter().rev();
+        let day = |(day, mut counts): (Day, Counts)| {
+            counts.retain(|_, count| *count > 0);
+            let date = start_of(day).to_string().chars().take(10).collect();
+            (!counts.is_empty()).then_some(HeatmapDay { date, counts })
+        };
+        newest.filter_map(day).collect()
+    }
+}
+
+/// The scopes of visible environments that have something hidden, each once.
+fn scopes(view: &View, hidden: &Hidden) -> Result<BTreeSet<(Id<Environment>, Id<Scope>)>> {
+    let mut scopes = BTreeSet::new();
+    for subject in &hidden.subjects {
+        let end = subject.successor();
+        view.record_keys::<DeploymentScope>(subject, &end, Order::Ascending, |key| {
+            let (_, environment, scope) = key;
+            if !hidden.environments.contains(&environment) {
+                scopes.insert((environment, scope));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    Ok(scopes)
 }
 
 fn routes() -> Vec<Route> {

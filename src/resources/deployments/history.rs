@@ -1,15 +1,11 @@
 //! The history of deployments, and deploying one of them again.
 
-use std::ops::ControlFlow;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::access::{self, Visible};
 use super::contents;
-use super::info::{
-    DeployedTool, DeploymentInfo, JobInfo, bounded_page, job_info, stored_deployment_info,
-};
+use super::info::{DeployedTool, DeploymentInfo, JobInfo, job_info, stored_deployment_info};
 use super::job::PlannedTool;
 use super::live::{BY_AGENT, BY_AGENT_AND_ENVIRONMENT, BY_ENVIRONMENT, BY_TIME, Deployment};
 use super::plan::Plan;
@@ -17,16 +13,13 @@ use super::state::JobKind;
 use super::submit::submit;
 use super::target::{DeploymentTarget, PlannedTarget};
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::{MEMBER, Restricted, SESSION_MEMBER};
+use crate::auth::{Caller, MEMBER, Restricted, SESSION_MEMBER};
 use crate::base::{Error, Id, Result, Time};
 use crate::resources::agents::{self, Agent};
 use crate::resources::environments::{self, Environment};
-use crate::store::{Index, Key, Order, Page, PageRequest, Record, Tx, View};
+use crate::store::{Page, PageRequest, Record, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
-
-/// A page ends after 20,000 deployments that the caller may not see, as other lists do.
-const MAX_SCANNED: usize = 20_000;
 
 // ── What callers send ────────────────────────────────────────────────────────
 
@@ -72,71 +65,28 @@ impl Query {
     fn page(
         &self,
         view: &View,
-        visible: &Visible<'_>,
+        caller: &Caller,
         part: &PageRequest,
-    ) -> Result<Page<Deployment>> {
-        let scan = Scan { view, visible, part, from: self.from, to: self.to };
-        let Query { agent, environment, .. } = self;
+    ) -> Result<Page<DeploymentInfo>> {
+        let Query { agent, environment, from, to } = *self;
+        let visible = Visible::to(view, caller)?;
+        let keep = |one: &Deployment| visible.has_deployment(one);
+        let info = stored_deployment_info;
         match (agent, environment) {
-            (None, None) => scan.page(&BY_TIME, |time| time),
-            (Some(agent), None) => scan.page(&BY_AGENT, |time| (*agent, time)),
-            (None, Some(environment)) => scan.page(&BY_ENVIRONMENT, |time| (*environment, time)),
-            (Some(agent), Some(environment)) => {
-                scan.page(&BY_AGENT_AND_ENVIRONMENT, |time| (*agent, *environment, time))
+            (None, None) => view.page_map_between(&BY_TIME, (&from, &to), part, keep, info),
+            (Some(agent), None) => {
+                let range = (&(agent, from), &(agent, to));
+                view.page_map_between(&BY_AGENT, range, part, keep, info)
+            }
+            (None, Some(at)) => {
+                let range = (&(at, from), &(at, to));
+                view.page_map_between(&BY_ENVIRONMENT, range, part, keep, info)
+            }
+            (Some(agent), Some(at)) => {
+                let range = (&(agent, at, from), &(agent, at, to));
+                view.page_map_between(&BY_AGENT_AND_ENVIRONMENT, range, part, keep, info)
             }
         }
-    }
-}
-
-/// A position in an index, as bytes.
-struct Position(Vec<u8>);
-
-impl Key for Position {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0);
-    }
-    fn read(_: &mut &[u8]) -> Option<Self> {
-        None // No record has it as its key.
-    }
-}
-
-/// A scan of deployments between two times, newest first.
-struct Scan<'a> {
-    view: &'a View<'a>,
-    visible: &'a Visible<'a>,
-    part: &'a PageRequest,
-    from: Time,
-    to: Time,
-}
-
-impl Scan<'_> {
-    fn page<K: Key>(
-        &self,
-        index: &'static Index<Deployment, K>,
-        key: impl Fn(Time) -> K,
-    ) -> Result<Page<Deployment>> {
-        let from = key(self.from);
-        let end = key(self.to).to_bytes();
-        // A cursor is signed, so it is a position of this list.
-        let to = Position(self.part.after.clone().map_or(end.clone(), |after| after.min(end)));
-        let (mut items, mut scanned, mut last, mut next) = (Vec::new(), 0, None, None);
-        self.view.entries(index, &from, &to, Order::Descending, |own, id| {
-            let deployment: Deployment = self.view.fetch(&id)?;
-            let is_visible = self.visible.has_deployment(&deployment);
-            if scanned == MAX_SCANNED || (is_visible && items.len() == self.part.limit) {
-                next = last.take();
-                return Ok(ControlFlow::Break(()));
-            }
-            scanned += 1;
-            last = Some((own, id).to_bytes());
-            if is_visible {
-                items.push(deployment);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let position =
-            |deployment: &Deployment| (key(deployment.deployed_at), deployment.key()).to_bytes();
-        Ok(bounded_page(Page { items, next }, |deployment| deployment.bytes, position))
     }
 }
 
@@ -158,8 +108,7 @@ pub(super) fn of_agent(
         },
     };
     let query = Query { agent: Some(agent.id), environment, from: Time::from_millis(0), to: END };
-    let visible = Visible::to(view, req.caller())?;
-    query.page(view, &visible, &req.page)?.try_map(|one| stored_deployment_info(view, one))
+    query.page(view, req.caller(), &req.page)
 }
 
 /// Lists all deployments, newest first.
@@ -181,8 +130,7 @@ pub(super) fn list(view: &View, req: &Req<(), DeploymentFilter>) -> Result<Page<
     };
     let from = filter.from.unwrap_or(Time::from_millis(0));
     let query = Query { agent, environment, from, to: filter.to.unwrap_or(END) };
-    let visible = Visible::to(view, req.caller())?;
-    query.page(view, &visible, &req.page)?.try_map(|one| stored_deployment_info(view, one))
+    query.page(view, req.caller(), &req.page)
 }
 
 pub(super) fn get(view: &View, req: &Req<Id<Deployment>>) -> Result<DeploymentInfo> {

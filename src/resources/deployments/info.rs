@@ -1,5 +1,5 @@
 //! Jobs and deployments as the API returns them. Their texts and configurations are read from the
-//! contents of the job; a page ends when these exceed its limit.
+//! contents of the job.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,11 +17,7 @@ use crate::base::{
 use crate::resources::agents::{Agent, AgentConfig, Model, Provider};
 use crate::resources::environments::{ApprovalPolicy, Environment};
 use crate::resources::tools::{Tool, ToolKind};
-use crate::store::{Page, View};
-
-/// A page ends before the texts and configurations of its items exceed 8 MiB, but has at least one
-/// item: a single job may have as much.
-const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+use crate::store::View;
 
 // ── Jobs ─────────────────────────────────────────────────────────────────────
 
@@ -40,7 +36,7 @@ pub struct JobInfo {
     registry_ref: Option<String>,
     /// The prompt, if it is the same for all targets.
     prompt_name: Option<String>,
-    /// The version that `version` selected, if it is the same for all targets.
+    /// The version of the prompt, or of the tools, if it is the same for all targets.
     version: Option<Version>,
     /// The provider of the model; null for tools.
     provider: Option<Provider>,
@@ -61,7 +57,7 @@ pub struct JobInfo {
 
 impl Output for JobInfo {
     fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(self.id)
+        ResourceRef::of("deployment", self.id)
     }
 }
 
@@ -290,29 +286,4 @@ pub fn deployment_info(
 pub fn stored_deployment_info(view: &View, deployment: Deployment) -> Result<DeploymentInfo> {
     let is_live = live::is_live(view, &deployment)?;
     deployment_info(view, deployment, is_live)
-}
-
-// ── Pages ────────────────────────────────────────────────────────────────────
-
-/// Ends a page before its records, with their contents, exceed [`MAX_PAGE_BYTES`]; the next page then
-/// begins after the last of them. `bytes` is the size of a record's contents, `position` its
-/// position in the list.
-pub fn bounded_page<R>(
-    page: Page<R>,
-    bytes: impl Fn(&R) -> u64,
-    position: impl Fn(&R) -> Vec<u8>,
-) -> Page<R> {
-    let Page { mut items, next } = page;
-    let mut total = 0;
-    let fits = |record: &R| {
-        total += bytes(record);
-        total <= MAX_PAGE_BYTES
-    };
-    let fitting = items.iter().map(fits).take_while(|fits| *fits).count().max(1);
-    if fitting >= items.len() {
-        return Page { items, next };
-    }
-    items.truncate(fitting);
-    let next = items.last().map(position);
-    Page { items, next }
 }

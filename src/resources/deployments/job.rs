@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 
-use super::days;
+use super::days::{self, CountedJob};
 use super::state::{JobKind, JobState};
 use crate::auth::{Restricted, User};
 use crate::base::{Id, Name, Result, Time, Version};
@@ -69,7 +69,7 @@ pub struct JobPrompt {
     pub registry_ref: Option<String>,
     /// The name of the prompt.
     pub name: Option<String>,
-    /// Its version.
+    /// Its version, or that of the tools.
     pub version: Option<Version>,
     /// The model.
     pub model: Option<String>,
@@ -114,8 +114,24 @@ pub static BY_ENVIRONMENT_AND_STATE: Index<DeploymentJob, (Id<Environment>, JobS
 /// Jobs that wait or run, by environment.
 static UNFINISHED: Index<DeploymentJob, Id<Environment>> =
     Index::non_unique("deployment_jobs.unfinished", |job| {
-        (!job.state.is_final()).then_some(job.environment)
+        job.is_unfinished().then_some(job.environment)
     });
+
+impl DeploymentJob {
+    /// Whether it may still change something: also a cancelled one may, while a target is being posted.
+    fn is_unfinished(&self) -> bool {
+        !self.state.is_final() || self.push.is_some()
+    }
+
+    fn counted(&self) -> CountedJob<'_> {
+        CountedJob {
+            environment: self.environment,
+            registries: &self.registries,
+            agents: &self.agents,
+            created_at: self.created_at,
+        }
+    }
+}
 
 /// Jobs that wait for approvals, by when that ends.
 pub static BY_EXPIRY: Index<DeploymentJob, Time> =
@@ -129,7 +145,7 @@ static ENVIRONMENT: Reference<DeploymentJob, Restricted<Environment>> = Referenc
     "a deployment to this environment waits or runs; cancel it or let it finish",
     |environment: &Restricted<Environment>| environment.id().to_bytes(),
     |job: &DeploymentJob, _| {
-        let unfinished = (!job.state.is_final()).then(|| job.environment.to_bytes());
+        let unfinished = job.is_unfinished().then(|| job.environment.to_bytes());
         unfinished.into_iter().collect()
     },
 )
@@ -160,7 +176,7 @@ impl Record for DeploymentJob {
 /// # Errors
 /// If the store fails.
 pub fn insert(tx: &mut Tx, job: &DeploymentJob) -> Result<()> {
-    days::count(tx, job.environment, job.created_at, None, job.state)?;
+    days::count(tx, &job.counted(), None, job.state)?;
     tx.insert(job)
 }
 
@@ -174,7 +190,7 @@ pub fn save(tx: &mut Tx, old: &DeploymentJob, mut new: DeploymentJob) -> Result<
     }
     new.updated_at = tx.now();
     if new.state != old.state {
-        days::count(tx, new.environment, new.created_at, Some(old.state), new.state)?;
+        days::count(tx, &new.counted(), Some(old.state), new.state)?;
         new.finished_at = new.state.is_final().then(|| tx.now());
     }
     tx.replace(old, &new)?;

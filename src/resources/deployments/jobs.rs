@@ -6,9 +6,10 @@ use serde::Deserialize;
 use super::access::{Visible, fetch_job};
 use super::applying::skip;
 use super::approval::{self, DeploymentApproval, WAITING_FOR};
-use super::info::{JobInfo, bounded_page, job_info};
+use super::info::{JobInfo, job_info};
 use super::job::{BY_ENVIRONMENT, BY_ENVIRONMENT_AND_STATE, BY_STATE, DeploymentJob, save};
-use super::plan::{NewDeployment, NewToolDeployment, plan_agents, plan_tools};
+use super::plan::{NewDeployment, plan_agents};
+use super::plan_tools::{NewToolDeployment, plan_tools};
 use super::running::resume_next;
 use super::state::{JobState, TargetState};
 use super::submit::{frozen_approvals, plan_hash, submit};
@@ -17,7 +18,7 @@ use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Error, Id, Result};
 use crate::resources::environments::{self};
-use crate::store::{Key, ListSource, Order, Page, Tx, View};
+use crate::store::{ListSource, Order, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -80,23 +81,16 @@ pub(super) fn list(view: &View, req: &Req<(), JobFilter>) -> Result<Page<JobInfo
     if approver.is_some() {
         return list_waiting(view, req, environment, &visible);
     }
-    let (order, part, keep) =
-        (Order::Descending, &req.page, |job: &DeploymentJob| visible.has_job(job));
-    let page = match (environment, *state) {
-        (None, None) => view.page(ListSource::TABLE, &(), order, part, keep),
-        (None, Some(state)) => view.page(&BY_STATE, &state, order, part, keep),
-        (Some(environment), None) => view.page(&BY_ENVIRONMENT, &environment, order, part, keep),
-        (Some(environment), Some(state)) => {
-            view.page(&BY_ENVIRONMENT_AND_STATE, &(environment, state), order, part, keep)
+    let (order, part) = (Order::Descending, &req.page);
+    let keep = |job: &DeploymentJob| visible.has_job(job);
+    match (environment, *state) {
+        (None, None) => view.page_map(ListSource::TABLE, &(), order, part, keep, job_info),
+        (None, Some(state)) => view.page_map(&BY_STATE, &state, order, part, keep, job_info),
+        (Some(at), None) => view.page_map(&BY_ENVIRONMENT, &at, order, part, keep, job_info),
+        (Some(at), Some(state)) => {
+            view.page_map(&BY_ENVIRONMENT_AND_STATE, &(at, state), order, part, keep, job_info)
         }
-    }?;
-    let position = |job: &DeploymentJob| match (environment, *state) {
-        (None, None) => job.id.to_bytes(),
-        (None, Some(state)) => (state, job.id).to_bytes(),
-        (Some(environment), None) => (environment, job.id).to_bytes(),
-        (Some(environment), Some(state)) => (environment, state, job.id).to_bytes(),
-    };
-    bounded_page(page, |job| job.plan_bytes, position).try_map(|job| job_info(view, job))
+    }
 }
 
 /// Lists the jobs that wait for the caller's approval.
@@ -116,11 +110,9 @@ fn list_waiting(
     let keep = |approval: &DeploymentApproval| {
         view.get(&approval.job).map_or(true, |job| job.is_some_and(is_wanted))
     };
-    let page = view.page(&WAITING_FOR, &user, Order::Descending, &req.page, keep)?;
-    let page = page.try_map(|approval: DeploymentApproval| view.fetch(&approval.job))?;
-    let position = |job: &DeploymentJob| (user, job.id).to_bytes();
-    let page: Page<DeploymentJob> = bounded_page(page, |job| job.plan_bytes, position);
-    page.try_map(|job| job_info(view, job))
+    let info =
+        |view: &View, approval: DeploymentApproval| job_info(view, view.fetch(&approval.job)?);
+    view.page_map(&WAITING_FOR, &user, Order::Descending, &req.page, keep, info)
 }
 
 pub(super) fn get(view: &View, req: &Req<Id<DeploymentJob>>) -> Result<JobInfo> {

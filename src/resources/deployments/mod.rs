@@ -21,6 +21,7 @@ mod job;
 mod jobs;
 mod live;
 mod plan;
+mod plan_tools;
 mod preview;
 mod push;
 mod rollback;
@@ -28,6 +29,10 @@ mod running;
 mod state;
 mod submit;
 mod target;
+
+pub use days::{CountedJob, DAY_SECS, count};
+pub use live::Deployment;
+pub use state::JobState;
 
 use crate::api::Resource;
 use crate::store::TableInfo;
@@ -41,6 +46,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<contents::DeploymentContent>(),
         TableInfo::of::<approval::DeploymentApproval>(),
         TableInfo::of::<days::DeploymentDay>(),
+        TableInfo::of::<days::DeploymentScope>(),
         TableInfo::of::<live::Deployment>(),
         TableInfo::of::<live::LiveDeployment>(),
     ],
@@ -52,6 +58,7 @@ pub const RESOURCE: Resource = Resource {
         &submit::RESOURCE,
         &running::RESOURCE,
         &applying::RESOURCE,
+        &push::RESOURCE,
         &history::RESOURCE,
         &heatmap::RESOURCE,
         &deployed::RESOURCE,

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::access;
 use super::contents::{ContentHash, Contents, too_large};
@@ -52,6 +51,12 @@ const MAX_MISSING: usize = 100;
     "examples" = [{"agentIds": ["scribe"], "promptName": "release-notes", "version": "^1",
         "environment": "production", "provider": "openai", "registryRef": "acme/main",
         "model": "gpt-4o", "agentVariables": {"TONE": "calm"}}],
+    "if" = {"required": ["agentVersion"], "properties": {"agentVersion": {"type": "integer"}}},
+    "then" = {"properties": {"promptName": {"type": "null"}, "version": {"type": "null"},
+        "model": {"type": "null"}}},
+    "else" = {"required": ["promptName", "version", "provider"], "properties":
+        {"promptName": {"type": "string"}, "version": {"type": "string"},
+        "provider": {"type": "string"}}},
 ))]
 pub struct NewDeployment {
     /// The agents, by id or stable key; each once.
@@ -65,8 +70,8 @@ pub struct NewDeployment {
     agent_version: Option<Int<1, { u32::MAX as i64 }>>,
     /// The environment, by id or slug.
     environment: String,
-    /// The provider of the model.
-    provider: Provider,
+    /// The provider of the model; required without `agentVersion`, which may name one.
+    provider: Option<Provider>,
     /// The registry of the prompt; by default that of each agent's draft.
     registry_ref: Option<String>,
     /// The model; by default that of each agent's draft.
@@ -88,37 +93,14 @@ impl Input for NewDeployment {
             ("promptName", self.prompt_name.is_some()),
             ("version", self.version.is_some()),
             ("model", self.model.is_some()),
+            ("provider", self.provider.is_some()),
         ];
         for (path, is_given) in given {
-            if self.agent_version.is_some() && is_given {
+            if self.agent_version.is_some() && is_given && path != "provider" {
                 issues.push(Issue::new(path, "must not be sent together with agentVersion"));
             } else if self.agent_version.is_none() && !is_given && path != "model" {
                 issues.push(Issue::new(path, "is required"));
             }
-        }
-    }
-}
-
-/// Versions of tools to use in an environment.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend(
-    "examples" = [{"toolIds": ["01890a5d-ac96-774b-bcce-b302099a8057"],
-        "environment": "production", "version": "1.2.0"}],
-))]
-pub struct NewToolDeployment {
-    /// The tools; each once.
-    tool_ids: BoundedList<Id<Tool>, 1, MAX_TARGETS>,
-    /// The environment, by id or slug.
-    environment: String,
-    /// The version, of a single tool; by default the newest of each.
-    version: Option<Version>,
-}
-
-impl Input for NewToolDeployment {
-    fn check(&self, issues: &mut Vec<Issue>) {
-        if self.version.is_some() && self.tool_ids.len() > 1 {
-            issues.push(Issue::new("version", "must be sent with a single tool only"));
         }
     }
 }
@@ -192,7 +174,10 @@ struct HashedTarget<'a> {
 }
 
 /// Returns a target with its hash: equal for agents that get the same.
-fn hashed(provider: Option<&Provider>, mut target: PlannedTarget) -> Result<PlannedTarget> {
+///
+/// # Errors
+/// 500 if it cannot be written.
+pub fn hashed(provider: Option<&Provider>, mut target: PlannedTarget) -> Result<PlannedTarget> {
     let hex = |hash: &ContentHash| blake3::Hash::from_bytes(*hash).to_string();
     let agent = target.agent.as_ref();
     let hashed = HashedTarget {
@@ -230,7 +215,7 @@ pub fn plan_agents(view: &View, caller: &Caller, new: &NewDeployment) -> Result<
         caller,
         new,
         values: environments::variables(view, environment.id)?,
-        plan: Plan::new(JobKind::Agents, environment, Some(new.provider.clone())),
+        plan: Plan::new(JobKind::Agents, environment, None),
         texts: HashMap::new(),
         definitions: BTreeMap::new(),
         missing: BTreeMap::new(),
@@ -275,6 +260,7 @@ impl Planner<'_> {
                 .ok_or_else(|| Error::no_such("version of the agent").at("agentVersion"))?
                 .config;
         }
+        let provider = self.provider(&agent)?;
         let (registry, row) = self.prompt(&agent)?;
         let variables = self.variables(&agent);
         let text = self.fill(&agent, &row, &variables)?;
@@ -290,7 +276,7 @@ impl Planner<'_> {
             prompt_name: Some(agents::PromptName::from_trusted(row.of.name.to_string())),
             prompt_version: Some(agents::PromptVersion::from_trusted(row.version.to_string())),
             model: model.clone(),
-            provider: Some(self.new.provider.clone()),
+            provider: Some(provider.clone()),
             tool_refs,
             variables,
             provider_config: given.unwrap_or(agent.draft.provider_config),
@@ -315,8 +301,23 @@ impl Planner<'_> {
             bytes: (text_bytes + config_bytes) as u64,
             tool_bytes,
         };
-        let target = hashed(Some(&self.new.provider), target)?;
+        let target = hashed(Some(&provider), target)?;
         self.plan.add_target(target)
+    }
+
+    /// The provider of the job: that of the request, or the one that all agents' versions name.
+    fn provider(&mut self, agent: &Agent) -> Result<Provider> {
+        let own = || agent.draft.provider.clone().filter(|_| self.new.agent_version.is_some());
+        let Some(provider) = self.new.provider.clone().or_else(own) else {
+            let key = &agent.stable_key;
+            let message = format!("must be sent, since the version of the agent {key} names none");
+            return Err(Error::invalid_at("provider", message));
+        };
+        if self.plan.provider.get_or_insert_with(|| provider.clone()) != &provider {
+            let message = "must be sent, since the versions of the agents name different ones";
+            return Err(Error::invalid_at("provider", message));
+        }
+        Ok(provider)
     }
 
     /// The registry of an agent's prompt, and the version that is selected for its model.
@@ -454,46 +455,4 @@ impl Planner<'_> {
         };
         Err(Error::invalid(self.missing.into_iter().take(MAX_MISSING).map(issue).collect()))
     }
-}
-
-// ── Tools ────────────────────────────────────────────────────────────────────
-
-/// Plans a deployment of tools.
-///
-/// # Errors
-/// 404 for what does not exist, 403 without a grant, 400 for a tool that is named twice.
-pub fn plan_tools(view: &View, caller: &Caller, new: &NewToolDeployment) -> Result<Plan> {
-    let environment = access::find_environment(view, &new.environment)?;
-    let tools: Vec<Tool> = new.tool_ids.iter().map(|id| view.fetch(id)).collect::<Result<_>>()?;
-    let mut plan = Plan::new(JobKind::Tools, environment.open(view, caller)?, None);
-    for (n, tool) in tools.into_iter().enumerate() {
-        if new.tool_ids[..n].contains(&tool.id) {
-            let path = format!("toolIds[{n}]");
-            return Err(Error::invalid_at(path, "must not name the same tool as one before it"));
-        }
-        let version = new.version.as_ref().unwrap_or(&tool.version);
-        let tool = tools::version(view, tool.id, version)?
-            .map(|version| (tool.id, version))
-            .ok_or_else(|| Error::no_such("version of the tool").at("version"))?;
-        add_tool_target(&mut plan, tool)?;
-    }
-    Ok(plan)
-}
-
-fn add_tool_target(plan: &mut Plan, (id, tool): (Id<Tool>, tools::ToolVersion)) -> Result<()> {
-    let config = json!({"name": tool.name, "type": tool.kind});
-    let (config, bytes) = plan.contents.add_json(&config)?;
-    plan.add_tool(PlannedTool { tool: id, name: tool.name, version: tool.version.clone() })?;
-    let target = PlannedTarget {
-        agent: None,
-        tool: Some(id),
-        version: tool.version,
-        text: None,
-        config,
-        tools: Vec::new(),
-        hash: String::new(),
-        bytes: bytes as u64,
-        tool_bytes: 0,
-    };
-    plan.add_target(hashed(None, target)?)
 }

@@ -1,14 +1,32 @@
 //! Posting a manifest to the endpoint of a provider. In it, and nowhere else, the `${NAME}` of tools
 //! are replaced by the secrets and variables of the environment.
 
+use schemars::json_schema;
+
 use super::applying;
-use super::info::deployment_info;
+use super::info::{DeploymentInfo, deployment_info};
 use super::job::{DeploymentJob, Push};
 use super::target::{DeploymentTarget, TargetAgent};
+use crate::api::{Resource, Webhook};
 use crate::base::{Error, Result};
 use crate::outside::{Call, webhook};
 use crate::resources::environments::{self, PlaceholderFiller, PushTarget};
 use crate::store::Tx;
+
+pub(super) const RESOURCE: Resource = Resource { webhooks: &[MANIFEST_WEBHOOK], ..Resource::EMPTY };
+
+const MANIFEST_WEBHOOK: Webhook = Webhook {
+    name: "deployment",
+    about: "Deliver a manifest to a provider's endpoint",
+    description: "Posted to the `endpoint` of an environment's credential for the provider, signed \
+                  with its `apiKey`, for each agent of a deployment. In `tools`, `${NAME}` is filled \
+                  with the secrets and variables of the environment. A 2xx records the deployment. \
+                  After any other answer, a 410 included, or none within 10 seconds, it is posted \
+                  again, three times in all with the same `webhook-id`; then the target has failed.",
+    group: "deployments",
+    kind: |_| json_schema!({"const": "deployment", "description": "What the message is."}),
+    data: |generator| generator.subschema_for::<DeploymentInfo>(),
+};
 
 /// Returns the call that posts a target to the provider's endpoint; the use of credential and secrets
 /// is audited. The message is the same at every try, its signature is new.

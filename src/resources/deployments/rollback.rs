@@ -1,5 +1,5 @@
 //! Rolling a job back: one job brings its targets back to what was live before it, all in one
-//! transaction.
+//! transaction. A target of which nothing was live before, or that is deleted, cannot be brought back.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,13 +10,16 @@ use super::info::{JobInfo, job_info};
 use super::job::DeploymentJob;
 use super::live::{Deployment, is_live};
 use super::plan::Plan;
-use super::state::JobKind;
+use super::plan_tools::add_tool_target;
+use super::state::{JobKind, TargetState};
 use super::submit::submit;
-use super::target::targets;
+use super::target::{DeploymentTarget, targets};
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::{MEMBER, Restricted};
-use crate::base::{Error, Result};
-use crate::resources::environments::Environment;
+use crate::auth::{Caller, MEMBER, Restricted};
+use crate::base::{Error, Id, Result};
+use crate::resources::agents::Agent;
+use crate::resources::environments::{self, Environment};
+use crate::resources::tools::{self, Tool};
 use crate::store::{Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -25,87 +28,147 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 #[derive(Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{"force": false}]))]
 pub struct Rollback {
-    /// Whether agents that were deployed again since are brought back too; `false` by default.
+    /// Whether targets that were deployed again since are brought back too; `false` by default.
     force: Option<bool>,
 }
 
 impl Input for Rollback {}
 
-pub(super) fn roll_back(
-    tx: &mut Tx,
-    req: &Req<crate::base::Id<DeploymentJob>, Rollback>,
-) -> Result<JobInfo> {
-    let caller = req.caller();
-    let job = fetch_job(&tx.view(), caller, req.params)?;
+pub(super) fn roll_back(tx: &mut Tx, req: &Req<Id<DeploymentJob>, Rollback>) -> Result<JobInfo> {
+    let (view, caller) = (&tx.view(), req.caller());
+    let job = fetch_job(view, caller, req.params)?;
     if !job.state.is_final() {
         return Err(Error::conflict(
             "deployment_unfinished",
             "the deployment is not finished; cancel it or let it finish",
         ));
     }
-    let applied = applied(&tx.view(), &job)?;
-    let replaced = replaced(&tx.view(), &applied, req.input.force.unwrap_or(false))?;
-    for deployment in &replaced {
-        let (registry, agent) = ([deployment.registry], [deployment.agent]);
-        access::require(&tx.view(), caller, deployment.environment, &registry, &agent)?;
+    let environment: Restricted<Environment> = view.fetch(&job.environment)?;
+    let environment = environment.open(view, caller)?;
+    let force = req.input.force.unwrap_or(false);
+    let mut plan = match job.kind {
+        JobKind::Agents => back_agents(view, caller, &job, environment, force)?,
+        JobKind::Tools => back_tools(view, &job, environment, force)?,
+    };
+    plan.at_once = true;
+    let job = submit(tx, caller, plan)?;
+    job_info(&tx.view(), job)
+}
+
+/// Why targets cannot be brought back, each with those of which it is true.
+#[derive(Default)]
+struct Obstacles {
+    deleted: Vec<String>,
+    first: Vec<String>,
+    newer: Vec<String>,
+}
+
+impl Obstacles {
+    /// Refuses with 409, naming the targets.
+    fn check(&self, force: bool) -> Result<()> {
+        let Obstacles { deleted, first, newer } = self;
+        if !deleted.is_empty() {
+            let deleted = deleted.join(", ");
+            return Err(Error::conflict("target_deleted", format!("deleted since: {deleted}")));
+        }
+        if !first.is_empty() {
+            return Err(Error::conflict(
+                "nothing_before",
+                format!("nothing was deployed before to: {}", first.join(", ")),
+            ));
+        }
+        if !force && !newer.is_empty() {
+            return Err(Error::conflict(
+                "deployed_since",
+                format!("deployed again since; send force to bring back: {}", newer.join(", ")),
+            ));
+        }
+        Ok(())
     }
-    let environment: Restricted<Environment> = tx.fetch(&job.environment)?;
-    let environment = environment.open(&tx.view(), caller)?;
-    let provider = replaced.first().map(|deployment| deployment.provider.clone());
-    if replaced.iter().any(|deployment| Some(&deployment.provider) != provider.as_ref()) {
+}
+
+/// The applied targets of a job.
+fn applied(view: &View, job: &DeploymentJob) -> Result<Vec<DeploymentTarget>> {
+    let mut applied = targets(view, job.id)?;
+    applied.retain(|target| target.state == TargetState::Applied);
+    if applied.is_empty() {
+        return Err(Error::conflict("nothing_deployed", "the deployment applied no target"));
+    }
+    Ok(applied)
+}
+
+/// Plans what was live of the agents before a job.
+fn back_agents(
+    view: &View,
+    caller: &Caller,
+    job: &DeploymentJob,
+    environment: Environment,
+    force: bool,
+) -> Result<Plan> {
+    let (mut obstacles, mut previous) = (Obstacles::default(), Vec::<Deployment>::new());
+    for id in applied(view, job)?.iter().filter_map(|target| target.deployment) {
+        let deployment: Deployment = view.fetch(&id)?;
+        let name = deployment.stable_key.to_string();
+        if !view.has::<Restricted<Agent>>(&deployment.agent)? {
+            obstacles.deleted.push(name);
+            continue;
+        }
+        if !is_live(view, &deployment)? {
+            obstacles.newer.push(name.clone());
+        }
+        match deployment.previous {
+            Some(id) => previous.push(view.fetch(&id)?),
+            None => obstacles.first.push(name),
+        }
+    }
+    for deployment in &previous {
+        let (registry, agent) = ([deployment.registry], [deployment.agent]);
+        access::require(view, caller, deployment.environment, &registry, &agent)?;
+    }
+    obstacles.check(force)?;
+    let provider = previous.first().map(|deployment| deployment.provider.clone());
+    if previous.iter().any(|deployment| Some(&deployment.provider) != provider.as_ref()) {
         return Err(Error::conflict(
             "providers_differ",
             "the agents had different providers before; redeploy each of them from its history",
         ));
     }
     let mut plan = Plan::new(JobKind::Agents, environment, provider);
-    plan.at_once = true;
-    replaced.iter().try_for_each(|deployment| add_again(&tx.view(), &mut plan, deployment))?;
-    let job = submit(tx, caller, plan)?;
-    job_info(&tx.view(), job)
+    previous.iter().try_for_each(|deployment| add_again(view, &mut plan, deployment))?;
+    Ok(plan)
 }
 
-/// The deployments that a job applied.
-fn applied(view: &View, job: &DeploymentJob) -> Result<Vec<Deployment>> {
-    let ids = targets(view, job.id)?.into_iter().filter_map(|target| target.deployment);
-    let applied: Vec<Deployment> = ids.map(|id| view.fetch(&id)).collect::<Result<_>>()?;
-    if applied.is_empty() {
-        return Err(Error::conflict("nothing_deployed", "the job deployed no agent"));
-    }
-    Ok(applied)
-}
-
-/// What was live before these deployments.
-///
-/// # Errors
-/// 409 that names the agents that cannot be brought back.
-fn replaced(view: &View, applied: &[Deployment], force: bool) -> Result<Vec<Deployment>> {
-    let (mut first, mut newer, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
-    for deployment in applied {
-        if !force && !is_live(view, deployment)? {
-            newer.push(deployment.stable_key.to_string());
+/// Plans the versions of tools that the environment used before a job.
+fn back_tools(
+    view: &View,
+    job: &DeploymentJob,
+    environment: Environment,
+    force: bool,
+) -> Result<Plan> {
+    let (mut obstacles, mut previous) = (Obstacles::default(), Vec::new());
+    for target in applied(view, job)? {
+        let Some(id) = target.planned.tool else { continue };
+        let Some(tool) = view.get::<Tool>(&id)? else {
+            obstacles.deleted.push(id.to_string());
+            continue;
+        };
+        let used = environments::tool_version(view, environment.id, id.cast())?;
+        if used.as_ref() != Some(&target.planned.version) {
+            obstacles.newer.push(tool.name.to_string());
         }
-        match deployment.previous {
-            Some(previous) => replaced.push(view.fetch(&previous)?),
-            None => first.push(deployment.stable_key.to_string()),
+        match target.replaced {
+            Some(version) => previous.push((id, version)),
+            None => obstacles.first.push(tool.name.to_string()),
         }
     }
-    if !first.is_empty() {
-        return Err(Error::conflict(
-            "nothing_before",
-            format!("nothing was deployed before to: {}", first.join(", ")),
-        ));
+    obstacles.check(force)?;
+    let mut plan = Plan::new(JobKind::Tools, environment, None);
+    for (id, version) in previous {
+        let tool = tools::version(view, id, &version)?
+            .ok_or_else(|| Error::internal(format!("{id} lacks the version {version}")))?;
+        add_tool_target(&mut plan, (id, tool))?;
     }
-    if !newer.is_empty() {
-        return Err(Error::conflict(
-            "deployed_since",
-            format!(
-                "deployed again since, or deleted; send force to bring back: {}",
-                newer.join(", ")
-            ),
-        ));
-    }
-    Ok(replaced)
+    Ok(plan)
 }
 
 fn routes() -> Vec<Route> {
@@ -116,6 +179,6 @@ fn routes() -> Vec<Route> {
             "deployment.roll_back",
             op::write(roll_back),
         )
-        .about("Bring a job's agents back to before it"),
+        .about("Bring a job's targets back to before it"),
     ]
 }

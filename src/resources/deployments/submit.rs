@@ -107,6 +107,7 @@ pub fn submit(tx: &mut Tx, caller: &Caller, plan: Plan) -> Result<DeploymentJob>
             state: TargetState::Waiting,
             ticket: None,
             deployment: None,
+            replaced: None,
             error: None,
         })?;
     }
@@ -129,11 +130,10 @@ fn registries(plan: &Plan) -> Vec<Id<Registry>> {
 }
 
 fn prompt(plan: &Plan) -> JobPrompt {
-    let versions = plan.targets.iter().filter(|target| target.agent.is_some());
     JobPrompt {
         registry_ref: common(agents(plan).map(|agent| agent.registry_ref.clone())),
         name: common(agents(plan).map(|agent| agent.prompt_name.to_string())),
-        version: common(versions.map(|target| target.version.clone())),
+        version: common(plan.targets.iter().map(|target| target.version.clone())),
         model: common(agents(plan).map(|agent| agent.model.to_string())),
     }
 }

@@ -37,6 +37,8 @@ pub struct DeploymentTarget {
     pub ticket: Option<u64>,
     /// The deployment that was recorded for it.
     pub deployment: Option<Id<Deployment>>,
+    /// The version of the tool that the environment used before.
+    pub replaced: Option<Version>,
     /// Why it failed or was skipped.
     pub error: Option<String>,
 }

@@ -215,7 +215,7 @@ pub fn push_succeeded(tx: &mut Tx, environment: Id<Environment>, provider: &str)
     }
 }
 
-/// Records that the endpoint of a provider could not be reached or refused a manifest, and publishes
+/// Records that the endpoint of a provider could not be reached, and publishes
 /// `environment.inaccessible` if it is the first time since it accepted one. `why` is a phrase without
 /// secrets.
 ///

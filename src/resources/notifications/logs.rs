@@ -1,4 +1,4 @@
-//! The notification log, the only list with pagination by offset (reference: events, "The log").
+//! The notification log, the only list with pagination by offset (reference: notifications, "The log").
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,24 +6,24 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::api::{Input, Output, Req, ResourceRef};
-use crate::auth::{DELETED_BY_TIME, DeletedRestricted};
+use crate::auth::{DELETED_IN_LOG, DeletedRestricted};
 use crate::base::{Id, Int, Issue, Result, Time};
 use crate::outbox::{
     Channel, DeliveryStatus, EventType, LogEntry, LogQuery, RetentionSettings, Sweep,
-    SweepProgress, delete_due, read_log, remove_old_entries, walk_log,
+    SweepProgress, due, read_log, remove_old_entries, walk_log,
 };
 use crate::resources::organizations;
 use crate::store::{Tx, View};
 
 /// Totals are counted up to 10,000: clients do not page through more, and counting a year's log
-/// would cost more than the page itself (reference: events, "The log").
+/// would cost more than the page itself (reference: notifications, "The log").
 const MAX_TOTAL: usize = 10_000;
 
 /// The largest offset: the entries before a page are skipped one by one. Older entries can be
 /// reached with `dateRange`.
 const MAX_OFFSET: i64 = 1_000_000;
 
-/// The default size of a page (reference: events, "The log").
+/// The default size of a page (reference: notifications, "The log").
 const DEFAULT_LIMIT: i64 = 50;
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -130,7 +130,7 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
     let mut found = 0;
     let mut positions = Vec::new();
     let hidden = organizations::hidden_from(view, req.caller())?.into_iter().map(Id::cast);
-    let is_whole = walk_log(view, &req.input.query(hidden.collect()), |position| {
+    let walked = walk_log(view, &req.input.query(hidden.collect()), |position| {
         if wanted.contains(&found) {
             positions.push(position);
         }
@@ -143,7 +143,12 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
     let total = found.min(MAX_TOTAL);
     Ok(LogPage {
         items,
-        pagination: LogPagination { limit, offset, total, total_exact: is_whole && found == total },
+        pagination: LogPagination {
+            limit,
+            offset,
+            total,
+            total_exact: walked.is_whole && found == total,
+        },
     })
 }
 
@@ -161,11 +166,18 @@ fn delete_expired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProg
     let end = tx.now().minus_secs(settings.log_retention_secs);
     match remove_old_entries(tx, end)? {
         SweepProgress::More => Ok(SweepProgress::More),
-        // Kept as long as the log has entries about what was deleted.
-        SweepProgress::Clean => {
-            delete_due(tx, &DELETED_BY_TIME, |gone: &DeletedRestricted| gone.deleted_at <= end)
-        }
+        SweepProgress::Clean => forget_deleted(tx, end),
     }
+}
+
+/// The log no longer has entries about what was deleted at or before `end`.
+fn forget_deleted(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
+    let is_due = |gone: &DeletedRestricted| gone.deleted_at <= end;
+    let (forgotten, progress) = due(&tx.view(), &DELETED_IN_LOG, is_due)?;
+    for old in &forgotten {
+        tx.replace(old, &DeletedRestricted { in_log: false, ..old.clone() })?;
+    }
+    Ok(progress)
 }
 
 #[cfg(test)]
@@ -177,7 +189,6 @@ mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::api::read::{SourceFormat, UnknownFields, parse_query, read_input};
-    use crate::base::Json;
     use crate::outbox::{self, About, Delivery, Event, SWEEP_ROWS, in_app};
     use crate::resources::testing::{Fixture, NOON};
     use crate::store::{ListSource, Order, Org};
@@ -220,16 +231,8 @@ mod tests {
     }
 
     fn insert_channel(tx: &mut Tx) -> Result<()> {
-        tx.insert(&Channel {
-            id: channels(tx.org())[1],
-            name: "c".into(),
-            workflow: "webhook".into(),
-            config: Json(json!({})),
-            secret: None,
-            enabled: true,
-            created_at: tx.now(),
-            updated_at: tx.now(),
-        })
+        let channel = Channel::new(tx, "c", "webhook", json!({}), None)?;
+        tx.insert(&Channel { id: channels(tx.org())[1], ..channel })
     }
 
     fn insert(tx: &mut Tx, event_type: EventType, status: DeliveryStatus) -> Result<()> {
@@ -240,7 +243,7 @@ mod tests {
             channel: channels(tx.org())[1],
             event: newest.unwrap().id,
             event_type,
-            guarded_by: None,
+            guarded_by: Vec::new(),
             created_at: tx.now(),
             status,
             attempts: 1,
@@ -291,6 +294,46 @@ mod tests {
             }
         }
         assert_eq!(combinations, 4 * 3 * 4 * 2);
+        fixture.assert_sound();
+    }
+
+    #[test]
+    fn a_filter_reads_no_entries_that_do_not_match() {
+        let fixture = Fixture::new();
+        let add = |tx: &mut Tx| {
+            for _ in 0..1_000 {
+                insert(tx, TYPES[0], DeliveryStatus::Dead)?;
+                insert(tx, TYPES[1], DeliveryStatus::Sent)?;
+            }
+            Ok(())
+        };
+        fixture.store.write_blocking(fixture.org, insert_channel).unwrap();
+        fixture.store.write_blocking(fixture.org, add).unwrap();
+        let rare = |tx: &mut Tx| insert(tx, TYPES[2], DeliveryStatus::Failed);
+        fixture.store.write_blocking(fixture.org, rare).unwrap();
+        let other = channels(fixture.org)[1];
+        for (query, expected) in [
+            (format!("channelId={other}&eventType={}", "team.timeline_summary"), 1),
+            (format!("channelId={other}&status=failed"), 1),
+            ("status=failed".into(), 1),
+            ("eventType=team.timeline_summary&status=failed".into(), 1),
+            (format!("channelId={other}&eventType=agent.stale&status=sent"), 0),
+            ("eventType=team.run_failed&status=dead".into(), 0),
+            // The event and its delivery.
+            ("eventType=team.timeline_summary".into(), 2),
+        ] {
+            let query = filter(&query).unwrap().query(BTreeSet::new());
+            let walk = |view: &View| {
+                let mut found = 0;
+                let walked = walk_log(view, &query, |_| {
+                    found += 1;
+                    ControlFlow::Continue(())
+                })?;
+                Ok((found, walked))
+            };
+            let (found, walked) = fixture.store.read_now(fixture.org, walk).unwrap();
+            assert_eq!((found, walked.scanned), (expected, expected), "{query:?}");
+        }
         fixture.assert_sound();
     }
 
@@ -384,6 +427,7 @@ mod tests {
                     let about = About::resource("a", tx.org());
                     let about = match m % 3 {
                         0 => about.guarded_by("registry", open),
+                        1 => about.guarded_by("registry", open).guarded_by("environment", shut),
                         _ => about.guarded_by("registry", shut),
                     };
                     outbox::publish(tx, TYPES[n % 3], about, json!({}))
@@ -418,7 +462,7 @@ mod tests {
     /// Hides a resource from members: as one that was restricted and is deleted.
     fn tx_hide(fixture: &Fixture, id: Id<()>) {
         let hide = move |tx: &mut Tx| {
-            tx.insert(&DeletedRestricted { id: id.cast(), deleted_at: tx.now() })
+            tx.insert(&DeletedRestricted { id: id.cast(), deleted_at: tx.now(), in_log: true })
         };
         fixture.store.write_blocking(fixture.org, hide).unwrap();
     }
@@ -427,11 +471,11 @@ mod tests {
     fn a_hidden_delivery_is_left_out_by_every_index() {
         let fixture = Fixture::new();
         fill(&fixture, 2);
-        let shut = Id::new(fixture.store.clock().new_id());
+        let [open, shut] = [(); 2].map(|()| Id::new(fixture.store.clock().new_id()));
         tx_hide(&fixture, shut);
         let guard = move |tx: &mut Tx| {
             for old in tx.all::<Delivery>(ListSource::TABLE, &())? {
-                tx.replace(&old, &Delivery { guarded_by: Some(shut), ..old.clone() })?;
+                tx.replace(&old, &Delivery { guarded_by: vec![open, shut], ..old.clone() })?;
             }
             Ok(())
         };

@@ -1,22 +1,31 @@
-//! Notifications: the log of events and deliveries, and the workflows of channels
-//! (reference: events, "The log"). The records belong to the outbox.
+//! Notifications: channels with their subscriptions, and the log of events and deliveries
+//! (reference: notifications). The records belong to the outbox, which delivers.
 
+mod channels;
+mod config;
 mod logs;
+mod redelivery;
+mod senders;
+mod subscriptions;
+#[cfg(test)]
+mod testing;
+mod text;
 mod workflows;
 
 use schemars::json_schema;
 
 use crate::api::{Resource, Route, Webhook, op};
 use crate::auth::{CREDENTIAL, MEMBER};
-use crate::outbox::{EventType, check_deliveries};
+use crate::outbox::{EventType, TEST_TYPE, check_deliveries};
 
-/// The log and the workflows.
+/// Channels, subscriptions, the log and the workflows.
 pub const RESOURCE: Resource = Resource {
     routes,
     sweeps: &[logs::DELETE_EXPIRED],
     checks: &[check_deliveries],
-    workflows: &[workflows::IN_APP],
+    workflows: senders::WORKFLOWS,
     webhooks: &[EVENT_WEBHOOK],
+    children: &[&channels::RESOURCE, &subscriptions::RESOURCE, &redelivery::RESOURCE],
     ..Resource::EMPTY
 };
 
@@ -29,7 +38,14 @@ const EVENT_WEBHOOK: Webhook = Webhook {
                   posted again with growing delays for about 24 hours; then the entry is `dead`. A \
                   410 disables the channel. Delivery is at least once, in no particular order.",
     group: "notifications",
-    kind: |generator| generator.subschema_for::<EventType>(),
+    kind: |generator| {
+        json_schema!({
+            "anyOf": [
+                generator.subschema_for::<EventType>(),
+                {"const": TEST_TYPE, "description": "A test of the channel."},
+            ],
+        })
+    },
     data: |_| {
         json_schema!({
             "type": "object",

@@ -1,29 +1,22 @@
 //! Action workflows: kinds of channels, each with the schema of its configuration
-//! (reference: events, "Action workflows").
+//! (reference: notifications, "Action workflows").
 //!
-//! All workflows are listed; implemented ones are values of [`Workflow`] in the entry of
-//! notifications.
+//! How each delivers is in `senders.rs`.
 
 use schemars::{JsonSchema, SchemaGenerator};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::{Output, Req, ResourceRef};
-use crate::base::{Email, HttpUrl, Id, Json, JsonMap, Result};
-use crate::outbox::{Effect, EventType, Workflow};
+use crate::base::{Email, Error, HttpUrl, Id, Json, JsonMap, Result};
+use crate::outbox::{Channel, EventType};
 use crate::store::{Page, View};
 
 /// A mail has at most 50 recipients: a channel notifies a few people and is not a mailing list.
-const MAX_RECIPIENTS: usize = 50;
-
-/// Delivers into the log, which has every event already: its effect writes nothing.
-pub const IN_APP: Workflow = Workflow {
-    key: WorkflowKey::InApp.name(),
-    effect: |_, _| Ok(Effect::Rows(Box::new(|_| Ok(())))),
-};
+pub const MAX_RECIPIENTS: usize = 50;
 
 /// The key of a workflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowKey {
     /// Shows events in the log.
@@ -73,7 +66,8 @@ impl Output for ActionWorkflow {
 }
 
 impl WorkflowKey {
-    const fn name(self) -> &'static str {
+    /// Returns the key as text, as channels store it.
+    pub const fn name(self) -> &'static str {
         match self {
             WorkflowKey::InApp => "in_app",
             WorkflowKey::Webhook => "webhook",
@@ -84,8 +78,17 @@ impl WorkflowKey {
         }
     }
 
+    /// Returns the key of a channel's workflow.
+    ///
+    /// # Errors
+    /// 500 if there is no such workflow.
+    pub fn of(channel: &Channel) -> Result<Self> {
+        let found = ALL.into_iter().find(|key| key.name() == channel.workflow);
+        found.ok_or_else(|| Error::internal(format!("there is no workflow {:?}", channel.workflow)))
+    }
+
     /// Returns the JSON Schema of a channel's `config`.
-    fn config_schema(self) -> Value {
+    pub fn config_schema(self) -> Value {
         let url = schema_of::<HttpUrl>();
         let id = schema_of::<Id<()>>();
         match self {

@@ -10,14 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    ADMIN, Caller, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted, MEMBER,
-    Membership, ResourceType, User, hidden_deleted_ids, hidden_ids,
+    ADMIN, Access, Caller, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted,
+    MEMBER, Membership, ResourceType, Restrictable, Restricted, User, hidden_deleted_ids,
+    hidden_ids,
 };
 use crate::base::{BoundedList, Error, Id, Kind, Result};
 use crate::resources::environments::Environment;
 use crate::resources::fleet::Fleet;
 use crate::resources::registries::Registry;
-use crate::store::{ListSource, Order, Page, Tx, View};
+use crate::store::{ListSource, Order, Page, Record, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -106,6 +107,26 @@ pub fn hidden_from(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>
     hidden.append(&mut hidden_ids::<Fleet>(view, caller)?);
     hidden.append(&mut hidden_deleted_ids(view, caller)?);
     Ok(hidden)
+}
+
+/// Returns whether every member may see what is about a resource that can be restricted: no for one
+/// that is restricted, and for one that was deleted, whatever it was.
+///
+/// # Errors
+/// If the store fails.
+pub fn is_open_to_members(view: &View, id: Id<()>) -> Result<bool> {
+    fn is_open<T: Restrictable>(view: &View, key: &<Restricted<T> as Record>::Key) -> Result<bool>
+    where
+        Restricted<T>: Record,
+    {
+        let found = view.get::<Restricted<T>>(key)?;
+        found.map_or(Ok(false), |thing| {
+            Ok(thing.without_caller().access(view)? == Access::Organization)
+        })
+    }
+    Ok(is_open::<Registry>(view, &id.cast())?
+        || is_open::<Environment>(view, &id.cast())?
+        || is_open::<Fleet>(view, &id.cast())?)
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────

@@ -2,90 +2,30 @@
 //!
 //! An invitation's token is returned once, to the inviting caller, who passes it on. It is valid
 //! for seven days and once, and only the newest of an e-mail address is valid. It never gives more
-//! than its inviter may give at the time: after a demotion it falls back to the new role, and
-//! without the right to invite it is invalid. A used, expired, invalid or unknown token is 404 in
-//! all cases.
+//! than its inviter may give at the time: a change of the inviter's role changes it too
+//! ([`invitation`](super::invitation)). A used, expired, deleted or unknown token is 404 in all
+//! cases.
 
-use std::collections::HashMap;
-use std::ops::ControlFlow;
-
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::invitation::{BY_ADDRESS, BY_TOKEN, Invitation, require_room};
 use super::members::require_manager;
 use super::sessions::{self, SessionInfo};
-use super::tokens::{TokenHash, hash_of, new_token};
+use super::tokens::{hash_of, new_token};
 use crate::api::{Deleted, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
-    ANYONE, BY_EMAIL, BY_ORG, Credential, Identity, Membership, Organization, Role, SESSION_ADMIN,
-    Session, User,
+    ANYONE, BY_EMAIL, Credential, Identity, Membership, Role, SESSION_ADMIN, Session, User,
 };
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
-use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Page, Record, Reference, TableInfo,
-    Tx, View,
-};
+use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<Invitation>()], ..Resource::EMPTY };
 
 /// An invitation is valid for a week: long enough for an absent recipient.
 const VALID_SECS: i64 = 7 * 24 * 3600;
-
-// ── Record ───────────────────────────────────────────────────────────────────
-
-/// An open invitation. The address is not that of a member of the organization.
-#[derive(Clone, Debug, Encode, Decode)]
-pub(super) struct Invitation {
-    id: Id<Invitation>,
-    org: Id<Org>,
-    email: Email,
-    /// The role that it was created for; see [`Invitation::role_given`].
-    role: Role,
-    inviter: Id<User>,
-    token: TokenHash,
-    pub expires_at: Time,
-}
-
-static BY_TOKEN: Index<Invitation, TokenHash> = Index::unique(
-    "invitations.by_token",
-    "invitation_exists",
-    "this invitation already exists",
-    |invitation| Some(invitation.token),
-);
-
-static BY_ADDRESS: Index<Invitation, (Id<Org>, Email)> = Index::unique(
-    "invitations.by_address",
-    "invitation_exists",
-    "there is already an open invitation of this e-mail address",
-    |invitation| Some((invitation.org, invitation.email.clone())),
-);
-
-/// Invitations by expiry.
-pub(super) static BY_END: Index<Invitation, Time> =
-    Index::non_unique("invitations.by_end", |invitation| Some(invitation.expires_at));
-
-static ORGANIZATION: Reference<Invitation, Organization> = Reference::cascade(
-    &["org"],
-    |organization: &Organization| organization.id.to_bytes(),
-    |invitation: &Invitation, _| vec![invitation.org.to_bytes()],
-);
-
-impl Record for Invitation {
-    const TABLE: &'static str = "invitations";
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("inviter", "without a membership of the inviter the invitation is not valid")];
-    // The accepting caller is in no organization.
-    const ORG_SCOPED: bool = false;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOKEN, &BY_ADDRESS, &BY_END];
-    type Key = (Id<Org>, Id<Invitation>);
-    fn key(&self) -> Self::Key {
-        (self.org, self.id)
-    }
-}
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -170,6 +110,7 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
     if let Some(older) = tx.find(&BY_ADDRESS, &(tx.org(), email.clone()))? {
         tx.remove(&older)?;
     }
+    require_room(&tx.view(), req.caller().user())?;
     let token = new_token(tx);
     let invitation = Invitation {
         id: tx.new_id(),
@@ -187,58 +128,32 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
-    let mut roles = HashMap::new();
-    view.for_each(&BY_ORG, &view.org(), Order::Ascending, |membership: Membership| {
-        roles.insert(membership.user, membership.role);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    let role =
-        |invitation: &Invitation| invitation.role_given(roles.get(&invitation.inviter).copied());
-    let open =
-        |invitation: &Invitation| invitation.expires_at > view.now() && role(invitation).is_some();
+    let open = |invitation: &Invitation| invitation.expires_at > view.now();
     let page = view.page(ListSource::TABLE, &view.org(), Order::Descending, &req.page, open)?;
     Ok(page.map(|invitation| InvitationInfo {
-        role: role(&invitation).unwrap_or(invitation.role),
         id: invitation.id,
         email: invitation.email,
+        role: invitation.role,
         expires_at: invitation.expires_at,
     }))
 }
 
 fn revoke(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
     let invitation: Invitation = tx.fetch(&(tx.org(), req.params))?;
-    if invitation.expires_at <= tx.now() || current_role(&tx.view(), &invitation)?.is_none() {
+    if invitation.expires_at <= tx.now() {
         return Err(Invitation::missing(&(tx.org(), req.params)));
     }
     tx.remove(&invitation)?;
     Ok(Deleted::new(req.params))
 }
 
-impl Invitation {
-    /// Returns the role that it gives: the one it was created for, but none that its inviter, with
-    /// this role now, could not give; `None` if the inviter may not invite any more.
-    fn role_given(&self, inviter: Option<Role>) -> Option<Role> {
-        inviter.filter(|role| *role >= Role::Admin).map(|role| self.role.min(role))
-    }
-}
-
-/// See [`Invitation::role_given`].
-fn current_role(view: &View, invitation: &Invitation) -> Result<Option<Role>> {
-    let inviter = view.get::<Membership>(&(invitation.inviter, invitation.org))?;
-    Ok(invitation.role_given(inviter.map(|inviter| inviter.role)))
-}
-
 // ── Accepting ────────────────────────────────────────────────────────────────
 
-/// Returns the invitation with this token, and the role that it gives.
-fn open(view: &View, token: &str) -> Result<(Invitation, Role)> {
-    let missing = || Error::no_such("invitation").at("token");
-    let invitation: Invitation = view
-        .find(&BY_TOKEN, &hash_of(token))?
+/// Returns the invitation with this token.
+fn open(view: &View, token: &str) -> Result<Invitation> {
+    view.find(&BY_TOKEN, &hash_of(token))?
         .filter(|invitation: &Invitation| invitation.expires_at > view.now())
-        .ok_or_else(missing)?;
-    let role = current_role(view, &invitation)?.ok_or_else(missing)?;
-    Ok((invitation, role))
+        .ok_or_else(|| Error::no_such("invitation").at("token"))
 }
 
 /// Returns the caller's session of `user`, required if the invited address has an account: a lost
@@ -267,7 +182,7 @@ fn new_account(input: &AcceptInvitation) -> Result<(&Name, &Password)> {
 }
 
 fn prepare(view: &View, req: &Req<(), AcceptInvitation>) -> Result<HashPlan> {
-    let (invitation, _) = open(view, &req.input.token)?;
+    let invitation = open(view, &req.input.token)?;
     let make = match view.find(&BY_EMAIL, &invitation.email)? {
         Some(user) => {
             require_session(req.identity_if_any(), user.id)?;
@@ -283,7 +198,7 @@ fn accept(
     req: &Req<(), AcceptInvitation>,
     hashed: &HashResult,
 ) -> Result<(SessionInfo, Id<User>)> {
-    let (invitation, role) = open(&tx.view(), &req.input.token)?;
+    let invitation = open(&tx.view(), &req.input.token)?;
     let (session, user) = match tx.find(&BY_EMAIL, &invitation.email)? {
         Some(user) => {
             let session: Session = tx.fetch(&require_session(req.identity_if_any(), user.id)?)?;
@@ -306,7 +221,7 @@ fn accept(
     tx.insert(&Membership {
         user,
         org: invitation.org,
-        role,
+        role: invitation.role,
         email_verified: false,
         joined_at: tx.now(),
     })?;
@@ -346,12 +261,14 @@ pub(super) fn routes() -> Vec<Route> {
 #[cfg(test)]
 mod tests {
     use super::super::delete_expired;
+    use super::super::invitation::MAX_INVITATIONS;
     use super::super::tests::{hashing, identity_of, session, signed_in, with_password};
     use super::*;
     use crate::api::Principal;
     use crate::auth::Caller;
     use crate::base::Kind;
     use crate::resources::testing::Fixture;
+    use crate::store::Org;
     use serde_json::json;
 
     fn invite_as(
@@ -418,61 +335,6 @@ mod tests {
     }
 
     #[test]
-    fn an_invitation_gives_no_more_than_its_inviter_may_give() {
-        let fixture = Fixture::new();
-        let Principal::Caller(ben) = &fixture.member else {
-            panic!("no caller of an organization")
-        };
-        let ben = ben.user();
-        let key = (ben, fixture.org);
-        let demote = |role: Option<Role>| {
-            let change = move |tx: &mut Tx| {
-                let old = tx.get::<Membership>(&key)?;
-                match (old, role) {
-                    (Some(old), Some(role)) => {
-                        tx.replace(&old, &Membership { role, ..old.clone() })
-                    }
-                    (Some(old), None) => tx.remove(&old),
-                    (None, _) => Err(crate::base::Error::no_such("invitation").at("token")),
-                }
-            };
-            fixture.store.write_blocking(Id::NIL, change).unwrap();
-        };
-        demote(Some(Role::Owner));
-        let Principal::Caller(caller) = &fixture.member else { unreachable!() };
-        let owner = Caller { role: Role::Owner, ..(**caller).clone() };
-        let owner = Principal::Caller(owner.into());
-        let [cy, dan] = ["cy@acme.test", "dan@acme.test"]
-            .map(|email| invite_as(&fixture, &owner, email, Role::Owner).unwrap());
-        let eve = invite_as(&fixture, &owner, "eve@acme.test", Role::Member).unwrap();
-        let open = || {
-            let items = fixture.read_as(&fixture.owner, list, (), ()).unwrap().items;
-            items.iter().map(|i| (i.id, i.role)).collect::<Vec<_>>()
-        };
-        use Role::{Admin, Member, Owner};
-        assert_eq!(open(), [(eve.id, Member), (dan.id, Owner), (cy.id, Owner)]);
-
-        demote(Some(Admin));
-        assert_eq!(open(), [(eve.id, Member), (dan.id, Admin), (cy.id, Admin)]);
-        let joined = accept_as(&fixture, &Principal::Anonymous, &cy.token).unwrap();
-        assert_eq!(membership(&fixture, joined.user.id, fixture.org).unwrap().role, Admin);
-
-        for role in [Some(Member), None] {
-            demote(role);
-            assert_eq!(open(), []);
-            for token in [&dan.token, &eve.token] {
-                let refused = accept_as(&fixture, &Principal::Anonymous, token).err().unwrap();
-                assert_eq!(refused.kind(), Kind::NotFound);
-            }
-            let revoked = fixture.write_as(&fixture.owner, revoke, dan.id, ());
-            assert_eq!(revoked.err().unwrap().kind(), Kind::NotFound);
-        }
-        // The address can be invited again.
-        invited(&fixture, "dan@acme.test");
-        assert_eq!(open().len(), 1);
-    }
-
-    #[test]
     fn an_api_key_of_the_invited_user_is_no_session() {
         let fixture = Fixture::new();
         let (_, eve) = fixture.other_org("globex");
@@ -527,6 +389,33 @@ mod tests {
         assert_eq!(foreign.kind(), Kind::NotFound);
         fixture.write_as(&fixture.owner, revoke, second.id, ()).unwrap();
         assert!(accept_as(&fixture, &Principal::Anonymous, &second.token).is_err());
+    }
+
+    #[test]
+    fn the_open_invitations_of_an_inviter_are_limited() {
+        let fixture = Fixture::new();
+        let Principal::Caller(ada) = &fixture.owner else { panic!("no caller of an organization") };
+        let inviter = ada.user();
+        let fill = move |tx: &mut Tx| {
+            (1..MAX_INVITATIONS).try_for_each(|n| {
+                tx.insert(&Invitation {
+                    id: tx.new_id(),
+                    org: tx.org(),
+                    email: Email::parse(format!("{n}@acme.test")).unwrap(),
+                    role: Role::Member,
+                    inviter,
+                    token: hash_of(&new_token(tx)),
+                    expires_at: tx.now().plus_secs(VALID_SECS),
+                })
+            })
+        };
+        fixture.store.write_blocking(fixture.org, fill).unwrap();
+        let last = invited(&fixture, "cy@acme.test");
+        let invite = |email| invite_as(&fixture, &fixture.owner, email, Role::Member);
+        let refused = invite("di@acme.test").err().unwrap();
+        assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "too_many_invitations"));
+        assert!(invite("cy@acme.test").is_ok(), "it replaces {}", last.id);
+        fixture.assert_sound();
     }
 
     #[test]

@@ -217,14 +217,14 @@ pub(super) const PUBLISH_EXPIRIES: Sweep = Sweep {
 
 fn publish_expiries(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let now = tx.now();
-    let keys = due(&tx.view(), &KEYS_BY_EXPIRY_NOTICE, |key: &ApiKey| {
+    let (keys, progress) = due(&tx.view(), &KEYS_BY_EXPIRY_NOTICE, |key: &ApiKey| {
         key.next_notice_at.is_some_and(|notice| notice <= now)
     })?;
     for key in &keys {
         tx.set_org(key.org);
         publish_expiry(tx, key)?;
     }
-    Ok(SweepProgress::after(keys.len()))
+    Ok(progress)
 }
 
 /// Publishes the due event of a key's expiry, in its organization. An expired key is deleted.

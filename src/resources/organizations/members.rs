@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
+use super::invitation::lower_to_role;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
@@ -113,6 +114,7 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
         require_manager(req.caller(), &[old.role, role])?;
         require_remaining_owner(&tx.view(), &old)?;
         new.role = role;
+        lower_to_role(tx, old.user, role)?;
     }
     if let Some(verified) = req.input.email_verified {
         new.email_verified = verified;
@@ -121,8 +123,8 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
     to_info(&tx.view(), new)
 }
 
-/// Every member may leave; only admins remove others. The member's keys and grants in the
-/// organization are deleted, and not restored if the user joins again.
+/// Every member may leave; only admins remove others. The member's keys, grants and open invitations
+/// in the organization are deleted, and not restored if the user joins again.
 fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     let caller = req.caller();
     let leaves = req.params == caller.user();

@@ -1,10 +1,10 @@
 //! Organizations and their users: setup, sessions, members and roles, invitations, API keys, access
-//! grants, and claimed domains (reference: identity-and-rights, "Roles").
+//! grants (reference: identity-and-rights, "Roles").
 //!
 //! Besides `auth`, only this module reads and writes records that no organization owns.
 
-mod domains;
 mod grants;
+mod invitation;
 mod invitations;
 mod keys;
 mod members;
@@ -14,8 +14,7 @@ mod setup;
 mod tokens;
 mod users;
 
-pub use domains::{BY_DOMAIN, Domain, DomainState};
-pub use grants::hidden_from;
+pub use grants::{hidden_from, is_open_to_members};
 pub use keys::record_key_usage;
 pub use organization::all;
 pub use setup::{Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token};
@@ -28,7 +27,7 @@ use crate::base::Result;
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::Tx;
 
-use invitations::Invitation;
+use invitation::Invitation;
 
 /// Organizations and their users.
 pub const RESOURCE: Resource = Resource {
@@ -42,7 +41,6 @@ pub const RESOURCE: Resource = Resource {
         &invitations::RESOURCE,
         &keys::RESOURCE,
         &grants::RESOURCE,
-        &domains::RESOURCE,
     ],
     ..Resource::EMPTY
 };
@@ -62,7 +60,7 @@ fn delete_expired(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let unknown = now.minus_secs(KNOWN_ADDRESS_SECS);
     let swept = [
         delete_due(tx, &SESSIONS_BY_EXPIRY, |s: &Session| s.expires_at <= now)?,
-        delete_due(tx, &invitations::BY_END, |i: &Invitation| i.expires_at <= now)?,
+        delete_due(tx, &invitation::BY_END, |i: &Invitation| i.expires_at <= now)?,
         delete_due(tx, &KNOWN_ADDRESSES_BY_TIME, |k: &KnownSignInAddress| k.at <= unknown)?,
     ];
     Ok(if swept.contains(&SweepProgress::More) {

@@ -162,8 +162,10 @@ fn import_one(
         });
     }
     match artifacts::publish(tx, req.caller().user(), registry, publication, calls) {
-        Ok(Outcome::Done(_)) => Ok(Ok((name, version))),
-        Ok(Outcome::Refused(error)) => Ok(Err(describe(&error))),
+        Ok(outcome) => Ok(match outcome.done() {
+            Ok(_) => Ok((name, version)),
+            Err(error) => Err(describe(&error)),
+        }),
         Err(error) if matches!(error.kind(), Kind::Invalid | Kind::Conflict) => {
             Ok(Err(describe(&error)))
         }

@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::team::Team;
 use crate::auth::Restricted;
-use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, StableKey, Time};
+use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, Slug, StableKey, Time};
 use crate::outside::webhook;
 use crate::resources::agents::Agent;
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, SealedField, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Order, Record, Reference, SealedField, Tx, View,
+};
 
 /// The role of an agent in a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -101,6 +103,16 @@ pub fn fetch_member(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Membe
 /// Returns the team's Scrum Master, if it has one.
 pub fn scrum_master(view: &View, team: Id<Team>) -> Result<Option<Member>> {
     view.find(&SCRUM_MASTERS, &team)
+}
+
+/// Returns the slug of a team that the agent is in: the first that it is in by the team's age.
+///
+/// # Errors
+/// If the store fails.
+pub fn team_of(view: &View, agent: Id<Agent>) -> Result<Option<Slug>> {
+    let member = view.first(&BY_AGENT, &agent, Order::Ascending)?;
+    let team: Option<Team> = member.map_or(Ok(None), |member: Member| view.get(&member.team))?;
+    Ok(team.map(|team| team.slug))
 }
 
 /// Returns the agent's current name.

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::member::Member;
+use super::peer::Peer;
 use super::task::Task;
-use super::team::{Peer, Team};
+use super::team::Team;
 use crate::api::{Output, ResourceRef};
 use crate::base::{Body, Id, Result, Time, Title};
 use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Record, Reference, View};
@@ -97,6 +98,14 @@ pub static BY_INBOX: Index<Message, (Option<Id<Member>>, bool)> =
 /// Messages by the task they refer to.
 pub static BY_TASK: Index<Message, Id<Task>> = Index::non_unique("messages.by_task", |m| m.task_id);
 
+/// Messages by the peer that sent or gets them; those that it sent and nobody has read apart, so that
+/// they are counted among any number of others.
+pub static BY_PEER: Index<Message, (Id<Peer>, bool)> =
+    Index::non_unique("messages.by_peer", |message| match message.from.kind {
+        SenderType::Peer => Some((message.from.id.cast(), message.read_at.is_none())),
+        SenderType::User | SenderType::Agent => message.to_peer_id.map(|peer| (peer, false)),
+    });
+
 static TEAM: Reference<Message, Team> = Reference::cascade(
     &["team_id"],
     |team: &Team| team.id.to_bytes(),
@@ -106,7 +115,7 @@ static TEAM: Reference<Message, Team> = Reference::cascade(
 
 impl Record for Message {
     const TABLE: &'static str = "messages";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_INBOX, &BY_TASK];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_INBOX, &BY_TASK, &BY_PEER];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("from.id", "history: who wrote it may have left"),

@@ -13,7 +13,7 @@ use super::tasks::ClaimTask;
 use super::team::{Team, fetch_team, require_team};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{Caller, MEMBER};
 use crate::base::{Body, Id, Issue, Result, Title};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
@@ -114,14 +114,7 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     let team = require_team(&view, req.params)?;
     let to = fetch_optional(&view, team, new.to_agent_id)?;
     let task = new.task_id.map(|id| fetch_task(&view, team, id)).transpose()?;
-    let from = match new.from_agent_id {
-        Some(id) => agent(&view, &fetch_member(&view, team, id)?)?,
-        None => {
-            let caller = req.caller();
-            let (id, name) = (caller.user().cast(), caller.identity.name.clone());
-            Sender { kind: SenderType::User, id, name }
-        }
-    };
+    let from = sender(&view, team, req.caller(), new.from_agent_id)?;
     let message = Message {
         id: tx.new_id(),
         team_id: team,
@@ -201,7 +194,7 @@ fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
 }
 
 /// Marks a message read by the agent it is addressed to, or a note by the agent responsible for its
-/// task; 404 for any other agent.
+/// task; mail of a peer that has no recipient, by the Scrum Master; 404 for any other agent.
 pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), ClaimTask>) -> Result<Message> {
     let view = tx.view();
     let team = require_team(&view, req.params.0)?;
@@ -212,6 +205,10 @@ pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), ClaimTask>) -> Re
         (Audience::Agent, None, Some(task)) => {
             task::assignee_or_scrum_master(&view, &fetch_task(&view, team, task)?)?
                 .map(|member| member.id)
+        }
+        // Of a peer that wrote when there was no Scrum Master.
+        (Audience::Agent, None, None) if message.from.kind == SenderType::Peer => {
+            member::scrum_master(&view, team)?.map(|member| member.id)
         }
         _ => None,
     };
@@ -225,6 +222,22 @@ fn mark_read(tx: &mut Tx, old: Message) -> Result<Message> {
     let message = Message { read_at: Some(tx.now()), ..old.clone() };
     tx.replace(&old, &message)?;
     Ok(message)
+}
+
+/// Returns the sender of a message: this agent of the team, or else the caller.
+pub fn sender(
+    view: &View,
+    team: Id<Team>,
+    caller: &Caller,
+    from_agent_id: Option<Id<Member>>,
+) -> Result<Sender> {
+    match from_agent_id {
+        Some(id) => agent(view, &fetch_member(view, team, id)?),
+        None => {
+            let (id, name) = (caller.user().cast(), caller.identity.name.clone());
+            Ok(Sender { kind: SenderType::User, id, name })
+        }
+    }
 }
 
 fn agent(view: &View, member: &Member) -> Result<Sender> {

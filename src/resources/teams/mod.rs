@@ -6,12 +6,15 @@
 //! while.
 
 mod approvals;
+mod exchange;
 mod lists;
 mod member;
 mod members;
 mod memories;
 mod message;
 mod messages;
+pub mod notices;
+mod peer;
 mod runs;
 mod task;
 mod tasks;
@@ -25,6 +28,9 @@ mod wakes;
 
 use crate::api::Resource;
 
+pub use member::{Member, team_of};
+pub use team::Team;
+
 /// Everything about teams.
 pub const RESOURCE: Resource = Resource {
     children: &[
@@ -37,6 +43,7 @@ pub const RESOURCE: Resource = Resource {
         &runs::RESOURCE,
         &approvals::RESOURCE,
         &timeline::RESOURCE,
+        &exchange::RESOURCE,
     ],
     ..Resource::EMPTY
 };

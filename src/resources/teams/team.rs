@@ -80,9 +80,6 @@ impl Record for MonthlySpending {
     }
 }
 
-/// An outside agent that writes to a team. Only a marker for ids; the exchange has the records.
-pub enum Peer {}
-
 /// Returns the team with this id, or 404.
 pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
     view.fetch(&id)

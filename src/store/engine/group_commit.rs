@@ -28,9 +28,9 @@ use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
 use queue::{Next, Prepared, Queue, Ran};
 
-/// A group accepts no further attempts once it has 8 MiB to write: they are all held in memory, and
-/// the first waits for the last.
-const MAX_GROUP_BYTES: usize = 8 * 1024 * 1024;
+/// A group accepts no further attempts once it has 1 MiB to write: a MiB takes some 5 to 10 ms to
+/// commit, and the commit itself, without its bytes, about one. Only a single attempt makes more.
+const MAX_GROUP_BYTES: usize = 1024 * 1024;
 
 /// A group accepts no further attempts once the writer has run attempts for 10 ms: with the commit
 /// before it and its own, a small write waits less than 50 ms. That is time for some 400 ordinary
@@ -232,9 +232,7 @@ impl<S: LocalStorage> Writer<S> {
     fn commit_group(&mut self, first: Prepared, queue: &Queue) {
         if let Err(error) = self.recover() {
             // Each of the others would try the broken storage again; attempts submitted later may.
-            let others = std::iter::from_fn(|| queue.pop());
-            let all: Vec<_> = std::iter::once(first).chain(others).collect();
-            for prepared in all {
+            for prepared in std::iter::once(first).chain(queue.drain()) {
                 complete(prepared.attempt, Err(error.clone()));
             }
             return;

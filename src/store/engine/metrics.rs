@@ -9,7 +9,7 @@ use crate::base::metrics::{Buckets, Counter, Family, Gauge, Histogram};
 /// Attempts of a commit: 512 at most share one.
 static ATTEMPTS: Buckets = Buckets { bounds: &[1, 2, 5, 10, 25, 50, 100, 250, 512], scale: 1 };
 
-/// Bytes of a commit: a group takes no more attempts at 8 MiB, to which the last may add as much.
+/// Bytes of a commit: a group takes no more attempts at 1 MiB, to which the last may add 8 MiB.
 static BYTES: Buckets = Buckets {
     bounds: &[1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216],
     scale: 1,
@@ -121,7 +121,9 @@ impl StoreMeters {
         if page_bytes > 0 {
             gauge("roadstead_database_page_bytes", "Size of a page of the database", page_bytes);
             let free = self.free_pages.value();
-            gauge("roadstead_database_free_pages", "Pages free for later writes", free);
+            let help = "Pages free for later writes; only while the file has at most 64 MiB, since \
+                        counting them reads all of it";
+            gauge("roadstead_database_free_pages", help, free);
         }
         families
     }
@@ -142,10 +144,9 @@ impl StoreMeters {
     /// Sets what is known about the size of the storage.
     fn set_size(&self, size: StorageSize) {
         self.file_bytes.set(size.file_bytes);
-        if let Some(pages) = size.pages {
-            self.page_bytes.set(pages.bytes);
-            self.free_pages.set(pages.free);
-        }
+        // A count of earlier, when the file was smaller, would be wrong now.
+        self.page_bytes.set(size.pages.map_or(0, |pages| pages.bytes));
+        self.free_pages.set(size.pages.map_or(0, |pages| pages.free));
     }
 }
 
@@ -192,4 +193,21 @@ pub struct Pages {
     pub bytes: u64,
     /// How many are free.
     pub free: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_shown_only_while_they_are_counted() {
+        let meters = StoreMeters::default();
+        let shown = |pages| {
+            meters.set_size(StorageSize { file_bytes: 4096, pages });
+            meters.families().iter().any(|family| family.name == "roadstead_database_free_pages")
+        };
+        assert!(shown(Some(Pages { bytes: 4096, free: 0 })));
+        assert!(!shown(None));
+        assert!(shown(Some(Pages { bytes: 4096, free: 1 })));
+    }
 }

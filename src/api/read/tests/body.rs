@@ -254,18 +254,32 @@ fn unknown_fields_are_refused_at_their_paths_beside_all_other_problems() {
 
 #[test]
 fn names_that_something_else_reads_are_known_and_fixed_ones_named() {
-    let others = OtherNames { read_elsewhere: vec!["orgSlug".into()], fixed: vec!["id".into()] };
+    let fixed = ["id", "orgSulg.x", "range.spent", "grants.id", "agentId"];
+    let others = OtherNames {
+        read_elsewhere: vec!["orgSlug".into()],
+        required: vec!["name".into(), "toolRef".into()],
+        fixed: fixed.map(String::from).into(),
+        ..OtherNames::default()
+    };
     let unknown = UnknownFields::Refused(Arc::new(others));
-    let value = sample(json!({"orgSlug": "acme", "id": 1, "orgSulg": 1, "range": {"orgSlug": 1}}));
+    let grants = json!([{"userId": Id::<()>::NIL, "resourceType": "fleet", "count": 1, "id": 1}]);
+    let value = sample(json!({
+        "orgSlug": "acme", "id": 1, "orgSulg": 1, "range": {"orgSlug": 1, "spent": 1, "id": 1},
+        "grants": grants, "ref": 1,
+    }));
     let error = super::super::read::<Sample>(&value, SourceFormat::Body, unknown).unwrap_err();
     let found: Vec<_> =
         error.issues().iter().map(|i| format!("{} {}", i.path, i.message)).collect();
     assert_eq!(
         found,
         [
+            "grants[0].id cannot be changed",
             "range.orgSlug is not a known field",
+            "range.spent cannot be changed",
+            "range.id is not a known field",
             "id cannot be changed",
             "orgSulg is not a known field; did you mean orgSlug?",
+            "ref is not a known field; did you mean toolRef?",
         ]
     );
 }

@@ -23,9 +23,12 @@ fn an_object_reads_the_same_in_every_encoding() {
     ] {
         assert_eq!(search(query).date_range, expected, "{query}");
     }
-    for query in
-        ["pagination[limit]=7&pagination.offset=70", "pagination={\"limit\":7,\"offset\":70}"]
-    {
+    for query in [
+        "pagination[limit]=7&pagination.offset=70",
+        "pagination={\"limit\":7,\"offset\":70}",
+        "pagination={\"limit\":7}&pagination[offset]=70",
+        "pagination.limit=7&pagination={\"offset\":70}",
+    ] {
         let page = search(query).pagination.unwrap();
         assert_eq!((page.limit.get(), page.offset), (7, Some(70)));
     }
@@ -91,9 +94,30 @@ fn problems_of_a_query_are_reported_by_dotted_path() {
             "pagination={\"limit\":1}&pagination={\"limit\":1}",
             "pagination must be given once, not as a list",
         ),
+        ("pagination={\"limit\":1}&pagination[limit]=1", "pagination.limit must be given once"),
         (
-            "pagination={\"limit\":1}&pagination[offset]=1",
+            "pagination={\"limit\":1}&pagination[offset]=1&pagination.offset=1",
+            "pagination.offset must be given once, not as a list",
+        ),
+        (
+            "pagination={\"limit\":\"1\"}&pagination[offset]=1",
+            "pagination.limit must be a whole number",
+        ),
+        (
+            "pagination={\"limit\":1}&pagination[offset]=%ff",
+            "pagination.offset must be percent-encoded UTF-8",
+        ),
+        (
+            "pagination={\"limit\":1}&pagination[offset]=1&pagination=1",
             "pagination must be given once, not as a list",
+        ),
+        (
+            "pagination={\"limt\":1}&pagination[limit]=1",
+            "pagination.limt is not a known field; did you mean limit?",
+        ),
+        (
+            "pagination={\"limit\":1}&pagination[ofset]=1",
+            "pagination.ofset is not a known parameter; did you mean offset?",
         ),
         (
             "pagination={\"limit\":1",

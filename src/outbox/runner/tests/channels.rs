@@ -75,15 +75,15 @@ async fn undelivered_entries_of_a_deleted_channel_are_dead() {
     let receiver = Receiver::answering(&[200]).await;
     let channels = [runner.webhook(&receiver).await, runner.webhook(&receiver).await];
     runner.publish(json!({})).await;
-    let fan_out = runner.lease(&InFlight::new()).await.unwrap();
+    let fan_out = runner.lease_one().await.unwrap();
     runner.execute(fan_out).await;
     // One is due, the other waits.
     switch(&runner, channels[1], false).await;
-    let waits = runner.lease(&InFlight::new()).await.unwrap();
+    let waits = runner.lease_one().await.unwrap();
     let job = if waits.concurrency_key == Some(channels[1].cast()) {
         waits
     } else {
-        runner.lease(&InFlight::new()).await.unwrap()
+        runner.lease_one().await.unwrap()
     };
     runner.execute(job).await;
     runner.pass_secs(LEASE_SECS);
@@ -114,7 +114,7 @@ async fn many_waiting_deliveries_are_scheduled_in_steps() {
     runner.run_due().await;
     assert_eq!(count(&runner, DeliveryStatus::Failed), many);
     switch(&runner, channel, true).await;
-    let release = runner.lease(&InFlight::new()).await.unwrap();
+    let release = runner.lease_one().await.unwrap();
     runner.execute(release).await;
     assert_eq!(jobs(&runner).len(), SWEEP_ROWS + 1);
     runner.run_due().await;
@@ -137,6 +137,30 @@ async fn waiting_deliveries_of_a_deleted_channel_end_in_steps() {
         runner.write(|tx| tx.continue_removals().map(drop)).await;
     }
     assert_eq!((count(&runner, DeliveryStatus::Dead), jobs(&runner).len()), (many, 0));
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_does_not_end_a_channel_that_has_another_since() {
+    let runner = in_memory();
+    let mut receiver = Receiver::answering(&[410, 200]).await;
+    let channel = runner.webhook(&receiver).await;
+    runner.publish(json!({})).await;
+    let fan_out = runner.lease_one().await.unwrap();
+    runner.execute(fan_out).await;
+    let late = runner.lease_one().await.unwrap();
+    runner.pass_secs(1);
+    let change = move |tx: &mut Tx| {
+        let old = tx.fetch::<Channel>(&channel)?;
+        tx.replace(&old, &Channel { updated_at: tx.now(), ..old.clone() })
+    };
+    runner.write(change).await;
+    runner.execute(late).await;
+    assert!(is_enabled(&runner, channel));
+    assert_eq!(runner.only_delivery().status, DeliveryStatus::Failed);
+    runner.pass_secs(5);
+    runner.run_due().await;
+    assert_eq!(runner.only_delivery().status, DeliveryStatus::Sent);
+    assert_eq!(receiver.count(), 2);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::harness::*;
 use super::*;
 use crate::base::Keys;
-use crate::outbox::{DeliveryStatus, Event, JOBS, LogEntry, redeliver};
+use crate::outbox::{DeliveryStatus, Event, JOBS, LogEntry, redeliver, redeliver_range};
 use crate::outside::webhook;
 use crate::store::engine::Redb;
 use crate::store::table_names;
@@ -66,16 +66,18 @@ async fn an_event_without_subscriptions_costs_its_row_and_one_index_entry() {
 #[tokio::test]
 async fn a_failed_delivery_is_retried_until_it_succeeds() {
     let runner = in_memory();
-    let receiver = Receiver::answering(&[500, 404, 200]).await;
+    let receiver = Receiver::answering(&[500, 404, 302, 429, 503, 200]).await;
     runner.webhook(&receiver).await;
     runner.publish(json!({})).await;
-    let fan_out = runner.lease(&InFlight::new()).await.unwrap();
+    let fan_out = runner.lease_one().await.unwrap();
     runner.execute(fan_out).await;
     let untried = runner.only_delivery();
     assert_eq!((untried.status, untried.attempts), (DeliveryStatus::Failed, 0));
     assert_eq!((untried.error, untried.next_attempt_at), (None, Some(NOON)));
 
-    for (attempts, status, delay_millis) in [(1, 500, 5_000), (2, 404, 300_000)] {
+    let failures = [(500, 5), (404, 300), (302, 1_800), (429, 7_200), (503, 18_000)];
+    for (attempts, (status, delay_secs)) in (1..).zip(failures) {
+        let delay_millis = delay_secs * 1000;
         runner.run_due().await;
         let failed = runner.only_delivery();
         assert_eq!((failed.status, failed.attempts), (DeliveryStatus::Failed, attempts));
@@ -85,12 +87,12 @@ async fn a_failed_delivery_is_retried_until_it_succeeds() {
         let delay = failed.next_attempt_at.unwrap().millis() - now;
         assert!((delay_millis * 9 / 10..=delay_millis).contains(&delay), "{delay}");
         assert_eq!(jobs(&runner)[0].due_at, failed.next_attempt_at.unwrap());
-        runner.pass_secs(delay_millis / 1000);
+        runner.pass_secs(delay_secs);
     }
     runner.run_due().await;
     let sent = runner.only_delivery();
-    assert_eq!((sent.status, sent.attempts, sent.error), (DeliveryStatus::Sent, 3, None));
-    assert_eq!((sent.sent_at, sent.next_attempt_at), (Some(NOON.plus_secs(305)), None));
+    assert_eq!((sent.status, sent.attempts, sent.error), (DeliveryStatus::Sent, 6, None));
+    assert_eq!((sent.sent_at, sent.next_attempt_at), (Some(NOON.plus_secs(27_305)), None));
 }
 
 #[tokio::test]
@@ -142,14 +144,83 @@ async fn an_entry_of_the_built_in_channel_is_redelivered_at_once() {
 }
 
 #[tokio::test]
+async fn a_range_is_redelivered_in_steps_and_each_entry_once() {
+    let runner = in_memory();
+    let channel = runner.channel(&ROW, json!({})).await;
+    let other = runner.channel(&ROW, json!({})).await;
+    // 250 that are dead or failed, of every time, and as many that were sent; more than two steps.
+    for _ in 0..5 {
+        runner.write(|tx| (0..50).try_for_each(|_| leave_event(tx))).await;
+        runner.pass_secs(1);
+    }
+    let fan_outs = jobs(&runner).len();
+    for _ in 0..fan_outs {
+        let job = runner.lease_one().await.unwrap();
+        runner.execute(job).await;
+    }
+    let spoil = |tx: &mut Tx| {
+        for (n, job) in tx.all::<Job>(ListSource::TABLE, &())?.into_iter().enumerate() {
+            let old: crate::outbox::Delivery = tx.fetch(&job.target.cast())?;
+            let status =
+                [DeliveryStatus::Dead, DeliveryStatus::Failed, DeliveryStatus::Sent][n % 3];
+            let sent_at = (status == DeliveryStatus::Sent).then(|| tx.now());
+            let job_id = (status == DeliveryStatus::Failed).then_some(job.id);
+            let due_at = tx.now().plus_secs(9_000);
+            tx.replace(&job, &Job { due_at, ..job.clone() })?;
+            if job_id.is_none() {
+                tx.remove(&tx.fetch::<Job>(&job.id)?)?;
+            }
+            let spoilt = crate::outbox::Delivery {
+                status,
+                sent_at,
+                job: job_id,
+                next_attempt_at: None,
+                ..old.clone()
+            };
+            tx.replace(&old, &spoilt)?;
+        }
+        Ok(())
+    };
+    runner.write(spoil).await;
+    runner.pass_secs(1);
+    let (from, to) = (NOON.plus_secs(1), NOON.plus_secs(4));
+    let wanted = |delivery: &&crate::outbox::Delivery| {
+        delivery.channel == channel
+            && (from..to).contains(&delivery.created_at)
+            && delivery.status != DeliveryStatus::Sent
+    };
+    let expected: Vec<_> = runner.deliveries().iter().filter(wanted).map(|one| one.id).collect();
+    assert!(expected.len() > 90, "{}", expected.len());
+    runner.write(move |tx| redeliver_range(tx, channel, (from, to), None)).await;
+    runner.run_due().await;
+    let again = |runner: &Runner| -> Vec<_> {
+        let all = runner.deliveries();
+        all.iter().filter(|one| one.attempts == 1).map(|one| one.id).collect()
+    };
+    assert_eq!(again(&runner), expected);
+    assert!(runner.deliveries().iter().all(|one| one.channel != other || one.attempts == 0));
+    // Another one finds none that failed in that range, and those that were sent once more.
+    let sent = Some(DeliveryStatus::Sent);
+    runner.write(move |tx| redeliver_range(tx, channel, (from, to), None)).await;
+    runner.run_due().await;
+    assert_eq!(again(&runner), expected);
+    runner.pass_secs(1);
+    runner.write(move |tx| redeliver_range(tx, channel, (from, to), sent)).await;
+    runner.run_due().await;
+    let attempts =
+        |runner: &Runner, id| runner.deliveries().iter().find(|one| one.id == id).unwrap().attempts;
+    assert!(expected.iter().all(|id| attempts(&runner, *id) == 2));
+}
+
+#[tokio::test]
 async fn redelivery_ends_the_attempt_in_flight() {
     let runner = in_memory();
     let mut receiver = Receiver::answering(&[200]).await;
     runner.webhook(&receiver).await;
     runner.publish(json!({})).await;
-    let fan_out = runner.lease(&InFlight::new()).await.unwrap();
+    let fan_out = runner.lease_one().await.unwrap();
     runner.execute(fan_out).await;
-    let late = runner.lease(&InFlight::new()).await.unwrap();
+    let late = runner.lease_one().await.unwrap();
     let id = runner.only_delivery().id;
     runner.write(move |tx| redeliver(tx, id)).await;
     runner.execute(late).await;
@@ -192,7 +263,7 @@ async fn a_mail_without_a_mail_server_fails_with_the_reason() {
     runner.run_due().await;
     let error = runner.only_delivery().error;
     let expected = "mail cannot be sent: this server has no mail server configured";
-    assert_eq!(error.as_deref(), Some(expected));
+    assert!(error.unwrap().starts_with(expected));
 }
 
 #[tokio::test]
@@ -222,7 +293,7 @@ async fn nothing_is_lost_in_a_restart_and_unsettled_attempts_are_repeated() {
     drop(runner);
 
     let runner = restart(0);
-    let fan_out = runner.lease(&InFlight::new()).await.unwrap();
+    let fan_out = runner.lease_one().await.unwrap();
     let handler = JOBS.iter().find(|handler| handler.kind == fan_out.kind).unwrap();
     assert!(runner.prepare(handler, &fan_out).await.unwrap().is_none());
     assert_eq!(runner.deliveries().len(), 2);
@@ -231,7 +302,7 @@ async fn nothing_is_lost_in_a_restart_and_unsettled_attempts_are_repeated() {
     // Both effects are executed or prepared, neither is settled.
     let runner = restart(0);
     for _ in 0..2 {
-        let job = runner.lease(&InFlight::new()).await.unwrap();
+        let job = runner.lease_one().await.unwrap();
         let handler = JOBS.iter().find(|handler| handler.kind == job.kind).unwrap();
         match runner.prepare(handler, &job).await.unwrap().unwrap() {
             Effect::Call(call) => assert!(runner.outside.send(*call).await.unwrap().is_success()),
@@ -241,7 +312,7 @@ async fn nothing_is_lost_in_a_restart_and_unsettled_attempts_are_repeated() {
     drop(runner);
 
     let runner = restart(0);
-    assert!(runner.lease(&InFlight::new()).await.is_none(), "the leases are not over");
+    assert!(runner.lease_one().await.is_none(), "the leases are not over");
     drop(runner);
     let runner = restart(LEASE_SECS);
     runner.run_due().await;

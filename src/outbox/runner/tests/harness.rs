@@ -12,10 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::base::{Email, Json};
+use crate::base::Email;
 use crate::outbox::{
-    CHANNEL_SECRET, Channel, Delivery, DeliveryAttempt, JOBS, LogEntry, LogQuery, Subscription,
-    read_log, walk_log,
+    Channel, Delivery, DeliveryAttempt, JOBS, LogEntry, LogQuery, Subscription, read_log, walk_log,
 };
 use crate::outside::mail::{Mail, MailFailure, Sending};
 use crate::outside::{Outside, webhook};
@@ -28,16 +27,15 @@ pub const SECRET: &str = "whsec_c2VjcmV0";
 /// Posts events, signed, to the `url` of the channel.
 pub const WEBHOOK: Workflow = Workflow {
     key: "webhook",
-    effect: |view, DeliveryAttempt { delivery, event, channel }| {
-        let secret = channel.secret.as_ref().expect("every channel here has one");
-        let secret = view.unseal(&CHANNEL_SECRET, &channel.id, secret)?;
+    effect: |view, DeliveryAttempt { channel, notice }| {
+        let secret = channel.valid_secrets(view)?.remove(0);
         let key = webhook::secret_key(&secret).unwrap();
         let url = channel.config.0["url"].as_str().unwrap();
         let message = webhook::Message {
-            id: delivery.id.to_string(),
-            kind: serde_json::to_value(event.event_type).unwrap().as_str().unwrap().into(),
-            at: event.created_at,
-            data: event.payload.0.clone(),
+            id: notice.id.to_string(),
+            kind: notice.kind(),
+            at: notice.at,
+            data: notice.payload.0.clone(),
         };
         Ok(Effect::Call(Box::new(webhook::post(url, &key, &message, view.now()))))
     },
@@ -48,8 +46,9 @@ pub const EMAIL: Workflow = Workflow {
     key: "email",
     effect: |_, attempt| {
         let to = vec![Email::parse("ada@acme.test").unwrap()];
-        let text = attempt.event.payload.0.to_string();
-        Ok(Effect::Mail(Mail { to, subject: attempt.channel.name.clone(), text }))
+        let text = attempt.notice.payload.0.to_string();
+        let (id, subject) = (attempt.notice.id.to_string(), attempt.channel.name.clone());
+        Ok(Effect::Mail(Mail { id, to, subject, text, html: None, unsubscribe: None }))
     },
 };
 
@@ -57,10 +56,10 @@ pub const EMAIL: Workflow = Workflow {
 pub const ROW: Workflow = Workflow {
     key: "row",
     effect: |_, attempt| {
-        let row = Row { delivery: attempt.delivery.id };
-        let refuse = attempt.event.payload.0["refuse"] == true;
+        let row = Row { delivery: attempt.notice.id };
+        let refuse = attempt.notice.payload.0["refuse"] == true;
         Ok(Effect::Rows(Box::new(move |tx| {
-            tx.insert(&row)?;
+            tx.put(&row)?;
             if refuse { Err(Error::conflict("refused", "the row was refused")) } else { Ok(()) }
         })))
     },
@@ -197,17 +196,9 @@ impl Runner {
     /// Creates a channel of a workflow that is subscribed to agent errors.
     pub async fn channel(&self, workflow: &'static Workflow, config: Value) -> Id<Channel> {
         let channel = move |tx: &mut Tx| {
-            let id = tx.new_id();
-            let channel = Channel {
-                id,
-                name: workflow.key.into(),
-                workflow: workflow.key.into(),
-                config: Json(config.clone()),
-                secret: Some(tx.seal(&CHANNEL_SECRET, &id, SECRET)?),
-                enabled: true,
-                created_at: tx.now(),
-                updated_at: tx.now(),
-            };
+            let (key, config) = (workflow.key, config.clone());
+            let channel = Channel::new(tx, key, key, config, Some(SECRET))?;
+            let id = channel.id;
             tx.insert(&channel)?;
             tx.insert(&Subscription {
                 id: tx.new_id(),
@@ -234,9 +225,14 @@ impl Runner {
         self.write(publish).await;
     }
 
+    /// Leases the job that has been due longest.
+    pub async fn lease_one(&self) -> Option<Job> {
+        self.lease(&InFlight::default(), &mut DueScan::default(), 1).await.pop()
+    }
+
     /// Executes due jobs until there are none.
     pub async fn run_due(&self) {
-        while let Some(job) = self.lease(&InFlight::new()).await {
+        while let Some(job) = self.lease_one().await {
             self.execute(job).await;
         }
     }

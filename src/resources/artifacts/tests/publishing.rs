@@ -189,7 +189,7 @@ fn a_publication_is_an_event() {
         let first = |view: &View| view.first(&EVENTS_BY_TYPE, &event_type, Order::Descending);
         let event: Event = fixture.store.read_now(fixture.org, first).unwrap().unwrap();
         assert_eq!(event.about.resource.kind, "artifact_version");
-        assert_eq!(event.about.guarded_by.unwrap().kind, "registry");
+        assert_eq!(event.about.guarded_by[0].kind, "registry");
         event.payload.0
     };
     let payload = payload_of(EventType::RegistryArtifactPublished);

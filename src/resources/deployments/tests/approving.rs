@@ -211,7 +211,7 @@ fn who_decides_and_on_whose_behalf() {
             if decision == "approved" {
                 assert_eq!(told.0, "deployment.approved", "{context}");
                 let by = json!([{"userId": user(&cara), "via": via}]);
-                assert_eq!(told.1["approvals"], by, "{context}");
+                assert_eq!((&told.1["approvals"], &told.1["via"]), (&by, &json!(via)), "{context}");
             }
             world.assert_sound();
         }
@@ -306,11 +306,75 @@ fn approvers_are_frozen_and_those_who_left_cannot_decide() {
     assert_eq!(owner.code(), "approver_required");
     leave(&world, &cara);
     let shown = approvals(&world, &job);
+    // Dan is the newer one.
     let verified: Vec<_> = shown.iter().map(|one| &one["user"]["emailVerified"]).collect();
-    assert_eq!(verified, [&json!(false), &json!(true)]);
+    assert_eq!(verified, [&json!(true), &json!(false)]);
     // A role does not matter.
     set_membership(&world, &dan, |old| Membership { role: Role::Member, ..old });
     approve(&world, &dan, &job, json!({})).unwrap();
+}
+
+#[test]
+fn what_changes_in_the_environment_does_not_change_who_approves_a_waiting_job() {
+    let world = World::new();
+    let (cara, dan) = (person(&world, "cara"), person(&world, "dan"));
+    world.set_approvals(json!({"approverIds": [user(&cara), user(&dan)]}));
+    let wait = || world.deploy(&["ann"], json!({})).unwrap();
+    let (kept, freed, left) = (wait(), wait(), wait());
+    // Fewer approvals are required of later jobs, or none.
+    world.set_approvals(json!({"approverIds": [user(&cara), user(&dan)], "minApprovals": 1}));
+    assert_eq!(approve(&world, &cara, &kept, json!({})).unwrap()["state"], "pending_approval");
+    world.set_approvals(Value::Null);
+    assert_eq!(world.deploy(&["bob"], json!({})).unwrap()["state"], "approved");
+    assert_eq!(approve(&world, &cara, &freed, json!({})).unwrap()["state"], "pending_approval");
+    assert_eq!(approve(&world, &dan, &freed, json!({})).unwrap()["state"], "approved");
+    let deleted = environments::tests::remove(&world, world.dev).unwrap_err();
+    assert_eq!(deleted.code(), "deployment_pending");
+    // Nobody takes the place of who has left: the job is denied, cancelled or times out.
+    leave(&world, &dan);
+    assert_eq!(approve(&world, &cara, &left, json!({})).unwrap()["state"], "pending_approval");
+    assert_eq!(world.job(&left)["plan"]["approvals"]["minApprovals"], 2);
+    assert_eq!(deny(&world, &cara, &left, json!({})).unwrap_err().code(), "deployment_decided");
+    world.write(jobs::cancel, id(&left), ()).unwrap();
+    world.assert_sound();
+}
+
+#[test]
+fn a_job_is_cancelled_while_it_is_pending_approved_or_running_and_never_after() {
+    let world = World::new();
+    let cancel = |job: &Value| world.write(jobs::cancel, id(job), ()).map(|job| json!(job));
+    let approvals = |approvals: Value| world.set_approvals(approvals);
+    let owner = json!({"approverIds": [user(&world.owner)]});
+    approvals(owner.clone());
+    let pending = world.deploy(&["ann"], json!({})).unwrap();
+    let denied = world.deploy(&["ann"], json!({})).unwrap();
+    deny(&world, &world.owner, &denied, json!({})).unwrap();
+    approvals(Value::Null);
+    let approved = world.deploy(&["ann"], json!({})).unwrap();
+    let running = world.deploy(&["bob", "ann"], json!({})).unwrap();
+    let [_, second] = <[Job; 2]>::try_from(world.tasks()).unwrap();
+    world.prepare(&second);
+    let all = [&pending, &denied, &approved, &running];
+    assert_eq!(
+        all.map(|job| world.job(job)["state"].clone()),
+        ["pending_approval", "denied", "approved", "running"]
+    );
+    for (job, states_after) in [
+        (&pending, vec!["skipped"]),
+        (&approved, vec!["skipped"]),
+        (&running, vec!["applied", "skipped"]),
+    ] {
+        let cancelled = cancel(job).unwrap();
+        assert_eq!((&cancelled["state"], states(&cancelled)), (&json!("cancelled"), states_after));
+        assert!(cancelled["finishedAt"].is_string());
+        assert_eq!(cancel(job).unwrap_err().code(), "deployment_finished");
+    }
+    let complete = world.deployed(&["bob"], json!({}));
+    for job in [&denied, &complete] {
+        assert_eq!(cancel(job).unwrap_err().code(), "deployment_finished");
+    }
+    assert!(world.tasks().is_empty());
+    world.assert_sound();
 }
 
 #[test]
@@ -343,6 +407,11 @@ fn a_job_that_is_not_approved_in_time_ends() {
     sweep();
     assert_eq!(world.job(&old), old);
     world.fixture.pass_secs(1);
+    // Also before the sweep.
+    for operation in [decisions::approve as Decide, decisions::deny] {
+        let late = decide(&world, &world.owner, &old, json!({}), operation).unwrap_err();
+        assert_eq!(late.code(), "deployment_not_pending");
+    }
     sweep();
     sweep();
     let ended = world.job(&old);

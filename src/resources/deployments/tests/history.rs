@@ -2,7 +2,10 @@
 
 use super::super::{deployed, heatmap, history, preview, rollback};
 use super::*;
+use crate::auth::{Access, Restricted};
 use crate::base::Kind;
+use crate::resources::fleets;
+use crate::resources::registries::Registry;
 
 fn listed(world: &World, query: Value) -> Vec<Value> {
     let page = read(world, &world.member, history::list, (), query).unwrap();
@@ -132,10 +135,11 @@ fn the_heatmap_counts_jobs_by_their_day_and_present_state() {
     };
     let first = json!({"date": "2026-01-15", "counts": {"complete": 1}});
     let second = json!({"date": "2026-01-16", "counts": {"approved": 1, "cancelled": 1}});
-    assert_eq!(show(&world.owner, json!({})), json!([first, second]));
+    // The newest day first.
+    assert_eq!(show(&world.owner, json!({})), json!([second, first]));
     // Others do not see the jobs of an environment that they may not use.
     let visible = json!({"date": "2026-01-16", "counts": {"cancelled": 1}});
-    assert_eq!(show(&world.member, json!({})), json!([first, visible]));
+    assert_eq!(show(&world.member, json!({})), json!([visible, first]));
     let to = json!({"to": "2026-01-16T00:00:00Z"});
     assert_eq!(show(&world.owner, to), json!([first]));
     let from = json!({"from": "2026-01-16T00:00:00Z"});
@@ -145,6 +149,99 @@ fn the_heatmap_counts_jobs_by_their_day_and_present_state() {
     let long = json!({"from": "1999-01-01T00:00:00Z"});
     let refused = read(&world, &world.owner, heatmap::list, (), long).unwrap_err();
     assert_eq!(refused.issues()[0].path, "from");
+    world.assert_sound();
+}
+
+/// The heatmap is the list of jobs, counted: for each of these callers, whatever they may not use.
+#[test]
+fn the_heatmap_counts_exactly_the_jobs_that_are_listed() {
+    let world = World::new();
+    let environment = |slug: &str, access: &str| {
+        let body = json!({"slug": slug, "name": slug, "access": access});
+        environments::tests::make(&world, body).unwrap().id
+    };
+    let shut = environment("shut", "restricted");
+    let gone = environment("gone", "restricted");
+    let was_open = environment("was-open", "organization");
+    let vault = artifacts::tests::registry(&world, "vault");
+    let mut version = artifacts::tests::version("prompt", "hello", "1.0.0", "Hello.");
+    version["registryRef"] = json!("acme/vault");
+    artifacts::tests::publish(&world, version).unwrap();
+    let restrict = move |tx: &mut Tx| {
+        tx.put(&Restricted::new(Registry { access: Access::Restricted, ..vault.clone() }))
+    };
+    world.store.write_blocking(world.org, restrict).unwrap();
+    let fleet = |name: &str| {
+        let body = json!({"name": name, "access": "restricted"});
+        fleets::tests::make(&world, body).id
+    };
+    let (fleet, other) = (fleet("f"), fleet("o"));
+    for (agent, fleet) in [("cat", fleet), ("dog", fleet), ("eel", other)] {
+        world.agent(agent, json!({}));
+        let patch = json!({"fleetId": fleet});
+        agents::tests::patch_as(&world, &world.owner, agent, patch).unwrap();
+    }
+    world.agent("fox", json!({}));
+    let vault = json!({"registryRef": "acme/vault"});
+    for (agents, more) in [
+        (&["ann", "bob"][..], json!({})),
+        (&["ann", "bob"], json!({})),
+        (&["ann"], json!({"environment": "shut"})),
+        (&["ann"], vault.clone()),
+        (&["cat"], vault),
+        (&["cat", "ann"], json!({})),
+        (&["cat", "dog", "eel"], json!({})),
+        (&["cat"], json!({"environment": "shut"})),
+        (&["eel"], json!({})),
+        (&["fox"], json!({})),
+    ] {
+        world.deploy_as(&world.owner.clone(), agents, more).unwrap();
+        world.fixture.pass_secs(8 * 3600);
+    }
+    for at in ["gone", "was-open"] {
+        let job = world.deploy_as(&world.owner.clone(), &["ann"], json!({"environment": at}));
+        let job = job.unwrap();
+        world.write_as(&world.owner, jobs::cancel, id(&job), ()).unwrap();
+    }
+    world.run();
+    let check = |who: &Principal| {
+        let listed = read(&world, who, jobs::list, (), json!({})).unwrap().items;
+        let mut expected = std::collections::BTreeMap::<(String, String), u64>::new();
+        for job in &listed {
+            let job = json!(job);
+            let date = job["createdAt"].as_str().unwrap()[..10].to_string();
+            let state = job["state"].as_str().unwrap().to_string();
+            *expected.entry((date, state)).or_default() += 1;
+        }
+        let shown = read(&world, who, heatmap::list, (), json!({})).unwrap().items;
+        let mut counted = std::collections::BTreeMap::new();
+        for day in &shown {
+            let day = json!(day);
+            for (state, count) in day["counts"].as_object().unwrap() {
+                let at = (day["date"].as_str().unwrap().to_string(), state.clone());
+                counted.insert(at, count.as_u64().unwrap());
+            }
+        }
+        assert_eq!(counted, expected);
+        listed.len()
+    };
+    assert_eq!([&world.owner, &world.member].map(check), [12, 4]);
+    fleets::tests::grant(&world, &world.member, fleet);
+    assert_eq!(check(&world.member), 5);
+    environments::tests::grant(&world, &world.member, shut);
+    assert_eq!(check(&world.member), 7);
+    // What was restricted stays hidden after its deletion, and what was open stays visible.
+    for (environment, seen) in [(gone, 7), (was_open, 7)] {
+        environments::tests::remove(&world, environment).unwrap();
+        assert_eq!(check(&world.member), seen);
+    }
+    let delete = |key: &str| {
+        world.write_as(&world.owner, agents::delete, key.to_string(), ()).map(drop).unwrap();
+    };
+    delete("fox");
+    assert_eq!(check(&world.member), 7);
+    delete("eel");
+    assert_eq!([&world.owner, &world.member].map(check), [12, 7]);
     world.assert_sound();
 }
 
@@ -194,6 +291,86 @@ fn a_rollback_is_applied_in_one_transaction_unless_other_jobs_are_before_it() {
     assert!(refused.message().contains("a0, a1"));
     roll_back(true).unwrap();
     world.run();
+    world.assert_sound();
+}
+
+#[test]
+fn tools_are_rolled_back_to_the_versions_that_were_in_use() {
+    let world = World::new();
+    let [a, b] = ["a", "b"].map(|name| {
+        let tool = world.tool(name, json!({}));
+        tools::tests::patch(&world, tool, json!({"version": "2.0.0"})).unwrap();
+        tool
+    });
+    let deploy = |tools: Value, more: Value| {
+        let mut body = json!({"toolIds": tools, "environment": "dev"});
+        more.as_object().unwrap().iter().for_each(|(name, value)| body[name] = value.clone());
+        let job = planning::tool_job(&world, body).unwrap();
+        world.run();
+        world.job(&job)
+    };
+    let used = || json!(environments::tests::shown(&world, world.dev))["toolVersions"].take();
+    let at = |of_a: &str, of_b: &str| json!({a.to_string(): of_a, b.to_string(): of_b});
+    let roll_back = |job: &Value, force: bool| {
+        let body = Fixture::input(json!({"force": force})).unwrap();
+        let back = world.write(rollback::roll_back, id(job), body).map(|job| json!(job));
+        world.run();
+        back
+    };
+    let one = deploy(json!([a]), json!({"version": "1.0.0"}));
+    assert_eq!((&one["version"], &one["state"]), (&json!("1.0.0"), &json!("complete")));
+    deploy(json!([b]), json!({"version": "1.0.0"}));
+    let both = deploy(json!([a, b]), json!({}));
+    assert_eq!(used(), at("2.0.0", "2.0.0"));
+
+    let first = roll_back(&one, true).unwrap_err();
+    assert_eq!(first.code(), "nothing_before");
+    assert!(first.message().ends_with(": a"), "{}", first.message());
+    let back = roll_back(&both, false).unwrap();
+    assert_eq!((&back["kind"], &back["version"]), (&json!("tools"), &json!("1.0.0")));
+    assert_eq!(used(), at("1.0.0", "1.0.0"));
+    let moved = roll_back(&both, false).unwrap_err();
+    assert_eq!(moved.code(), "deployed_since");
+    assert!(moved.message().ends_with(": a, b"), "{}", moved.message());
+    roll_back(&both, true).unwrap();
+    assert_eq!(used(), at("1.0.0", "1.0.0"));
+
+    // Under the approvals of the environment.
+    let again = deploy(json!([a, b]), json!({}));
+    world.set_approvals(json!({"approverIds": [user(&world.owner)]}));
+    assert_eq!(roll_back(&again, false).unwrap()["state"], "pending_approval");
+    tools::tests::delete(&world, a);
+    let deleted = roll_back(&again, true).unwrap_err();
+    assert_eq!(deleted.code(), "target_deleted");
+    world.assert_sound();
+}
+
+#[test]
+fn a_rollback_names_each_agent_that_cannot_be_brought_back() {
+    let world = World::new();
+    world.agent("cat", json!({}));
+    let empty = world.deploy(&["ann"], json!({})).unwrap();
+    let roll_back = |job: &Value, force: bool| {
+        let body = Fixture::input(json!({"force": force})).unwrap();
+        let back = world.write_as(&world.owner, rollback::roll_back, id(job), body);
+        back.map(|job| json!(job))
+    };
+    assert_eq!(roll_back(&empty, true).unwrap_err().code(), "deployment_unfinished");
+    world.write(jobs::cancel, id(&empty), ()).unwrap();
+    assert_eq!(roll_back(&empty, true).unwrap_err().code(), "nothing_deployed");
+
+    world.deployed(&["ann", "cat"], json!({}));
+    let job = world.deployed(&["ann", "bob", "cat"], json!({}));
+    let refused = |force, code: &str, named: &str| {
+        let error = roll_back(&job, force).unwrap_err();
+        assert_eq!((error.kind(), error.code()), (Kind::Conflict, code));
+        assert!(error.message().ends_with(named), "{}", error.message());
+    };
+    refused(true, "nothing_before", ": bob");
+    world.write(agents::delete, "cat".to_string(), ()).unwrap();
+    refused(true, "target_deleted", ": cat");
+    world.deployed(&["ann"], json!({}));
+    refused(false, "target_deleted", ": cat");
     world.assert_sound();
 }
 

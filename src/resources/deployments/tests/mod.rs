@@ -198,7 +198,7 @@ impl World {
 fn finish(tx: &mut Tx, task: &Job, settled: Settled) -> Result<()> {
     let task: Job = tx.fetch(&task.id)?;
     match settled {
-        Settled::Done => tx.remove(&task),
+        Settled::Done | Settled::Warning(_) => tx.remove(&task),
         Settled::RetryAt(due_at) => tx.put(&Job { due_at, ..task }),
     }
 }

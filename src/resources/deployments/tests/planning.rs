@@ -224,6 +224,52 @@ fn a_previewed_plan_is_deployed_only_if_it_is_still_the_same() {
 }
 
 #[test]
+fn a_version_of_the_agent_takes_the_place_of_prompt_model_and_provider() {
+    let world = World::new();
+    world.prompt("1.1.0", "{{A}}");
+    let tool = world.tool("t", json!({}));
+    let draft = |provider: Value| {
+        json!({"registryRef": "main", "promptName": "hello", "promptVersion": "1.0.0",
+            "model": "m", "provider": provider, "toolRefs": [{"toolId": tool}],
+            "providerConfig": {"x": 1}})
+    };
+    for (key, provider) in [("cy", json!("q")), ("dee", json!("r")), ("eva", Value::Null)] {
+        world.agent(key, draft(provider));
+        world.write(agents::create_version, key.to_string(), ()).unwrap();
+        // Later changes of the draft do not matter.
+        let draft = json!({"draft": {"promptVersion": "1.1.0", "model": "other", "toolRefs": []}});
+        agents::tests::update_agent(&world, key, draft).unwrap();
+    }
+    let deploy = |agents: &[&str], more: Value| {
+        let mut body = json!({"agentIds": agents, "environment": "dev", "agentVersion": 1});
+        more.as_object().unwrap().iter().for_each(|(name, value)| body[name] = value.clone());
+        let job: Result<JobInfo> = world.write(jobs::create, (), Fixture::input(body)?);
+        job.map(|job| json!(job))
+    };
+    let job = deploy(&["cy"], json!({})).unwrap();
+    let some = ["promptName", "version", "model", "provider"].map(|name| job[name].clone());
+    assert_eq!(some, ["hello", "1.0.0", "m", "q"]);
+    let config = &job["plan"]["targets"][0]["config"];
+    assert_eq!((&config["providerConfig"], &config["provider"]), (&json!({"x": 1}), &json!("q")));
+    assert_eq!(job["plan"]["tools"][0]["name"], "t");
+    for agents in [&["cy", "dee"][..], &["eva"]] {
+        assert_eq!(deploy(agents, json!({})).unwrap_err().issues()[0].path, "provider");
+        assert_eq!(deploy(agents, json!({"provider": "p"})).unwrap()["provider"], "p");
+    }
+    for path in ["promptName", "version", "model"] {
+        let refused = deploy(&["cy"], json!({path: "x"})).unwrap_err();
+        assert_eq!(refused.issues()[0].path, path);
+    }
+    let missing = deploy(&["cy"], json!({"agentVersion": 2})).unwrap_err();
+    assert_eq!(missing.kind(), Kind::NotFound);
+    assert_eq!(deploy(&["ann"], json!({})).unwrap_err().kind(), Kind::NotFound);
+    let nothing = json!({"agentIds": ["ann"], "environment": "dev"});
+    let refused = Fixture::input::<super::super::plan::NewDeployment>(nothing).err().unwrap();
+    let paths: Vec<_> = refused.issues().iter().map(|issue| issue.path.as_str()).collect();
+    assert_eq!(paths, ["promptName", "version", "provider"]);
+}
+
+#[test]
 fn an_agent_of_a_restricted_fleet_needs_a_grant_in_every_way() {
     let world = World::new();
     let fleet = fleets::tests::make(&world, json!({"name": "F", "access": "restricted"})).id;

@@ -117,6 +117,11 @@ fn a_target_that_is_being_posted_is_not_skipped_by_cancelling() {
         let job = world.deploy(&["ann", "bob"], json!({})).unwrap();
         let (task, _) = world.step().remove(0);
         world.write(jobs::cancel, id(&job), ()).unwrap();
+        // The answer may still come.
+        let environment = environments::tests::remove(&world, world.dev).unwrap_err();
+        assert_eq!(environment.code(), "deployment_pending");
+        let agent = world.write(agents::delete, "ann".to_string(), ()).map(drop).unwrap_err();
+        assert_eq!(agent.code(), "agent_in_deployment");
         world.settle(&task, result);
         world.run();
         let job = world.job(&job);

@@ -4,11 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use super::wake::{DroppedWakes, Wake, WakeReason, merge, same_subject};
+use super::wake::{BY_ID, DroppedWakes, Wake, WakeReason, merge, same_subject};
 use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::member::{Member, fetch_member};
 use crate::resources::teams::message;
+use crate::resources::teams::peer;
 use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, require_team};
 use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
@@ -120,7 +121,7 @@ pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> 
     let agent = fetch_agent(&tx.view(), req.params)?;
     let mut acknowledged = 0;
     for id in req.input.wake_ids.iter() {
-        if let Some(wake) = tx.get::<Wake>(&(agent, *id))? {
+        if let Some(wake) = tx.find(&BY_ID, &(agent, *id))? {
             tx.remove(&wake)?;
             acknowledged += 1;
         }
@@ -187,7 +188,11 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
                 && message::has_unread_note(view, &task, wake.agent, wake.created_at)?)
         }
         (WakeReason::TaskAssigned | WakeReason::TaskNote, None) => Ok(false),
-        (WakeReason::ExternalRequest | WakeReason::Notification, _) => Ok(true),
+        (WakeReason::ExternalRequest, _) => match wake.peer_id {
+            Some(peer) => peer::is_accepted(view, wake.team, peer),
+            None => Ok(false),
+        },
+        (WakeReason::Notification, _) => Ok(true),
     }
 }
 

@@ -5,8 +5,8 @@
 //! reason no longer holds. Delivery leases it; an unacknowledged wake is delivered again after the
 //! lease. So delivery is at least once.
 //!
-//! A wake that was delivered never changes under its id: if a newer cause joins it, both continue
-//! with the id of the newer one. So a late acknowledgement takes only what its sender has seen.
+//! A wake never changes under its id: if a newer cause joins it, it continues with a new one. So an
+//! acknowledgement takes only what its sender has seen, in a delivery or a peek.
 
 mod delivery;
 mod wake;
@@ -16,10 +16,11 @@ use schemars::json_schema;
 
 use super::member::Member;
 use super::message::Message;
+use super::peer::Peer;
 use super::task::Task;
-use super::team::Peer;
 use crate::api::{Metric, Resource, Route, Webhook, op};
 use crate::auth::MEMBER;
+use crate::base::metrics::FamilyKind;
 use crate::base::{Id, Result};
 use crate::outbox::{EventType, LogEntry};
 use crate::store::{TableInfo, Tx, View};
@@ -36,6 +37,7 @@ pub(super) const RESOURCE: Resource = Resource {
     jobs: webhooks::JOBS,
     metrics: &[Metric {
         name: "roadstead_wakes_dropped",
+        kind: FamilyKind::Counter,
         help: "Wakes dropped because their reason no longer held",
         read: dropped_wakes,
     }],
@@ -65,7 +67,7 @@ pub fn dropped_wakes(view: &View) -> Result<u64> {
 // ── Causes ───────────────────────────────────────────────────────────────────
 
 /// The cause of a wake.
-#[allow(dead_code)] // The exchange and the channels of notifications use the last two.
+#[allow(dead_code)] // The channels of notifications use the last one.
 pub enum WakeCause<'a> {
     /// This task was assigned to it.
     TaskAssigned(&'a Task),
@@ -83,14 +85,14 @@ pub enum WakeCause<'a> {
 /// agent itself: its own action never wakes it.
 pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
     let wake = new(tx, agent, cause);
-    // A wake delivered before is not changed: a late acknowledgement would delete a cause it does
-    // not know. The two merge when they are delivered.
+    tx.signal(agent.id.uuid());
+    // One that was delivered stays as it is while its holder works; the two merge when it is
+    // delivered again. One that was not keeps its position and its post.
     let newest = same_subject(&tx.view(), &wake)?.pop();
     if let Some(old) = newest.filter(|newest| newest.attempts == 0) {
-        let Wake { message_id, while_closed, .. } = wake;
-        return tx.replace(&old, &Wake { message_id, while_closed, ..old.clone() });
+        let Wake { id, message_id, while_closed, .. } = wake;
+        return tx.replace(&old, &Wake { id, message_id, while_closed, ..old.clone() });
     }
-    tx.signal(agent.id.uuid());
     match agent.wake_url {
         Some(_) => webhooks::insert_and_enqueue(tx, wake),
         None => tx.insert(&wake),
@@ -98,8 +100,10 @@ pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
 }
 
 fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
+    let id = tx.new_id();
     let mut wake = Wake {
-        id: tx.new_id(),
+        id,
+        position: id,
         reason: WakeReason::TaskAssigned,
         task_id: None,
         message_id: None,

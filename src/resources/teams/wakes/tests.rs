@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::delivery::{acknowledge, look};
 use super::*;
 use crate::api::{Readiness, Req};
+use crate::base::{Body, Handle, PublicKey};
+use crate::resources::teams::peer::PeerState;
 use crate::resources::teams::team::Team;
 use crate::resources::teams::testing::{
     add_agent, add_scrum_master, code, message, repeat, take, task, team,
@@ -137,16 +139,21 @@ fn polling_returns_whether_there_is_a_wake_or_when_a_lease_ends() {
 }
 
 #[test]
-fn a_commit_that_wakes_an_agent_signals_it() {
+fn a_commit_that_wakes_an_agent_signals_it_also_if_the_cause_joins_a_wake() {
     let fixture = Fixture::new();
     let (crew, ann) = crew(&fixture);
-    let mut listener = fixture.store.signals().subscribe(ann.uuid());
-    message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&fixture, crew, own);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let heard = async {
-        tokio::time::timeout(std::time::Duration::from_secs(10), listener.notified()).await
-    };
-    assert!(runtime.block_on(heard).is_ok());
+    for _ in 0..2 {
+        let mut listener = fixture.store.signals().subscribe(ann.uuid());
+        note(&fixture, &anns);
+        let heard = async {
+            tokio::time::timeout(std::time::Duration::from_secs(10), listener.notified()).await
+        };
+        assert!(runtime.block_on(heard).is_ok());
+    }
+    assert_eq!(peek(&fixture, (crew, ann)).len(), 1);
 }
 
 #[test]
@@ -313,6 +320,46 @@ fn a_late_acknowledgement_takes_no_cause_that_joined_in_a_later_delivery() {
     fixture.assert_sound();
 }
 
+/// Inserts an accepted peer with this id.
+fn insert_accepted(tx: &mut Tx, team: Id<Team>, id: Id<Peer>) -> Result<()> {
+    let now = tx.now();
+    tx.insert(&Peer {
+        id,
+        team,
+        pubkey: PublicKey::from_trusted(id.to_string()), // Only compared here.
+        handle: Handle::parse("a@a.test").unwrap(),
+        state: PeerState::Accepted,
+        first_message: Body::parse("x").unwrap(),
+        reply_url: None,
+        reason: None,
+        decided_by: None,
+        decided_at: Some(now),
+        created_at: now,
+    })
+}
+
+#[test]
+fn an_acknowledgement_after_a_peek_takes_no_cause_that_joined_since() {
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&fixture, crew, own);
+    note(&fixture, &anns);
+    message(&fixture, crew, json!({"body": "x", "toAgentId": ann}));
+    let seen = peek(&fixture, (crew, ann));
+    fixture.pass_secs(10);
+    let newer = note(&fixture, &anns);
+    let joined = peek(&fixture, (crew, ann));
+    assert_ne!(joined[0].id, seen[0].id);
+    assert_eq!((joined[0].message_id, joined[0].created_at), (Some(newer.id), NOON));
+    assert_eq!(ids(&joined[1..]), ids(&seen[1..]), "it keeps its position");
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&seen[..1])), json!({"acknowledged": 0}));
+    let taken = take(&fixture, crew, ann);
+    assert_eq!(ids(&taken), ids(&joined));
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&taken)), json!({"acknowledged": 2}));
+    fixture.assert_sound();
+}
+
 #[test]
 fn an_outside_request_merges_by_its_peer_and_notifications_never_merge() {
     let fixture = Fixture::new();
@@ -323,6 +370,7 @@ fn an_outside_request_merges_by_its_peer_and_notifications_never_merge() {
     };
     let woken = fixture.store.write_blocking(fixture.org, move |tx| {
         let agent = member::fetch_member(&tx.view(), crew, ann)?;
+        [peer, other].into_iter().try_for_each(|id| insert_accepted(tx, crew, id))?;
         for peer in [peer, other, peer] {
             wake(tx, &agent, &WakeCause::ExternalRequest(peer))?;
         }

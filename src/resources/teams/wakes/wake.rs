@@ -9,9 +9,12 @@ use crate::base::{Id, Result, Time};
 use crate::outbox::LogEntry;
 use crate::resources::teams::member::Member;
 use crate::resources::teams::message::Message;
+use crate::resources::teams::peer::Peer;
 use crate::resources::teams::task::Task;
-use crate::resources::teams::team::{Peer, Team};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, View};
+use crate::resources::teams::team::Team;
+use crate::store::{
+    AnyIndex, AnyReference, Index, Key, Record, Reference, View, codec, no_upgrade,
+};
 
 /// Why an agent is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -42,6 +45,9 @@ crate::store::stored_enum!(WakeReason {
 pub struct Wake {
     /// The same in every delivery, unless a later cause has joined the wake since.
     pub id: Id<Wake>,
+    /// Its position among the agent's wakes: its first `id`, which it keeps when causes join it.
+    #[serde(skip)]
+    pub position: Id<Wake>,
     /// Why the agent is woken.
     pub reason: WakeReason,
     /// The task that it, or its message, refers to.
@@ -86,6 +92,12 @@ impl Output for Wake {
 /// messages are not indexed.
 static BY_SUBJECT: Index<Wake, WakeSubject> = Index::non_unique("wakes.by_subject", Wake::subject);
 
+/// Wakes by the id under which they are delivered and acknowledged.
+pub static BY_ID: Index<Wake, (Id<Member>, Id<Wake>)> =
+    Index::unique("wakes.by_id", "wake_exists", "this wake already exists", |wake| {
+        Some((wake.agent, wake.id))
+    });
+
 /// What wakes of one reason are about.
 pub type WakeSubject = (WakeReason, Id<()>);
 
@@ -98,17 +110,66 @@ static AGENT: Reference<Wake, Member> = Reference::cascade(
 
 impl Record for Wake {
     const TABLE: &'static str = "wakes";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SUBJECT];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SUBJECT, &BY_ID];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("position", "its own first id"),
         ("task_id", "a wake whose task is deleted has no reason any more and is dropped"),
         ("message_id", "a wake whose message is deleted has no reason any more and is dropped"),
         ("peer_id", "history: the peer may be gone"),
         ("log_id", "history: the log entry may be gone"),
     ];
+    const VERSION: u8 = 2;
     type Key = (Id<Member>, Id<Wake>); // So that an agent's wakes are together, oldest first.
     fn key(&self) -> Self::Key {
-        (self.agent, self.id)
+        (self.agent, self.position)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<WakeV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
+    }
+}
+
+/// A wake as stored in version 1, whose id was its position. Its fields never change.
+#[derive(Encode, Decode)]
+struct WakeV1 {
+    id: Id<Wake>,
+    reason: WakeReason,
+    task_id: Option<Id<Task>>,
+    message_id: Option<Id<Message>>,
+    peer_id: Option<Id<Peer>>,
+    log_id: Option<Id<LogEntry>>,
+    created_at: Time,
+    attempts: u32,
+    team: Id<Team>,
+    agent: Id<Member>,
+    leased_until: Option<Time>,
+    while_closed: bool,
+    posting_since: Option<Time>,
+    post_again_at: Option<Time>,
+}
+
+impl From<WakeV1> for Wake {
+    fn from(old: WakeV1) -> Self {
+        Wake {
+            id: old.id,
+            position: old.id,
+            reason: old.reason,
+            task_id: old.task_id,
+            message_id: old.message_id,
+            peer_id: old.peer_id,
+            log_id: old.log_id,
+            created_at: old.created_at,
+            attempts: old.attempts,
+            team: old.team,
+            agent: old.agent,
+            leased_until: old.leased_until,
+            while_closed: old.while_closed,
+            posting_since: old.posting_since,
+            post_again_at: old.post_again_at,
+        }
     }
 }
 

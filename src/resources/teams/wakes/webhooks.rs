@@ -21,13 +21,10 @@ use crate::store::{ListSource, Order, PageRequest, Tx};
 /// The handlers of the jobs about posts.
 pub const JOBS: &[JobHandler] = &[POST_WAKE, POST_PENDING];
 
-/// The status of a receiver that is permanently gone (RFC 9110).
-const GONE: u16 = 410;
-
 /// A wake to be merged waits until the newer one is delivered; its job checks every minute.
 const RECHECK_SECS: i64 = 60;
 
-/// Posts a wake; the target is the wake, the concurrency key the agent.
+/// Posts a wake; the target is its position, the concurrency key the agent.
 const POST_WAKE: JobHandler = JobHandler { kind: "wake.post", prepare, settle };
 
 /// Enqueues posts of the wakes that were pending when an agent got its `wakeUrl`; the target is the agent, the
@@ -76,7 +73,7 @@ fn start_posting(tx: &mut Tx, wake: &Wake) -> Result<()> {
 
 fn enqueue_post(tx: &mut Tx, wake: &Wake) -> Result<()> {
     let now = tx.now();
-    enqueue(tx, &POST_WAKE, wake.id.cast(), Some(wake.agent.cast()), now).map(|_| ())
+    enqueue(tx, &POST_WAKE, wake.position.cast(), Some(wake.agent.cast()), now).map(|_| ())
 }
 
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
@@ -134,8 +131,7 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         tx.remove(&wake)?;
         return Ok(Settled::Done);
     };
-    let is_gone = matches!(result, EffectResult::Answer(answer) if answer.status == GONE);
-    let end = if is_gone { remove_url(tx, &wake)? } else { None };
+    let end = if result.is_gone() { remove_url(tx, &wake)? } else { None };
     let since = wake.posting_since.unwrap_or(job.created_at);
     let again = retry_at(tx.now(), since, wake.attempts).filter(|_| end.is_none());
     let posting_since = wake.posting_since.filter(|_| again.is_some());

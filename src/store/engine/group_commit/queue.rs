@@ -1,16 +1,21 @@
 //! The queue of the writer thread.
+//!
+//! Light and heavy attempts wait apart, and never share a group: a commit of megabytes takes tens of
+//! milliseconds, one of small writes about one. Light ones come first; if heavy ones waited for
+//! them, the next group is heavy. So a light one waits for one heavy group at most, and a heavy one
+//! for one light group.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::super::optimistic::ReadSet;
-use super::super::{Attempt, Bounds, FairQueue, Lane, StoreMeters, Terms, WriteBatch};
+use super::super::{Attempt, Bounds, Budget, FairQueue, Lane, StoreMeters, Terms, WriteBatch};
 use crate::base::{Error, Result};
 
-/// The bounds of the writer's queue. 1,024 attempts: at 10,000 a second the last of them waits a tenth
-/// of a second; more would only increase the wait of all. 64 MiB: eight of the largest. One
-/// organization gets a quarter of either, so that none can fill the queue for the others.
+/// The bounds of the attempts of either kind that wait. 1,024 attempts: at 10,000 a second the last
+/// of them waits a tenth of a second; more would only increase the wait of all. 64 MiB: eight of the
+/// largest. One organization gets a quarter of either, so that none can fill the queue for the others.
 pub const WAITING: Bounds =
     Bounds { items: 1024, lane_items: 256, bytes: 64 * 1024 * 1024, lane_bytes: 16 * 1024 * 1024 };
 
@@ -35,6 +40,14 @@ impl Prepared {
     pub fn bytes(&self) -> usize {
         self.ran.as_ref().map_or(self.attempt.bytes(), |ran| ran.writes.bytes())
     }
+
+    /// Whether others should not have to wait until it is committed: it writes much, or may have to
+    /// run here without being light.
+    fn is_heavy(&self) -> bool {
+        let is_large = |ran: &Ran| ran.writes.bytes() > Budget::LIGHT.written_bytes;
+        self.terms.budget != Budget::LIGHT
+            && (self.terms.rerun_on_conflict || self.ran.as_ref().is_none_or(is_large))
+    }
 }
 
 /// The queue of the writer thread.
@@ -45,15 +58,33 @@ pub struct Queue {
 }
 
 struct Waiting {
-    prepared: FairQueue<Prepared>,
+    light: FairQueue<Prepared>,
+    heavy: FairQueue<Prepared>,
+    /// Whether the current group is of heavy attempts.
+    is_heavy_group: bool,
+    /// Whether heavy attempts waited when the current group of light ones began.
+    is_heavy_due: bool,
     /// The lanes of the group that is being committed.
     committing: HashSet<Lane>,
     closed: bool,
 }
 
 impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.light.is_empty() && self.heavy.is_empty()
+    }
+
+    /// Chooses the kind of the next group.
+    fn begin_group(&mut self) {
+        let is_heavy_turn = self.is_heavy_due && !self.heavy.is_empty();
+        self.is_heavy_group = self.light.is_empty() || is_heavy_turn;
+        self.is_heavy_due = !self.is_heavy_group && !self.heavy.is_empty();
+    }
+
+    /// Removes the next attempt of the current group.
     fn pop(&mut self) -> Option<Prepared> {
-        let prepared = self.prepared.pop()?;
+        let queue = if self.is_heavy_group { &mut self.heavy } else { &mut self.light };
+        let prepared = queue.pop()?;
         self.committing.insert(prepared.attempt.lane());
         Some(prepared)
     }
@@ -73,7 +104,10 @@ impl Queue {
     /// Creates an empty queue.
     pub fn new(meters: Arc<StoreMeters>) -> Self {
         let waiting = Waiting {
-            prepared: FairQueue::new(WAITING),
+            light: FairQueue::new(WAITING),
+            heavy: FairQueue::new(WAITING),
+            is_heavy_group: false,
+            is_heavy_due: false,
             committing: HashSet::new(),
             closed: false,
         };
@@ -90,9 +124,11 @@ impl Queue {
     /// 503 if the queue or the lane is full.
     pub fn push(&self, prepared: Prepared) -> Result<()> {
         let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes());
+        let is_heavy = prepared.is_heavy();
         let refused = {
             let mut waiting = self.lock();
-            let refused = waiting.prepared.push(lane, bytes, prepared);
+            let queue = if is_heavy { &mut waiting.heavy } else { &mut waiting.light };
+            let refused = queue.push(lane, bytes, prepared);
             self.count(&waiting);
             refused
         };
@@ -105,13 +141,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns whether attempts of this lane wait or are being committed.
+    /// Returns whether light attempts of this lane wait, or any of it are being committed.
     pub fn has_ahead(&self, lane: Lane) -> bool {
         let waiting = self.lock();
-        waiting.committing.contains(&lane) || waiting.prepared.has_lane(lane)
+        waiting.committing.contains(&lane) || waiting.light.has_lane(lane)
     }
 
-    /// Removes the next attempt; it belongs to the group that is being committed from then on.
+    /// Removes the next attempt of the current group; it is being committed from then on.
     pub fn pop(&self) -> Option<Prepared> {
         let mut waiting = self.lock();
         let next = waiting.pop();
@@ -119,8 +155,18 @@ impl Queue {
         next
     }
 
+    /// Removes all attempts.
+    pub fn drain(&self) -> Vec<Prepared> {
+        let mut waiting = self.lock();
+        let mut all: Vec<_> = std::iter::from_fn(|| waiting.light.pop()).collect();
+        all.extend(std::iter::from_fn(|| waiting.heavy.pop()));
+        self.count(&waiting);
+        all
+    }
+
     fn count(&self, waiting: &Waiting) {
-        self.meters.set_queue(waiting.prepared.len(), waiting.prepared.bytes());
+        let Waiting { light, heavy, .. } = waiting;
+        self.meters.set_queue(light.len() + heavy.len(), light.bytes() + heavy.bytes());
     }
 
     /// Forgets the lanes of a group whose commit is over.
@@ -128,11 +174,12 @@ impl Queue {
         self.lock().committing.clear();
     }
 
-    /// Waits for an attempt, at most so long.
+    /// Waits for the first attempt of a group, at most so long.
     pub fn wait(&self, at_most: Duration) -> Next {
-        let nothing = |waiting: &mut Waiting| waiting.prepared.is_empty() && !waiting.closed;
+        let nothing = |waiting: &mut Waiting| waiting.is_empty() && !waiting.closed;
         let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
         let (mut waiting, _) = waited.expect("no thread panics while holding it");
+        waiting.begin_group();
         let next = waiting.pop();
         self.count(&waiting);
         match next {

@@ -11,6 +11,8 @@ use super::queue::WAITING;
 use super::*;
 use crate::base::Kind;
 
+mod kinds;
+
 /// What happened, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<(Mutex<Vec<String>>, Condvar)>);

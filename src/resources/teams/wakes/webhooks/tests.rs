@@ -75,7 +75,7 @@ fn end(fixture: &Fixture, job: &Job, result: EffectResult) {
 fn finish(fixture: &Fixture, job: &Job, settled: Settled) {
     let job = job.clone();
     let finished = fixture.store.write_blocking(Id::NIL, move |tx| match settled {
-        Settled::Done => tx.remove(&job),
+        Settled::Done | Settled::Warning(_) => tx.remove(&job),
         Settled::RetryAt(due_at) => tx.put(&Job { due_at, ..job.clone() }),
     });
     finished.unwrap();
@@ -189,7 +189,12 @@ fn causes_that_join_are_posted_once() {
         message(&fixture, crew, json!({"body": "x", "taskId": anns.id}));
     }
     assert_eq!(jobs(&fixture).len(), 1);
-    assert_eq!(run(&fixture, 200), 1);
+    let (post, call) = begin(&fixture).remove(0);
+    let newest = wakes(&fixture).remove(0);
+    let body: Value = serde_json::from_slice(&call.body).unwrap();
+    assert_eq!(body["data"]["id"], json!(newest.id));
+    assert_ne!(newest.id, newest.position, "each cause gave it a new id");
+    end(&fixture, &post, answer(200));
     assert!(wakes(&fixture).is_empty() && jobs(&fixture).is_empty());
 }
 

@@ -1,0 +1,137 @@
+//! Domains that organizations claim (reference: agent-index, "Domains").
+//!
+//! A claim proves nothing: any organization may claim any domain. It is unverified until the domain
+//! itself confirms the public key of every listing with a handle on it ([`verification`]), and at most
+//! one organization's claim is verified at a time.
+
+mod domain;
+mod repeat;
+mod verification;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::api::{Calls, Deleted, Input, Outcome, Req, Resource, Route, op};
+use crate::auth::{ADMIN, MEMBER};
+use crate::base::{self, Error, Id, Result};
+use crate::outside::nip05;
+use crate::store::{ListSource, Order, Org, Page, TableInfo, Tx, View};
+
+use domain::VerifiedDomain;
+pub use domain::{Domain, DomainState};
+use verification::{VERIFY_SECS, Verification, look_up, state, store};
+
+/// Claimed domains and their verification.
+pub const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<Domain>(), TableInfo::of::<VerifiedDomain>()],
+    children: &[&repeat::RESOURCE],
+    ..Resource::EMPTY
+};
+
+/// A domain to claim.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "examples" = [{"domain": "acme.example"}],
+))]
+struct NewDomain {
+    domain: base::Domain,
+}
+
+impl Input for NewDomain {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req) -> Result<Page<Domain>> {
+    view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true)
+}
+
+fn create(tx: &mut Tx, req: &Req<(), NewDomain>) -> Result<Domain> {
+    let domain = Domain {
+        id: tx.new_id(),
+        domain: req.input.domain.clone(),
+        state: DomainState::Unverified,
+        verified_at: None,
+        created_at: tx.now(),
+        repeat_at: None,
+    };
+    tx.insert(&domain)?;
+    Ok(domain)
+}
+
+fn get(view: &View, req: &Req<Id<Domain>>) -> Result<Domain> {
+    view.fetch(&req.params)
+}
+
+fn delete(tx: &mut Tx, req: &Req<Id<Domain>>) -> Result<Deleted> {
+    let domain: Domain = tx.fetch(&req.params)?;
+    tx.remove(&domain)?;
+    Ok(Deleted::new(req.params))
+}
+
+/// Verifies a domain. If another organization's claim is verified, that one is repeated first, and
+/// while it holds this one is refused.
+fn verify(tx: &mut Tx, req: &Req<Id<Domain>>, calls: &mut Calls) -> Result<Outcome<Verification>> {
+    let domain: Domain = tx.fetch(&req.params)?;
+    let mut ask = |handle: &base::Handle| {
+        calls.send_parsed(nip05::lookup(handle), |result| nip05::read(result, handle.name()))
+    };
+    // All look-ups of both are requested in one run: they have one time limit.
+    let holder = tx.get::<VerifiedDomain>(&domain.domain)?.filter(|held| held.org != tx.org());
+    let theirs = match &holder {
+        None => Some(Vec::new()),
+        Some(held) => look_up(&tx.view().in_org(held.org), &domain.domain, &mut ask)?,
+    };
+    let ours = look_up(&tx.view(), &domain.domain, &mut ask)?;
+    let (Some(theirs), Some(ours)) = (theirs, ours) else {
+        return Ok(Outcome::Done(Verification::pending(&domain, tx.now())));
+    };
+    if let Some(held) = holder {
+        if state(&theirs) == DomainState::Verified {
+            return Err(Error::conflict(
+                "domain_verified_elsewhere",
+                "another organization's claim of this domain is verified, and was verified again \
+                 now; let the domain confirm your public keys instead of theirs",
+            ));
+        }
+        in_org(tx, held.org, |tx| {
+            let claim: Domain = tx.fetch(&held.claim)?;
+            store(tx, &claim, theirs)
+        })?;
+    }
+    Ok(Outcome::Done(store(tx, &domain, ours)?))
+}
+
+/// Runs `write` in another organization.
+fn in_org<T>(tx: &mut Tx, org: Id<Org>, write: impl FnOnce(&mut Tx) -> Result<T>) -> Result<T> {
+    let own = tx.org();
+    tx.set_org(org);
+    let written = write(tx);
+    tx.set_org(own);
+    written
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    const ALL: &str = "/organizations/domains";
+    const ONE: &str = "/organizations/domains/{domainId}";
+    vec![
+        Route::get(ALL, MEMBER, "domain.list", op::list(list))
+            .about("List the claimed domains, newest first"),
+        Route::post(ALL, ADMIN, "domain.create", op::write(create)).about("Claim a domain"),
+        Route::get(ONE, MEMBER, "domain.get", op::read(get)).about("Get a claimed domain"),
+        Route::delete(ONE, ADMIN, "domain.delete", op::write(delete))
+            .about("Release a claimed domain"),
+        Route::post(
+            "/organizations/domains/{domainId}/verifications",
+            ADMIN,
+            "domain.verify",
+            op::write(op::calling(VERIFY_SECS, verify)),
+        )
+        .about("Verify a claimed domain by NIP-05"),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Repeating the verification of verified domains every day.
+//!
+//! A domain that is not verified is not looked up: it becomes verified by the explicit step alone.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::domain::{BY_REPEAT, Domain, DomainState};
+use super::verification::{Checked, REPEAT_SECS, VERIFY_SECS, Verification, check, state, store};
+use crate::api::Resource;
+use crate::base::{Id, Result};
+use crate::outbox::{
+    Effect, EffectResult, Job, JobHandler, Prepared, RetentionSettings, Settled, Sweep,
+    SweepProgress, due, enqueue,
+};
+use crate::outside::nip05;
+use crate::resources::listings::{Outcome, handles_of_domain};
+use crate::store::Tx;
+
+pub(super) const RESOURCE: Resource =
+    Resource { jobs: &[REPEAT], sweeps: &[ENQUEUE_DUE], ..Resource::EMPTY };
+
+/// A repeated verification that found nobody is tried again after these times, in seconds, before the
+/// domain fails: an outage of an hour should not take a verified name away.
+const RETRY_SECS: [i64; 3] = [600, 1200, 1800];
+
+/// Enqueues the due verifications of an organization.
+pub(super) const ENQUEUE_DUE: Sweep = Sweep {
+    name: "repeat the verification of domains",
+    every_secs: 60,
+    run: enqueue_due,
+    installation: false,
+};
+
+fn enqueue_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
+    let now = tx.now();
+    let is_due = |domain: &Domain| domain.repeat_at.is_some_and(|at| at <= now);
+    let (due, progress) = due(&tx.view(), &BY_REPEAT, is_due)?;
+    for domain in &due {
+        let repeat_at = Some(now.plus_secs(REPEAT_SECS));
+        tx.replace(domain, &Domain { repeat_at, ..domain.clone() })?;
+        // One key for all: they must not take the calls of everyone else.
+        enqueue(tx, &REPEAT, domain.id.cast(), Some(Id::NIL), now)?;
+    }
+    Ok(progress)
+}
+
+/// Repeats the verification of a domain.
+pub(super) const REPEAT: JobHandler =
+    JobHandler { kind: "domain.repeat_verification", prepare, settle };
+
+/// Returns the domain of a job, while it is verified.
+fn verified(tx: &Tx, job: &Job) -> Result<Option<Domain>> {
+    let domain: Option<Domain> = tx.get(&job.target.cast())?;
+    Ok(domain.filter(|domain| domain.state == DomainState::Verified))
+}
+
+fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let Some(domain) = verified(tx, job)? else { return Ok(Prepared::Done) };
+    let handles = handles_of_domain(&tx.view(), &domain.domain)?;
+    if handles.is_empty() {
+        store(tx, &domain, Vec::new())?;
+        return Ok(Prepared::Done);
+    }
+    let calls = handles.iter().map(|listed| nip05::lookup(&listed.handle)).collect();
+    Ok(Prepared::Effect(Effect::Calls(calls, Duration::from_secs(VERIFY_SECS))))
+}
+
+fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
+    let Some(domain) = verified(tx, job)? else { return Ok(Settled::Done) };
+    let EffectResult::Answers(answers) = result else { return Ok(Settled::Done) };
+    let answers: HashMap<_, _> = answers.iter().map(|(url, result)| (url, result)).collect();
+    let mut checked = Vec::new();
+    for listed in handles_of_domain(&tx.view(), &domain.domain)? {
+        // One that was listed meanwhile is verified the next time.
+        if let Some(result) = answers.get(&nip05::lookup(&listed.handle).url) {
+            let answer = nip05::read(result, listed.handle.name());
+            checked.push(check(listed, &answer));
+        }
+    }
+    if let Some(secs) = retry_after(job, &checked) {
+        return Ok(Settled::RetryAt(tx.now().plus_secs(secs)));
+    }
+    let verification = store(tx, &domain, checked)?;
+    if verification.state != DomainState::Failed {
+        return Ok(Settled::Done);
+    }
+    Ok(Settled::Warning(warning(&domain, &verification)))
+}
+
+/// What the log says of a domain that ceased to be verified.
+fn warning(domain: &Domain, verification: &Verification) -> String {
+    let failed = verification.results.iter().filter(|one| one.outcome != Outcome::Match);
+    let words = failed.map(|one| match &one.reason {
+        Some(reason) => format!("{} is {}: {reason}", one.handle, one.outcome.as_str()),
+        None => format!("{} is {}", one.handle, one.outcome.as_str()),
+    });
+    let words: Vec<_> = words.collect();
+    let first = words.first().map_or("", String::as_str);
+    let (some, all) = (words.len(), verification.results.len());
+    let domain = &domain.domain;
+    format!("the domain {domain} is no longer verified, {some} of {all} handles failed: {first}")
+}
+
+/// Returns after how long a verification is tried again that failed only because somebody could not be
+/// reached.
+fn retry_after(job: &Job, checked: &[Checked]) -> Option<i64> {
+    let is_outage = state(checked) == DomainState::Failed
+        && checked.iter().all(|one| matches!(one.outcome, Outcome::Match | Outcome::Unreachable));
+    let attempt = job.attempts.max(1) as usize - 1;
+    is_outage.then(|| RETRY_SECS.get(attempt).copied()).flatten()
+}

@@ -1,0 +1,288 @@
+//! Listings: agents as they are found in the agent index (reference: agent-index, "Listings").
+//!
+//! A listing belongs to an organization, whose admins write it. Members of other organizations see it
+//! while it is public, in a copy without what is the owners' alone ([`public`]). Who may not see one
+//! gets the 404 of a listing that never existed. It is removed with its agent.
+
+mod history;
+mod info;
+mod listing;
+mod nostr;
+mod public;
+mod search;
+mod terms;
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::agents;
+use crate::api::{Deleted, Input, Req, Resource, Route, op};
+use crate::auth::{ADMIN, MEMBER};
+use crate::base::{
+    BoundedList, Description, Domain, Error, Handle, Id, Issue, Name, Nullable, PublicKey, Result,
+    Skill, Text,
+};
+use crate::store::{Page, Record, TableInfo, Tx, View};
+
+pub use history::{Outcome, VerificationRecord, VerificationRun, record};
+use info::{OwnListingInfo, VisibleListing};
+use listing::BY_DOMAIN;
+#[allow(unused_imports)] // The exchange asks for `by_handle`.
+pub use listing::{
+    CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility, by_handle,
+};
+use nostr::NOSTR_JSON;
+pub use public::{
+    ListedHandle, PublicListing, PublicListingTerm, VerifiedHandle, card_of_domain,
+    handles_of_domain, set_verified, unverify,
+};
+use search::{Hit, search};
+use terms::ListingTerm;
+
+/// Listings and the index of them.
+pub const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[
+        TableInfo::of::<Listing>(),
+        TableInfo::of::<history::ListingHistory>(),
+        TableInfo::of::<ListingTerm>(),
+        TableInfo::of::<PublicListing>(),
+        TableInfo::of::<PublicListingTerm>(),
+        TableInfo::of::<VerifiedHandle>(),
+    ],
+    documents: &[NOSTR_JSON],
+    ..Resource::EMPTY
+};
+
+/// An organization has at most 1,000 listings on one domain: a verification looks all of them up
+/// within 25 s, and may hold a document of 64 KiB of each.
+pub const MAX_LISTINGS_OF_DOMAIN: usize = 1000;
+
+/// At most 50 skills (reference: conventions, "Texts and names").
+const MAX_SKILLS: usize = 50;
+
+/// A search has at most 16 words: each is a list to intersect.
+const MAX_QUERY_WORDS: usize = 16;
+
+// ── What callers send ────────────────────────────────────────────────────────
+
+/// A listing to create.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"stableKey": "scribe", "handle": "scribe@acme.example",
+        "pubkey": "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9",
+        "displayName": "Scribe", "description": "Writes release notes.", "skills": ["writing"],
+        "visibility": "public"}],
+))]
+pub struct NewListing {
+    /// The stable key of the agent; it never changes.
+    stable_key: String,
+    /// The name of the agent across organizations, `name@domain`, on any domain; unique in the
+    /// organization.
+    handle: Handle,
+    /// The public key with which the agent signs: 64 hexadecimal digits in lower case (BIP-340).
+    pubkey: PublicKey,
+    /// The name of the agent for people.
+    display_name: Name,
+    description: Option<Description>,
+    /// What the agent can do; at most 50.
+    skills: Option<BoundedList<Skill, 0, MAX_SKILLS>>,
+    /// Who sees it; `organization` if absent.
+    visibility: Option<ListingVisibility>,
+    /// From whom the agent takes requests; `open` if absent.
+    contact_policy: Option<ContactPolicy>,
+    /// The state of the agent card; `draft` if absent.
+    card_state: Option<CardState>,
+}
+
+impl Input for NewListing {}
+
+/// Changes to a listing. Absent fields stay as they are; a new handle or public key is not verified.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"visibility": "public", "cardState": "published"}],
+))]
+pub struct ListingPatch {
+    handle: Option<Handle>,
+    pubkey: Option<PublicKey>,
+    display_name: Option<Name>,
+    #[serde(default)]
+    description: Nullable<Description>,
+    skills: Option<BoundedList<Skill, 0, MAX_SKILLS>>,
+    visibility: Option<ListingVisibility>,
+    contact_policy: Option<ContactPolicy>,
+    card_state: Option<CardState>,
+}
+
+impl Input for ListingPatch {}
+
+/// A search in the agent index. A listing is found if everything that is given applies to it.
+#[derive(Deserialize, JsonSchema)]
+pub struct ListingSearch {
+    /// Words that must all occur in its name, handle, skills or description; case does not matter. A
+    /// word is a run of letters and digits, and matches whole words.
+    q: Option<Text<0, 500>>,
+    /// A skill that it must have; case does not matter.
+    skill: Option<String>,
+    /// The handle that it must have.
+    handle: Option<String>,
+    /// Only listings of the caller's organization.
+    mine: Option<bool>,
+}
+
+impl Input for ListingSearch {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.words().len() > MAX_QUERY_WORDS {
+            let message = format!("must have at most {MAX_QUERY_WORDS} different words");
+            issues.push(Issue::new("q", message));
+        }
+    }
+}
+
+impl ListingSearch {
+    fn words(&self) -> BTreeSet<String> {
+        self.q.iter().flat_map(|q| terms::words(q)).collect()
+    }
+
+    /// Returns the terms that a listing must have; `None` if no listing can.
+    fn terms(&self) -> Option<Vec<String>> {
+        // The rarest ones first: they skip the most.
+        let mut found = Vec::new();
+        if let Some(handle) = &self.handle {
+            found.push(terms::handle_term(&Handle::parse(handle.as_str()).ok()?));
+        }
+        if let Some(skill) = &self.skill {
+            found.push(terms::skill_term(&Skill::parse(skill.as_str()).ok()?));
+        }
+        found.extend(self.words());
+        if found.is_empty() {
+            found.push(terms::EVERY.into());
+        }
+        Some(found)
+    }
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn list(view: &View, req: &Req<(), ListingSearch>) -> Result<Page<VisibleListing>> {
+    let Some(terms) = req.input.terms() else { return Ok(Page::single(Vec::new())) };
+    let only_own = req.input.mine == Some(true);
+    search(view, &terms, only_own, &req.page)?.try_map(|hit| match hit {
+        Hit::Own(id) => info::own(view, view.fetch(&id)?).map(VisibleListing::Own),
+        Hit::Public(id) => info::public(view, view.fetch(&id)?).map(VisibleListing::Public),
+    })
+}
+
+fn get(view: &View, req: &Req<Id<Listing>>) -> Result<VisibleListing> {
+    match view.get(&req.params)? {
+        Some(listing) => info::own(view, listing).map(VisibleListing::Own),
+        None => {
+            let public: Option<PublicListing> = view.get(&req.params)?;
+            let public = public.ok_or_else(|| Listing::missing(&req.params))?;
+            info::public(view, public).map(VisibleListing::Public)
+        }
+    }
+}
+
+fn create(tx: &mut Tx, req: &Req<(), NewListing>) -> Result<OwnListingInfo> {
+    let new = &req.input;
+    let agent = agents::fetch(&tx.view(), req.caller(), &new.stable_key)?;
+    require_room(tx, &new.handle.domain())?;
+    let listing = Listing {
+        id: tx.new_id(),
+        agent: agent.id,
+        profile: ListingProfile {
+            stable_key: agent.stable_key,
+            handle: new.handle.clone(),
+            pubkey: new.pubkey.clone(),
+            display_name: new.display_name.clone(),
+            description: new.description.clone(),
+            skills: new.skills.as_deref().unwrap_or_default().to_vec(),
+            created_at: tx.now(),
+            updated_at: tx.now(),
+        },
+        visibility: new.visibility.unwrap_or_default(),
+        contact_policy: new.contact_policy.unwrap_or_default(),
+        card_state: new.card_state.unwrap_or_default(),
+    };
+    save(tx, None, &listing)?;
+    info::own(&tx.view(), listing)
+}
+
+/// Refuses one more listing on a domain that has as many as a verification can look up.
+fn require_room(tx: &Tx, domain: &Domain) -> Result<()> {
+    if tx.count(&BY_DOMAIN, domain, MAX_LISTINGS_OF_DOMAIN)? < MAX_LISTINGS_OF_DOMAIN {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        "domain_listings_full",
+        "the organization has 1,000 listings on this domain, which is the most that can be \
+         verified; delete one that is not needed",
+    ))
+}
+
+fn update(tx: &mut Tx, req: &Req<Id<Listing>, ListingPatch>) -> Result<OwnListingInfo> {
+    let patch = &req.input;
+    let old: Listing = tx.fetch(&req.params)?;
+    let mut new = old.clone();
+    let profile = &mut new.profile;
+    if let Some(handle) = &patch.handle {
+        if handle.domain() != profile.handle.domain() {
+            require_room(tx, &handle.domain())?;
+        }
+        profile.handle = handle.clone();
+    }
+    let (pubkey, name) = (patch.pubkey.clone(), patch.display_name.clone());
+    profile.pubkey = pubkey.unwrap_or_else(|| profile.pubkey.clone());
+    profile.display_name = name.unwrap_or_else(|| profile.display_name.clone());
+    patch.description.clone().apply(&mut profile.description);
+    if let Some(skills) = &patch.skills {
+        profile.skills = skills.to_vec();
+    }
+    new.visibility = patch.visibility.unwrap_or(new.visibility);
+    new.contact_policy = patch.contact_policy.unwrap_or(new.contact_policy);
+    new.card_state = patch.card_state.unwrap_or(new.card_state);
+    if new != old {
+        new.profile.updated_at = tx.now();
+        save(tx, Some(&old), &new)?;
+    }
+    info::own(&tx.view(), new)
+}
+
+/// Stores a listing with its rows in the index and what is derived from it.
+fn save(tx: &mut Tx, old: Option<&Listing>, new: &Listing) -> Result<()> {
+    match old {
+        None => tx.insert(new)?,
+        Some(old) => tx.replace(old, new)?,
+    }
+    terms::update::<ListingTerm>(tx, new.id, old.map(|old| &old.profile), &new.profile)?;
+    public::update(tx, old, new)
+}
+
+fn delete(tx: &mut Tx, req: &Req<Id<Listing>>) -> Result<Deleted> {
+    let listing: Listing = tx.fetch(&req.params)?;
+    tx.remove(&listing)?;
+    Ok(Deleted::new(listing.id))
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    const ALL: &str = "/agent-index/listings";
+    const ONE: &str = "/agent-index/listings/{listingId}";
+    vec![
+        Route::get(ALL, MEMBER, "listing.list", op::list(list))
+            .about("Search the agent index, newest first"),
+        Route::post(ALL, ADMIN, "listing.create", op::write(create)).about("List an agent"),
+        Route::get(ONE, MEMBER, "listing.get", op::read(get)).about("Get a listing"),
+        Route::patch(ONE, ADMIN, "listing.update", op::write(update)).about("Update a listing"),
+        Route::delete(ONE, ADMIN, "listing.delete", op::write(delete)).about("Delete a listing"),
+    ]
+}
+
+#[cfg(test)]
+pub mod tests;

@@ -1,0 +1,154 @@
+//! Mail through a real server, `aiosmtpd`: STARTTLS, TLS, logins, and what it refuses.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use crate::optional::is_left_out;
+use crate::python::{self, Packages};
+use crate::server::Acme;
+
+static ENVIRONMENT: LazyLock<PathBuf> = LazyLock::new(|| {
+    python::environment(&Packages {
+        folder: "mail-1",
+        what: "a mail server for tests (once, a few seconds)",
+        wanted: &["aiosmtpd"],
+        constraints: "tests/tools/constraints.txt",
+    })
+});
+
+/// A running mail server. It is killed when dropped.
+struct MailServer {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+    starttls: u16,
+    tls: u16,
+}
+
+impl Drop for MailServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A file of the tests of outgoing TLS: a certificate for `localhost`.
+fn fixture(name: &str) -> String {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/outside/fixtures");
+    fixtures.join(name).to_str().unwrap().into()
+}
+
+impl MailServer {
+    /// None where the test is left out, which is said aloud.
+    fn start() -> Option<Self> {
+        if is_left_out("MAIL", "a mail server", python::missing()) {
+            return None;
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/mail_server.py");
+        let mut process = Command::new(ENVIRONMENT.join("bin/python"))
+            .arg(script)
+            .args([fixture("server.pem"), fixture("server.key")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // It logs each login and handshake that fails.
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap());
+        let mut server = MailServer { process, lines, starttls: 0, tls: 0 };
+        let ports: [u16; 2] = serde_json::from_value(server.next()).unwrap();
+        [server.starttls, server.tls] = ports;
+        Some(server)
+    }
+
+    /// The next line that it prints.
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"))
+    }
+}
+
+const FROM: &str = "Roadstead <roadstead@acme.test>";
+
+/// Serves with this URL of the mail server, and a channel to these addresses.
+fn serve(url: &str, to: &[&str], trusted: bool) -> (Acme, String) {
+    let ca = fixture("ca.pem");
+    let mut flags = vec!["--smtp-url", url, "--mail-from", FROM];
+    if trusted {
+        flags.extend(["--ca-file", &ca]);
+    }
+    let acme = Acme::start(&flags);
+    let body = json!({"name": "Ops", "workflow": "email", "config": {"to": to}});
+    let channel = acme.owner.post("/notifications/channels", body).id();
+    (acme, channel)
+}
+
+/// Sends a test through the channel of such a server.
+fn test(url: &str, to: &[&str], trusted: bool) -> Value {
+    let (acme, channel) = serve(url, to, trusted);
+    acme.owner.post(&format!("/notifications/channels/{channel}/test"), json!({})).ok()
+}
+
+#[test]
+fn an_event_arrives_as_a_mail_with_both_parts() {
+    let Some(mut server) = MailServer::start() else { return };
+    let url = format!("smtp://mailer:geheim%3A1%2F@localhost:{}", server.starttls);
+    let (acme, channel) = serve(&url, &["ada@acme.test", "ben@acme.test"], true);
+    let subscription = json!({"channelId": channel, "eventType": "team.timeline_milestone"});
+    acme.owner.post("/notifications/subscriptions", subscription).ok();
+    let team = acme.team("shipping", None);
+    let entry = json!({"kind": "milestone", "title": "Größe <b>1.0</b>"});
+    acme.owner.post(&format!("/teams/{}/timeline", team.id), entry).ok();
+
+    let mail = server.next();
+    assert_eq!(mail["tls"], true);
+    assert_eq!(mail["from"], "roadstead@acme.test");
+    assert_eq!(mail["to"], json!(["ada@acme.test", "ben@acme.test"]));
+    let header = |name: &str| mail["headers"][name].as_str().unwrap_or_default().to_string();
+    assert_eq!(header("subject"), "[Ops] A milestone was reached: Größe <b>1.0</b>");
+    assert_eq!(header("from"), FROM);
+    assert_eq!(header("auto-submitted"), "auto-generated");
+    let unsubscribe = header("list-unsubscribe");
+    assert!(unsubscribe.starts_with("<mailto:roadstead@acme.test?subject=Unsubscribe"), "{mail}");
+    let log = acme.owner.get(&format!("/notifications/logs?channelId={channel}")).items();
+    assert_eq!(header("message-id"), format!("<{}@acme.test>", log[0]["id"].as_str().unwrap()));
+    let part = |name: &str| mail[name].as_str().unwrap().replace("\r\n", "\n");
+    let (plain, html) = (part("plain"), part("html"));
+    assert!(plain.contains("\nTitle: Größe <b>1.0</b>\n"), "{plain}");
+    assert!(html.contains("Größe &lt;b&gt;1.0&lt;/b&gt;"), "{html}");
+}
+
+#[test]
+fn tls_from_the_start_is_spoken_too() {
+    let Some(mut server) = MailServer::start() else { return };
+    let url = format!("smtps://mailer:geheim%3A1%2F@localhost:{}", server.tls);
+    assert_eq!(test(&url, &["ada@acme.test"], true)["ok"], true);
+    let mail = server.next();
+    assert_eq!((&mail["tls"], &mail["to"]), (&json!(true), &json!(["ada@acme.test"])));
+}
+
+#[test]
+fn what_the_mail_server_refuses_is_said() {
+    let Some(server) = MailServer::start() else { return };
+    let at = format!("localhost:{}", server.starttls);
+    let good = format!("smtp://mailer:geheim%3A1%2F@{at}");
+    let failure = |url: &str, to: &[&str], trusted| {
+        let result = test(url, to, trusted);
+        assert_eq!(result["ok"], false);
+        result["message"].as_str().unwrap().to_string()
+    };
+    let wrong = failure(&format!("smtp://mailer:wrong-password@{at}"), &["ada@acme.test"], true);
+    assert!(wrong.contains(&at) && wrong.contains("535"), "{wrong}");
+    assert!(!wrong.contains("wrong-password"), "{wrong}");
+    let unknown = failure(&good, &["ada@acme.test", "nobody@acme.test"], true);
+    assert!(unknown.contains("there is no such mailbox"), "{unknown}");
+    let untrusted = failure(&good, &["ada@acme.test"], false);
+    assert!(untrusted.to_lowercase().contains("certificate"), "{untrusted}");
+    // The password is not sent without TLS.
+    let plain = failure(&format!("smtp://{at}?tls=none"), &["ada@acme.test"], true);
+    assert!(plain.contains("530"), "{plain}");
+}
