@@ -193,11 +193,11 @@ fn damages(rows: &[(&'static str, Vec<Row>)]) -> Vec<(String, Damage)> {
             _ => [owner, &"too many".to_string().to_bytes()].concat(),
         };
         add(index, index, &own, WriteOp::Insert(value.clone()));
-        let mut nobodys = another.clone();
-        let last = nobodys.len() - 3;
-        nobodys[last] ^= 0x40;
+        let mut foreign = another.clone();
+        let last = foreign.len() - 3;
+        foreign[last] ^= 0x40;
         let value = if unique { b"nobody".to_vec() } else { vec![] };
-        add(index, index, &nobodys, WriteOp::Insert(value));
+        add(index, index, &foreign, WriteOp::Insert(value));
         add(index, index, b"x", WriteOp::Insert(vec![]));
         add(index, index, &[0xFF; 64], WriteOp::Insert(vec![]));
     }

@@ -1,7 +1,7 @@
 //! Searches among a million listings, compared with ten thousand, and `nostr.json`, compared with a bare
 //! hyper server that sends the same bytes.
 
-use roadstead::app::Config;
+use roadstead::app::ServerConfig;
 use roadstead::store::Clock;
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ fn filled(count: usize) -> Fixture {
 fn nostr_json() -> Row {
     let sites = Sites::new();
     sites.serve("acme.test", |name| names(name, KEY));
-    let config = sites.configure(Config::default());
+    let config = sites.configure(ServerConfig::default());
     let fixture = Fixture::with_config(Commits::Shared, 1, Clock::system(), config);
     let listing = json!({"stableKey": "agent-0", "handle": "scribe@acme.test", "pubkey": KEY,
         "displayName": "Scribe"});

@@ -17,7 +17,7 @@ pub struct Connection {
 }
 
 /// A response, valid until the next one is read.
-pub struct Answer<'a> {
+pub struct EncodedOutput<'a> {
     /// The status line and the header fields.
     pub head: &'a [u8],
     /// The body.
@@ -36,7 +36,7 @@ impl Connection {
     ///
     /// # Panics
     /// If the status is not 200.
-    pub async fn ask(&mut self, request: &[u8]) -> Answer<'_> {
+    pub async fn ask(&mut self, request: &[u8]) -> EncodedOutput<'_> {
         let answer = self.answer(request).await;
         assert!(
             answer.head.starts_with(b"HTTP/1.1 200 "),
@@ -48,10 +48,10 @@ impl Connection {
     }
 
     /// Sends a request and waits for its response, whatever its status.
-    pub async fn answer(&mut self, request: &[u8]) -> Answer<'_> {
+    pub async fn answer(&mut self, request: &[u8]) -> EncodedOutput<'_> {
         let head = self.receive(request).await.expect("the server answers");
         let (head, body) = self.received.split_at(head);
-        Answer { head, body }
+        EncodedOutput { head, body }
     }
 
     /// Sends a request and waits for its response; returns its status.

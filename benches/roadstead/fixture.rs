@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use roadstead::api::{Action, Answer, Calls, OrgSlugMode, Principal, RawArgs, Route};
-use roadstead::app::{Config, Server};
+use roadstead::api::{Action, Calls, EncodedOutput, OrgSlugMode, Principal, RawArgs, Route};
+use roadstead::app::{Server, ServerConfig};
 use roadstead::auth::{Caller, Credential, Identity, Role, Session, Tokens};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
@@ -60,16 +60,21 @@ pub type Batches = Arc<Mutex<Option<Vec<(WriteBatch, Instant)>>>>;
 impl Fixture {
     /// A server with a team of `agents` agents.
     pub fn new(commits: Commits, agents: usize) -> Self {
-        Self::with_config(commits, agents, Clock::system(), Config::default())
+        Self::with_config(commits, agents, Clock::system(), ServerConfig::default())
     }
 
     /// Like `new`, with another clock.
     pub fn at(clock: Clock, commits: Commits, agents: usize) -> Self {
-        Self::with_config(commits, agents, clock, Config::default())
+        Self::with_config(commits, agents, clock, ServerConfig::default())
     }
 
     /// The same with this clock and configuration, apart from the limit of requests.
-    pub fn with_config(commits: Commits, agents: usize, clock: Clock, config: Config) -> Self {
+    pub fn with_config(
+        commits: Commits,
+        agents: usize,
+        clock: Clock,
+        config: ServerConfig,
+    ) -> Self {
         let place = place();
         let batches = Batches::default();
         let tables = roadstead::resources::tables();
@@ -85,7 +90,7 @@ impl Fixture {
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
-            let mut config = Config { rate_limit: 0, ..config };
+            let mut config = ServerConfig { rate_limit: 0, ..config };
             config.allow_private.push("127.0.0.0/8".parse().expect("it is a network"));
             Server::start(store.clone(), listener, config).expect("the configuration is good")
         });
@@ -276,7 +281,7 @@ fn bind(route: &Route, params: &[&str], body: &Value, keys: &Keys) -> Action {
     bound.expect("the body is what the route takes").action
 }
 
-fn carry_out(action: &mut Action, tx: &mut Tx, who: &Principal) -> Result<Answer> {
+fn carry_out(action: &mut Action, tx: &mut Tx, who: &Principal) -> Result<EncodedOutput> {
     match action {
         Action::Write(write, _) => write(tx, who, &mut Calls::default())?.done(),
         _ => panic!("the route writes"),

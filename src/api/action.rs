@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::calls::{Calls, Outcome};
-use super::output::Answer;
+use super::output::EncodedOutput;
 use super::request::Principal;
 use super::scope::OrgHint;
 use crate::auth::User;
@@ -17,10 +17,11 @@ use crate::base::{Email, Id, Result, Time};
 use crate::store::{Topic, Tx, View};
 
 /// A read with its arguments.
-pub type BoundRead = Box<dyn Fn(&View, &Principal, &mut Calls) -> Result<Answer> + Send + Sync>;
+pub type BoundRead =
+    Box<dyn Fn(&View, &Principal, &mut Calls) -> Result<EncodedOutput> + Send + Sync>;
 /// A write with its arguments. It may be run more than once.
 pub type BoundWrite =
-    Box<dyn FnMut(&mut Tx, &Principal, &mut Calls) -> Result<Outcome<Answer>> + Send>;
+    Box<dyn FnMut(&mut Tx, &Principal, &mut Calls) -> Result<Outcome<EncodedOutput>> + Send>;
 
 /// A route's operation with its arguments.
 pub enum Action {
@@ -67,7 +68,7 @@ pub trait HashAction: Send + Sync {
         tx: &mut Tx,
         who: &Principal,
         hashed: &HashResult,
-    ) -> Result<(Answer, Id<User>)>;
+    ) -> Result<(EncodedOutput, Id<User>)>;
 }
 
 /// Whether an operation that waits has anything to take.
@@ -116,7 +117,7 @@ pub struct ContentVersion {
 /// A read that may wait until its result changes.
 pub trait ConditionalWaitAction: Send + Sync {
     /// Reads the thing.
-    fn read(&self, view: &View, who: &Principal) -> Result<Answer>;
+    fn read(&self, view: &View, who: &Principal) -> Result<EncodedOutput>;
     /// Returns its version without reading it.
     fn version(&self, view: &View, who: &Principal) -> Result<ContentVersion>;
     /// How long to wait, in seconds, while the client has the current version.

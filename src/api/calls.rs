@@ -269,14 +269,11 @@ impl<T> Outcome<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outside::{Answer, AnswerBody, Limits, Method};
+    use crate::outside::{BodyLimit, Limits, Method, Response};
 
     fn call(url: &str) -> Call {
-        let limits = Limits {
-            total: Duration::from_secs(1),
-            answer: AnswerBody::UpTo(1),
-            https_only: false,
-        };
+        let limits =
+            Limits { total: Duration::from_secs(1), answer: BodyLimit::UpTo(1), https_only: false };
         Call { method: Method::Get, url: url.into(), headers: vec![], body: vec![], limits }
     }
 
@@ -288,7 +285,7 @@ mod tests {
         assert!(calls.send(call("http://a.test/")).is_none());
         let asked = calls.into_pending();
         assert_eq!(asked.calls.len(), 2);
-        let answer = Answer { status: 200, headers: vec![], body: vec![] };
+        let answer = Response { status: 200, headers: vec![], body: vec![] };
         let mut calls = Calls::default();
         calls.hear(&asked.calls[0].1, CallResult { answer: Ok(answer), took: Duration::ZERO });
         assert!(calls.send(call("http://a.test/")).is_some());
@@ -298,7 +295,7 @@ mod tests {
     #[test]
     fn a_result_is_parsed_once_for_all_runs() {
         let mut known = KnownResults::default();
-        let answer = Answer { status: 200, headers: vec![], body: b"7".to_vec() };
+        let answer = Response { status: 200, headers: vec![], body: b"7".to_vec() };
         let result = CallResult { answer: Ok(answer), took: Duration::ZERO };
         known.heard.insert(tag(&call("http://a.test/")), result);
         let (known, mut times) = (Arc::new(known), 0);

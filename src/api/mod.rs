@@ -26,7 +26,7 @@ pub use action::{
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search};
 pub use common_params::OrgRequired;
-pub use output::{Answer, Deleted, Empty, Output, PeerRef, ResourceRef};
+pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};
 pub use read::{Input, count_values};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};

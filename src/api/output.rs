@@ -79,7 +79,7 @@ impl<T: Output> Output for Vec<T> {
 
 /// The answer of an operation that succeeded.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct EncodedOutput {
     /// The JSON, or the text.
     pub body: Vec<u8>,
     /// Whether it is plain text.
@@ -92,28 +92,44 @@ pub struct Answer {
     pub shows_secret: bool,
 }
 
-impl Answer {
+impl EncodedOutput {
     /// The answer to a read.
     pub(super) fn read<O: Output>(value: &O) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && value.shows_secret();
-        Ok(Answer { body: json(value)?, is_text: false, resource: None, peer: None, shows_secret })
+        Ok(EncodedOutput {
+            body: json(value)?,
+            is_text: false,
+            resource: None,
+            peer: None,
+            shows_secret,
+        })
     }
 
     /// The answer to a read whose client prefers text.
     pub(super) fn text(text: String) -> Self {
-        Answer { body: text.into(), is_text: true, resource: None, peer: None, shows_secret: false }
+        EncodedOutput {
+            body: text.into(),
+            is_text: true,
+            resource: None,
+            peer: None,
+            shows_secret: false,
+        }
     }
 
     /// The answer to a write.
     pub(super) fn written<O: Output>(value: &O) -> Result<Self> {
-        Ok(Answer { resource: value.resource(), peer: value.peer(), ..Answer::read(value)? })
+        Ok(EncodedOutput {
+            resource: value.resource(),
+            peer: value.peer(),
+            ..EncodedOutput::read(value)?
+        })
     }
 
     /// A page of a list, whose next one begins at `next_cursor`.
     pub(super) fn list<O: Output>(items: &Vec<O>, next_cursor: Option<String>) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && items.shows_secret();
         let body = json(&PageBody { items, next_cursor })?;
-        Ok(Answer { body, is_text: false, resource: None, peer: None, shows_secret })
+        Ok(EncodedOutput { body, is_text: false, resource: None, peer: None, shows_secret })
     }
 }
 
@@ -214,11 +230,11 @@ mod tests {
             (vec![ticket(None)], false),
             (vec![ticket(None), ticket(Some("x"))], true),
         ] {
-            let page = Answer::list(&items, None).unwrap();
-            let whole = Answer::written(&items).unwrap();
+            let page = EncodedOutput::list(&items, None).unwrap();
+            let whole = EncodedOutput::written(&items).unwrap();
             assert_eq!((page.shows_secret, whole.shows_secret), (shows_secret, shows_secret));
             assert_eq!((page.resource, whole.resource), (None, None));
         }
-        assert_eq!(Answer::written(&ticket(None)).unwrap().resource, ResourceRef::id(1));
+        assert_eq!(EncodedOutput::written(&ticket(None)).unwrap().resource, ResourceRef::id(1));
     }
 }

@@ -2,7 +2,7 @@
 //! need the open store.
 //!
 //! A client connects to `control.sock` and writes one line, a [`Request`] as JSON; the server answers
-//! with lines, each a [`Reply`] as JSON, of which the last is no progress, and closes. The directory
+//! with lines, each a [`ControlResponse`] as JSON, of which the last is no progress, and closes. The directory
 //! and the socket are accessible to their owner only, so there is no other authentication.
 
 use std::fs::{self, File};
@@ -61,7 +61,7 @@ impl Request {
 /// What the server answers.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Reply {
+pub enum ControlResponse {
     /// The command goes on.
     #[serde(rename_all = "camelCase")]
     Progress {
@@ -159,40 +159,52 @@ fn serve(
             carry_out(&request, stream, dir, store)
         }
         // The error of the parser would repeat the line, which may hold a key.
-        Err(_) => Reply::Failed("the server does not know this command; it may be older".into()),
+        Err(_) => {
+            ControlResponse::Failed("the server does not know this command; it may be older".into())
+        }
     };
     send(stream, &reply)
 }
 
-fn carry_out(request: &Request, stream: &UnixStream, dir: &DataDir, store: &Store) -> Reply {
+fn carry_out(
+    request: &Request,
+    stream: &UnixStream,
+    dir: &DataDir,
+    store: &Store,
+) -> ControlResponse {
     match request {
         Request::RotateKey { new_key } => rotate_key(new_key.as_deref(), stream, dir, store),
         Request::Audit { request } => match audit_reply(store, request) {
-            Ok(reply) => Reply::Audit(reply),
-            Err(error) => Reply::Failed(error.message().into()),
+            Ok(reply) => ControlResponse::Audit(reply),
+            Err(error) => ControlResponse::Failed(error.message().into()),
         },
     }
 }
 
-fn rotate_key(new_key: Option<&str>, stream: &UnixStream, dir: &DataDir, store: &Store) -> Reply {
+fn rotate_key(
+    new_key: Option<&str>,
+    stream: &UnixStream,
+    dir: &DataDir,
+    store: &Store,
+) -> ControlResponse {
     let next = match new_key.map(secret_key::key_in_text) {
-        Some(None) => return Reply::Failed("the new key is no key".into()),
+        Some(None) => return ControlResponse::Failed("the new key is no key".into()),
         Some(key) => key,
         None => None,
     };
     let rotated = rotate(dir, store, next, &mut |progress| {
         let crate::store::RotationProgress { resealed, done, all } = progress;
         // A client that has gone does not end the rotation.
-        let _ = send(stream, &Reply::Progress { resealed, done, all });
+        let _ = send(stream, &ControlResponse::Progress { resealed, done, all });
     });
     match rotated {
         Ok(rotated) => {
             report(&rotated);
-            Reply::Rotated { resealed: rotated.resealed, to_do: rotated.to_do }
+            ControlResponse::Rotated { resealed: rotated.resealed, to_do: rotated.to_do }
         }
         Err(error) => {
             tracing::error!(%error, "the key could not be replaced");
-            Reply::Failed(error.0)
+            ControlResponse::Failed(error.0)
         }
     }
 }
@@ -202,7 +214,7 @@ fn report(rotated: &Rotated) {
     tracing::info!(resealed, "the key was replaced; the old one opens nothing any more");
 }
 
-fn send(mut stream: &UnixStream, reply: &Reply) -> std::io::Result<()> {
+fn send(mut stream: &UnixStream, reply: &ControlResponse) -> std::io::Result<()> {
     let line = serde_json::to_string(reply).map_err(std::io::Error::other)?;
     stream.write_all(format!("{line}\n").as_bytes())
 }
@@ -236,8 +248,8 @@ pub fn resume_rotation(
 pub fn ask(
     dir: &DataDir,
     request: &Request,
-    progress: &mut dyn FnMut(Reply),
-) -> std::io::Result<Option<Reply>> {
+    progress: &mut dyn FnMut(ControlResponse),
+) -> std::io::Result<Option<ControlResponse>> {
     let mut stream = match in_directory(dir.path(), UnixStream::connect) {
         Ok(stream) => stream,
         Err(error)
@@ -251,7 +263,7 @@ pub fn ask(
     stream.write_all(format!("{line}\n").as_bytes())?;
     for line in BufReader::new(stream).lines() {
         match serde_json::from_str(&line?).map_err(std::io::Error::other)? {
-            progressing @ Reply::Progress { .. } => progress(progressing),
+            progressing @ ControlResponse::Progress { .. } => progress(progressing),
             last => return Ok(Some(last)),
         }
     }

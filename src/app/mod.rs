@@ -28,7 +28,7 @@ use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
 use crate::base::{Error, Id, Result};
 use crate::http::{
-    self, BodyBudgets, Context, Document, Metrics, MetricsToken, Page, Router, Sources,
+    self, BodyBudgets, Document, HtmlPage, Metrics, MetricsToken, Router, ServerContext, Sources,
 };
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
@@ -39,7 +39,7 @@ use crate::store::{Org, Store};
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ServerConfig {
     /// `--public-url`.
     pub public_url: Option<String>,
     /// `--trusted-proxy`.
@@ -62,9 +62,9 @@ pub struct Config {
     pub resolver: Resolver,
 }
 
-impl Default for Config {
+impl Default for ServerConfig {
     fn default() -> Self {
-        Config {
+        ServerConfig {
             public_url: None,
             trusted_proxies: Vec::new(),
             open_files: 1 << 20, // More than connections need.
@@ -98,7 +98,7 @@ impl Server {
     ///
     /// # Errors
     /// If the configuration is invalid.
-    pub fn start(store: Store, listener: TcpListener, config: Config) -> Result<Self> {
+    pub fn start(store: Store, listener: TcpListener, config: ServerConfig) -> Result<Self> {
         Self::start_with(store, listener, config, None)
     }
 
@@ -110,7 +110,7 @@ impl Server {
     pub fn start_with(
         store: Store,
         listener: TcpListener,
-        config: Config,
+        config: ServerConfig,
         on_setup: Option<OnSetup>,
     ) -> Result<Self> {
         let address = listener
@@ -121,7 +121,7 @@ impl Server {
         let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
         let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;
-        let outside = Outside::new(outside::Config {
+        let outside = Outside::new(outside::ClientConfig {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
         })?
@@ -133,7 +133,7 @@ impl Server {
         let setup_required = !anybody && !address.ip().is_loopback();
         let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
         let coordination = Arc::new(coordination.on_setup(on_setup));
-        let executor = Arc::new(Executor::new(execute::Config {
+        let executor = Arc::new(Executor::new(execute::ExecutorConfig {
             coordination: coordination.clone(),
             store: store.clone(),
             outside: outside.clone(),
@@ -141,7 +141,7 @@ impl Server {
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
         let metrics = metrics(&routes, &executor, deliveries.clone());
-        let context = Arc::new(Context {
+        let context = Arc::new(ServerContext {
             executor: executor.clone(),
             router: Router::new(routes)?,
             pages: PAGES,
@@ -218,10 +218,10 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
 }
 
 /// The HTML pages: for now one page that says which server this is.
-const PAGES: &[Page] = &[
-    Page { path: "/", html: HOME, open_before_setup: false },
-    Page { path: "/setup", html: HOME, open_before_setup: true },
-    Page { path: "/invitations", html: HOME, open_before_setup: false },
+const PAGES: &[HtmlPage] = &[
+    HtmlPage { path: "/", html: HOME, open_before_setup: false },
+    HtmlPage { path: "/setup", html: HOME, open_before_setup: true },
+    HtmlPage { path: "/invitations", html: HOME, open_before_setup: false },
 ];
 const HOME: &str = include_str!("home.html");
 

@@ -64,19 +64,19 @@ impl fmt::Display for Origin {
 }
 
 /// Returns the key for the data directory `dir`, and where it was found.
-pub(super) fn find(dir: &Path, source: &KeySource) -> Result<Option<Found>, DataDirError> {
+pub(super) fn find(dir: &Path, source: &KeySource) -> Result<Option<FoundKey>, DataDirError> {
     let variable = ("ROADSTEAD_SECRET_KEY", &source.variable);
     find_named(dir, source, variable, KEY, Origin::File)
 }
 
 /// Returns the key that is to replace the one of `dir`, if there is one, and where it was found.
-pub(super) fn find_new(dir: &Path, source: &KeySource) -> Result<Option<Found>, DataDirError> {
+pub(super) fn find_new(dir: &Path, source: &KeySource) -> Result<Option<FoundKey>, DataDirError> {
     let variable = ("ROADSTEAD_NEW_SECRET_KEY", &source.new_variable);
     find_named(dir, source, variable, NEW_KEY, Origin::NewFile)
 }
 
 /// A key, and where it was found.
-pub(super) type Found = (MasterKey, Origin);
+pub(super) type FoundKey = (MasterKey, Origin);
 
 fn find_named(
     dir: &Path,
@@ -84,7 +84,7 @@ fn find_named(
     (variable, value): (&'static str, &Option<OsString>),
     name: &str,
     file: fn(PathBuf) -> Origin,
-) -> Result<Option<Found>, DataDirError> {
+) -> Result<Option<FoundKey>, DataDirError> {
     if let Some(text) = value {
         return read(text.as_encoded_bytes(), Origin::Variable(variable)).map(Some);
     }
@@ -102,7 +102,7 @@ fn find_named(
 pub(super) fn read_private(
     path: &Path,
     origin: fn(PathBuf) -> Origin,
-) -> Result<Option<Found>, DataDirError> {
+) -> Result<Option<FoundKey>, DataDirError> {
     match content(path)? {
         None => Ok(None),
         Some((text, mode)) if mode & 0o077 == 0 => read(&text, origin(path.into())).map(Some),
@@ -115,11 +115,11 @@ pub(super) fn read_private(
 }
 
 /// The content and the mode of a file.
-type Content = (Zeroizing<Vec<u8>>, u32);
+type FileContent = (Zeroizing<Vec<u8>>, u32);
 
 /// Returns the content and the mode of a file; none if it does not exist.
-fn content(path: &Path) -> Result<Option<Content>, DataDirError> {
-    let read = || -> std::io::Result<Content> {
+fn content(path: &Path) -> Result<Option<FileContent>, DataDirError> {
+    let read = || -> std::io::Result<FileContent> {
         let file = File::open(path)?;
         let mode = file.metadata()?.permissions().mode();
         // As much as can be read, so that it does not grow and leave a copy.
@@ -136,7 +136,7 @@ fn content(path: &Path) -> Result<Option<Content>, DataDirError> {
     }
 }
 
-fn read(text: &[u8], origin: Origin) -> Result<Found, DataDirError> {
+fn read(text: &[u8], origin: Origin) -> Result<FoundKey, DataDirError> {
     match parse(text) {
         Some(key) => Ok((MasterKey::new(key), origin)),
         None => {

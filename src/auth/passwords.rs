@@ -186,7 +186,7 @@ mod tests {
             let done = run(&hashing).unwrap();
             assert_eq!((done.fits.is_some(), done.made.is_some()), (right, right));
         }
-        let nobody = run(&HashRequest { verify: Some(("x".into(), None)), make: None }).unwrap();
-        assert!(nobody.fits.is_none());
+        let anonymous = run(&HashRequest { verify: Some(("x".into(), None)), make: None }).unwrap();
+        assert!(anonymous.fits.is_none());
     }
 }

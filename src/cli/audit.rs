@@ -10,7 +10,7 @@ use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
 use crate::api::audit::Checkpoint;
-use crate::app::control::{self, Reply, Request};
+use crate::app::control::{self, ControlResponse, Request};
 use crate::app::{AuditReply, AuditRequest, CheckedLog, DataDir, audit_reply};
 use crate::store::Store;
 
@@ -103,9 +103,11 @@ fn asked(dir: &DataDir, request: &AuditRequest) -> Result<Option<AuditReply>, Fa
     let request = Request::Audit { request: request.clone() };
     match control::ask(dir, &request, &mut |_| {})? {
         None => Ok(None),
-        Some(Reply::Audit(reply)) => Ok(Some(reply)),
-        Some(Reply::Failed(why)) => Err(Failure::Failed(why)),
-        Some(Reply::Progress { .. } | Reply::Rotated { .. }) => Err(unexpected()),
+        Some(ControlResponse::Audit(reply)) => Ok(Some(reply)),
+        Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
+        Some(ControlResponse::Progress { .. } | ControlResponse::Rotated { .. }) => {
+            Err(unexpected())
+        }
     }
 }
 

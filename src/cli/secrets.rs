@@ -8,7 +8,7 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
-use crate::app::control::{self, Reply, Request};
+use crate::app::control::{self, ControlResponse, Request};
 use crate::app::{DataDir, key_in_file, rotate};
 use crate::base::MasterKey;
 
@@ -80,14 +80,14 @@ struct Rotated {
 fn rotated(dir: &DataDir, new_key: Option<MasterKey>) -> Result<Rotated, Failure> {
     let request = Request::rotate_key(new_key.as_ref());
     let reply = control::ask(dir, &request, &mut |progress| {
-        if let Reply::Progress { resealed, done, all } = progress {
+        if let ControlResponse::Progress { resealed, done, all } = progress {
             show(resealed, done, all);
         }
     })?;
     match reply {
-        Some(Reply::Rotated { resealed, to_do }) => Ok(Rotated { resealed, to_do }),
-        Some(Reply::Failed(why)) => Err(Failure::Failed(why)),
-        Some(Reply::Progress { .. } | Reply::Audit(_)) => {
+        Some(ControlResponse::Rotated { resealed, to_do }) => Ok(Rotated { resealed, to_do }),
+        Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
+        Some(ControlResponse::Progress { .. } | ControlResponse::Audit(_)) => {
             Err(Failure::Failed("an unexpected reply".into()))
         }
         None => {

@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::{open_files, output, values};
-use crate::app::{Config, DataDir, Server, control};
+use crate::app::{DataDir, Server, ServerConfig, control};
 use crate::base::{HttpUrl, Id};
 use crate::http::MetricsToken;
 use crate::outbox::RetentionSettings;
@@ -139,7 +139,7 @@ impl Serve {
         })
     }
 
-    fn config(&self) -> Result<Config, Failure> {
+    fn config(&self) -> Result<ServerConfig, Failure> {
         let extra_roots_pem = match &self.ca_file {
             None => None,
             Some(path) => Some(std::fs::read(path).map_err(|error| {
@@ -147,7 +147,7 @@ impl Serve {
             })?),
         };
         let smtp = self.smtp(extra_roots_pem.clone())?;
-        Ok(Config {
+        Ok(ServerConfig {
             smtp,
             open_files: open_files::raise(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
@@ -162,7 +162,7 @@ impl Serve {
             },
             allow_private: self.allow_private_network.clone(),
             extra_roots_pem,
-            ..Config::default()
+            ..ServerConfig::default()
         })
     }
 }

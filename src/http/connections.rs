@@ -7,7 +7,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 use tokio::net::TcpStream;
 
-use super::context::Context;
+use super::context::ServerContext;
 use super::fair_budget::{FairBudget, Share};
 use super::wire;
 use crate::base::{Error, LogLimit, address_block};
@@ -32,7 +32,7 @@ pub struct Places {
 
 impl Places {
     /// The places for all connections of a server.
-    pub fn new(context: &Context) -> Self {
+    pub fn new(context: &ServerContext) -> Self {
         Places {
             places: FairBudget::new(context.max_connections),
             proxies: context.trusted_proxies.clone(),

@@ -10,18 +10,18 @@ use ipnet::IpNet;
 use super::body::BodyBudgets;
 use super::document::Document;
 use super::metrics::{Metrics, MetricsToken};
-use super::page::Page;
+use super::page::HtmlPage;
 use super::router::Router;
 use crate::api::PublicDocument;
 use crate::api::execute::Executor;
 
 /// The context that all requests share.
-pub struct Context {
+pub struct ServerContext {
     pub executor: Arc<Executor>,
     /// The routes, by path.
     pub router: Router,
     /// The HTML pages outside of `/api`.
-    pub pages: &'static [Page],
+    pub pages: &'static [HtmlPage],
     /// The JSON documents outside of `/api`.
     pub documents: Vec<&'static PublicDocument>,
     /// `--public-url`, without a slash at its end.
@@ -40,7 +40,7 @@ pub struct Context {
     pub metrics_token: Option<MetricsToken>,
 }
 
-impl Context {
+impl ServerContext {
     /// The client's address: the peer or, behind trusted proxies, the last address in
     /// `X-Forwarded-For` that is not one of them. If that cannot be read, it is [`UNKNOWN`] and
     /// not the proxy's, which may be this machine's.
@@ -55,7 +55,7 @@ impl Context {
 }
 
 /// The address of clients that a proxy does not name: no machine has it, so that they share the
-/// rights and limits of a stranger.
+/// rights and limits of an outsider.
 const UNKNOWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 fn client_address(trusted: &[IpNet], peer: IpAddr, headers: &HeaderMap) -> IpAddr {

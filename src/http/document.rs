@@ -12,8 +12,8 @@ use hyper::header::{
 };
 
 use super::headers::preconditions;
-use super::reply::{Reply, json};
 use super::response::not_modified;
+use super::response_body::{ResponseBody, json};
 use crate::api::execute::Etag;
 
 /// The document in both encodings. They have different tags, as different bytes must.
@@ -38,7 +38,7 @@ impl Document {
     }
 
     /// The response to a GET; without a body if the client has the document.
-    pub(super) fn response(&self, headers: &HeaderMap) -> Response<Reply> {
+    pub(super) fn response(&self, headers: &HeaderMap) -> Response<ResponseBody> {
         let is_gzip = accepts_gzip(headers);
         let Encoded { bytes, etag } = if is_gzip { &self.gzip } else { &self.plain };
         let known = preconditions(headers).if_none_match;

@@ -86,7 +86,7 @@ impl<K: Hash + Eq + Clone> Share<K> {
             return true;
         }
         let budget = self.budget.clone();
-        let Some(_waiting) = Waiting::begin(&budget) else { return false };
+        let Some(_waiting) = Waiter::begin(&budget) else { return false };
         let deadline = Instant::now() + max_wait;
         loop {
             let mut freed = pin!(budget.freed.notified());
@@ -128,20 +128,20 @@ impl<K> Shared<K> {
 }
 
 /// Counts a waiting taker until it is dropped.
-struct Waiting<'a, K>(&'a Shared<K>);
+struct Waiter<'a, K>(&'a Shared<K>);
 
-impl<'a, K> Waiting<'a, K> {
+impl<'a, K> Waiter<'a, K> {
     fn begin(shared: &'a Shared<K>) -> Option<Self> {
         let mut state = shared.state();
         if state.waiting == MAX_WAITING {
             return None;
         }
         state.waiting += 1;
-        Some(Waiting(shared))
+        Some(Waiter(shared))
     }
 }
 
-impl<K> Drop for Waiting<'_, K> {
+impl<K> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
         self.0.state().waiting -= 1;
     }

@@ -9,13 +9,13 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
 use super::body::{self, Sender, Sent};
-use super::context::Context;
+use super::context::ServerContext;
 use super::headers::{
     idempotency_key, is_lenient, preconditions, raw_credential, wants_stream, wants_text,
 };
 use super::metrics::endpoint_of;
 use super::observed::Observed;
-use super::reply::Reply;
+use super::response_body::ResponseBody;
 use super::router::{Match, Missing, normalized};
 use super::wire::ConnectionState;
 use super::{pages, problem, response};
@@ -33,12 +33,12 @@ struct Client {
 
 /// Handles a request; errors become responses.
 pub async fn answer(
-    context: &Context,
+    context: &ServerContext,
     head: &Parts,
     body: &mut Incoming,
     peer: IpAddr,
     request_id: &str,
-) -> Response<Reply> {
+) -> Response<ResponseBody> {
     let address = context.address(peer, &head.headers);
     let mut observed = Observed::begin();
     let client = Client { peer, address };
@@ -58,13 +58,13 @@ pub async fn answer(
 
 /// Dispatches between the API and the pages.
 async fn dispatch(
-    context: &Context,
+    context: &ServerContext,
     head: &Parts,
     body: &mut Incoming,
     client: Client,
     request_id: &str,
     observed: &mut Observed,
-) -> Result<Response<Reply>> {
+) -> Result<Response<ResponseBody>> {
     let path = &*normalized(head.uri.path());
     observed.endpoint = pages::endpoint(context, path);
     if context.executor.coordination.is_setup_required()
@@ -84,14 +84,14 @@ async fn dispatch(
 /// Handles a request below `/api`: finds its route and executes it. The body is read after the
 /// caller is authenticated.
 async fn handle(
-    context: &Context,
+    context: &ServerContext,
     head: &Parts,
     incoming: &mut Incoming,
     path: &str,
     address: IpAddr,
     request_id: &str,
     observed: &mut Observed,
-) -> Result<Response<Reply>> {
+) -> Result<Response<ResponseBody>> {
     let Match { route, params, reading } = match context.router.find(&head.method, path) {
         Ok(found) => found,
         Err(Missing::Path) => return Err(no_such_path(context, &head.method, path)),
@@ -142,7 +142,7 @@ async fn handle(
 }
 
 /// The 404 of a path without a route; one that has a route but for a slash at its end is told so.
-fn no_such_path(context: &Context, method: &Method, path: &str) -> Error {
+fn no_such_path(context: &ServerContext, method: &Method, path: &str) -> Error {
     let without = path.trim_end_matches('/');
     let has_route = |path| !matches!(context.router.find(method, path), Err(Missing::Path));
     let message = if without.len() < path.len() && has_route(without) {
@@ -155,7 +155,7 @@ fn no_such_path(context: &Context, method: &Method, path: &str) -> Error {
 
 /// The response to an error; logs its internal details. Clients can cause any number of these, so
 /// of each kind at most one a second is logged above `debug`.
-fn refusal(error: &Error, request_id: &str) -> Response<Reply> {
+fn refusal(error: &Error, request_id: &str) -> Response<ResponseBody> {
     static INTERNAL: LogLimit = LogLimit::new();
     static UPSTREAM: LogLimit = LogLimit::new();
     static BUSY: LogLimit = LogLimit::new();

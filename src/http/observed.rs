@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::context::Context;
+use super::context::ServerContext;
 use super::metrics::Endpoint;
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
@@ -36,7 +36,7 @@ impl Observed {
     }
 
     /// Counts the error of a request and, if a rate limit refused it, writes a line.
-    pub fn failed(&self, context: &Context, error: &Error, client: IpAddr, request_id: &str) {
+    pub fn failed(&self, context: &ServerContext, error: &Error, client: IpAddr, request_id: &str) {
         let Some(limit) = error.reached() else { return };
         let Some(suppressed) = context.executor.meters.limited(limit, Instant::now()) else {
             return;
@@ -51,7 +51,7 @@ impl Observed {
     }
 
     /// Counts the response and, at `debug`, writes the line of the request.
-    pub fn answered(&self, context: &Context, status: u16, client: IpAddr, request_id: &str) {
+    pub fn answered(&self, context: &ServerContext, status: u16, client: IpAddr, request_id: &str) {
         let duration = self.begun.elapsed();
         context.metrics.answered(self.endpoint, status, duration);
         if !tracing::enabled!(tracing::Level::DEBUG) {

@@ -1,7 +1,7 @@
 //! HTML pages.
 
 /// An HTML page at a path.
-pub struct Page {
+pub struct HtmlPage {
     pub path: &'static str,
     /// The HTML; `{version}` is replaced by the server's version.
     pub html: &'static str,

@@ -11,10 +11,10 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
-use super::context::Context;
+use super::context::ServerContext;
 use super::metrics::{Endpoint, Format, require_access};
-use super::page::Page;
-use super::reply::{Reply, json};
+use super::page::HtmlPage;
+use super::response_body::{ResponseBody, json};
 use super::{problem, public_documents};
 use crate::auth::Organization;
 use crate::base::{Error, Id, Kind, Result};
@@ -28,22 +28,22 @@ const METRICS: &str = "/metrics";
 /// The OpenAPI document.
 const DOCUMENT: &str = "/api/openapi.json";
 
-/// The paths served here besides those of [`Page`]s.
+/// The paths served here besides those of [`HtmlPage`]s.
 pub const PATHS: [&str; 4] = [HEALTH, READY, METRICS, DOCUMENT];
 
 /// The endpoint of a path outside of the API's routes.
-pub(super) fn endpoint(context: &Context, path: &str) -> Endpoint {
+pub(super) fn endpoint(context: &ServerContext, path: &str) -> Endpoint {
     let own = PATHS.into_iter().find(|own| *own == path);
     let page = || context.pages.iter().map(|page| page.path).find(|page| *page == path);
     let document = || public_documents::find(context, path).map(|document| document.path);
-    own.or_else(page).or_else(document).map_or(Endpoint::Unmatched, Endpoint::Page)
+    own.or_else(page).or_else(document).map_or(Endpoint::Unmatched, Endpoint::HtmlPage)
 }
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
 /// Whether this path is served before the server is set up.
-pub(super) fn is_open_before_setup(context: &Context, path: &str) -> bool {
+pub(super) fn is_open_before_setup(context: &ServerContext, path: &str) -> bool {
     match path.strip_prefix("/api") {
         Some(below) => context.router.is_open_before_setup(below),
         None => {
@@ -55,12 +55,12 @@ pub(super) fn is_open_before_setup(context: &Context, path: &str) -> bool {
 
 /// A page, or 404.
 pub(super) async fn page(
-    context: &Context,
+    context: &ServerContext,
     head: &Parts,
     path: &str,
     peer: IpAddr,
     id: &str,
-) -> Result<Response<Reply>> {
+) -> Result<Response<ResponseBody>> {
     let method = &head.method;
     if let Some(page) = context.pages.iter().find(|page| page.path == path) {
         return reading(method, id, || html(page));
@@ -89,7 +89,7 @@ pub(super) async fn page(
 }
 
 /// Requires that the store can be read and the server is not stopping.
-async fn require_ready(context: &Context) -> Result<()> {
+async fn require_ready(context: &ServerContext) -> Result<()> {
     let count = |view: &View| view.count::<Organization>(ListSource::TABLE, &(), 1);
     let counted = context.executor.store.read(Id::NIL, count).await;
     counted.map_err(|error| {
@@ -102,15 +102,19 @@ async fn require_ready(context: &Context) -> Result<()> {
 }
 
 /// The OpenAPI document.
-pub(super) fn document(context: &Context, head: &Parts, id: &str) -> Result<Response<Reply>> {
+pub(super) fn document(
+    context: &ServerContext,
+    head: &Parts,
+    id: &str,
+) -> Result<Response<ResponseBody>> {
     reading(&head.method, id, || context.document.response(&head.headers))
 }
 
 fn reading(
     method: &Method,
     id: &str,
-    page: impl FnOnce() -> Response<Reply>,
-) -> Result<Response<Reply>> {
+    page: impl FnOnce() -> Response<ResponseBody>,
+) -> Result<Response<ResponseBody>> {
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(page());
     }
@@ -120,9 +124,9 @@ fn reading(
     Ok(response)
 }
 
-fn html(page: &Page) -> Response<Reply> {
+fn html(page: &HtmlPage) -> Response<ResponseBody> {
     let page = page.html.replace("{version}", env!("CARGO_PKG_VERSION"));
-    let mut response = Response::new(Reply::Whole(Full::from(page)));
+    let mut response = Response::new(ResponseBody::Whole(Full::from(page)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
@@ -131,12 +135,16 @@ fn html(page: &Page) -> Response<Reply> {
 }
 
 /// `/metrics`, in the format that the client asks for.
-async fn metrics(context: &Context, peer: IpAddr, headers: &HeaderMap) -> Result<Response<Reply>> {
+async fn metrics(
+    context: &ServerContext,
+    peer: IpAddr,
+    headers: &HeaderMap,
+) -> Result<Response<ResponseBody>> {
     require_access(context, peer, headers).await?;
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::accepted_by(accept);
     let text = context.metrics.text(&context.executor.store, format).await?;
-    let mut response = Response::new(Reply::Whole(Full::new(Bytes::from(text))));
+    let mut response = Response::new(ResponseBody::Whole(Full::new(Bytes::from(text))));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

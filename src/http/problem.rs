@@ -7,7 +7,7 @@ use hyper::header::{ALLOW, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-use super::reply::{Reply, json};
+use super::response_body::{ResponseBody, json};
 use crate::base::{Error, Issue, Kind, ReachedLimit};
 
 /// The status of a kind of error.
@@ -69,7 +69,7 @@ pub fn body(error: &Error, request_id: &str) -> Vec<u8> {
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"roadstead\"");
 
 /// The response to an error.
-pub fn reply(error: &Error, request_id: &str) -> Response<Reply> {
+pub fn reply(error: &Error, request_id: &str) -> Response<ResponseBody> {
     let mut response = json(Full::new(Bytes::from(body(error, request_id))));
     *response.status_mut() = status(error.kind());
     if let Some(secs) = error.retry_after_secs() {
@@ -83,7 +83,7 @@ pub fn reply(error: &Error, request_id: &str) -> Response<Reply> {
 }
 
 /// The response to a method that a path does not support; `allowed` are those that it does.
-pub fn method_not_allowed(allowed: &str, request_id: &str) -> Response<Reply> {
+pub fn method_not_allowed(allowed: &str, request_id: &str) -> Response<ResponseBody> {
     let error = Error::new(
         Kind::Method,
         "method_not_allowed",

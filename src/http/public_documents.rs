@@ -9,14 +9,14 @@ use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, HOST, HeaderValu
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
-use super::context::Context;
-use super::reply::{Reply, json};
+use super::context::ServerContext;
+use super::response_body::{ResponseBody, json};
 use crate::api::{PublicDocument, PublicRequest};
 use crate::base::{Id, Result};
 use crate::store::View;
 
 /// Returns the document at this path.
-pub fn find(context: &Context, path: &str) -> Option<&'static PublicDocument> {
+pub fn find(context: &ServerContext, path: &str) -> Option<&'static PublicDocument> {
     context.documents.iter().copied().find(|document| document.path == path)
 }
 
@@ -25,11 +25,11 @@ pub fn find(context: &Context, path: &str) -> Option<&'static PublicDocument> {
 /// # Errors
 /// 429, and those of the document.
 pub async fn read(
-    context: &Context,
+    context: &ServerContext,
     head: &Parts,
     document: &'static PublicDocument,
     address: IpAddr,
-) -> Result<Response<Reply>> {
+) -> Result<Response<ResponseBody>> {
     context.executor.coordination.take_request(None, address)?;
     let host = host(head);
     let link_base = context.link_base(&head.headers);

@@ -8,7 +8,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::reply::{BodyAborted, Reply, json};
+use super::response_body::{BodyAborted, ResponseBody, json};
 use super::sse;
 use crate::api::execute::{self, Body, DownloadStream};
 
@@ -18,7 +18,7 @@ const MAX_UNREAD: usize = 1;
 const MAX_STALL: Duration = Duration::from_secs(30);
 
 /// The HTTP response for a response of the executor.
-pub fn response(response: execute::Response) -> Response<Reply> {
+pub fn response(response: execute::Response) -> Response<ResponseBody> {
     let mut answer = match response.body {
         Body::Json(body) => json(Full::new(body)),
         Body::NotModified => not_modified(),
@@ -43,19 +43,19 @@ pub fn response(response: execute::Response) -> Response<Reply> {
     answer
 }
 
-fn plain(text: Bytes) -> Response<Reply> {
+fn plain(text: Bytes) -> Response<ResponseBody> {
     let mut response = json(Full::new(text));
     let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, media_type);
     response
 }
 
-fn json_of_unknown_length() -> Response<Reply> {
-    json(Full::default()).map(|_| Reply::Stream(mpsc::channel(1).1))
+fn json_of_unknown_length() -> Response<ResponseBody> {
+    json(Full::default()).map(|_| ResponseBody::Stream(mpsc::channel(1).1))
 }
 
 /// A response without a body, for a client that has it.
-pub fn not_modified() -> Response<Reply> {
+pub fn not_modified() -> Response<ResponseBody> {
     let mut response = json(Full::default());
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     response.headers_mut().remove(CONTENT_TYPE);
@@ -64,7 +64,7 @@ pub fn not_modified() -> Response<Reply> {
 
 /// Pieces are read as fast as the client takes them. An error breaks the response off, so that a
 /// client cannot take a part for the whole.
-fn download(mut stream: DownloadStream) -> Response<Reply> {
+fn download(mut stream: DownloadStream) -> Response<ResponseBody> {
     let media_type = HeaderValue::from_static(stream.media_type);
     let (pieces, body) = mpsc::channel::<Result<Bytes, BodyAborted>>(MAX_UNREAD);
     tokio::spawn(async move {
@@ -83,7 +83,7 @@ fn download(mut stream: DownloadStream) -> Response<Reply> {
             }
         }
     });
-    let mut response = Response::new(Reply::Stream(body));
+    let mut response = Response::new(ResponseBody::Stream(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, media_type);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));

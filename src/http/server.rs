@@ -22,12 +22,12 @@ use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
 use super::connections::Places;
-use super::context::Context;
+use super::context::ServerContext;
 use super::framing::Head;
 use super::handler::answer;
 use super::headers::{has_known_coding, has_valid_host};
 use super::metrics::Endpoint;
-use super::reply::Reply;
+use super::response_body::ResponseBody;
 use super::wire::{self, ConnectionState, Wire};
 use super::{body, problem};
 use crate::base::{Error, Kind, LogLimit};
@@ -51,7 +51,7 @@ const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type
 /// Serves until `stopping`, then completes the requests in flight and returns.
 pub async fn serve(
     listener: TcpListener,
-    context: Arc<Context>,
+    context: Arc<ServerContext>,
     mut stopping: watch::Receiver<bool>,
 ) {
     let places = Places::new(&context);
@@ -111,7 +111,7 @@ fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
 async fn connection(
     stream: TcpStream,
     peer: IpAddr,
-    context: Arc<Context>,
+    context: Arc<ServerContext>,
     mut ending: watch::Receiver<bool>,
 ) {
     let counted = context.clone();
@@ -149,7 +149,7 @@ async fn is_readable(
 async fn serve_until_idle(
     wire: Wire,
     peer: IpAddr,
-    context: &Arc<Context>,
+    context: &Arc<ServerContext>,
     progress: &ConnectionState,
     ending: &mut watch::Receiver<bool>,
 ) -> Option<Wire> {
@@ -208,11 +208,11 @@ fn head_timeout() -> Error {
 }
 
 async fn request_of(
-    context: &Arc<Context>,
+    context: &Arc<ServerContext>,
     request: Request<Incoming>,
     peer: IpAddr,
     progress: &ConnectionState,
-) -> Response<Reply> {
+) -> Response<ResponseBody> {
     let known = progress.begin();
     let (mut head, mut body) = request.into_parts();
     head.extensions.insert(progress.clone());
@@ -272,7 +272,7 @@ fn refuse(head: &Parts, known: Head) -> Option<Error> {
 }
 
 /// The id that was sent, or a new one (reference: conventions, "Request ids").
-fn request_id(headers: &HeaderMap, context: &Context) -> String {
+fn request_id(headers: &HeaderMap, context: &ServerContext) -> String {
     let sent = headers.get(&REQUEST_ID).map(HeaderValue::as_bytes).filter(|id| {
         (1..=128).contains(&id.len()) && id.iter().all(|byte| (0x20..=0x7E).contains(byte))
     });

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::reply::{BodyAborted, Reply};
+use super::response_body::{BodyAborted, ResponseBody};
 use crate::api::TakenItem;
 use crate::api::execute::ItemStream;
 use crate::base::Error;
@@ -28,19 +28,19 @@ type Events = mpsc::Sender<Result<Bytes, BodyAborted>>;
 const RETRY: Bytes = Bytes::from_static(b"retry: 2000\n\n");
 
 /// The response that sends each item as an event, until the client disconnects or the server stops.
-pub fn stream(event: &'static str, items: ItemStream) -> Response<Reply> {
+pub fn stream(event: &'static str, items: ItemStream) -> Response<ResponseBody> {
     let (events, body) = mpsc::channel(MAX_UNREAD);
     tokio::spawn(send(event, items, events));
     headed(body)
 }
 
 /// The headers of such a response, without a body: for HEAD, which must take nothing.
-pub fn empty_stream() -> Response<Reply> {
+pub fn empty_stream() -> Response<ResponseBody> {
     headed(mpsc::channel(1).1)
 }
 
-fn headed(body: mpsc::Receiver<Result<Bytes, BodyAborted>>) -> Response<Reply> {
-    let mut response = Response::new(Reply::Stream(body));
+fn headed(body: mpsc::Receiver<Result<Bytes, BodyAborted>>) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::Stream(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -23,12 +23,12 @@ use crate::api::execute::{self, Executor, LocalCoordination};
 use crate::api::{Calls, Empty, Input, Outcome, Output, Req, ResourceRef, Route, op};
 use crate::auth::ANYONE;
 use crate::base::Result;
-use crate::outside::{self, AnswerBody, Call, Outside};
+use crate::outside::{self, BodyLimit, Call, Outside};
 use crate::store::{Clock, Page, Store, Tx, View};
 
-const PAGES: &[super::Page] = &[
-    super::Page { path: "/", html: "here", open_before_setup: false },
-    super::Page { path: "/begin", html: "begin", open_before_setup: true },
+const PAGES: &[super::HtmlPage] = &[
+    super::HtmlPage { path: "/", html: "here", open_before_setup: false },
+    super::HtmlPage { path: "/begin", html: "begin", open_before_setup: true },
 ];
 
 fn nothing(_: &mut Tx, _: &Req) -> Result<Empty> {
@@ -71,7 +71,7 @@ fn fetch(tx: &mut Tx, req: &Req<(), Urls>, calls: &mut Calls) -> Result<Outcome<
     tx.insert(&Session { id, user, generation: 0, created_at: now, expires_at: now })?;
     let limits = outside::Limits {
         total: std::time::Duration::from_secs(10),
-        answer: AnswerBody::UpTo(1000),
+        answer: BodyLimit::UpTo(1000),
         https_only: false,
     };
     let method = outside::Method::Get;
@@ -98,7 +98,7 @@ impl Input for Url {}
 fn fetched(_: &View, req: &Req<(), Url>, calls: &mut Calls) -> Result<Vec<String>> {
     let limits = outside::Limits {
         total: std::time::Duration::from_secs(10),
-        answer: AnswerBody::UpTo(1000),
+        answer: BodyLimit::UpTo(1000),
         https_only: false,
     };
     let (method, url) = (outside::Method::Get, req.input.url.clone());
@@ -135,17 +135,17 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
     let list = Route::get("/parts", ANYONE, "part.list", op::list(parts));
     let (stop, stopping) = watch::channel(false);
     let stop = Arc::new(stop);
-    let outside = Outside::new(outside::Config {
+    let outside = Outside::new(outside::ClientConfig {
         allow_private: vec!["127.0.0.0/8".parse().unwrap()],
         extra_roots_pem: None,
     });
-    let executor = Executor::new(execute::Config {
+    let executor = Executor::new(execute::ExecutorConfig {
         coordination: Arc::new(LocalCoordination::new(store.clone(), 0, setup_required)),
         store: store.clone(),
         outside: outside.unwrap(),
         stopping: stopping.clone(),
     });
-    let context = Context {
+    let context = ServerContext {
         executor: Arc::new(executor),
         router: Router::new(vec![
             route("/begin").open_before_setup(),

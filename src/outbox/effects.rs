@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::deliveries::DeliveryAttempt;
 use crate::base::Result;
 use crate::outside::mail::Mail;
-use crate::outside::{Answer, Call, CallResult};
+use crate::outside::{Call, CallResult, Response};
 use crate::store::{Tx, View};
 
 /// An action executed at least once, after the transaction that prepared it is durable.
@@ -28,7 +28,7 @@ pub type WriteRows = Box<dyn Fn(&mut Tx) -> Result<()> + Send>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EffectResult {
     /// The response to a call, whatever its status.
-    Answer(Answer),
+    Response(Response),
     /// The results of several calls, each with its URL.
     Answers(Vec<(String, CallResult)>),
     /// The mail was accepted, or the rows were written.
@@ -45,10 +45,10 @@ impl EffectResult {
     /// phrase that begins a sentence.
     pub fn failure(&self, receiver: &str) -> Option<String> {
         match self {
-            EffectResult::Answer(answer) if !answer.is_success() => {
+            EffectResult::Response(answer) if !answer.is_success() => {
                 Some(format!("{receiver} answered with status {}", answer.status))
             }
-            EffectResult::Answer(_) | EffectResult::Answers(_) | EffectResult::Done => None,
+            EffectResult::Response(_) | EffectResult::Answers(_) | EffectResult::Done => None,
             EffectResult::Failed(why) | EffectResult::Gone(why) => Some(why.clone()),
         }
     }
@@ -58,7 +58,7 @@ impl EffectResult {
         /// The status of such a receiver (RFC 9110).
         const GONE: u16 = 410;
         match self {
-            EffectResult::Answer(answer) => answer.status == GONE,
+            EffectResult::Response(answer) => answer.status == GONE,
             EffectResult::Gone(_) => true,
             EffectResult::Answers(_) | EffectResult::Done | EffectResult::Failed(_) => false,
         }

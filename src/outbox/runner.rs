@@ -153,7 +153,7 @@ impl Runner {
         let Some(effect) = self.prepare(handler, job).await? else { return Ok(()) };
         let result = match effect {
             Effect::Call(call) => match self.outside.send(*call).await {
-                Ok(answer) => EffectResult::Answer(answer),
+                Ok(answer) => EffectResult::Response(answer),
                 Err(failure) => EffectResult::Failed(failure.to_string()),
             },
             Effect::Calls(calls, total) => {

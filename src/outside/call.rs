@@ -48,24 +48,24 @@ pub struct Limits {
     /// and TLS included.
     pub total: Duration,
     /// How the answer's body is read.
-    pub answer: AnswerBody,
+    pub answer: BodyLimit,
     /// Refuses `http`.
     pub https_only: bool,
 }
 
 /// How an answer's body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerBody {
+pub enum BodyLimit {
     /// In full; more than this many bytes is [`Failure::TooLarge`].
     UpTo(usize),
-    /// Not at all: only the status counts, for example of a webhook. [`Answer::body`] is empty, and
+    /// Not at all: only the status counts, for example of a webhook. [`Response::body`] is empty, and
     /// an error after the head is no failure, since a retry would only repeat the request.
     Ignored,
 }
 
 /// An HTTP response of any status; a redirect is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     /// 100 to 999.
     pub status: u16,
     /// Names in lower case. Bytes that are not UTF-8 are replaced.
@@ -74,7 +74,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// Whether the status is 2xx.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)

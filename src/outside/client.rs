@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use super::call::{Answer, AnswerBody, Call, Failure, MAX_IN_FLIGHT, Method};
+use super::call::{BodyLimit, Call, Failure, MAX_IN_FLIGHT, Method, Response};
 use super::connect::{self, Lookup, Resolver, Target};
 use super::mail::{MailSender, NotConfigured};
 use crate::base;
@@ -37,7 +37,7 @@ const RESERVED_HEADERS: [HeaderName; 6] = [
 
 /// Settings of the client, from the command line.
 #[derive(Clone, Debug, Default)]
-pub struct Config {
+pub struct ClientConfig {
     /// Networks that may be called although they are not public (`--allow-private-network`).
     pub allow_private: Vec<IpNet>,
     /// PEM certificates to trust in addition to the built-in ones (`--ca-file`).
@@ -64,7 +64,7 @@ impl Outside {
     ///
     /// # Errors
     /// The extra roots hold no certificate, or one that cannot be parsed.
-    pub fn new(config: Config) -> base::Result<Self> {
+    pub fn new(config: ClientConfig) -> base::Result<Self> {
         Ok(Outside {
             lookup: Resolver::default().0,
             allow: config.allow_private.into(),
@@ -89,7 +89,7 @@ impl Outside {
     ///
     /// # Errors
     /// See [`Failure`]. An error status is an answer, not an error.
-    pub async fn send(&self, call: Call) -> Result<Answer, Failure> {
+    pub async fn send(&self, call: Call) -> Result<Response, Failure> {
         let limits = call.limits;
         let deadline = Instant::now() + limits.total;
         let target = Target::parse(&call.url, limits.https_only)?;
@@ -113,10 +113,10 @@ impl Outside {
 
         let (head, body) = answer.into_parts();
         let body = match limits.answer {
-            AnswerBody::UpTo(bytes) => {
+            BodyLimit::UpTo(bytes) => {
                 timeout_at(deadline, read(&target.host, body, bytes)).await.map_err(timed_out)??
             }
-            AnswerBody::Ignored => {
+            BodyLimit::Ignored => {
                 let until = deadline.min(Instant::now() + IGNORED_BODY_TIME);
                 let _ = timeout_at(until, read(&target.host, body, IGNORED_BODY_BYTES)).await;
                 Vec::new()
@@ -124,7 +124,7 @@ impl Outside {
         };
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
-        Ok(Answer { status: head.status.as_u16(), headers: headers.collect(), body })
+        Ok(Response { status: head.status.as_u16(), headers: headers.collect(), body })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::call::{Answer, Call, Failure};
+use super::call::{Call, Failure, Response};
 use super::client::Outside;
 use super::connect::Target;
 
@@ -17,7 +17,7 @@ const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 /// The result of one call among several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallResult {
-    pub answer: Result<Answer, Failure>,
+    pub answer: Result<Response, Failure>,
     /// From start to end; zero for a call that was not started.
     pub took: Duration,
 }

@@ -18,7 +18,7 @@ pub mod webhook;
 #[cfg(test)]
 mod tests;
 
-pub use call::{Answer, AnswerBody, Call, Failure, Limits, Method};
-pub use client::{Config, Outside};
+pub use call::{BodyLimit, Call, Failure, Limits, Method, Response};
+pub use client::{ClientConfig, Outside};
 pub use connect::Resolver;
 pub use many::CallResult;

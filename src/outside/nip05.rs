@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::call::{AnswerBody, Call, Failure, Limits, Method};
+use super::call::{BodyLimit, Call, Failure, Limits, Method};
 use super::many::CallResult;
 use crate::base::{Handle, PublicKey};
 
@@ -53,7 +53,7 @@ pub fn lookup(handle: &Handle) -> Call {
         body: Vec::new(),
         limits: Limits {
             total: Duration::from_secs(LOOKUP_SECS),
-            answer: AnswerBody::UpTo(MAX_DOCUMENT_BYTES),
+            answer: BodyLimit::UpTo(MAX_DOCUMENT_BYTES),
             https_only: true,
         },
     }
@@ -96,12 +96,12 @@ pub fn read(result: &CallResult, name: &str) -> Nip05Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outside::Answer;
+    use crate::outside::Response;
 
     const KEY: &str = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
 
     fn answered(status: u16, body: &str) -> Nip05Answer {
-        let answer = Ok(Answer { status, headers: vec![], body: body.as_bytes().to_vec() });
+        let answer = Ok(Response { status, headers: vec![], body: body.as_bytes().to_vec() });
         read(&CallResult { answer, took: Duration::ZERO }, "bob")
     }
 

@@ -12,7 +12,7 @@ use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, PAD_INDIFFERENT, STANDARD};
 use serde_json::{Value, json};
 
-use super::{AnswerBody, Call, Limits, Method};
+use super::{BodyLimit, Call, Limits, Method};
 use crate::base::Time;
 
 /// Prefix of the text form of a signing secret.
@@ -23,7 +23,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PAD_IND
 
 /// A receiver has 10 s (reference: events, "Webhook signature") and only its status counts.
 const LIMITS: Limits =
-    Limits { total: Duration::from_secs(10), answer: AnswerBody::Ignored, https_only: false };
+    Limits { total: Duration::from_secs(10), answer: BodyLimit::Ignored, https_only: false };
 
 /// A message, the same at every attempt.
 #[derive(Clone, Debug, PartialEq)]

@@ -65,14 +65,14 @@ use id_watermark::IdWatermark;
 #[derive(Clone)]
 pub struct Store {
     engine: Arc<dyn Engine>,
-    context: Arc<Context>,
+    context: Arc<StoreContext>,
     signals: Arc<Signals>,
     unbuilt: Arc<[&'static str]>,
     heavy: Arc<FairSemaphore>,
     heavy_threads: Arc<HeavyThreads>,
 }
 
-struct Context {
+struct StoreContext {
     clock: Clock,
     keys: Keys,
     references: References,
@@ -101,7 +101,7 @@ impl Store {
         let references = catalog::references(tables);
         let store = Store {
             engine,
-            context: Arc::new(Context { clock, keys, references }),
+            context: Arc::new(StoreContext { clock, keys, references }),
             signals,
             unbuilt,
             heavy: Arc::new(FairSemaphore::new(max_heavy())),
@@ -158,7 +158,7 @@ impl Store {
     }
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
-        let Context { clock, keys, references } = &*self.context;
+        let StoreContext { clock, keys, references } = &*self.context;
         View { reader, writes: None, org, now: clock.now(), keys, references }
     }
 

@@ -8,7 +8,7 @@ use super::engine::{Attempt, Budget, GivenBack, Lane, Reader, Terms, WriteBatch}
 use super::fair_semaphore::Permit;
 use super::id_watermark::IdWatermark;
 use super::record::Org;
-use super::{Context, Store, Tx, WorkHints};
+use super::{Store, StoreContext, Tx, WorkHints};
 use crate::base::{Error, Id, Result};
 
 /// After 3 conflicts an attempt runs on the writer thread, where no other commit can intervene.
@@ -60,8 +60,8 @@ impl Store {
                 self.heavy_threads.run(move || engine.submit(attempt, terms)).await??;
             }
             match answer.await {
-                Ok(Reply::Completed(end)) => return end,
-                Ok(Reply::GivenBack(given_back, why)) => {
+                Ok(AttemptOutcome::Completed(end)) => return end,
+                Ok(AttemptOutcome::GivenBack(given_back, why)) => {
                     pending = given_back;
                     terms.budget = Budget::FULL;
                     conflicts += usize::from(why == GivenBack::Conflict);
@@ -84,8 +84,8 @@ impl Store {
         let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
         self.engine.submit(Box::new(attempt), terms)?;
         match answer.blocking_recv() {
-            Ok(Reply::Completed(end)) => end,
-            Ok(Reply::GivenBack(..)) => {
+            Ok(AttemptOutcome::Completed(end)) => end,
+            Ok(AttemptOutcome::GivenBack(..)) => {
                 Err(Error::internal("an attempt was given back on its last terms"))
             }
             Err(_) => Err(Error::internal("the writer thread ended")),
@@ -112,7 +112,7 @@ impl Store {
 
 /// An operation with the outcome of its last run.
 pub(super) struct PendingWrite<T, F> {
-    context: Arc<Context>,
+    context: Arc<StoreContext>,
     org: Id<Org>,
     hints: WorkHints,
     write: F,
@@ -126,11 +126,11 @@ pub(super) struct PendingWrite<T, F> {
 /// An operation queued for the writer thread, with the channel for its reply.
 pub(super) struct WriteAttempt<T, F> {
     pub(super) pending: PendingWrite<T, F>,
-    pub(super) reply: oneshot::Sender<Reply<T, F>>,
+    pub(super) reply: oneshot::Sender<AttemptOutcome<T, F>>,
 }
 
 /// The reply to an attempt.
-pub(super) enum Reply<T, F> {
+pub(super) enum AttemptOutcome<T, F> {
     /// It is over, with this outcome.
     Completed(Result<T>),
     /// It must be submitted again.
@@ -173,11 +173,11 @@ where
         });
         drop(permit);
         // The caller may be gone; what was written stays.
-        let _ = reply.send(Reply::Completed(answer));
+        let _ = reply.send(AttemptOutcome::Completed(answer));
     }
 
     fn give_back(self: Box<Self>, why: GivenBack) {
         let WriteAttempt { pending, reply } = *self;
-        let _ = reply.send(Reply::GivenBack(pending, why));
+        let _ = reply.send(AttemptOutcome::GivenBack(pending, why));
     }
 }

@@ -24,7 +24,7 @@ pub const MAX_VARIABLES: usize = 1_000;
 /// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "TemplateProblem")]
-pub struct Problem {
+pub struct Diagnostic {
     /// A sentence without a final full stop.
     pub message: String,
     /// The line, from 1.
@@ -33,7 +33,7 @@ pub struct Problem {
     pub column: u32,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for Diagnostic {
     /// The form used in issues of errors (reference: registries-and-templates, "Compiling"): "…
     /// (line 1, column 2)".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,7 +72,7 @@ pub struct Compilation {
     /// Each different pair of name and range, in order of first appearance.
     pub imports: Vec<Import>,
     /// The first 100 problems, in order of position.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Diagnostic>,
 }
 
 /// Compiles a source (reference: registries-and-templates, "Compiling"). `resolve` is called once
@@ -209,7 +209,7 @@ impl Compiler {
     fn report(&mut self, message: impl Into<String>, position: Position) {
         if self.output.problems.len() < MAX_PROBLEMS {
             let Position { line, column } = position;
-            self.output.problems.push(Problem { message: message.into(), line, column });
+            self.output.problems.push(Diagnostic { message: message.into(), line, column });
         }
     }
 
@@ -302,7 +302,7 @@ mod tests {
 
     /// The problems as text.
     fn problems(source: &str, promptlets: &[(&str, &str)]) -> Vec<String> {
-        compiled(source, promptlets).problems.iter().map(Problem::to_string).collect()
+        compiled(source, promptlets).problems.iter().map(Diagnostic::to_string).collect()
     }
 
     #[test]
@@ -445,7 +445,7 @@ mod tests {
         let four = "{{ import \"p\" }}".repeat(4);
         assert_eq!(compiled(&four, &promptlets).text.len(), MAX_TEXT_BYTES);
         let done = compiled(&format!("{four}\n.{{{{ import \"q\" }}}}{{{{a b}}}}"), &promptlets);
-        let reported: Vec<String> = done.problems.iter().map(Problem::to_string).collect();
+        let reported: Vec<String> = done.problems.iter().map(Diagnostic::to_string).collect();
         assert!(done.text.len() <= MAX_TEXT_BYTES);
         assert!(
             reported[0].contains("1 MiB") && reported[0].ends_with("(line 1, column 65)"),

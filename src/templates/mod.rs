@@ -17,7 +17,7 @@ mod scanner;
 mod tests;
 
 pub use compile::{
-    Compilation, Import, Imported, MAX_IMPORTS, MAX_PROBLEMS, MAX_VARIABLES, Problem, compile,
+    Compilation, Diagnostic, Import, Imported, MAX_IMPORTS, MAX_PROBLEMS, MAX_VARIABLES, compile,
 };
 pub use placeholders::{placeholders, replace_placeholders};
 pub use render::{Rendering, render};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use roadstead::app::Config;
+use roadstead::app::ServerConfig;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, Connection, Reply, pick};
@@ -192,10 +192,10 @@ fn a_verification_tells_apart_everything_that_a_domain_may_answer() {
 
 #[test]
 fn a_domain_that_cannot_be_reached_is_reported_with_the_reason() {
-    let (sites, strangers) = (Sites::new(), Sites::new());
+    let (sites, outsiders) = (Sites::new(), Sites::new());
     sites.serve_as("wrong.test", "elsewhere.test", |name| names(name, KEY));
-    strangers.serve("strange.test", |name| names(name, KEY));
-    let strange = strangers.configure(config()).resolver.0("strange.test", 443).unwrap()[0];
+    outsiders.serve("strange.test", |name| names(name, KEY));
+    let strange = outsiders.configure(config()).resolver.0("strange.test", 443).unwrap()[0];
     sites.lead("strange.test", strange);
     sites.listen("plain.test", |mut stream| {
         let _ = std::io::Write::write_all(&mut stream, &names("a", KEY));
@@ -225,13 +225,16 @@ fn a_domain_that_cannot_be_reached_is_reported_with_the_reason() {
 #[test]
 fn everything_but_the_verification_works_without_a_network() {
     // Nothing outside of this machine is allowed, and no name is known.
-    let running = Running::start(Config { allow_private: vec![], ..config() });
+    let running = Running::start(ServerConfig { allow_private: vec![], ..config() });
     let acme = running.fixture();
     let verifications = claim(&acme.admin, "acme.invalid");
     let none = acme.admin.post(&verifications, json!({})).ok();
     assert_eq!(none["state"], "unverified");
     let made = make(&acme.admin, "scribe@acme.invalid", json!({"cardState": "published"}));
-    assert_eq!(acme.member.get("/agent-index/listings?q=scribe").items(), [made.clone()]);
+    assert_eq!(
+        acme.member.get("/agent-index/listings?q=scribe").items(),
+        std::slice::from_ref(&made)
+    );
     let card = acme.member.get(&format!("{}/agent-card.json", path(&made))).ok();
     assert_eq!(card["name"], "Scribe");
     let verified = acme.admin.post(&verifications, json!({})).ok();
@@ -380,7 +383,7 @@ fn our_own_nostr_json_is_what_a_verification_of_ours_reads() {
 
 #[test]
 fn public_documents_count_for_the_rate_limit_of_their_address() {
-    let running = Running::start(Config { rate_limit: 1, ..config() });
+    let running = Running::start(ServerConfig { rate_limit: 1, ..config() });
     let fetch = || get_at(&running, "a.test", "/.well-known/nostr.json?name=a").status;
     let statuses: Vec<_> = (0..5).map(|_| fetch()).collect();
     assert!(statuses.contains(&200) && statuses.contains(&429), "{statuses:?}");
@@ -405,8 +408,10 @@ fn assert_a2a(card: &Value) {
 
 #[test]
 fn a_card_is_served_while_its_listing_is_published() {
-    let running =
-        Running::start(Config { public_url: Some("https://agents.acme.test".into()), ..config() });
+    let running = Running::start(ServerConfig {
+        public_url: Some("https://agents.acme.test".into()),
+        ..config()
+    });
     let (acme, globex) = (running.fixture(), running.fixture());
     let more = json!({"description": "Writes release notes.", "skills": ["writing", "git"]});
     let made = make(&acme.admin, "scribe@acme.test", more);
@@ -438,7 +443,7 @@ fn a_card_is_served_while_its_listing_is_published() {
     assert_eq!(of(&globex.member).ok()["url"], "https://agents.acme.test/");
     acme.admin.patch(&path(&made), json!({"cardState": "stale"})).ok();
     of(&globex.member).refused(404, "not_found");
-    of(&acme.nobody).refused(401, "unauthenticated");
+    of(&acme.anonymous).refused(401, "unauthenticated");
     running.stop();
 }
 

@@ -269,10 +269,10 @@ fn a_waiting_request_is_refused_as_soon_as_access_is_revoked() {
         acme.owner.patch("/registries/main", fields).ok();
         Instant::now()
     };
-    let stranger = Fixture::new();
-    let (mut nobody, mut foreign) = (waits(&acme.nobody), waits(&stranger.key));
+    let outsider = Fixture::new();
+    let (mut anonymous, mut foreign) = (waits(&acme.anonymous), waits(&outsider.key));
     let changed = change(json!({"visibility": "private"}));
-    for (heard, status) in [(nobody(), 401), (foreign(), 404)] {
+    for (heard, status) in [(anonymous(), 401), (foreign(), 404)] {
         assert_eq!(heard.0, status);
         assert!(heard.1 < changed + SOON);
     }

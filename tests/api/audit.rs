@@ -37,7 +37,7 @@ fn the_log_is_for_sessions_of_admins() {
     let acme = Fixture::new();
     acme.member.get("/audit-logs").refused(403, "admin_required");
     acme.key.get("/audit-logs").refused(401, "session_required");
-    acme.nobody.get(&acme.nobody.in_org("/audit-logs")).problem();
+    acme.anonymous.get(&acme.anonymous.in_org("/audit-logs")).problem();
     acme.owner
         .get("/audit-logs?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z")
         .invalid(&["to"]);

@@ -70,7 +70,7 @@ fn a_request_has_one_host() {
 #[test]
 fn a_401_says_how_to_authenticate() {
     let acme = Fixture::new();
-    for reply in [acme.nobody.get("/tools"), acme.key.get("/api-keys")] {
+    for reply in [acme.anonymous.get("/tools"), acme.key.get("/api-keys")] {
         assert_eq!(reply.status, 401);
         assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"roadstead\""));
     }
@@ -199,7 +199,7 @@ fn publishing_the_same_again_is_answered_and_not_told() {
 fn the_document_is_compressed_and_sent_once() {
     let acme = Fixture::new();
     let ask = |fields: &[(&str, &str)]| {
-        acme.nobody.with_fields(fields).ask("GET", "/openapi.json").send()
+        acme.anonymous.with_fields(fields).ask("GET", "/openapi.json").send()
     };
     let plain = ask(&[]);
     let gzip = ask(&[("Accept-Encoding", "br, gzip")]);

@@ -40,7 +40,7 @@ enum As {
     Approver,
     /// A member who is no approver.
     Other,
-    Stranger,
+    Outsider,
     Malformed,
 }
 
@@ -76,7 +76,7 @@ const TABLE: &[(With, As, State, u16)] = &[
     // It names nobody, not even its own user.
     (With::Session, As::Approver, State::Verified, 403),
     (With::Key, As::Approver, State::Verified, 403),
-    (With::Key, As::Stranger, State::Verified, 403),
+    (With::Key, As::Outsider, State::Verified, 403),
     (With::OtherSession, As::Approver, State::Verified, 403),
     (With::OtherKey, As::Approver, State::Verified, 403),
     // A key with the permission must name an approver, who is verified.
@@ -94,7 +94,7 @@ const TABLE: &[(With, As, State, u16)] = &[
     (With::Delegate, As::Approver, State::Left, 403),
     (With::Delegate, As::Other, State::Verified, 403),
     (With::OwnDelegate, As::Other, State::Verified, 403),
-    (With::Delegate, As::Stranger, State::Verified, 403),
+    (With::Delegate, As::Outsider, State::Verified, 403),
     // The permission is an admin's.
     (With::Demoted, As::Approver, State::Verified, 403),
     (With::Demoted, As::Absent, State::Verified, 403),
@@ -138,15 +138,15 @@ impl Case {
     fn credential(&self, with: With) -> Caller {
         let Case { acme, cara, .. } = self;
         match with {
-            With::Nothing => acme.nobody.clone(),
-            With::InvalidKey => acme.nobody.with_key(&roadstead::auth::key_text([9; 32])),
+            With::Nothing => acme.anonymous.clone(),
+            With::InvalidKey => acme.anonymous.with_key(&roadstead::auth::key_text([9; 32])),
             With::ForeignKey => delegate(&Fixture::new().owner).about(&acme.slug),
             With::Session => cara.clone(),
             With::Key => key_of(cara),
             With::OtherSession => acme.member.clone(),
             With::OtherKey => key_of(&acme.member),
             With::Delegate => delegate(&acme.owner),
-            With::DelegateBearer => acme.nobody.with_bearer(delegate(&acme.owner).credential()),
+            With::DelegateBearer => acme.anonymous.with_bearer(delegate(&acme.owner).credential()),
             With::OwnDelegate => delegate(cara),
             With::Demoted => {
                 let (low, id) = acme.person("low", Role::Admin);
@@ -185,7 +185,7 @@ impl Case {
             As::Absent => Value::Null,
             As::Approver => json!(format!("Cara@{}.test", self.acme.slug)),
             As::Other => json!(format!("ben@{}.test", self.acme.slug)),
-            As::Stranger => json!("nobody@elsewhere.test"),
+            As::Outsider => json!("nobody@elsewhere.test"),
             As::Malformed => json!("cara"),
         }
     }

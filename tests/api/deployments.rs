@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 use std::time::{Duration, Instant};
 
-use roadstead::app::Config;
+use roadstead::app::ServerConfig;
 use roadstead::outbox::RetentionSettings;
 use serde_json::{Value, json};
 
@@ -181,7 +181,7 @@ fn a_key_with_the_permission_decides_for_the_approvers() {
 
     let new = json!({"name": "the pipeline", "allowApproveAs": true});
     let made = acme.owner.post("/api-keys", new).ok();
-    let pipeline = acme.nobody.with_key(made["key"].as_str().unwrap());
+    let pipeline = acme.anonymous.with_key(made["key"].as_str().unwrap());
     let approve = |caller: &Caller, email: Option<&str>| {
         caller.post(&path(&job, "/approve"), json!({"actingUserEmail": email}))
     };
@@ -335,7 +335,7 @@ fn heartbeats_show_drift_and_errors() {
 #[test]
 fn an_agent_that_falls_silent_becomes_stale_and_recovers() {
     let settings = RetentionSettings { stale_after_secs: 1, ..RetentionSettings::default() };
-    let running = Running::start(Config { settings, ..config() });
+    let running = Running::start(ServerConfig { settings, ..config() });
     let acme = filled(running.fixture(), &["ann", "bob"]);
     deployed(&acme, &["ann", "bob"], json!({}));
     let hash = acme.key.get("/agents/ann/deployed?environment=dev").ok()["hash"].clone();

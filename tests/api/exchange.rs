@@ -1,7 +1,7 @@
 //! What agents outside of the organization send: signed requests, and what they are refused for.
 
 use roadstead::api::audit::{ActorType, AuditEntry};
-use roadstead::app::Config;
+use roadstead::app::ServerConfig;
 use roadstead::store::ListSource;
 use serde_json::{Value, json};
 
@@ -17,14 +17,14 @@ const BASE: &str = "http://localhost/api";
 /// An outside agent that writes to a server.
 pub struct Outside {
     pub key: NostrKey,
-    nobody: Caller,
+    anonymous: Caller,
     base: String,
 }
 
 impl Outside {
     /// One with a new key.
-    pub fn new(nobody: &Caller) -> Self {
-        Outside { key: NostrKey::new(), nobody: nobody.clone(), base: BASE.into() }
+    pub fn new(anonymous: &Caller) -> Self {
+        Outside { key: NostrKey::new(), anonymous: anonymous.clone(), base: BASE.into() }
     }
 
     /// The same, by another base URL.
@@ -47,7 +47,7 @@ impl Outside {
         path: &str,
         body: Option<&Value>,
     ) -> Reply {
-        let ask = self.nobody.ask(method, path).with("Authorization", authorization);
+        let ask = self.anonymous.ask(method, path).with("Authorization", authorization);
         let ask = ask.with("X-Forwarded-For", &fresh_address());
         match body {
             Some(body) => ask.json(body).send(),
@@ -91,7 +91,7 @@ fn assert_unsigned(reply: &Reply) {
 fn a_request_is_accepted_once_and_only_as_it_was_signed() {
     let acme = Fixture::new();
     let (_, path) = crew(&acme);
-    let outside = Outside::new(&acme.nobody);
+    let outside = Outside::new(&acme.anonymous);
     let thread = format!("{path}/messages");
     let body = json!({"body": "Hello"});
 
@@ -128,7 +128,7 @@ fn a_request_is_accepted_once_and_only_as_it_was_signed() {
 fn a_request_is_good_for_a_minute_either_way() {
     let acme = Fixture::new();
     let (_, path) = crew(&acme);
-    let outside = Outside::new(&acme.nobody);
+    let outside = Outside::new(&acme.anonymous);
     let thread = format!("{path}/messages");
     let url = format!("{BASE}{thread}");
     let send = |off_secs: i64| {
@@ -149,7 +149,7 @@ fn a_request_is_good_for_a_minute_either_way() {
 fn a_head_request_is_signed_as_one() {
     let acme = Fixture::new();
     let (_, path) = crew(&acme);
-    let outside = Outside::new(&acme.nobody);
+    let outside = Outside::new(&acme.anonymous);
     let thread = format!("{path}/messages");
     assert_eq!(outside.send("HEAD", &thread, None).status, 403);
     let get = outside.authorization("GET", &thread, None);
@@ -160,7 +160,7 @@ fn a_head_request_is_signed_as_one() {
 fn an_unknown_organization_looks_like_an_unknown_team() {
     let acme = Fixture::new();
     let (_, path) = crew(&acme);
-    let outside = Outside::new(&acme.nobody);
+    let outside = Outside::new(&acme.anonymous);
     let team = outside.get(&format!("/exchange/{}/other/messages", acme.slug));
     let org = outside.get("/exchange/never-was/crew/messages");
     assert_eq!((team.status, team.likeness()), (404, org.likeness()));
@@ -172,11 +172,11 @@ fn an_unknown_organization_looks_like_an_unknown_team() {
 #[test]
 fn behind_a_proxy_the_public_url_counts_whatever_the_host_says() {
     let public_url = Some("https://roadstead.test/base/".to_string());
-    let running = Running::start(Config { public_url, ..config() });
+    let running = Running::start(ServerConfig { public_url, ..config() });
     let acme = running.fixture();
     let (_, path) = crew(&acme);
     let thread = format!("{path}/messages");
-    let ask = |base: &str| Outside::new(&acme.nobody).at(base).get(&thread);
+    let ask = |base: &str| Outside::new(&acme.anonymous).at(base).get(&thread);
     for good in ["https://roadstead.test/base/api", "https://ROADSTEAD.test:443/base/api"] {
         assert_signed(&ask(good));
     }
@@ -197,7 +197,7 @@ fn without_a_public_url_the_exchange_answers_this_machine_alone() {
     let acme = Fixture::new();
     let (_, path) = crew(&acme);
     let target = format!("/api{path}/messages");
-    let outside = Outside::new(&acme.nobody);
+    let outside = Outside::new(&acme.anonymous);
     let ask = |host: &str, base: &str| {
         let url = format!("{base}{target}");
         let signed = Signed { url: &url, method: "GET", body: None, at: now_secs() };
@@ -223,13 +223,13 @@ fn an_event_is_used_after_a_restart_too() {
     let acme = running.fixture();
     let (_, path) = crew(&acme);
     let thread = format!("{path}/messages");
-    let outside = Outside::new(&acme.nobody);
+    let outside = Outside::new(&acme.anonymous);
     let signed = outside.authorization("GET", &thread, None);
     assert_signed(&outside.send_with(&signed, "GET", &thread, None));
     let store = running.store.clone();
     running.stop();
     let running = Running::serve(store, "127.0.0.1:0", config());
-    let outside = Outside { nobody: running.nobody(), ..outside };
+    let outside = Outside { anonymous: running.anonymous(), ..outside };
     assert_unsigned(&outside.send_with(&signed, "GET", &thread, None));
     assert_signed(&outside.get(&thread));
 }
@@ -239,10 +239,10 @@ fn an_address_may_send_60_signed_requests_a_minute_also_wrong_ones() {
     let acme = Fixture::new();
     let (_, path) = crew(&acme);
     let thread = format!("{path}/messages");
-    let outside = Outside::new(&acme.nobody);
+    let outside = Outside::new(&acme.anonymous);
     let address = fresh_address();
     let send = |authorization: &str| {
-        let ask = acme.nobody.ask("GET", &thread).with("Authorization", authorization);
+        let ask = acme.anonymous.ask("GET", &thread).with("Authorization", authorization);
         ask.with("X-Forwarded-For", &address).send()
     };
     let once = outside.authorization("GET", &thread, None);
@@ -259,7 +259,7 @@ fn an_address_may_send_60_signed_requests_a_minute_also_wrong_ones() {
 fn a_signed_body_has_at_most_16_kib() {
     let acme = Fixture::new();
     let (_, path) = crew(&acme);
-    let outside = Outside::new(&acme.nobody);
+    let outside = Outside::new(&acme.anonymous);
     let reply = outside.post(&format!("{path}/messages"), json!({"body": "x".repeat(16 * 1024)}));
     assert_eq!(reply.status, 413);
 }
@@ -269,10 +269,10 @@ fn keys_and_sessions_open_nothing_of_the_exchange_nor_signatures_anything_else()
     let acme = Fixture::new();
     let (team, path) = crew(&acme);
     let thread = format!("{path}/messages");
-    for caller in [&acme.owner, &acme.key, &acme.nobody] {
+    for caller in [&acme.owner, &acme.key, &acme.anonymous] {
         assert_unsigned(&caller.get(&thread));
     }
-    let outside = Outside::new(&acme.nobody);
+    let outside = Outside::new(&acme.anonymous);
     assert_unsigned(&outside.get(&format!("/teams/{team}?orgSlug={}", acme.slug)));
     assert_unsigned(&outside.get("/auth/session"));
     // A key goes before a signature, and is none.
@@ -284,7 +284,7 @@ fn keys_and_sessions_open_nothing_of_the_exchange_nor_signatures_anything_else()
 
 /// A pending request to a team; its id.
 pub fn pending(acme: &Fixture, team: &str, name: &str) -> String {
-    let (site, outside) = (Site::new(), Outside::new(&acme.nobody));
+    let (site, outside) = (Site::new(), Outside::new(&acme.anonymous));
     let handle = site.name(name, &outside.key.pubkey());
     let path = format!("/exchange/{}/{team}/requests", acme.slug);
     outside.post(&path, json!({"handle": handle, "message": "Hello"})).id()
@@ -294,7 +294,7 @@ pub fn pending(acme: &Fixture, team: &str, name: &str) -> String {
 pub fn fill(acme: &Fixture, team: &str) {
     let rule = json!({"domain": "partner.example", "rule": "block"});
     acme.owner.post(&format!("/teams/{team}/exchange/domain-rules"), rule).ok();
-    let (site, outside) = (Site::new(), Outside::new(&acme.nobody));
+    let (site, outside) = (Site::new(), Outside::new(&acme.anonymous));
     let body = json!({"handle": site.name("scout", &outside.key.pubkey()), "message": "Hello",
         "replyUrl": "http://127.0.0.1:9/"});
     let path = format!("/exchange/{}/crew", acme.slug);
@@ -310,7 +310,7 @@ fn an_agent_outside_asks_is_accepted_and_writes_in_both_directions() {
     acme.owner.post("/agents", json!({"stableKey": "max", "name": "Max"})).ok();
     let master = json!({"stableKey": "max", "role": "scrum_master"});
     let master = acme.owner.post(&format!("/teams/{team}/agents"), master).id();
-    let (site, outside) = (Site::new(), Outside::new(&acme.nobody));
+    let (site, outside) = (Site::new(), Outside::new(&acme.anonymous));
     let handle = site.name("scout", &outside.key.pubkey());
     let receiver = Receiver::answering(&[204]);
     let body = json!({"handle": handle, "message": "May I?", "replyUrl": receiver.url});
@@ -320,7 +320,7 @@ fn an_agent_outside_asks_is_accepted_and_writes_in_both_directions() {
     assert_eq!(site.lookups(), 1, "it was confirmed already");
     let own = format!("{path}/requests/{}", asked["id"].as_str().unwrap());
     assert_eq!(outside.get(&own).ok(), asked);
-    assert_eq!(Outside::new(&acme.nobody).get(&own).status, 404);
+    assert_eq!(Outside::new(&acme.anonymous).get(&own).status, 404);
 
     let peers = format!("/teams/{team}/exchange/peers");
     let listed = acme.member.get(&format!("{peers}?state=pending")).items();
@@ -365,7 +365,7 @@ fn an_agent_outside_asks_is_accepted_and_writes_in_both_directions() {
 fn a_refusal_is_readable_by_the_sender_and_posted() {
     let acme = Fixture::new();
     let (team, path) = crew(&acme);
-    let (site, outside) = (Site::new(), Outside::new(&acme.nobody));
+    let (site, outside) = (Site::new(), Outside::new(&acme.anonymous));
     let handle = site.name("scout", &outside.key.pubkey());
     let receiver = Receiver::answering(&[500, 200]);
     let body = json!({"handle": handle, "message": "May I?", "replyUrl": receiver.url});
@@ -391,7 +391,7 @@ fn a_refusal_is_readable_by_the_sender_and_posted() {
 fn what_an_outside_agent_does_is_audited_by_its_handle_and_what_it_is_refused_is_not() {
     let acme = Fixture::new();
     let (_, path) = crew(&acme);
-    let (site, outside) = (Site::new(), Outside::new(&acme.nobody));
+    let (site, outside) = (Site::new(), Outside::new(&acme.anonymous));
     let handle = site.name("scout", &outside.key.pubkey());
     let entries = || -> Vec<AuditEntry> {
         acme.store.read_now(acme.org, |view| view.all(ListSource::TABLE, &())).unwrap()
@@ -421,7 +421,7 @@ fn a_repeated_request_of_one_key_is_answered_once() {
     acme.owner.post(&format!("{}/domain-rules", teams_exchange(&acme)), rule).ok();
     let thread = format!("{path}/messages");
     let join = |name: &str| {
-        let outside = Outside::new(&acme.nobody);
+        let outside = Outside::new(&acme.anonymous);
         let handle = site.name(name, &outside.key.pubkey());
         let body = json!({"handle": handle, "message": "x"});
         assert_eq!(outside.post(&format!("{path}/requests"), body).ok()["state"], "accepted");
@@ -430,7 +430,7 @@ fn a_repeated_request_of_one_key_is_answered_once() {
     let (one, two) = (join("one"), join("two"));
     let body = json!({"body": "Once"});
     let send = |outside: &Outside| {
-        let ask = acme.nobody.ask("POST", &thread).with("Idempotency-Key", "k");
+        let ask = acme.anonymous.ask("POST", &thread).with("Idempotency-Key", "k");
         let signed = outside.authorization("POST", &thread, Some(&body));
         ask.with("Authorization", &signed)
             .with("X-Forwarded-For", &fresh_address())
@@ -485,7 +485,7 @@ struct Installation {
 impl Installation {
     fn new(domain: &str) -> Self {
         let public_url = Some(format!("https://{domain}"));
-        let running = Running::start(Config { public_url, ..config() });
+        let running = Running::start(ServerConfig { public_url, ..config() });
         let acme = running.fixture();
         let (team, _) = crew(&acme);
         Installation { acme, domain: domain.into(), team, _running: running }
@@ -494,7 +494,7 @@ impl Installation {
     /// The agent of another installation, as it calls this one.
     fn caller(&self, key: NostrKey) -> Outside {
         let base = format!("https://{}/api", self.domain);
-        Outside { key, nobody: self.acme.nobody.clone(), base }
+        Outside { key, anonymous: self.acme.anonymous.clone(), base }
     }
 
     fn path(&self) -> String {
@@ -520,7 +520,7 @@ fn agents_of_two_roadsteads_write_to_each_other() {
             agent.get(&thread).items().iter().map(|message| message["body"].clone()).collect();
         assert_eq!(bodies, ["Thanks", "News"]);
         // A signature for one installation is none for the other.
-        let elsewhere = Outside { nobody: from.acme.nobody.clone(), ..agent };
+        let elsewhere = Outside { anonymous: from.acme.anonymous.clone(), ..agent };
         assert_unsigned(&elsewhere.get(&thread));
     }
 }

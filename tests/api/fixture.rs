@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use roadstead::api::audit::{AuditEntry, ChainedEntry};
-use roadstead::app::{Config, DataDir, Server};
+use roadstead::app::{DataDir, Server, ServerConfig};
 use roadstead::auth::{Membership, Role, Session, Tokens, User};
 use roadstead::base::{Email, Id, Name, Slug};
 use roadstead::resources::organizations::{self, NewFoundation};
@@ -25,9 +25,10 @@ pub struct Running {
 }
 
 /// No rate limit; loopback is a trusted proxy (sign-ins are counted by address), and may be called.
-pub fn config() -> Config {
+pub fn config() -> ServerConfig {
     let here = "127.0.0.0/8".parse().unwrap();
-    let config = Config { rate_limit: 0, trusted_proxies: vec![here], ..Config::default() };
+    let config =
+        ServerConfig { rate_limit: 0, trusted_proxies: vec![here], ..ServerConfig::default() };
     https::SITES.configure(config)
 }
 
@@ -36,12 +37,12 @@ static SHARED: LazyLock<Running> = LazyLock::new(|| Running::start(config()));
 
 impl Running {
     /// A server for one test.
-    pub fn start(config: Config) -> Self {
+    pub fn start(config: ServerConfig) -> Self {
         Self::listen("127.0.0.1:0", config)
     }
 
     /// Like `start`, on another address.
-    pub fn listen(at: &str, config: Config) -> Self {
+    pub fn listen(at: &str, config: ServerConfig) -> Self {
         let place = tempfile::tempdir().unwrap();
         let store = DataDir::at(place.path()).create().unwrap();
         // The open files stay usable, and nothing is left behind however the test ends.
@@ -50,7 +51,7 @@ impl Running {
     }
 
     /// Like `start`, with an existing store.
-    pub fn serve(store: Store, at: &str, config: Config) -> Self {
+    pub fn serve(store: Store, at: &str, config: ServerConfig) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -71,8 +72,8 @@ impl Running {
     }
 
     /// A client without a credential.
-    pub fn nobody(&self) -> Caller {
-        Caller::nobody(self.address, "nowhere")
+    pub fn anonymous(&self) -> Caller {
+        Caller::anonymous(self.address, "nowhere")
     }
 
     /// A new organization with users.
@@ -90,10 +91,10 @@ impl Running {
         let founding =
             self.store.write_blocking(Id::NIL, move |tx| organizations::bootstrap(tx, &founding));
         let founded = founding.unwrap();
-        let mut nobody = Caller::nobody(self.address, &slug);
-        nobody.check = schema::check;
-        let owner = nobody.with_bearer(&self.session(founded.user.id));
-        let key = nobody.with_key(&founded.key.unwrap().1);
+        let mut anonymous = Caller::anonymous(self.address, &slug);
+        anonymous.check = schema::check;
+        let owner = anonymous.with_bearer(&self.session(founded.user.id));
+        let key = anonymous.with_key(&founded.key.unwrap().1);
         let org = founded.organization.id;
         let mut fixture = Fixture {
             address: self.address,
@@ -101,10 +102,10 @@ impl Running {
             slug,
             org,
             owner_id: founded.user.id.to_string(),
-            admin: nobody.clone(),
-            member: nobody.clone(),
+            admin: anonymous.clone(),
+            member: anonymous.clone(),
             member_id: String::new(),
-            nobody,
+            anonymous,
             owner,
             key,
         };
@@ -134,7 +135,7 @@ impl Running {
             Ok(user.id)
         });
         let user = user.unwrap();
-        (fixture.nobody.with_bearer(&self.session(user)), user.to_string())
+        (fixture.anonymous.with_bearer(&self.session(user)), user.to_string())
     }
 
     /// The token of a new session.
@@ -162,7 +163,7 @@ pub struct Fixture {
     pub slug: String,
     pub org: Id<Org>,
     /// Without a credential.
-    pub nobody: Caller,
+    pub anonymous: Caller,
     /// Ada, in a session.
     pub owner: Caller,
     pub owner_id: String,

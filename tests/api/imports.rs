@@ -231,6 +231,6 @@ fn prompts_of_another_roadstead_are_listed_and_imported() {
     let named = provider_of(&acme, "roadstead", &url, key);
     assert_eq!(acme.member.get(&format!("{named}/prompts")).items(), found);
     let key = json!({"apiKey": acme.key.credential()});
-    let stranger = provider_of(&acme, "roadstead", &url, key);
-    message_of(&acme.member.get(&format!("{stranger}/prompts")));
+    let outsider = provider_of(&acme, "roadstead", &url, key);
+    message_of(&acme.member.get(&format!("{outsider}/prompts")));
 }

@@ -32,7 +32,7 @@ fn open(acme: &Fixture) -> Vec<Value> {
 fn accept(acme: &Fixture, invitation: &Value) -> crate::client::Reply {
     let body =
         json!({"token": invitation["token"], "name": "New", "password": "correct horse battery"});
-    acme.nobody.post("/auth/invitations/accept", body)
+    acme.anonymous.post("/auth/invitations/accept", body)
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn invitations_fall_back_with_their_inviter_and_do_not_rise_again() {
     appoint(&acme, &grace, "owner");
     assert_eq!(open(&acme), lowered, "the role came back, what it had given did not");
     let session = accept(&acme, &cys).ok();
-    let joined = acme.nobody.with_bearer(session["token"].as_str().unwrap());
+    let joined = acme.anonymous.with_bearer(session["token"].as_str().unwrap());
     assert_eq!(joined.get("/auth/session").ok()["memberships"][0]["role"], "admin");
 
     appoint(&acme, &grace, "member");

@@ -42,7 +42,7 @@ fn they_are_for_direct_callers_on_this_machine_the_token_and_admins() {
     assert_eq!(from_afar(&acme.key).status, 200);
 
     let metrics_token = Some(roadstead::http::MetricsToken::new("scrape-me"));
-    let running = Running::start(roadstead::app::Config { metrics_token, ..config() });
+    let running = Running::start(roadstead::app::ServerConfig { metrics_token, ..config() });
     for (token, status) in [("scrape-me", 200), ("scrape", 401), ("scrape-me2", 401)] {
         let fields = format!("Via: 1.1 proxy\r\nAuthorization: Bearer {token}\r\n");
         assert_eq!(scrape(running.address, &fields).status, status, "{token}");
@@ -122,7 +122,7 @@ fn requests_are_counted_by_route_and_status_and_never_by_path() {
     }
     acme.owner.post("/tools", json!({"name": "a", "type": "function"})).ok();
     acme.owner.get("/no/such/path").refused(404, "no_such_path");
-    acme.nobody.ask("GET", "/tools").with("Content-Length", "x").send();
+    acme.anonymous.ask("GET", "/tools").with("Content-Length", "x").send();
     let text = scrape(running.address, "").text();
     let requests =
         |labels: &str| value(&text, &format!("roadstead_http_requests_total{{{labels}}}"));
@@ -149,7 +149,7 @@ fn they_say_what_an_operator_needs() {
     acme.owner.post("/tools", json!({"name": "a", "type": "function"})).ok();
     let wrong = json!({"email": "nobody@acme.test", "password": "not the password"});
     for _ in 0..12 {
-        acme.nobody.ask("POST", "/auth/sign-in").json(&wrong).send();
+        acme.anonymous.ask("POST", "/auth/sign-in").json(&wrong).send();
     }
     let team = acme.owner.post("/teams", json!({"slug": "t", "name": "T"})).id();
     acme.owner.post("/agents", json!({"stableKey": "a", "name": "A"})).ok();
@@ -208,7 +208,7 @@ fn what_retention_removes_is_counted_and_the_oldest_that_is_kept_has_its_time() 
     drop(acme); // It has the store.
     running.stop();
     let store = eventually("the directory is free", || data.open().ok());
-    let swept = roadstead::app::Config { settings, ..config() };
+    let swept = roadstead::app::ServerConfig { settings, ..config() };
     let running = Running::serve(store, "127.0.0.1:0", swept);
     let removed = "roadstead_rows_swept_total{table=\"audit_log\"}";
     eventually("old entries are removed", || {

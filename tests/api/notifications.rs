@@ -72,7 +72,7 @@ fn workflows_are_listed_with_their_schemas_to_any_credential() {
     let get = |caller: &crate::client::Caller| {
         caller.ask("GET", "/notifications/action-workflows").send()
     };
-    get(&acme.nobody).refused(401, "unauthenticated");
+    get(&acme.anonymous).refused(401, "unauthenticated");
     for caller in [&acme.member, &acme.key] {
         let all = get(caller).items();
         let keys: Vec<_> = all.iter().map(|one| one["key"].as_str().unwrap()).collect();

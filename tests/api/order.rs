@@ -25,7 +25,7 @@ fn an_unknown_path_is_checked_before_anything_else() {
         ("GET", "/tools/../tools"),
         ("GET", ""),
     ] {
-        for caller in [&acme.nobody, &acme.owner, &acme.nobody.with_key("bad")] {
+        for caller in [&acme.anonymous, &acme.owner, &acme.anonymous.with_key("bad")] {
             caller.ask(method, path).send().refused(404, "no_such_path");
         }
     }
@@ -34,13 +34,13 @@ fn an_unknown_path_is_checked_before_anything_else() {
 #[test]
 fn the_method_is_checked_before_the_credential() {
     let acme = Fixture::new();
-    let reply = acme.nobody.ask("PUT", "/tools").send();
+    let reply = acme.anonymous.ask("PUT", "/tools").send();
     reply.refused(405, "method_not_allowed");
     assert_eq!(reply.header("allow"), Some("GET, HEAD, POST"));
     for method in ["OPTIONS", "TRACE", "BREW"] {
-        acme.nobody.ask(method, "/tools").send().refused(405, "method_not_allowed");
+        acme.anonymous.ask(method, "/tools").send().refused(405, "method_not_allowed");
     }
-    let reply = acme.nobody.ask("HEAD", "/tools").send();
+    let reply = acme.anonymous.ask("HEAD", "/tools").send();
     assert_eq!(
         (reply.status, reply.header("www-authenticate")),
         (401, Some("Bearer realm=\"roadstead\""))
@@ -58,9 +58,9 @@ fn the_credential_is_checked_before_the_request() {
             .bytes(vec![b'x'; 2 << 20])
             .send()
     };
-    ask(&acme.nobody).refused(401, "unauthenticated");
-    ask(&acme.nobody.with_bearer("nonsense")).refused(401, "unauthenticated");
-    ask(&acme.nobody.with_key("rsk_nonsense")).refused(401, "unauthenticated");
+    ask(&acme.anonymous).refused(401, "unauthenticated");
+    ask(&acme.anonymous.with_bearer("nonsense")).refused(401, "unauthenticated");
+    ask(&acme.anonymous.with_key("rsk_nonsense")).refused(401, "unauthenticated");
     ask(&acme.owner).refused(415, "unsupported_media_type");
 }
 
@@ -71,10 +71,10 @@ fn session_only_routes_give_the_same_response_to_every_key() {
     acme.owner.delete(&format!("/api-keys/{}", gone["id"].as_str().unwrap())).ok();
     let never = key_text([7; 32]);
     let keys = [&never, gone["key"].as_str().unwrap(), "rsk_nonsense", "nonsense", ""];
-    let mut callers: Vec<_> = keys.iter().map(|key| acme.nobody.with_key(key)).collect();
+    let mut callers: Vec<_> = keys.iter().map(|key| acme.anonymous.with_key(key)).collect();
     callers.push(acme.key.clone());
     callers.push(key_of(&acme.member));
-    let bearer = |key: &str| acme.nobody.with_bearer(key);
+    let bearer = |key: &str| acme.anonymous.with_bearer(key);
     callers.extend([bearer(&never), bearer("rsk_nonsense"), bearer(acme.key.credential())]);
     for (method, path) in [("GET", "/api-keys"), ("POST", "/api-keys"), ("PATCH", "/organizations")]
     {
@@ -89,7 +89,7 @@ fn session_only_routes_give_the_same_response_to_every_key() {
 
 #[test]
 fn the_credential_is_checked_before_the_rate_and_the_rate_before_the_request() {
-    let running = Running::start(roadstead::app::Config { rate_limit: 1, ..config() });
+    let running = Running::start(roadstead::app::ServerConfig { rate_limit: 1, ..config() });
     let acme = running.fixture();
     let spend = || acme.key.get("/tools").status;
     while spend() == 200 {}
@@ -108,26 +108,26 @@ fn the_credential_is_checked_before_the_rate_and_the_rate_before_the_request() {
 #[test]
 fn the_request_is_checked_before_the_organization() {
     let acme = Fixture::new();
-    let stranger = Fixture::new().key.about(&acme.slug);
-    stranger.post("/tools", json!({})).invalid(&["name", "type"]);
-    stranger.ask("POST", "/tools").bytes("{").send().invalid(&[""]);
-    stranger.get("/tools?limit=0").invalid(&["limit"]);
-    stranger.ask("GET", "/tools").send().invalid(&["orgSlug"]);
-    let large = stranger.ask("POST", "/tools").bytes(vec![b' '; (1 << 20) + 1]).send();
+    let outsider = Fixture::new().key.about(&acme.slug);
+    outsider.post("/tools", json!({})).invalid(&["name", "type"]);
+    outsider.ask("POST", "/tools").bytes("{").send().invalid(&[""]);
+    outsider.get("/tools?limit=0").invalid(&["limit"]);
+    outsider.ask("GET", "/tools").send().invalid(&["orgSlug"]);
+    let large = outsider.ask("POST", "/tools").bytes(vec![b' '; (1 << 20) + 1]).send();
     large.refused(413, "body_too_large");
-    let plain = stranger.ask("POST", "/tools").with("Content-Type", "text/plain").send();
+    let plain = outsider.ask("POST", "/tools").with("Content-Type", "text/plain").send();
     plain.refused(415, "unsupported_media_type");
     let good = json!({"name": "a", "type": "function"});
-    let keyed = stranger.ask("POST", "/tools").with("Idempotency-Key", "ü").org_json(good);
+    let keyed = outsider.ask("POST", "/tools").with("Idempotency-Key", "ü").org_json(good);
     keyed.send().invalid(&["Idempotency-Key"]);
 }
 
 #[test]
 fn the_organization_is_checked_before_the_role_and_the_role_before_the_resource() {
     let acme = Fixture::new();
-    let stranger = Fixture::new().member.about(&acme.slug);
+    let outsider = Fixture::new().member.about(&acme.slug);
     let path = format!("/teams/{}", unknown_id());
-    stranger.delete(&path).refused(404, "organization_not_found");
+    outsider.delete(&path).refused(404, "organization_not_found");
     acme.member.delete(&path).refused(403, "admin_required");
     acme.admin.delete(&path).refused(404, "not_found");
 }
@@ -230,9 +230,9 @@ fn a_foreign_resource_looks_like_a_missing_one() {
     acme.owner.delete(&format!("/teams/{gone}")).ok();
     let gone_tool = acme.owner.post("/tools", tool).id();
     acme.owner.delete(&format!("/tools/{gone_tool}")).ok();
-    let nobody_has = [unknown_id(), "1".into(), "%FF".into(), "a%2Fb".into(), "x".repeat(5000)];
-    let teams = [foreign.clone(), gone].into_iter().chain(nobody_has.clone());
-    let tools = [foreign_tool, gone_tool, foreign].into_iter().chain(nobody_has);
+    let unknown_ids = [unknown_id(), "1".into(), "%FF".into(), "a%2Fb".into(), "x".repeat(5000)];
+    let teams = [foreign.clone(), gone].into_iter().chain(unknown_ids.clone());
+    let tools = [foreign_tool, gone_tool, foreign].into_iter().chain(unknown_ids);
     let [mut of_teams, mut of_tools] = [BTreeSet::new(), BTreeSet::new()];
     for id in teams {
         for (method, below) in [("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/tasks")] {
@@ -259,7 +259,7 @@ fn x_api_key_wins_over_authorization() {
     let (good, bad) = (acme.key.credential().to_string(), key_text([8; 32]));
     let both = |key: &str, bearer: &str| {
         let fields = [("X-API-Key", key), ("Authorization", &format!("Bearer {bearer}"))];
-        acme.nobody.with_fields(&fields).get("/tools")
+        acme.anonymous.with_fields(&fields).get("/tools")
     };
     assert_eq!(both(&good, &bad).status, 200);
     assert_eq!(both(&good, "nonsense").status, 200);
@@ -271,7 +271,7 @@ fn x_api_key_wins_over_authorization() {
     // With a key, a valid session is ignored even on session-only routes.
     let session = format!("Bearer {}", acme.owner.credential());
     let fields = [("X-API-Key", good.as_str()), ("Authorization", &session)];
-    acme.nobody.with_fields(&fields).get("/api-keys").refused(401, "session_required");
+    acme.anonymous.with_fields(&fields).get("/api-keys").refused(401, "session_required");
 }
 
 #[test]
@@ -279,13 +279,13 @@ fn a_key_is_the_same_as_a_bearer_token() {
     let acme = Fixture::new();
     let key = acme.key.credential();
     for scheme in ["Bearer", "bearer", "BEARER"] {
-        let caller = acme.nobody.with_fields(&[("Authorization", &format!("{scheme} {key}"))]);
+        let caller = acme.anonymous.with_fields(&[("Authorization", &format!("{scheme} {key}"))]);
         assert_eq!(caller.get("/tools").status, 200);
         caller.get("/api-keys").refused(401, "session_required");
     }
     for value in [format!("Basic {key}"), key.to_string(), format!("Bearer{key}"), "Bearer".into()]
     {
-        let caller = acme.nobody.with_fields(&[("Authorization", &value)]);
+        let caller = acme.anonymous.with_fields(&[("Authorization", &value)]);
         caller.get("/tools").refused(401, "unauthenticated");
     }
 }
@@ -294,7 +294,8 @@ fn a_key_is_the_same_as_a_bearer_token() {
 fn an_invalid_credential_is_refused_even_where_none_is_needed() {
     let acme = Fixture::new();
     let sign_in = json!({"email": "nobody@nowhere.test", "password": "wrong"});
-    for caller in [acme.nobody.with_bearer("nonsense"), acme.nobody.with_key("rsk_nonsense")] {
+    for caller in [acme.anonymous.with_bearer("nonsense"), acme.anonymous.with_key("rsk_nonsense")]
+    {
         let reply = caller.post("/auth/sign-in", sign_in.clone());
         assert!(reply.problem()["message"].as_str().unwrap().contains("credential"));
     }

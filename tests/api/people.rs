@@ -13,7 +13,7 @@ const PASSWORD: &str = "correct horse battery";
 
 /// A client without a credential from this address: sign-ins are counted by address.
 fn at(acme: &Fixture, address: &str) -> Caller {
-    acme.nobody.with_fields(&[("X-Forwarded-For", address)])
+    acme.anonymous.with_fields(&[("X-Forwarded-For", address)])
 }
 
 /// Invites a user; returns the token.
@@ -26,7 +26,7 @@ fn invite(acme: &Fixture, email: &str, role: &str) -> String {
 fn newcomer(acme: &Fixture, email: &str, address: &str) -> (Caller, String) {
     let body = json!({"token": invite(acme, email, "member"), "name": "New", "password": PASSWORD});
     let session = at(acme, address).post("/auth/invitations/accept", body).ok();
-    let caller = acme.nobody.with_bearer(session["token"].as_str().unwrap());
+    let caller = acme.anonymous.with_bearer(session["token"].as_str().unwrap());
     (caller, session["user"]["id"].as_str().unwrap().into())
 }
 
@@ -48,8 +48,8 @@ fn an_invitation_is_accepted_once() {
     assert_eq!(listed.items().len(), 1);
     assert!(!listed.text().contains(token));
 
-    let nobody = at(&acme, "203.0.113.1");
-    let accept = |body: Value| nobody.post("/auth/invitations/accept", body);
+    let anonymous = at(&acme, "203.0.113.1");
+    let accept = |body: Value| anonymous.post("/auth/invitations/accept", body);
     accept(json!({"token": "wrong"})).refused(404, "not_found");
     accept(json!({"token": token})).invalid(&["name", "password"]);
     let short = json!({"token": token, "name": "Dan", "password": "too short"});
@@ -57,7 +57,7 @@ fn an_invitation_is_accepted_once() {
     let good = json!({"token": token, "name": "Dan", "password": PASSWORD});
     let session = accept(good.clone()).ok();
     accept(good).refused(404, "not_found");
-    let dan = nobody.with_bearer(session["token"].as_str().unwrap());
+    let dan = anonymous.with_bearer(session["token"].as_str().unwrap());
     let current = dan.get("/auth/session").ok();
     let membership = json!({"orgSlug": acme.slug, "orgName": "An organization", "role": "admin"});
     assert_eq!(current["memberships"], json!([membership]));
@@ -75,7 +75,7 @@ fn an_existing_user_accepts_in_their_own_session() {
     let (acme, other) = (Fixture::new(), Fixture::new());
     let token = invite(&acme, &format!("ada@{}.test", other.slug), "member");
     let accept = |caller: &Caller| caller.post("/auth/invitations/accept", json!({"token": token}));
-    accept(&acme.nobody).refused(401, "unauthenticated");
+    accept(&acme.anonymous).refused(401, "unauthenticated");
     accept(&acme.member).refused(401, "unauthenticated");
     accept(&other.key).refused(401, "unauthenticated");
     let session = accept(&other.owner).ok();
@@ -91,7 +91,8 @@ fn an_invitation_is_revoked_or_replaced() {
     let acme = Fixture::new();
     let email = format!("dan@{}.test", acme.slug);
     let (first, second) = (invite(&acme, &email, "member"), invite(&acme, &email, "member"));
-    let look = |token: &str| acme.nobody.post("/auth/invitations/accept", json!({"token": token}));
+    let look =
+        |token: &str| acme.anonymous.post("/auth/invitations/accept", json!({"token": token}));
     look(&first).refused(404, "not_found");
     look(&second).invalid(&["name", "password"]);
     let id = acme.owner.get("/organizations/invitations").items()[0]["id"].clone();
@@ -112,8 +113,8 @@ fn a_wrong_password_and_an_unknown_address_get_the_same_response() {
     assert_eq!(session["user"]["email"], email);
     let wrong = sign_in(&here, &email, "wrong");
     wrong.refused(401, "unauthenticated");
-    let nobody = sign_in(&here, &format!("nobody@{}.test", acme.slug), "wrong");
-    assert_eq!(nobody.likeness(), wrong.likeness());
+    let anonymous = sign_in(&here, &format!("nobody@{}.test", acme.slug), "wrong");
+    assert_eq!(anonymous.likeness(), wrong.likeness());
     // Ada has no password: none opens her account.
     for password in ["", "x", PASSWORD] {
         let reply = sign_in(&here, &format!("ada@{}.test", acme.slug), password);
@@ -137,13 +138,14 @@ fn guessing_passwords_is_rate_limited_and_locks_nobody_out() {
     sign_in(&at(&acme, "203.0.113.5"), &email, PASSWORD).refused(429, "rate_limited");
     sign_in(&at(&acme, "203.0.113.3"), &email, PASSWORD).ok();
     // The limit also applies to an unknown e-mail address.
-    let nobody = format!("nobody@{}.test", acme.slug);
+    let anonymous = format!("nobody@{}.test", acme.slug);
     let elsewhere = at(&acme, "203.0.113.6");
-    let tried = (0..11).map(|_| sign_in(&elsewhere, &nobody, "wrong").status).collect::<Vec<_>>();
+    let tried =
+        (0..11).map(|_| sign_in(&elsewhere, &anonymous, "wrong").status).collect::<Vec<_>>();
     assert_eq!((tried[9], tried[10]), (401, 429));
     // A forged X-Forwarded-For does not count as more addresses.
     let many = at(&acme, "198.51.100.1, 203.0.113.6");
-    sign_in(&many, &nobody, "wrong").refused(429, "rate_limited");
+    sign_in(&many, &anonymous, "wrong").refused(429, "rate_limited");
 }
 
 #[test]
@@ -157,8 +159,9 @@ fn wrong_sign_ins_elsewhere_do_not_prevent_a_password_change() {
         sign_in(&at(&acme, &format!("198.51.100.{n}")), &email, "wrong");
     }
     sign_in(&at(&acme, "203.0.113.14"), &email, PASSWORD).refused(429, "rate_limited");
-    let moved =
-        acme.nobody.with_fields(&[("X-Forwarded-For", "203.0.113.14"), ("Authorization", &bearer)]);
+    let moved = acme
+        .anonymous
+        .with_fields(&[("X-Forwarded-For", "203.0.113.14"), ("Authorization", &bearer)]);
     let change = |current: &str| {
         let body = json!({"currentPassword": current, "newPassword": "battery staple"});
         moved.post("/auth/password", body)
@@ -188,7 +191,7 @@ fn a_new_password_ends_all_other_sessions_and_no_key() {
     let (dan, _) = newcomer(&acme, &email, "203.0.113.7");
     let here = at(&acme, "203.0.113.7");
     let other = sign_in(&here, &email, PASSWORD).ok();
-    let other = acme.nobody.with_bearer(other["token"].as_str().unwrap());
+    let other = acme.anonymous.with_bearer(other["token"].as_str().unwrap());
     let key = key_of(&dan);
     let change = |caller: &Caller, old: &str, new: &str| {
         caller.post("/auth/password", json!({"currentPassword": old, "newPassword": new}))
@@ -312,7 +315,7 @@ fn a_key_is_shown_once_and_revoked_at_once() {
     // Admins see all keys, members their own.
     assert_eq!(acme.admin.get("/api-keys").items().len(), 2);
 
-    let caller = acme.nobody.with_key(key);
+    let caller = acme.anonymous.with_key(key);
     assert_eq!(caller.get("/tools").status, 200);
     eventually("noting the use", || {
         Some(()).filter(|()| acme.member.get("/api-keys").items()[0]["lastUsedAt"].is_string())
@@ -338,7 +341,7 @@ fn a_key_is_shown_once_and_revoked_at_once() {
 fn requests_after_an_acknowledged_revocation_are_refused() {
     let acme = Fixture::new();
     let made = acme.member.post("/api-keys", json!({"name": "ci"})).ok();
-    let key = acme.nobody.with_key(made["key"].as_str().unwrap());
+    let key = acme.anonymous.with_key(made["key"].as_str().unwrap());
     let path = format!("/api-keys/{}", made["id"].as_str().unwrap());
     let write = |_| {
         let mut begun = Vec::new();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use roadstead::app::Config;
+use roadstead::app::ServerConfig;
 use serde_json::{Value, json};
 
 use crate::client::{Reply, pick};
@@ -345,7 +345,7 @@ fn a_provider_has_ten_seconds_for_all_calls() {
 
 #[test]
 fn a_private_address_is_called_only_if_the_operator_allows_it() {
-    let running = Running::start(Config { allow_private: vec![], ..config() });
+    let running = Running::start(ServerConfig { allow_private: vec![], ..config() });
     let acme = running.fixture();
     let there = There::saying(&json!({"items": []}));
     for url in [there.url.clone(), there.url.replace("127.0.0.1", "localhost")] {

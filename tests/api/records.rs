@@ -166,9 +166,9 @@ pub fn fill(dir: &Path, much: bool) {
     let user = json!({"name": "Eve", "email": sign_in["email"], "password": sign_in["password"]});
     let organization = json!({"slug": "acme", "name": "Acme"});
     let setup = json!({"token": token, "organization": organization, "user": user});
-    let nobody = running.nobody();
-    nobody.ask("POST", "/setup").json(&setup).send().ok();
-    nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+    let anonymous = running.anonymous();
+    anonymous.ask("POST", "/setup").json(&setup).send().ok();
+    anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
     fill_organization(&running.fixture(), much);
     let organizations = |view: &View| view.all::<Organization>(ListSource::TABLE, &());
     let acme = running.store.read_now(Id::NIL, organizations).unwrap()[0].id;

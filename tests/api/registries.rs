@@ -104,9 +104,9 @@ fn filled(acme: &Fixture, more: Value) -> String {
 fn a_public_registry_is_readable_without_a_credential() {
     let acme = Fixture::new();
     let id = filled(&acme, json!({"visibility": "public", "access": "restricted"}));
-    let stranger = Fixture::new();
+    let outsider = Fixture::new();
     let full = format!("{}/main", acme.slug);
-    for caller in [&acme.nobody, &acme.member, &acme.key, &stranger.owner, &stranger.key] {
+    for caller in [&acme.anonymous, &acme.member, &acme.key, &outsider.owner, &outsider.key] {
         for reference in [&full, &id] {
             for path in reads(reference) {
                 read(caller, &path).ok();
@@ -115,19 +115,19 @@ fn a_public_registry_is_readable_without_a_credential() {
         read(caller, &format!("/registries/main?orgSlug={}", acme.slug)).ok();
     }
     // A credential is checked even so.
-    let bad = acme.nobody.with_key("rsk_nonsense");
+    let bad = acme.anonymous.with_key("rsk_nonsense");
     read(&bad, &reads(&full)[0]).refused(401, "unauthenticated");
     // Drafts and writes require membership.
     let drafts = format!("/prompts/p/drafts?registryRef={full}&artifactType=prompt");
-    read(&acme.nobody, &drafts).refused(401, "unauthenticated");
-    assert_eq!(read(&stranger.owner, &drafts).status, 404);
+    read(&acme.anonymous, &drafts).refused(401, "unauthenticated");
+    assert_eq!(read(&outsider.owner, &drafts).status, 404);
     let body = json!({
         "registryRef": full, "artifactType": "prompt", "name": "p", "version": "2.0.0",
         "source": "x",
     });
     let publish = |caller: &Caller| caller.ask("POST", "/registries/artifacts").json(&body).send();
-    publish(&acme.nobody).refused(401, "unauthenticated");
-    assert_eq!(publish(&stranger.owner).status, 404);
+    publish(&acme.anonymous).refused(401, "unauthenticated");
+    assert_eq!(publish(&outsider.owner).status, 404);
     publish(&acme.member).refused(403, "grant_required");
 }
 
@@ -135,14 +135,14 @@ fn a_public_registry_is_readable_without_a_credential() {
 fn a_private_registry_is_not_found_by_others() {
     let acme = Fixture::new();
     let id = filled(&acme, json!({}));
-    let stranger = Fixture::new();
+    let outsider = Fixture::new();
     for (reference, never) in
         [(format!("{}/main", acme.slug), format!("{}/never", acme.slug)), (id, unknown_id())]
     {
         for (path, unknown) in reads(&reference).iter().zip(reads(&never)) {
             read(&acme.member, path).ok();
-            read(&acme.nobody, path).refused(401, "unauthenticated");
-            for caller in [&stranger.owner, &stranger.key] {
+            read(&acme.anonymous, path).refused(401, "unauthenticated");
+            for caller in [&outsider.owner, &outsider.key] {
                 let reply = read(caller, path);
                 assert_eq!(reply.status, 404, "{path}: {}", reply.text());
                 assert_eq!(reply.likeness(), read(caller, &unknown).likeness(), "{path}");
@@ -150,8 +150,8 @@ fn a_private_registry_is_not_found_by_others() {
         }
     }
     let path = format!("/registries/main?orgSlug={}", acme.slug);
-    read(&acme.nobody, &path).refused(401, "unauthenticated");
-    read(&stranger.owner, &path).refused(404, "organization_not_found");
+    read(&acme.anonymous, &path).refused(401, "unauthenticated");
+    read(&outsider.owner, &path).refused(404, "organization_not_found");
 }
 
 #[test]

@@ -56,8 +56,8 @@ pub fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
 const SIGNS: &str = "X-Signs";
 
 /// An outside agent.
-pub fn outside_agent(nobody: &Caller) -> Caller {
-    nobody.with_fields(&[(SIGNS, "yes")])
+pub fn outside_agent(anonymous: &Caller) -> Caller {
+    anonymous.with_fields(&[(SIGNS, "yes")])
 }
 
 /// The caller for which a route of outside agents is not closed anyway.
@@ -105,13 +105,13 @@ pub fn ask_sample(caller: &Caller, route: &Route) -> Reply {
 /// Kinds of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Nobody,
+    Anonymous,
     /// With an invalid credential.
     Refused {
         key: bool,
     },
     /// Valid, but of another organization.
-    Stranger {
+    Outsider {
         key: bool,
     },
     Member {
@@ -139,18 +139,18 @@ fn expected(route: &Route, kind: Kind) -> Expected {
     let policy = route.policy;
     let is_key = matches!(
         kind,
-        Refused { key: true } | Stranger { key: true } | Member { key: true } | Admin { key: true }
+        Refused { key: true } | Outsider { key: true } | Member { key: true } | Admin { key: true }
     );
     let of_an_organization = !matches!(route.scope, Scope::Installation);
     match kind {
         Signer if policy.is_signed() => Expected::LetIn,
         _ if policy.is_signed() => Expected::Refused(401, "unauthenticated"),
         Signer => Expected::Refused(401, "unauthenticated"),
-        Nobody if !policy.needs_credential() => Expected::Anything,
+        Anonymous if !policy.needs_credential() => Expected::Anything,
         _ if is_key && policy.is_session_only() => Expected::Refused(401, "session_required"),
-        Nobody | Refused { .. } => Expected::Refused(401, "unauthenticated"),
+        Anonymous | Refused { .. } => Expected::Refused(401, "unauthenticated"),
         _ if !policy.needs_credential() => Expected::Anything,
-        Stranger { .. } if of_an_organization => Expected::Refused(404, "organization_not_found"),
+        Outsider { .. } if of_an_organization => Expected::Refused(404, "organization_not_found"),
         Member { .. } if policy.needs_admin() => Expected::Refused(403, "admin_required"),
         _ => Expected::LetIn,
     }
@@ -183,11 +183,11 @@ fn assert_answered(route: &Route, who: &str, expected: Expected, reply: &Reply) 
 
 /// All kinds of callers of `acme`.
 fn callers(running: &Running, acme: &Fixture) -> Vec<(&'static str, Kind, Caller)> {
-    let nobody = &acme.nobody;
+    let anonymous = &acme.anonymous;
     let other = running.fixture();
     let mut all = vec![
-        ("nobody", Nobody, nobody.clone()),
-        ("an agent outside", Signer, outside_agent(nobody)),
+        ("nobody", Anonymous, anonymous.clone()),
+        ("an agent outside", Signer, outside_agent(anonymous)),
         ("a member's session", Member { key: false }, acme.member.clone()),
         ("a member's key", Member { key: true }, key_of(&acme.member)),
         ("an admin's session", Admin { key: false }, acme.admin.clone()),
@@ -195,16 +195,16 @@ fn callers(running: &Running, acme: &Fixture) -> Vec<(&'static str, Kind, Caller
         ("the owner's session", Admin { key: false }, acme.owner.clone()),
         ("the owner's key", Admin { key: true }, acme.key.clone()),
         ("the owner's key as a bearer", Admin { key: true }, {
-            nobody.with_bearer(acme.key.credential())
+            anonymous.with_bearer(acme.key.credential())
         }),
-        ("a stranger's session", Stranger { key: false }, other.owner.about(&acme.slug)),
-        ("a stranger's key", Stranger { key: true }, other.key.about(&acme.slug)),
+        ("a stranger's session", Outsider { key: false }, other.owner.about(&acme.slug)),
+        ("a stranger's key", Outsider { key: true }, other.key.about(&acme.slug)),
     ];
 
     // A user of both organizations, with a key of the other.
     other.admit(Id::parse(&acme.owner_id));
     let theirs = key_of(&acme.owner.about(&other.slug));
-    all.push(("the owner's key for elsewhere", Stranger { key: true }, theirs.about(&acme.slug)));
+    all.push(("the owner's key for elsewhere", Outsider { key: true }, theirs.about(&acme.slug)));
 
     let (gone, gone_id) = running.person(acme, "gone", Role::Admin);
     let gone_key = key_of(&gone);
@@ -212,36 +212,40 @@ fn callers(running: &Running, acme: &Fixture) -> Vec<(&'static str, Kind, Caller
     let low_key = key_of(&low);
     acme.owner.delete(&format!("/organizations/members/{gone_id}")).ok();
     acme.owner.patch(&format!("/organizations/members/{low_id}"), json!({"role": "member"})).ok();
-    all.push(("the session of somebody removed", Stranger { key: false }, gone));
+    all.push(("the session of somebody removed", Outsider { key: false }, gone));
     all.push(("the key of somebody removed", Refused { key: true }, gone_key));
     all.push(("the session of a demoted admin", Member { key: false }, low));
     all.push(("the key of a demoted admin", Member { key: true }, low_key));
 
     let revoked = acme.owner.post("/api-keys", json!({"name": "revoked"})).ok();
     acme.owner.delete(&format!("/api-keys/{}", revoked["id"].as_str().unwrap())).ok();
-    let revoked = nobody.with_key(revoked["key"].as_str().unwrap());
+    let revoked = anonymous.with_key(revoked["key"].as_str().unwrap());
     all.push(("a revoked key", Refused { key: true }, revoked));
-    all.push(("a key that never was", Refused { key: true }, nobody.with_key(&key_text([9; 32]))));
+    all.push((
+        "a key that never was",
+        Refused { key: true },
+        anonymous.with_key(&key_text([9; 32])),
+    ));
     let turned = acme.key.credential().to_uppercase();
-    all.push(("a key in capitals", Refused { key: true }, nobody.with_key(&turned)));
-    all.push(("no key at all", Refused { key: true }, nobody.with_key("")));
-    let basic = nobody.with_fields(&[("Authorization", "Basic YTpi")]);
+    all.push(("a key in capitals", Refused { key: true }, anonymous.with_key(&turned)));
+    all.push(("no key at all", Refused { key: true }, anonymous.with_key("")));
+    let basic = anonymous.with_fields(&[("Authorization", "Basic YTpi")]);
     all.push(("another scheme", Refused { key: true }, basic));
 
     let ada = Id::parse(&acme.owner_id);
-    let ended = nobody.with_bearer(&running.session(ada));
+    let ended = anonymous.with_bearer(&running.session(ada));
     ended.post("/auth/sign-out", json!({})).ok();
     all.push(("an ended session", Refused { key: false }, ended));
-    let past = nobody.with_bearer(&running.session_for(ada, -1));
+    let past = anonymous.with_bearer(&running.session_for(ada, -1));
     all.push(("a session that ran out", Refused { key: false }, past));
     for (name, token) in forged(acme, &running.session(ada)) {
-        all.push((name, Refused { key: false }, nobody.with_bearer(&token)));
+        all.push((name, Refused { key: false }, anonymous.with_bearer(&token)));
     }
 
     let (good, bad) = (acme.owner.credential(), key_text([9; 32]));
     let mixed = |key: &str, bearer: &str| {
         let bearer = format!("Bearer {bearer}");
-        nobody.with_fields(&[("Authorization", &bearer), ("X-API-Key", key)])
+        anonymous.with_fields(&[("Authorization", &bearer), ("X-API-Key", key)])
     };
     all.push(("a bad key before a good session", Refused { key: true }, mixed(&bad, good)));
     let good = acme.key.credential();
@@ -344,7 +348,7 @@ fn the_smallest_body_of_every_schema_is_accepted() {
 #[test]
 fn session_only_routes_do_not_reveal_whether_a_key_is_valid() {
     let acme = Fixture::new();
-    let keys = [acme.key.clone(), acme.nobody.with_key("nonsense"), key_of(&acme.member)];
+    let keys = [acme.key.clone(), acme.anonymous.with_key("nonsense"), key_of(&acme.member)];
     let mut answers = BTreeSet::new();
     for route in all_routes().iter().filter(|route| route.policy.is_session_only()) {
         answers.extend(keys.iter().map(|key| ask_sample(key, route).likeness()));

@@ -7,10 +7,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex};
 
 use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use roadstead::app::Config;
+use roadstead::app::ServerConfig;
 use roadstead::outside::Resolver;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 
 /// An authority and the addresses of its domains.
 pub struct Sites {
@@ -28,7 +28,7 @@ impl Sites {
 
     /// The configuration of a server that also resolves these domains, may call them, and trusts their
     /// authority.
-    pub fn configure(&self, config: Config) -> Config {
+    pub fn configure(&self, config: ServerConfig) -> ServerConfig {
         let addresses = self.addresses.clone();
         let resolver = Resolver(Arc::new(move |host: &str, port| {
             let known = addresses.lock().unwrap().get(host).copied();
@@ -36,7 +36,7 @@ impl Sites {
         }));
         let allow_private = [config.allow_private, vec!["127.0.0.0/8".parse().unwrap()]].concat();
         let extra_roots_pem = Some(self.authority.pem().into());
-        Config { allow_private, extra_roots_pem, resolver, ..config }
+        ServerConfig { allow_private, extra_roots_pem, resolver, ..config }
     }
 
     /// Leads a domain to an address.
@@ -67,7 +67,7 @@ impl Sites {
         let (certificate, key) = self.certify(certified);
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = ServerConfig::builder_with_provider(provider)
+        let tls = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()

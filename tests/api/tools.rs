@@ -135,7 +135,7 @@ fn without_an_org_slug_the_tool_decides() {
     }
     let named = acme.key.about(&other.slug).patch(&theirs, json!({}));
     named.refused(404, "organization_not_found");
-    acme.nobody.ask("PATCH", &path).json(&json!({})).send().refused(401, "unauthenticated");
+    acme.anonymous.ask("PATCH", &path).json(&json!({})).send().refused(401, "unauthenticated");
 }
 
 #[test]

@@ -249,9 +249,9 @@ fn assert_consistent(dir: &Path) {
 /// Serves the directory; reads the existing records and writes one.
 fn serve(data: &DataDir) {
     let running = Running::serve(data.open().unwrap(), "127.0.0.1:0", config());
-    let nobody = running.nobody();
+    let anonymous = running.anonymous();
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
-    nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+    anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
     let (organizations, members) = running
         .store
         .read_now(Id::NIL, |view| {
@@ -266,7 +266,7 @@ fn serve(data: &DataDir) {
             member.org == organization.id.cast() && member.role == Role::Owner
         };
         let owner = members.iter().find(is_owner).expect("an owner").user;
-        let caller = Caller::nobody(running.address, organization.slug.as_str());
+        let caller = Caller::anonymous(running.address, organization.slug.as_str());
         let caller = caller.with_bearer(&running.session(owner));
         for list in [
             "/teams",

@@ -199,7 +199,7 @@ fn a_stream_is_refused_like_any_request() {
         caller.ask("GET", &caller.in_org(&path)).with("Accept", "text/event-stream").send()
     };
     ask(&crew.acme.owner).refused(404, "not_found");
-    ask(&crew.acme.nobody).refused(401, "unauthenticated");
+    ask(&crew.acme.anonymous).refused(401, "unauthenticated");
 }
 
 #[test]
@@ -239,7 +239,8 @@ fn a_wake_whose_post_fails_can_still_be_fetched() {
 
 #[test]
 fn a_private_wake_url_is_not_called() {
-    let running = Running::start(roadstead::app::Config { allow_private: Vec::new(), ..config() });
+    let running =
+        Running::start(roadstead::app::ServerConfig { allow_private: Vec::new(), ..config() });
     let receiver = Receiver::answering(&[204]);
     let crew = Crew::of(running.fixture());
     let made = crew.hire_as("ann", json!({"role": "member", "wakeUrl": receiver.url}));

@@ -43,12 +43,12 @@ fn replies<const N: usize>(waiting: [Connection; N]) -> [Reply; N] {
 fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
     let acme = acme(json!({"visibility": "public"}));
     let outsider = Fixture::new();
-    let waiting = [&acme.nobody, &outsider.key, &outsider.member, &acme.member];
-    let [nobody, key, session, mut member] = waiting.map(|caller| wait(&acme, caller));
+    let waiting = [&acme.anonymous, &outsider.key, &outsider.member, &acme.member];
+    let [anonymous, key, session, mut member] = waiting.map(|caller| wait(&acme, caller));
     let begun = Instant::now();
     acme.owner.patch("/registries/main", json!({"visibility": "private"})).ok();
-    let [nobody, key, session] = replies([nobody, key, session]);
-    nobody.refused(401, "unauthenticated");
+    let [anonymous, key, session] = replies([anonymous, key, session]);
+    anonymous.refused(401, "unauthenticated");
     key.refused(404, "organization_not_found");
     session.refused(404, "organization_not_found");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
@@ -61,11 +61,11 @@ fn waiting_in_a_registry_that_becomes_private_ends_for_outsiders() {
 fn waiting_in_a_registry_that_is_deleted_ends() {
     let acme = acme(json!({"visibility": "public"}));
     let outsider = Fixture::new();
-    let waiting = [&acme.nobody, &outsider.key, &acme.member].map(|caller| wait(&acme, caller));
+    let waiting = [&acme.anonymous, &outsider.key, &acme.member].map(|caller| wait(&acme, caller));
     let begun = Instant::now();
     acme.owner.delete("/registries/main").ok();
-    let [nobody, outsider, member] = replies(waiting);
-    nobody.refused(401, "unauthenticated");
+    let [anonymous, outsider, member] = replies(waiting);
+    anonymous.refused(401, "unauthenticated");
     outsider.refused(404, "organization_not_found");
     member.refused(404, "not_found");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());

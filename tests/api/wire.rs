@@ -312,7 +312,9 @@ fn a_valid_request_id_is_echoed_and_otherwise_generated() {
 #[test]
 fn responses_are_json_without_sniffing_or_caching() {
     let acme = Fixture::new();
-    for reply in [acme.owner.get("/tools"), acme.owner.get("/nothing"), acme.nobody.get("/tools")] {
+    for reply in
+        [acme.owner.get("/tools"), acme.owner.get("/nothing"), acme.anonymous.get("/tools")]
+    {
         assert_eq!(reply.header("content-type"), Some("application/json"));
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
         assert!(reply.header("cache-control").is_some_and(|value| value.contains("no-")));
@@ -343,16 +345,16 @@ fn health_document_and_page_need_no_credential() {
     for target in ["/nothing", "/api", "/apitools", "/../etc/passwd", "/healthz/"] {
         get("GET", target).refused(404, "no_such_path");
     }
-    let nobody = acme.nobody.ask("HEAD", "/openapi.json").send();
-    assert_eq!((nobody.status, nobody.body.len()), (200, 0));
+    let anonymous = acme.anonymous.ask("HEAD", "/openapi.json").send();
+    assert_eq!((anonymous.status, anonymous.body.len()), (200, 0));
 }
 
 #[test]
 fn before_setup_a_public_listener_serves_only_setup_and_health() {
     let running = Running::listen("0.0.0.0:0", config());
-    let nobody = running.nobody();
+    let anonymous = running.anonymous();
     for path in ["/tools", "/auth/sign-in", "/nothing"] {
-        let reply = nobody.ask("GET", path).send();
+        let reply = anonymous.ask("GET", path).send();
         reply.refused(503, "setup_required");
         assert!(reply.header("retry-after").is_some());
     }
@@ -363,7 +365,7 @@ fn before_setup_a_public_listener_serves_only_setup_and_health() {
         "organization": {"slug": "acme", "name": "Acme"},
         "user": {"name": "Ada", "email": "ada@acme.test", "password": "correct horse battery"},
     });
-    let reply = nobody.ask("POST", "/setup").json(&set_up).send();
+    let reply = anonymous.ask("POST", "/setup").json(&set_up).send();
     assert_eq!(reply.problem()["code"], "unauthenticated");
 
     let token = running
@@ -375,11 +377,11 @@ fn before_setup_a_public_listener_serves_only_setup_and_health() {
         .unwrap();
     let mut good = set_up;
     good["token"] = Value::String(token);
-    let session = nobody.ask("POST", "/setup").json(&good).send().ok();
-    let owner = nobody.with_bearer(session["token"].as_str().unwrap()).about("acme");
+    let session = anonymous.ask("POST", "/setup").json(&good).send().ok();
+    let owner = anonymous.with_bearer(session["token"].as_str().unwrap()).about("acme");
     assert_eq!(owner.get("/tools").status, 200);
     // The setup route is 404 now.
-    assert_eq!(nobody.ask("POST", "/setup").json(&good).send().status, 404);
+    assert_eq!(anonymous.ask("POST", "/setup").json(&good).send().status, 404);
 }
 
 #[test]
@@ -407,7 +409,7 @@ fn common_mistakes_get_a_hint() {
         ("X-API-Key", format!("'{key}'")),
         ("Authorization", format!("Bearer \"{key}\"")),
     ] {
-        let quoted = acme.nobody.with_fields(&[(name, &value)]);
+        let quoted = acme.anonymous.with_fields(&[(name, &value)]);
         let problem = quoted.get("/tools").refused(401, "unauthenticated");
         assert!(problem["message"].as_str().unwrap().contains("quotation marks"), "{problem}");
     }

@@ -30,7 +30,7 @@ fn the_printed_commands_wake_the_agent_which_reports_and_remembers() {
     assert!(prompt["compiled"].as_str().unwrap().starts_with("Write plainly"), "{prompt}");
 
     let key = printed["apiKey"].as_str().unwrap();
-    let api = Caller::nobody(demo.address, "acme").with_key(key);
+    let api = Caller::anonymous(demo.address, "acme").with_key(key);
     let staging = eventually("it runs in staging", || {
         let reply = api.get("/agents/scribe/deployed?environment=staging");
         (reply.status == 200).then(|| reply.ok())
@@ -43,7 +43,7 @@ fn the_printed_commands_wake_the_agent_which_reports_and_remembers() {
         text.filter(|text| text.contains("You write release notes for Harbour."))
     });
 
-    let session = Caller::nobody(demo.address, "acme")
+    let session = Caller::anonymous(demo.address, "acme")
         .ask("POST", "/auth/sign-in")
         .json(&json!({
             "email": printed["signIn"]["email"], "password": printed["signIn"]["password"],

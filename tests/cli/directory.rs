@@ -89,7 +89,7 @@ fn check_of_a_missing_directory_names_the_flag() {
 }
 
 /// Runs a command as a user who may not do everything, as root may.
-fn as_nobody(place: &Place, args: &[&str]) -> Ended {
+fn as_unprivileged(place: &Place, args: &[&str]) -> Ended {
     let mut command = place.command(args);
     if fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
         command.uid(NOBODY).gid(NOBODY);
@@ -107,12 +107,12 @@ fn a_key_that_cannot_be_read_is_reported_with_its_owner() {
     place.init(&[], None);
     set_mode(place.data().parent().unwrap(), 0o755);
     set_mode(&place.data(), 0);
-    as_nobody(&place, &SERVE).fails(2, "its directory belongs to the user");
+    as_unprivileged(&place, &SERVE).fails(2, "its directory belongs to the user");
 
     set_mode(&place.data(), 0o755);
     set_mode(&place.file("format"), 0o644);
     set_mode(&place.file("secret.key"), 0);
-    let ended = as_nobody(&place, &SERVE);
+    let ended = as_unprivileged(&place, &SERVE);
     ended.fails(2, "secret.key cannot be read");
     ended.fails(2, "it belongs to the user");
     ended.fails(2, "(chown)");
@@ -124,7 +124,7 @@ fn a_directory_that_cannot_be_written_is_reported_with_its_owner() {
     fs::create_dir(place.data()).unwrap();
     set_mode(&place.data(), 0o555);
     set_mode(place.data().parent().unwrap(), 0o755);
-    as_nobody(&place, &SERVE).fails(2, "exists but cannot be written");
+    as_unprivileged(&place, &SERVE).fails(2, "exists but cannot be written");
     set_mode(&place.data(), 0o755);
 
     place.init(&[], None);

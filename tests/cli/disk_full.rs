@@ -80,15 +80,15 @@ const PASSWORD: &str = "correct horse battery";
 fn set_up(disk: &SmallDisk) -> Acme {
     let url = disk.first["listening"].as_str().unwrap();
     let address = url.strip_prefix("http://").unwrap().parse().unwrap();
-    let nobody = Caller::nobody(address, "acme");
+    let anonymous = Caller::anonymous(address, "acme");
     let link = disk.first["setupLink"].as_str().unwrap();
     let user = json!({"name": "Ada", "email": "ada@acme.test", "password": PASSWORD});
     let setup = json!({"token": link.split_once('#').unwrap().1, "user": user,
         "organization": {"slug": "acme", "name": "Acme"}});
-    let session = nobody.ask("POST", "/setup").json(&setup).send().ok();
-    let ada = nobody.with_bearer(session["token"].as_str().unwrap());
+    let session = anonymous.ask("POST", "/setup").json(&setup).send().ok();
+    let ada = anonymous.with_bearer(session["token"].as_str().unwrap());
     let made = ada.post("/api-keys", json!({"name": "k"})).ok();
-    let key = nobody.with_key(made["key"].as_str().unwrap());
+    let key = anonymous.with_key(made["key"].as_str().unwrap());
     Acme { ada, key, key_id: made["id"].as_str().unwrap().into() }
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 
-use roadstead::app::{Config, DataDir, Server, key_in_file};
+use roadstead::app::{DataDir, Server, ServerConfig, key_in_file};
 use roadstead::base::{Keys, Result};
 use roadstead::resources;
 use roadstead::store::engine::{CommitOutcome, LocalStorage, Reader, Redb, WriteBatch};
@@ -72,7 +72,7 @@ impl Doomed {
 
     /// A client with an API key of `acme`.
     pub fn caller(&self, key: &str) -> Caller {
-        Caller::nobody(self.address, "acme").with_key(key)
+        Caller::anonymous(self.address, "acme").with_key(key)
     }
 
     /// The id of the process.
@@ -113,10 +113,10 @@ fn it_serves_until_it_is_killed() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _server = runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let config = Config {
+        let config = ServerConfig {
             rate_limit: 0,
             allow_private: vec!["127.0.0.0/8".parse().unwrap()],
-            ..Config::default()
+            ..ServerConfig::default()
         };
         let server = Server::start(store, listener, config).unwrap();
         println!("\n{LISTENS}{}", server.address);

@@ -22,8 +22,8 @@ fn logged(flags: &[&str], requests: impl FnOnce(&Serving, &str)) -> (Place, Stri
 
 fn sign_in(serving: &Serving, email: &str, from: &str) -> u16 {
     let body = json!({"email": email, "password": "not a password"});
-    let nobody = serving.caller("").with_fields(&[("X-Forwarded-For", from)]);
-    nobody.ask("POST", "/auth/sign-in").json(&body).send().status
+    let anonymous = serving.caller("").with_fields(&[("X-Forwarded-For", from)]);
+    anonymous.ask("POST", "/auth/sign-in").json(&body).send().status
 }
 
 /// The pattern of the fail2ban filter, with the part that stands for an address as a group.

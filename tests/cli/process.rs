@@ -203,7 +203,7 @@ impl Serving {
 
     /// A client with an API key of `acme`.
     pub fn caller(&self, key: &str) -> Caller {
-        Caller::nobody(self.address, "acme").with_key(key)
+        Caller::anonymous(self.address, "acme").with_key(key)
     }
 
     /// The id of the process.

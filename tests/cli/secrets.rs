@@ -287,7 +287,7 @@ impl Tried {
         let smtp = format!("smtp://mailer:{mail_password}@127.0.0.1:1?tls=none");
         let mail = ["--smtp-url", &smtp, "--mail-from", "roadstead@acme.test"];
         let serving = Serving::start(&place, &[&flags[..], &network, &mail].concat());
-        let nobody = Caller::nobody(serving.address, "acme").with_fields(&[]);
+        let anonymous = Caller::anonymous(serving.address, "acme").with_fields(&[]);
         let shown = |reply: &Value, field: &str| reply[field].as_str().unwrap().to_string();
 
         let link = serving.announced["setupLink"].as_str().unwrap();
@@ -295,16 +295,16 @@ impl Tried {
         let person = json!({"name": "Ada", "email": "ada@acme.test", "password": PASSWORD});
         let organization = json!({"slug": "acme", "name": "Acme"});
         let body = json!({"token": setup_token, "organization": organization, "user": person});
-        let session = shown(&nobody.post("/setup", body).ok(), "token");
-        let ada = nobody.with_bearer(&session);
+        let session = shown(&anonymous.post("/setup", body).ok(), "token");
+        let ada = anonymous.with_bearer(&session);
 
         let body = json!({"email": "ada@acme.test", "password": PASSWORD});
-        let second_session = shown(&nobody.post("/auth/sign-in", body).ok(), "token");
+        let second_session = shown(&anonymous.post("/auth/sign-in", body).ok(), "token");
         let body = json!({"email": "cy@acme.test", "role": "member"});
         let invitation = shown(&ada.post("/organizations/members", body).ok(), "token");
         let their_password = "a horse of another colour";
         let body = json!({"token": invitation, "name": "Cy", "password": their_password});
-        let their_session = nobody.post("/auth/invitations/accept", body).ok();
+        let their_session = anonymous.post("/auth/invitations/accept", body).ok();
         let their_session = shown(&their_session, "token");
 
         let key = fs::read_to_string(place.file("secret.key")).unwrap();
@@ -428,7 +428,7 @@ impl Tried {
         let quoted = format!("\"{secret}\"");
         let inside = |more: &str| body.replacen('{', &format!("{{{more}, "), 1);
         let with = |instead: String| inside(r#""orgSlug": "acme""#).replace(&quoted, &instead);
-        let nobody = self.ada.with_fields(&[]);
+        let anonymous = self.ada.with_fields(&[]);
         for (who, sent) in [
             (&self.ada, body[..body.len() - 1].to_string()),
             (&self.ada, inside(r#""orgSlug": "acme", "orgSlug": "acme""#)),
@@ -439,7 +439,7 @@ impl Tried {
             (&self.ada, with(format!("\"{secret}{}\"", "x".repeat(200_000)))),
             (&self.ada, with(format!("\"{secret}\\n\\u0000\""))),
             (&self.ada, quoted.to_string()),
-            (&nobody, inside(r#""orgSlug": "acme""#)),
+            (&anonymous, inside(r#""orgSlug": "acme""#)),
         ] {
             let reply = who.ask(method, target).bytes(sent.clone()).send();
             self.answers.push((format!("{method} {target} {sent:.200}"), all_of(&reply)));

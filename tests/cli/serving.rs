@@ -24,14 +24,14 @@ fn a_new_directory_is_set_up_once_by_the_printed_link() {
     let mode = fs::metadata(place.file("setup-link")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 
-    let nobody = Caller::nobody(serving.address, "acme");
+    let anonymous = Caller::anonymous(serving.address, "acme");
     let set_up = |token: &str| {
         let body = json!({
             "token": token,
             "organization": {"slug": "acme", "name": "Acme"},
             "user": {"name": "Ada", "email": "Ada@Acme.test", "password": "correct horse battery"},
         });
-        nobody.ask("POST", "/setup").json(&body).send()
+        anonymous.ask("POST", "/setup").json(&body).send()
     };
     set_up("wrong").refused(401, "unauthenticated");
     let session = set_up(token).ok();
@@ -39,7 +39,7 @@ fn a_new_directory_is_set_up_once_by_the_printed_link() {
     assert!(!place.file("setup-link").exists());
     assert_eq!(session["user"]["email"], "ada@acme.test");
     assert_eq!(set_up(token).status, 404);
-    let ada = nobody.with_bearer(session["token"].as_str().unwrap());
+    let ada = anonymous.with_bearer(session["token"].as_str().unwrap());
     assert_eq!(ada.get("/organizations/members").items()[0]["emailVerified"], true);
     place.run(&["setup-link"]).fails(1, "setup link");
     drop(serving);

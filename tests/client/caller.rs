@@ -33,7 +33,7 @@ impl Clone for Caller {
 
 impl Caller {
     /// A client without a credential.
-    pub fn nobody(address: SocketAddr, org: &str) -> Self {
+    pub fn anonymous(address: SocketAddr, org: &str) -> Self {
         let (fields, check) = (Vec::new(), |_: &str, _: &str, _: &Reply| {});
         Caller { address, org: org.into(), fields, check, idle: Mutex::default() }
     }

@@ -39,10 +39,10 @@ fn roadstead() -> (Place, Serving, Caller) {
     let password = "correct horse battery";
     place.init(&["--json"], Some(password)).succeeds();
     let serving = Serving::start(&place, &["--allow-private-network", "127.0.0.1"]);
-    let nobody = Caller::nobody(serving.address, "acme");
+    let anonymous = Caller::anonymous(serving.address, "acme");
     let sign_in = json!({"email": "ada@acme.test", "password": password});
-    let session = nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
-    let owner = nobody.with_bearer(session["token"].as_str().unwrap());
+    let session = anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+    let owner = anonymous.with_bearer(session["token"].as_str().unwrap());
     owner.post("/registries", json!({"slug": "prompts", "name": "Prompts"})).ok();
     (place, serving, owner)
 }

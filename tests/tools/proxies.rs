@@ -93,7 +93,7 @@ fn caddy(caddy: &Path, server: SocketAddr) -> Proxy {
 
 /// The owner of a served organization, through a proxy.
 fn through(proxy: &Proxy, acme: &Acme) -> Caller {
-    Caller::nobody(proxy.address, "acme").with_bearer(acme.owner.credential())
+    Caller::anonymous(proxy.address, "acme").with_bearer(acme.owner.credential())
 }
 
 /// Long polls and event streams answer the moment something happens.

@@ -31,12 +31,12 @@ impl Acme {
     pub fn start(flags: &[&str]) -> Self {
         let (place, key) = Place::founded();
         let serving = Serving::start(&place, flags);
-        let nobody = Caller::nobody(serving.address, "acme");
+        let anonymous = Caller::anonymous(serving.address, "acme");
         let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
-        let session = nobody.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
-        let owner = nobody.with_bearer(session["token"].as_str().unwrap());
+        let session = anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+        let owner = anonymous.with_bearer(session["token"].as_str().unwrap());
         let watcher = owner.post("/api-keys", json!({"name": "watcher"})).ok();
-        let watcher = nobody.with_key(watcher["key"].as_str().unwrap());
+        let watcher = anonymous.with_key(watcher["key"].as_str().unwrap());
         Acme { key, owner, watcher, serving, _place: place }
     }
 

@@ -16,7 +16,7 @@ use crate::outside::Outside;
 use crate::store::Store;
 
 /// Concurrent calls that outside agents cause: a quarter of those that the process makes, so that
-/// slow hosts of strangers do not delay what members need.
+/// slow hosts of outsiders do not delay what members need.
 const MAX_OUTSIDE_CALLS: usize = 16;
 
 /// Executes routes; see `pipeline.rs` for the steps.
@@ -44,7 +44,7 @@ pub struct Executor {
 }
 
 /// The parts of an [`Executor`].
-pub struct Config {
+pub struct ExecutorConfig {
     pub store: Store,
     /// The client for outgoing calls.
     pub outside: Outside,
@@ -56,8 +56,8 @@ pub struct Config {
 
 impl Executor {
     /// Creates an executor.
-    pub fn new(config: Config) -> Self {
-        let Config { store, outside, coordination, stopping } = config;
+    pub fn new(config: ExecutorConfig) -> Self {
+        let ExecutorConfig { store, outside, coordination, stopping } = config;
         Executor {
             authenticator: Authenticator::new(Tokens::new(store.keys())),
             store,

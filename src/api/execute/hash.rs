@@ -5,7 +5,7 @@ use super::audit::audit;
 use super::context::RequestContext;
 use crate::api::action::HashAction;
 use crate::api::audit::{AuditOutcome, Audited};
-use crate::api::output::Answer;
+use crate::api::output::EncodedOutput;
 use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::auth::in_session;
@@ -16,7 +16,7 @@ use crate::base::{Id, Result};
 pub async fn hash(
     context: &RequestContext<'_>,
     mut operation: Box<dyn HashAction>,
-) -> Result<Answer> {
+) -> Result<EncodedOutput> {
     let (executor, request) = (context.executor, context.request);
     let who = match &context.identity {
         Some(identity) => Principal::Identity(identity.clone()),

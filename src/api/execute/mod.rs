@@ -38,7 +38,7 @@ pub use content_cache::ContentCache;
 pub use coordination::{Coordination, LocalCoordination, OnSetup};
 pub use download::DownloadStream;
 pub use etag::Etag;
-pub use executor::{Config, Executor};
+pub use executor::{Executor, ExecutorConfig};
 pub use key_usage::{FLUSH_EVERY_SECS, KeyUsage};
 pub use meters::Meters;
 pub use rate_limits::RateLimits;

@@ -171,7 +171,7 @@ async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
         Action::Read(reading, time) => read(context, reading, time, &hint).await,
         Action::Write(writing, time) => {
             let written = write(context, writing, time, &hint, fingerprint, expected).await;
-            if let (Ok(Written::Done(answer, Recorded::Answer)), Some(fingerprint)) =
+            if let (Ok(Written::Done(answer, Recorded::EncodedOutput)), Some(fingerprint)) =
                 (&written, &fingerprint)
             {
                 fingerprint.count(context, answer);

@@ -18,7 +18,7 @@ type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 const SIGN_INS_A_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
 
 /// Signed requests per minute and address: an agent that polls its thread needs a few, and a
-/// signature costs more to check than anything else that a stranger may ask for.
+/// signature costs more to check than anything else that an outsider may ask for.
 const SIGNED_A_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("it is not zero");
 
 /// Signed requests per second and organization, from all addresses together. Each leaves a row for

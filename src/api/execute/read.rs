@@ -6,7 +6,7 @@ use super::etag::Etag;
 use super::response::{Body, Response};
 use crate::api::action::{BoundRead, CallTime};
 use crate::api::calls::Calls;
-use crate::api::output::Answer;
+use crate::api::output::EncodedOutput;
 use crate::api::request::Principal;
 use crate::api::scope::OrgHint;
 use crate::base::Result;
@@ -39,7 +39,7 @@ pub async fn read(
 }
 
 /// The response of a read: with a tag if it is one thing, without a body if the client has it.
-fn conditional(context: &RequestContext, answer: Answer) -> Response {
+fn conditional(context: &RequestContext, answer: EncodedOutput) -> Response {
     if !context.request.route.has_tag() {
         return Response::json(answer.body);
     }

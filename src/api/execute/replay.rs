@@ -2,7 +2,7 @@
 
 use super::context::RequestContext;
 use crate::api::idempotency::{IdempotencyRecord, RETENTION_SECS};
-use crate::api::output::Answer;
+use crate::api::output::EncodedOutput;
 use crate::auth::credential_bytes;
 use crate::base::{Error, Result};
 use crate::store::Tx;
@@ -88,7 +88,7 @@ impl RequestFingerprint {
 
     /// Stores an answer, or only the fact that the request was answered, if the answer shows a secret
     /// or is too large. Returns which of the two.
-    pub fn store(&self, tx: &mut Tx, answer: &Answer) -> Result<Recorded> {
+    pub fn store(&self, tx: &mut Tx, answer: &EncodedOutput) -> Result<Recorded> {
         let is_stored = !answer.shows_secret
             && answer.body.len() <= MAX_STORED_BYTES
             && answer.body.len() as u64 <= self.room;
@@ -98,11 +98,11 @@ impl RequestFingerprint {
             answer: is_stored.then(|| answer.body.clone()),
             at: tx.now(),
         })?;
-        Ok(if is_stored { Recorded::Answer } else { Recorded::Fact })
+        Ok(if is_stored { Recorded::EncodedOutput } else { Recorded::Fact })
     }
 
     /// Counts an answer that is stored durably now.
-    pub fn count(&self, context: &RequestContext, answer: &Answer) {
+    pub fn count(&self, context: &RequestContext, answer: &EncodedOutput) {
         context.executor.coordination.count_answer(self.credential, answer.body.len() as u64);
     }
 }
@@ -115,5 +115,5 @@ pub enum Recorded {
     /// That it was executed, but not its answer.
     Fact,
     /// Its answer.
-    Answer,
+    EncodedOutput,
 }

@@ -149,8 +149,8 @@ impl Fixture {
     async fn new() -> Self {
         let store = Store::in_memory(Clock::system(), &[]);
         let (_, stopping) = watch::channel(false);
-        let config = outside::Config { allow_private: vec![], extra_roots_pem: None };
-        let executor = Arc::new(Executor::new(Config {
+        let config = outside::ClientConfig { allow_private: vec![], extra_roots_pem: None };
+        let executor = Arc::new(Executor::new(ExecutorConfig {
             coordination: Arc::new(LocalCoordination::new(store.clone(), 0, false)),
             store: store.clone(),
             outside: Outside::new(config).unwrap(),
@@ -306,8 +306,8 @@ async fn a_refusal_of_permission_is_in_the_audit_log() {
     assert_eq!(refusal(refused), (Kind::Forbidden, "admin_required"));
     assert_eq!(fixture.notes(), 1);
     assert_eq!(fixture.audited()[1], ("note.delete".into(), None, AuditOutcome::Refused));
-    let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
-    let refused = fixture.call("note.delete", &[id], json!({}), nobody).await;
+    let anonymous = |request: &mut Request| request.credential = RawCredential::Absent;
+    let refused = fixture.call("note.delete", &[id], json!({}), anonymous).await;
     assert_eq!(refusal(refused).0, Kind::Unauthenticated);
     assert_eq!(fixture.audited().len(), 2);
 }
@@ -370,8 +370,8 @@ async fn only_public_resources_are_read_without_a_credential() {
     let fixture = Fixture::new().await;
     let note = fixture.create("a").await;
     fixture.executor.store.write(Id::NIL, closed).await.unwrap();
-    let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
-    let shelf = |slug: &str| fixture.call("shelf.list", &[], json!({"shelf": slug}), nobody);
+    let anonymous = |request: &mut Request| request.credential = RawCredential::Absent;
+    let shelf = |slug: &str| fixture.call("shelf.list", &[], json!({"shelf": slug}), anonymous);
     assert_eq!(json_of(shelf("open").await.unwrap())["items"], json!([note]));
     for slug in ["closed", "never"] {
         assert_eq!(refusal(shelf(slug).await), (Kind::Unauthenticated, "unauthenticated"));
@@ -387,7 +387,7 @@ fn closed(tx: &mut Tx) -> Result<()> {
 #[tokio::test]
 async fn nothing_is_executed_before_setup() {
     let fixture = Fixture::new().await;
-    let executor = Arc::new(Executor::new(Config {
+    let executor = Arc::new(Executor::new(ExecutorConfig {
         coordination: Arc::new(LocalCoordination::new(fixture.executor.store.clone(), 0, true)),
         store: fixture.executor.store.clone(),
         outside: fixture.executor.outside.clone(),

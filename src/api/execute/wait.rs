@@ -23,7 +23,7 @@ pub async fn wait(
     hint: &OrgHint,
 ) -> Result<Vec<u8>> {
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let waiting = Waiting { auth: context.auth(hint), operation };
+    let waiting = LongPoll { auth: context.auth(hint), operation };
     let TakenPage { items, next_cursor } = waiting.take_until(until, &mut Vec::new()).await?;
     let items: Vec<_> = items.into_iter().map(|taken| taken.json).collect();
     Ok(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes())
@@ -35,7 +35,7 @@ pub async fn probe(
     operation: Arc<dyn WaitAction>,
     hint: &OrgHint,
 ) -> Result<()> {
-    Waiting { auth: context.auth(hint), operation }.poll().await.map(drop)
+    LongPoll { auth: context.auth(hint), operation }.poll().await.map(drop)
 }
 
 /// Starts a stream of items. Errors known now are ordinary responses; later ones end the stream.
@@ -44,7 +44,7 @@ pub async fn stream(
     operation: Arc<dyn WaitAction>,
     hint: &OrgHint,
 ) -> Result<ItemStream> {
-    let waiting = Waiting { auth: context.auth(hint), operation };
+    let waiting = LongPoll { auth: context.auth(hint), operation };
     waiting.poll().await?;
     Ok(ItemStream { waiting, shown: Vec::new() })
 }
@@ -52,7 +52,7 @@ pub async fn stream(
 /// A stream of items. A client that stalls should be dropped, so that the items leased to it become
 /// available to others earlier.
 pub struct ItemStream {
-    waiting: Waiting,
+    waiting: LongPoll,
     /// The items of the previous poll.
     shown: Vec<Value>,
 }
@@ -74,12 +74,12 @@ impl ItemStream {
 }
 
 /// A waiting request, with what it needs to poll again.
-struct Waiting {
+struct LongPoll {
     auth: AuthContext,
     operation: Arc<dyn WaitAction>,
 }
 
-impl Waiting {
+impl LongPoll {
     async fn poll(&self) -> Result<Readiness> {
         let store = &self.auth.executor.store;
         let poll = |view: &View| {

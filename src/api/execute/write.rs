@@ -12,7 +12,7 @@ use super::replay::{Recorded, RequestFingerprint};
 use crate::api::action::{BoundWrite, CallTime};
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::calls::{Calls, Outcome, PendingCalls, Position};
-use crate::api::output::{Answer, PeerRef, ResourceRef};
+use crate::api::output::{EncodedOutput, PeerRef, ResourceRef};
 use crate::api::request::{Principal, path_names};
 use crate::api::route::Method;
 use crate::api::scope::OrgHint;
@@ -22,7 +22,7 @@ use crate::store::Tx;
 /// The result of a committed transaction.
 pub enum Written {
     /// The operation was done, and this is stored for repetitions.
-    Done(Answer, Recorded),
+    Done(EncodedOutput, Recorded),
     /// The request was executed before; this is its stored answer.
     Replayed(Vec<u8>),
     /// The operation refused it; what it wrote to record that is committed.
@@ -141,7 +141,7 @@ impl Transaction {
         &self,
         tx: &mut Tx,
         progress: &Progress,
-        mut operation: impl FnMut(&mut Tx, &Principal) -> Result<Outcome<Answer>>,
+        mut operation: impl FnMut(&mut Tx, &Principal) -> Result<Outcome<EncodedOutput>>,
     ) -> Result<Written> {
         let who = self.auth.enter(tx)?;
         if self.auth.route.method == Method::Delete {

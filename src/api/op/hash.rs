@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 
 use super::{CommonParams, Operation, Shape};
 use crate::api::action::{Action, HashAction, HashPlan};
-use crate::api::output::{Answer, Output};
+use crate::api::output::{EncodedOutput, Output};
 use crate::api::read::Input;
 use crate::api::request::{Args, PathParams, Principal, Req};
 use crate::auth::User;
@@ -44,8 +44,8 @@ impl<P: PathParams, I: Input, O: Output> HashAction for Hash<P, I, O> {
         tx: &mut Tx,
         who: &Principal,
         hashed: &HashResult,
-    ) -> Result<(Answer, Id<User>)> {
+    ) -> Result<(EncodedOutput, Id<User>)> {
         let (out, user) = (self.complete)(tx, &Req::new(&self.args, who), hashed)?;
-        Ok((Answer::written(&out)?, user))
+        Ok((EncodedOutput::written(&out)?, user))
     }
 }

@@ -29,7 +29,7 @@ pub use waiting::{take, watch};
 use super::action::{Action, BoundRequest};
 use super::calls::Calls;
 use super::common_params::cursor;
-use super::output::{Answer, Output};
+use super::output::{EncodedOutput, Output};
 use super::read::Input;
 use super::request::{Args, PathParams, RawArgs, Req};
 use crate::base::Result;
@@ -107,7 +107,7 @@ pub fn read<P: PathParams, I: Input + JsonSchema, O: Output>(
     let limit = read.calls_within();
     let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         let read = move |view: &View, who: &_, calls: &mut Calls| {
-            Answer::read(&read.run(view, &Req::new(&args, who), calls)?)
+            EncodedOutput::read(&read.run(view, &Req::new(&args, who), calls)?)
         };
         Action::Read(Box::new(read), limit)
     };
@@ -124,7 +124,7 @@ pub fn read_or_text<P: PathParams, I: Input + JsonSchema, O: Output>(
         let wants_text = common.wants_text;
         let read = move |view: &View, who: &_, calls: &mut Calls| {
             let out = read.run(view, &Req::new(&args, who), calls)?;
-            if wants_text { Ok(Answer::text(text(out))) } else { Answer::read(&out) }
+            if wants_text { Ok(EncodedOutput::text(text(out))) } else { EncodedOutput::read(&out) }
         };
         Action::Read(Box::new(read), limit)
     };
@@ -141,7 +141,7 @@ pub fn list<P: PathParams, I: Input + JsonSchema, O: Output>(
         let read = move |view: &View, who: &_, calls: &mut Calls| {
             let page = list.run(view, &Req::new(&args, who), calls)?;
             let next_cursor = page.next.map(|position| cursor(&key, &position));
-            Answer::list(&page.items, next_cursor)
+            EncodedOutput::list(&page.items, next_cursor)
         };
         Action::Read(Box::new(read), limit)
     };
@@ -156,7 +156,7 @@ pub fn write<P: PathParams, I: Input + JsonSchema, O: Output>(
     let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         let write = move |tx: &mut Tx, who: &_, calls: &mut Calls| {
             let outcome = write.run(tx, &Req::new(&args, who), calls)?;
-            outcome.try_map(|out| Answer::written(&out))
+            outcome.try_map(|out| EncodedOutput::written(&out))
         };
         Action::Write(Box::new(write), limit)
     };

@@ -7,7 +7,7 @@ use crate::api::action::{
     Action, ConditionalWaitAction, ContentVersion, Readiness, TakenItem, TakenPage, WaitAction,
 };
 use crate::api::common_params::cursor;
-use crate::api::output::{Answer, Output};
+use crate::api::output::{EncodedOutput, Output};
 use crate::api::read::Input;
 use crate::api::request::{Args, PathParams, Principal, Req};
 use crate::base::{Error, Result};
@@ -80,8 +80,8 @@ struct Watch<P, I, O> {
 }
 
 impl<P: PathParams, I: Input, O: Output> ConditionalWaitAction for Watch<P, I, O> {
-    fn read(&self, view: &View, who: &Principal) -> Result<Answer> {
-        Answer::read(&(self.read)(view, &Req::new(&self.args, who))?)
+    fn read(&self, view: &View, who: &Principal) -> Result<EncodedOutput> {
+        EncodedOutput::read(&(self.read)(view, &Req::new(&self.args, who))?)
     }
 
     fn version(&self, view: &View, who: &Principal) -> Result<ContentVersion> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::base::Error;
 use crate::cli::failure::Failure;
-use crate::outside::{AnswerBody, Call, Config, Limits, Method, Outside};
+use crate::outside::{BodyLimit, Call, ClientConfig, Limits, Method, Outside};
 
 /// Longer than the longest long poll.
 const TIMEOUT: Duration = Duration::from_secs(70);
@@ -30,7 +30,7 @@ impl Client {
             IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
             ip => ip,
         };
-        let config = Config { allow_private: vec![IpNet::from(ip)], extra_roots_pem: None };
+        let config = ClientConfig { allow_private: vec![IpNet::from(ip)], extra_roots_pem: None };
         let base = format!("http://{}", SocketAddr::new(ip, address.port()));
         Ok(Client { outside: Outside::new(config)?, base, credential })
     }
@@ -73,7 +73,7 @@ impl Client {
             body,
             limits: Limits {
                 total: TIMEOUT,
-                answer: AnswerBody::UpTo(MAX_ANSWER_BYTES),
+                answer: BodyLimit::UpTo(MAX_ANSWER_BYTES),
                 https_only: false,
             },
         };

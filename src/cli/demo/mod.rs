@@ -17,7 +17,7 @@ use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::serve::{Shutdown, listen_at, run};
 use super::{open_files, output, values};
-use crate::app::{Config, DataDir, Server};
+use crate::app::{DataDir, Server, ServerConfig};
 use crate::auth::passwords::{self, HashRequest};
 use crate::base::{Email, Id, Name, Slug};
 use crate::resources::organizations::{self, NewFoundation};
@@ -68,7 +68,7 @@ impl Demo {
         let store = dir.create()?;
         let password = codec::hex(&Clock::system().random::<8>());
         let key = create_organization(&store, &password).await?;
-        let config = Config { open_files: open_files::raise(), ..Config::default() };
+        let config = ServerConfig { open_files: open_files::raise(), ..ServerConfig::default() };
         let server = Server::start(store, listener, config)?;
         let client = Client::new(server.address, key.clone())?;
         let sign_in = json!({"email": OWNER, "password": password});

@@ -6,7 +6,7 @@ use hyper::header::{FORWARDED, HeaderMap, HeaderName, VIA};
 
 use crate::auth::key_organization;
 use crate::base::{Error, Id, Result};
-use crate::http::context::Context;
+use crate::http::context::ServerContext;
 use crate::http::headers::raw_credential;
 use crate::store::View;
 
@@ -26,7 +26,11 @@ const OF_PROXIES: [HeaderName; 7] = [
 ///
 /// # Errors
 /// 401 without a valid credential, 403 without the right.
-pub async fn require_access(context: &Context, peer: IpAddr, headers: &HeaderMap) -> Result<()> {
+pub async fn require_access(
+    context: &ServerContext,
+    peer: IpAddr,
+    headers: &HeaderMap,
+) -> Result<()> {
     // A proxy on this machine connects from here too: what it adds distinguishes its clients.
     let is_direct = !OF_PROXIES.iter().any(|name| headers.contains_key(name));
     if peer.to_canonical().is_loopback() && is_direct {
@@ -38,7 +42,7 @@ pub async fn require_access(context: &Context, peer: IpAddr, headers: &HeaderMap
     require_admin_key(context, headers).await
 }
 
-async fn require_admin_key(context: &Context, headers: &HeaderMap) -> Result<()> {
+async fn require_admin_key(context: &ServerContext, headers: &HeaderMap) -> Result<()> {
     let credential = raw_credential(headers);
     let authenticator = &context.executor.authenticator;
     let check = |view: &View| {

@@ -29,7 +29,7 @@ pub enum Endpoint {
     /// A route of the API.
     Route(Method, &'static str),
     /// A path outside of the API's routes.
-    Page(&'static str),
+    HtmlPage(&'static str),
     /// Nothing that exists, or a request that was refused before its path was read.
     Unmatched,
 }
@@ -39,7 +39,7 @@ impl Endpoint {
     pub fn method(self) -> &'static str {
         match self {
             Endpoint::Route(method, _) => method.as_str(),
-            Endpoint::Page(_) => "GET",
+            Endpoint::HtmlPage(_) => "GET",
             Endpoint::Unmatched => "any",
         }
     }
@@ -48,7 +48,7 @@ impl Endpoint {
     pub fn route(self) -> String {
         match self {
             Endpoint::Route(_, path) => format!("/api{path}"),
-            Endpoint::Page(path) => path.into(),
+            Endpoint::HtmlPage(path) => path.into(),
             Endpoint::Unmatched => "unmatched".into(),
         }
     }
@@ -72,7 +72,7 @@ impl RequestMeters {
         pages: impl IntoIterator<Item = &'static str>,
     ) -> Self {
         let routes = routes.into_iter().map(|(method, path)| Endpoint::Route(method, path));
-        let endpoints = routes.chain(pages.into_iter().map(Endpoint::Page));
+        let endpoints = routes.chain(pages.into_iter().map(Endpoint::HtmlPage));
         let meter =
             || EndpointMeter { statuses: Default::default(), durations: Histogram::new(&SECONDS) };
         let all = endpoints.chain([Endpoint::Unmatched]).map(|endpoint| (endpoint, meter()));
@@ -140,7 +140,7 @@ mod tests {
         let route = Endpoint::Route(Method::Get, "/teams/{teamId}");
         meters.count(route, 200, Duration::from_millis(3));
         meters.count(route, 299, Duration::ZERO);
-        meters.count(Endpoint::Page("/elsewhere"), 404, Duration::ZERO);
+        meters.count(Endpoint::HtmlPage("/elsewhere"), 404, Duration::ZERO);
         let [counts, durations] = meters.families();
         let labels = |sample: &Sample| {
             let values: Vec<_> = sample.labels.iter().map(|(_, value)| value.to_string()).collect();

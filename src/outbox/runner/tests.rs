@@ -40,7 +40,7 @@ const CALLS: JobHandler = JobHandler {
             body: vec![],
             limits: outside::Limits {
                 total: Duration::from_secs(5),
-                answer: outside::AnswerBody::Ignored,
+                answer: outside::BodyLimit::Ignored,
                 https_only: false,
             },
         });
@@ -73,7 +73,7 @@ fn runner() -> Runner {
     Runner {
         commits: Arc::new(store.clone()),
         store,
-        outside: outside::Outside::new(outside::Config::default()).unwrap(),
+        outside: outside::Outside::new(outside::ClientConfig::default()).unwrap(),
         mail: Arc::new(mail::NotConfigured),
         jobs: vec![&DONE, &BROKEN, &CALLS],
         workflows: vec![],

@@ -82,7 +82,7 @@ async fn an_error_after_the_head_is_no_failure_when_the_body_is_ignored() {
     let (slow, _) = server(dripping).await;
     for port in [cut, short, large, slow] {
         let mut call = get(format!("http://127.0.0.1:{port}/"));
-        call.limits.answer = AnswerBody::Ignored;
+        call.limits.answer = BodyLimit::Ignored;
         call.limits.total = Duration::from_millis(500);
         let answer = open_to_loopback().send(call).await.unwrap();
         assert!(answer.is_success());
@@ -102,7 +102,7 @@ async fn an_ignored_body_is_still_read_so_that_its_server_can_finish() {
     })
     .await;
     let mut call = get(format!("http://127.0.0.1:{port}/"));
-    call.limits.answer = AnswerBody::Ignored;
+    call.limits.answer = BodyLimit::Ignored;
     assert_eq!(open_to_loopback().send(call).await.unwrap().status, 200);
     assert!(served.await.unwrap());
 }
@@ -154,7 +154,7 @@ async fn a_large_answer_may_follow_interim_answers() {
     );
     let (port, _) = answering(answer).await;
     let mut call = get(format!("http://127.0.0.1:{port}/"));
-    call.limits.answer = AnswerBody::UpTo(4_000_000);
+    call.limits.answer = BodyLimit::UpTo(4_000_000);
     let answer = open_to_loopback().send(call).await;
     assert_eq!(answer.unwrap().body.len(), 3_000_000);
 }

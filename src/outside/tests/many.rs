@@ -127,7 +127,7 @@ async fn the_size_of_all_answers_together_is_bounded() {
         unreachable!("the calls end")
     });
     let mut call = get(format!("http://127.0.0.1:{port}/"));
-    call.limits.answer = AnswerBody::UpTo(1024 * 1024);
+    call.limits.answer = BodyLimit::UpTo(1024 * 1024);
     let results = open_to_loopback().send_all(vec![call; 100], 1, far_deadline()).await;
     let (kept, others) = results.split_at(64);
     assert!(kept.iter().all(|one| one.answer.is_ok()));

@@ -18,7 +18,7 @@ use super::call::MAX_IN_FLIGHT;
 use super::*;
 
 const LIMITS: Limits =
-    Limits { total: Duration::from_secs(10), answer: AnswerBody::UpTo(1000), https_only: false };
+    Limits { total: Duration::from_secs(10), answer: BodyLimit::UpTo(1000), https_only: false };
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 fn get(url: impl Into<String>) -> Call {
@@ -33,14 +33,14 @@ fn get(url: impl Into<String>) -> Call {
 
 /// A client with the default settings.
 fn strict() -> Outside {
-    Outside::new(Config::default()).unwrap()
+    Outside::new(ClientConfig::default()).unwrap()
 }
 
 /// A client that may call loopback addresses and trusts the authority in `fixtures/`.
 fn open_to_loopback() -> Outside {
     let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
     let extra_roots_pem = Some(include_bytes!("../fixtures/ca.pem").to_vec());
-    Outside::new(Config { allow_private, extra_roots_pem }).unwrap()
+    Outside::new(ClientConfig { allow_private, extra_roots_pem }).unwrap()
 }
 
 /// A port on which `serve` handles the first connection.

@@ -12,7 +12,7 @@ fn resolving_to(answers: &[&[SocketAddr]]) -> Outside {
     let answers: VecDeque<_> = answers.iter().map(|answer| answer.to_vec()).collect();
     let answers = Mutex::new(answers);
     let allow_private = vec!["127.0.0.1/32".parse().unwrap()];
-    let mut client = Outside::new(Config { allow_private, extra_roots_pem: None }).unwrap();
+    let mut client = Outside::new(ClientConfig { allow_private, extra_roots_pem: None }).unwrap();
     let lookup = move |_: &str, _| {
         let next = answers.lock().unwrap().pop_front();
         next.ok_or_else(|| std::io::Error::other("asked once too often"))

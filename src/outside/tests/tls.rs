@@ -40,11 +40,11 @@ async fn an_extra_root_is_trusted() {
 
 #[tokio::test]
 async fn an_untrusted_certificate_or_one_for_another_host_gets_no_request() {
-    let stranger = Outside::new(Config {
+    let outsider = Outside::new(ClientConfig {
         allow_private: vec!["127.0.0.0/8".parse().unwrap()],
         extra_roots_pem: None,
     });
-    for (client, host) in [(open_to_loopback(), "127.0.0.1"), (stranger.unwrap(), "localhost")] {
+    for (client, host) in [(open_to_loopback(), "127.0.0.1"), (outsider.unwrap(), "localhost")] {
         let (port, seen) = answering_in_tls().await;
         let failure = client.send(get(format!("https://{host}:{port}/"))).await.unwrap_err();
         assert!(matches!(failure, Failure::Tls { .. }), "{failure:?}");

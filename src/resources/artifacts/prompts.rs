@@ -13,7 +13,7 @@ use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
 use crate::resources::environments;
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::View;
-use crate::templates::{self, Problem, Rendering};
+use crate::templates::{self, Diagnostic, Rendering};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -49,7 +49,7 @@ pub struct CompiledPrompt {
     /// The variables, in order of first appearance.
     variables: Vec<String>,
     /// The problems that prevent it from being published.
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
 }
 
 impl Output for CompiledPrompt {

@@ -346,7 +346,7 @@ fn prepare(
     let CompiledSource { compilation, depth, transitive_imports } =
         compile(&tx.view(), &of, &model, &source)?;
     if !compilation.problems.is_empty() {
-        let issue = |problem: &templates::Problem| {
+        let issue = |problem: &templates::Diagnostic| {
             Issue::new(path, format!("cannot be compiled: {problem}"))
         };
         return Err(Error::invalid(compilation.problems.iter().map(issue).collect()));

@@ -11,7 +11,7 @@ use super::*;
 use crate::api::{Calls, Principal};
 use crate::base::Kind;
 use crate::outbox::{Effect, EffectResult, Job, Prepared, RetentionSettings, Settled};
-use crate::outside::{Answer, Call, CallResult, Failure};
+use crate::outside::{Call, CallResult, Failure, Response};
 use crate::resources::listings::tests::{self as listing, KEY, OTHER_KEY};
 use crate::resources::testing::{Fixture, args};
 
@@ -37,7 +37,7 @@ impl World {
             Some(key) => Ok(json!({"names": {name: key}}).to_string()),
             None => Ok(json!({"names": {}}).to_string()),
         };
-        let ok = |body: String| Answer { status: 200, headers: vec![], body: body.into() };
+        let ok = |body: String| Response { status: 200, headers: vec![], body: body.into() };
         CallResult { answer: answer.map(ok), took: Duration::ZERO }
     }
 }

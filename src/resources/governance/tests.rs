@@ -14,7 +14,7 @@ use super::*;
 use crate::api::{Calls, Principal, Req};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Kind, Result, Version};
 use crate::outbox::{Event, EventType};
-use crate::outside::{Answer, Call, CallResult, Failure};
+use crate::outside::{Call, CallResult, Failure, Response};
 use crate::resources::testing::{Fixture, args};
 use crate::store::{ListSource, Order, View};
 
@@ -113,7 +113,7 @@ fn checked(fixture: &Fixture, body: Value) -> Value {
 
 fn answered(status: u16, content: &str) -> CallResult {
     let body = json!({"choices": [{"message": {"content": content}}]}).to_string().into_bytes();
-    CallResult { answer: Ok(Answer { status, headers: vec![], body }), took: Duration::ZERO }
+    CallResult { answer: Ok(Response { status, headers: vec![], body }), took: Duration::ZERO }
 }
 
 /// Runs a check whose calls all get this answer. Returns the verdict and those calls.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::provider::{LlmProvider, Provider};
 use crate::api::Calls;
 use crate::base::Result;
-use crate::outside::{Answer, AnswerBody, Call, Limits, Method};
+use crate::outside::{BodyLimit, Call, Limits, Method, Response};
 use crate::store::View;
 
 /// The longest reply of a model, in tokens, reasoning included: enough for a sentence after long
@@ -113,7 +113,7 @@ fn call(provider: &LlmProvider, base: &str, key: Option<&str>, request: &ChatReq
         body: body.to_string().into_bytes(),
         limits: Limits {
             total: Duration::from_secs(request.total_secs),
-            answer: AnswerBody::UpTo(MAX_ANSWER_BYTES),
+            answer: BodyLimit::UpTo(MAX_ANSWER_BYTES),
             https_only: false,
         },
     }
@@ -163,7 +163,7 @@ fn google_path(model: &str) -> String {
 
 // ── Replies ──────────────────────────────────────────────────────────────────
 
-fn text_of(provider: Provider, answer: &Answer, with_key: bool) -> Result<String, String> {
+fn text_of(provider: Provider, answer: &Response, with_key: bool) -> Result<String, String> {
     if !answer.is_success() {
         return Err(refusal(answer.status, with_key));
     }
@@ -218,8 +218,8 @@ mod tests {
 
     use super::*;
 
-    fn answer(status: u16, body: &str) -> Answer {
-        Answer { status, headers: vec![], body: body.as_bytes().to_vec() }
+    fn answer(status: u16, body: &str) -> Response {
+        Response { status, headers: vec![], body: body.as_bytes().to_vec() }
     }
 
     #[test]

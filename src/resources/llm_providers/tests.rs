@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::Principal;
 use crate::base::Kind;
-use crate::outside::{Answer, Call, CallResult, Failure};
+use crate::outside::{Call, CallResult, Failure, Response};
 use crate::resources::testing::{Fixture, args};
 use crate::store::Store;
 
@@ -39,7 +39,7 @@ fn custom(name: &str) -> Value {
 fn tested(
     fixture: &Fixture,
     id: Id<LlmProvider>,
-    answer: Result<Answer, Failure>,
+    answer: Result<Response, Failure>,
 ) -> (Call, LlmTestResult) {
     let (parts, who) = (args(id, ()), fixture.owner.clone());
     let run = |calls: &mut Calls| {
@@ -58,8 +58,8 @@ fn tested(
     (call, test)
 }
 
-fn answer(status: u16, body: Value) -> Result<Answer, Failure> {
-    Ok(Answer { status, headers: vec![], body: body.to_string().into_bytes() })
+fn answer(status: u16, body: Value) -> Result<Response, Failure> {
+    Ok(Response { status, headers: vec![], body: body.to_string().into_bytes() })
 }
 
 #[test]

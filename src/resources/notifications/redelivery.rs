@@ -132,7 +132,7 @@ fn test(tx: &mut Tx, req: &Req<Id<Channel>>, calls: &mut Calls) -> Result<Outcom
     let workflow = workflow.ok_or_else(|| Error::internal("a channel without a workflow"))?;
     let result = match (workflow.effect)(&tx.view(), &attempt)? {
         Effect::Call(call) => calls.send_as(tag, *call).map(|result| match result.answer {
-            Ok(answer) => EffectResult::Answer(answer),
+            Ok(answer) => EffectResult::Response(answer),
             Err(failure) => EffectResult::Failed(failure.to_string()),
         }),
         Effect::Calls(..) => return Err(Error::internal("a delivery is one call")),

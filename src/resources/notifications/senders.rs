@@ -10,7 +10,7 @@ use super::workflows::WorkflowKey;
 use crate::base::{Error, Json, Result};
 use crate::outbox::{Channel, DeliveryAttempt, Effect, Notice, Workflow};
 use crate::outside::mail::Mail;
-use crate::outside::{AnswerBody, Call, Limits, Method, webhook};
+use crate::outside::{BodyLimit, Call, Limits, Method, webhook};
 use crate::resources::organizations;
 use crate::resources::teams::notices;
 use crate::store::View;
@@ -31,7 +31,7 @@ pub const WORKFLOWS: &[Workflow] = &[
 
 /// Slack answers within a second; only its status counts.
 const SLACK_LIMITS: Limits =
-    Limits { total: Duration::from_secs(10), answer: AnswerBody::Ignored, https_only: false };
+    Limits { total: Duration::from_secs(10), answer: BodyLimit::Ignored, https_only: false };
 
 fn post(view: &View, attempt: &DeliveryAttempt) -> Result<Effect> {
     let DeliveryAttempt { channel, notice } = attempt;

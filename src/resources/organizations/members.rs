@@ -21,7 +21,7 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "OrganizationMember")]
-struct Member {
+struct OrganizationMember {
     user_id: Id<User>,
     email: Email,
     name: Name,
@@ -34,7 +34,7 @@ struct Member {
     joined_at: Time,
 }
 
-impl Output for Member {
+impl Output for OrganizationMember {
     fn resource(&self) -> Option<ResourceRef> {
         None
     }
@@ -53,9 +53,9 @@ struct MemberPatch {
 }
 impl Input for MemberPatch {}
 
-fn to_info(view: &View, membership: Membership) -> Result<Member> {
+fn to_info(view: &View, membership: Membership) -> Result<OrganizationMember> {
     let user: User = view.fetch(&membership.user)?;
-    Ok(Member {
+    Ok(OrganizationMember {
         user_id: user.id,
         email: user.email,
         name: user.name,
@@ -100,12 +100,12 @@ fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req) -> Result<Page<Member>> {
+fn list(view: &View, req: &Req) -> Result<Page<OrganizationMember>> {
     let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.page, |_| true)?;
     page.try_map(|membership| to_info(view, membership))
 }
 
-fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<Member> {
+fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<OrganizationMember> {
     let old: Membership = tx.fetch(&(req.params, tx.org()))?;
     let mut new = old.clone();
     if let Some(role) = req.input.role

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::provider::PromptProviderKind;
 use crate::api::Calls;
 use crate::base::{Error, Kind, Result};
-use crate::outside::{AnswerBody, Call, CallResult, Limits, Method};
+use crate::outside::{BodyLimit, Call, CallResult, Limits, Method};
 
 /// The time limit of a whole fetch, in seconds (reference: registries-and-templates, "Prompt providers").
 pub const TOTAL_SECS: u64 = 10;
@@ -142,7 +142,7 @@ impl<'a> ProviderClient<'a> {
             body: Vec::new(),
             limits: Limits {
                 total: Duration::from_secs(TOTAL_SECS),
-                answer: AnswerBody::UpTo(bytes),
+                answer: BodyLimit::UpTo(bytes),
                 https_only: false,
             },
         }

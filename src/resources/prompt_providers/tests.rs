@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::client::ProviderClient;
 use super::*;
 use crate::base::Kind;
-use crate::outside::{Answer, Call, CallResult, Failure};
+use crate::outside::{Call, CallResult, Failure, Response};
 use crate::resources::testing::Fixture;
 
 const LANGFUSE: &str = "https://langfuse.test/";
@@ -48,7 +48,7 @@ fn authorization(fixture: &Fixture, provider: &PromptProvider) -> Option<String>
 fn ask<T>(
     kind: PromptProviderKind,
     base_url: &str,
-    answer: impl Fn(&str) -> Result<Answer, Failure>,
+    answer: impl Fn(&str) -> Result<Response, Failure>,
     act: impl Fn(&mut ProviderClient) -> Result<T>,
 ) -> Result<T> {
     let mut heard: Vec<(Call, CallResult)> = Vec::new();
@@ -71,12 +71,12 @@ fn ask<T>(
     }
 }
 
-fn answered(status: u16, body: impl Into<Vec<u8>>) -> Result<Answer, Failure> {
-    Ok(Answer { status, headers: vec![], body: body.into() })
+fn answered(status: u16, body: impl Into<Vec<u8>>) -> Result<Response, Failure> {
+    Ok(Response { status, headers: vec![], body: body.into() })
 }
 
 /// Answers from a table; anything else is 404.
-fn from<'a>(table: &'a [(&str, Value)]) -> impl Fn(&str) -> Result<Answer, Failure> + 'a {
+fn from<'a>(table: &'a [(&str, Value)]) -> impl Fn(&str) -> Result<Response, Failure> + 'a {
     move |path| match table.iter().find(|(known, _)| *known == path) {
         Some((_, body)) => answered(200, body.to_string()),
         None => answered(404, "there is no such thing"),
@@ -185,7 +185,7 @@ const KINDS: [PromptProviderKind; 5] = [
 ];
 
 /// Returns the message of the failure if every call gets this answer.
-fn message_of(kind: PromptProviderKind, answer: Result<Answer, Failure>) -> String {
+fn message_of(kind: PromptProviderKind, answer: Result<Response, Failure>) -> String {
     let error =
         ask(kind, LANGFUSE, |_| answer.clone(), |client| fetch::list(client, 50)).unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Upstream, "prompt_provider_failed"));

@@ -282,11 +282,11 @@ mod tests {
         let bob = (ann.0, add_agent(&fixture, ann.0, "bob"));
         let other_team = team(&fixture, "other", None);
         let id = remember(&fixture, ann, json!({"content": "mine"})).unwrap().id;
-        let nobody = (ann.0, Id::NIL);
-        for wrong in [nobody, (other_team, ann.1), (Id::NIL, ann.1)] {
+        let anonymous = (ann.0, Id::NIL);
+        for wrong in [anonymous, (other_team, ann.1), (Id::NIL, ann.1)] {
             assert!(is_404(remember(&fixture, wrong, json!({"content": "nobody's"}))));
         }
-        for wrong in [bob, (other_team, ann.1), nobody] {
+        for wrong in [bob, (other_team, ann.1), anonymous] {
             assert!(is_404(fixture.write(delete, (wrong.0, wrong.1, id), ())));
             let theft = json!({"content": "yours", "supersedes": id});
             assert!(is_404(remember(&fixture, wrong, theft)));
@@ -294,7 +294,7 @@ mod tests {
         let (_, eve) = fixture.other_org("other");
         assert!(is_404(fixture.write_as(&eve, delete, (ann.0, ann.1, id), ())));
         assert!(is_404(fixture.read_as(&eve, list, ann, Recall::default())));
-        assert!(is_404(fixture.read(list, nobody, Recall::default())));
+        assert!(is_404(fixture.read(list, anonymous, Recall::default())));
         assert!(recall(&fixture, bob, json!({})).is_empty());
         assert_eq!(recall(&fixture, ann, json!({})), ["mine"]);
     }

@@ -23,14 +23,14 @@ pub struct Bounds {
 /// A queue of items in lanes. A lane is first in, first out; the lanes that are not empty take turns.
 pub struct FairQueue<T> {
     bounds: Bounds,
-    lanes: HashMap<Lane, Waiting<T>>,
+    lanes: HashMap<Lane, LaneQueue<T>>,
     /// The lanes that are not empty, the next one first.
     turns: VecDeque<Lane>,
     items: usize,
     bytes: usize,
 }
 
-struct Waiting<T> {
+struct LaneQueue<T> {
     items: VecDeque<(T, usize)>,
     bytes: usize,
 }
@@ -73,7 +73,7 @@ impl<T> FairQueue<T> {
         }
         let waiting = self.lanes.entry(lane).or_insert_with(|| {
             self.turns.push_back(lane);
-            Waiting { items: VecDeque::new(), bytes: 0 }
+            LaneQueue { items: VecDeque::new(), bytes: 0 }
         });
         let occupied = !waiting.items.is_empty();
         if occupied && (waiting.items.len() >= lane_items || waiting.bytes + bytes > lane_bytes) {

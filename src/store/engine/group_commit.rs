@@ -174,7 +174,7 @@ struct Writer<S> {
 struct Group {
     /// The error of writes for which there is no space on the disk.
     space: Result<()>,
-    members: Vec<Member>,
+    members: Vec<GroupMember>,
     writes: WriteBatch,
     /// The bytes of the writes.
     bytes: usize,
@@ -198,12 +198,12 @@ impl Group {
             self.writes.append(own);
             Ok(())
         });
-        self.members.push(Member { attempt, own, terms });
+        self.members.push(GroupMember { attempt, own, terms });
     }
 }
 
 /// An attempt of a group, with its own result: whether it is part of the commit.
-struct Member {
+struct GroupMember {
     attempt: Box<dyn Attempt>,
     own: Result<()>,
     terms: Terms,
@@ -297,7 +297,7 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     /// Runs an attempt again and commits it without others.
-    fn commit_alone(&mut self, mut member: Member) {
+    fn commit_alone(&mut self, mut member: GroupMember) {
         let mut writes = WriteBatch::default();
         if let Err(error) = self.recover() {
             return complete(member.attempt, Err(error));
@@ -310,20 +310,24 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     /// Completes the attempts of a group and notifies the topics of their writes.
-    fn complete_group(&mut self, group: Vec<Member>, writes: WriteBatch, end: &Result<()>) {
+    fn complete_group(&mut self, group: Vec<GroupMember>, writes: WriteBatch, end: &Result<()>) {
         if end.is_ok() {
             self.signals.notify(&writes.topics);
             if !writes.is_empty() {
                 self.history.add(self.current.get().number, writes);
             }
         }
-        for Member { attempt, own, .. } in group {
+        for GroupMember { attempt, own, .. } in group {
             complete(attempt, end.clone().and(own));
         }
     }
 
     /// Commits what the group wrote. After a conflict its attempts run again on the current state.
-    fn commit_or_rerun(&mut self, group: &mut [Member], writes: &mut WriteBatch) -> Result<()> {
+    fn commit_or_rerun(
+        &mut self,
+        group: &mut [GroupMember],
+        writes: &mut WriteBatch,
+    ) -> Result<()> {
         for _ in 0..MAX_RETRIES {
             if writes.is_empty() {
                 return Ok(());
@@ -419,7 +423,7 @@ fn run(
 }
 
 /// Runs a group's attempt again, on top of the writes of those before it.
-fn rerun(member: &mut Member, base: &dyn Reader, writes: &mut WriteBatch) {
+fn rerun(member: &mut GroupMember, base: &dyn Reader, writes: &mut WriteBatch) {
     member.own = match run(&mut *member.attempt, &Overlay { base, writes }, member.terms.budget) {
         (_, Reads::OverBudget) => Err(too_large()),
         (end, _) => end.map(|own| writes.append(own)),

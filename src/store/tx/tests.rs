@@ -156,9 +156,9 @@ fn a_record_of_one_organization_is_not_seen_by_another() {
             Ok(())
         })
         .unwrap();
-    for stranger in [org(0), org(3)] {
+    for outsider in [org(0), org(3)] {
         store
-            .read_now(stranger, |view| {
+            .read_now(outsider, |view| {
                 assert_eq!(view.all::<Note>(ListSource::TABLE, &())?, []);
                 assert_eq!(view.all(&BY_TAG, &())?, []);
                 assert_eq!(view.find(&BY_NAME, &"x".into())?, None);

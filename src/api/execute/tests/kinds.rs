@@ -10,16 +10,13 @@ use crate::api::op::Upload;
 use crate::api::{Calls, HashPlan, Offset, Outcome, Piece};
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{ANYONE, BY_EMAIL};
-use crate::outside::{AnswerBody, Call, Limits, Method};
+use crate::outside::{BodyLimit, Call, Limits, Method};
 use crate::store::{LARGE_BYTES, WorkHints};
 
 /// Fetches the text of a new note from the address in the request.
 fn fetch(tx: &mut Tx, req: &Req<(), NewNote>, calls: &mut Calls) -> Result<Outcome<Note>> {
-    let limits = Limits {
-        total: Duration::from_secs(30),
-        answer: AnswerBody::UpTo(1024),
-        https_only: false,
-    };
+    let limits =
+        Limits { total: Duration::from_secs(30), answer: BodyLimit::UpTo(1024), https_only: false };
     let url = req.input.text.clone();
     let call = Call { method: Method::Get, url, headers: vec![], body: vec![], limits };
     let text = match calls.send(call) {
@@ -100,10 +97,11 @@ async fn fixture(rate: u32) -> Fixture {
     ];
     let store = fixture.executor.store.clone();
     let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
-    let executor = Arc::new(Executor::new(Config {
+    let executor = Arc::new(Executor::new(ExecutorConfig {
         coordination: Arc::new(LocalCoordination::new(store.clone(), rate, false)),
         store,
-        outside: Outside::new(outside::Config { allow_private, extra_roots_pem: None }).unwrap(),
+        outside: Outside::new(outside::ClientConfig { allow_private, extra_roots_pem: None })
+            .unwrap(),
         stopping: fixture.executor.stopping.clone(),
     }));
     let routes = fixture.routes.iter().cloned().chain(more.map(Arc::new)).collect();
@@ -159,11 +157,11 @@ async fn an_upload_is_downloaded_as_it_was() {
 #[tokio::test]
 async fn a_password_is_verified_and_hashed_and_its_attempts_are_counted() {
     let fixture = fixture(0).await;
-    let nobody = |request: &mut Request| request.credential = RawCredential::Absent;
+    let anonymous = |request: &mut Request| request.credential = RawCredential::Absent;
     let set = |old: &str, new: &str| {
         let mut arguments = json!({"old": old, "new": new});
         arguments["orgSlug"] = Value::Null;
-        fixture.call("password.set", &[], arguments, nobody)
+        fixture.call("password.set", &[], arguments, anonymous)
     };
     assert_eq!(json_of(set("", "correct horse battery").await.unwrap())["text"], "changed");
     assert_eq!(refusal(set("wrong", "another").await).0, Kind::Unauthenticated);

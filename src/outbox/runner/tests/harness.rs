@@ -169,7 +169,8 @@ pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
     Runner {
         commits: Arc::new(store.clone()),
         store,
-        outside: Outside::new(outside::Config { allow_private, extra_roots_pem: None }).unwrap(),
+        outside: Outside::new(outside::ClientConfig { allow_private, extra_roots_pem: None })
+            .unwrap(),
         mail,
         jobs: JOBS.iter().collect(),
         workflows: vec![&WEBHOOK, &EMAIL, &ROW, &UNABLE],

@@ -288,8 +288,8 @@ fn the_creator_is_no_approver_where_self_approval_is_prevented() {
     assert_eq!(own.code(), "approver_required");
     assert_eq!(approve(&world, &world.owner, &job, json!({})).unwrap()["state"], "approved");
     world.set_approvals(json!({"approverIds": [both[1]], "preventSelfApproval": true}));
-    let nobody = world.deploy_as(&cara, &["ann"], json!({})).unwrap_err();
-    assert_eq!(nobody.code(), "no_approver");
+    let anonymous = world.deploy_as(&cara, &["ann"], json!({})).unwrap_err();
+    assert_eq!(anonymous.code(), "no_approver");
     // Others still deploy.
     world.deploy(&["ann"], json!({})).unwrap();
 }

@@ -18,7 +18,7 @@ use crate::api::{Input, Principal, Req};
 use crate::auth::User;
 use crate::base::{Id, Result};
 use crate::outbox::{Effect, EffectResult, Event, Job, JobHandler, Prepared, Settled};
-use crate::outside::{Answer, Call};
+use crate::outside::{Call, Response};
 use crate::resources::agents;
 use crate::resources::environments::{self, Environment};
 use crate::resources::testing::{Fixture, args};
@@ -204,7 +204,7 @@ fn finish(tx: &mut Tx, task: &Job, settled: Settled) -> Result<()> {
 }
 
 pub fn answer(status: u16) -> EffectResult {
-    EffectResult::Answer(Answer { status, headers: vec![], body: vec![] })
+    EffectResult::Response(Response { status, headers: vec![], body: vec![] })
 }
 
 /// The id in a representation.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::outbox::{About, EventType};
-use crate::outside::{Answer, CallResult, Failure};
+use crate::outside::{CallResult, Failure, Response};
 use crate::resources::notifications::testing::{channel, code, hook};
 use crate::resources::testing::{Fixture, args};
 use crate::store::ListSource;
@@ -16,7 +16,7 @@ fn tested(fixture: &Fixture, id: Id<Channel>, answer: Result<u16, Failure>) -> C
         test(tx, &req, &mut calls)?;
         let tag = *blake3::hash(id.uuid().as_bytes()).as_bytes();
         let heard = answer.clone();
-        let answer = heard.map(|status| Answer { status, headers: vec![], body: vec![] });
+        let answer = heard.map(|status| Response { status, headers: vec![], body: vec![] });
         calls.hear_as(tag, CallResult { answer, took: std::time::Duration::ZERO });
         test(tx, &req, &mut calls)?.done()
     };

@@ -144,7 +144,7 @@ fn data(view: &View, post: &PeerPost, peer: &Peer) -> Result<Option<(&'static st
 
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     let Some(post) = tx.get::<PeerPost>(&key_of(job)?)? else { return Ok(Settled::Done) };
-    let is_gone = matches!(result, EffectResult::Answer(answer) if answer.status == GONE);
+    let is_gone = matches!(result, EffectResult::Response(answer) if answer.status == GONE);
     if is_gone && let Some(peer) = tx.get::<Peer>(&(post.team, post.peer))? {
         tx.replace(&peer, &Peer { reply_url: None, ..peer.clone() })?;
     }

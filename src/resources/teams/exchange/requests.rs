@@ -253,7 +253,7 @@ fn confirm(handle: &Handle, pubkey: &PublicKey, calls: &mut Calls) -> Result<()>
     let Some(found) = asked else {
         return Err(unconfirmed("is not known yet")); // This run is discarded.
     };
-    // What a connection failed for is not for strangers: they choose the name.
+    // What a connection failed for is not for outsiders: they choose the name.
     match &*found {
         found if found.confirms(pubkey) => Ok(()),
         Nip05Answer::Key(_) => Err(unconfirmed("gives it another key")),

@@ -52,12 +52,12 @@ impl Prepared {
 
 /// The queue of the writer thread.
 pub struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueueState>,
     filled: Condvar,
     pub meters: Arc<StoreMeters>,
 }
 
-struct Waiting {
+struct QueueState {
     light: FairQueue<Prepared>,
     heavy: FairQueue<Prepared>,
     /// Whether the current group is of heavy attempts.
@@ -69,7 +69,7 @@ struct Waiting {
     closed: bool,
 }
 
-impl Waiting {
+impl QueueState {
     fn is_empty(&self) -> bool {
         self.light.is_empty() && self.heavy.is_empty()
     }
@@ -103,7 +103,7 @@ pub enum Next {
 impl Queue {
     /// Creates an empty queue.
     pub fn new(meters: Arc<StoreMeters>) -> Self {
-        let waiting = Waiting {
+        let waiting = QueueState {
             light: FairQueue::new(WAITING),
             heavy: FairQueue::new(WAITING),
             is_heavy_group: false,
@@ -114,7 +114,7 @@ impl Queue {
         Queue { waiting: Mutex::new(waiting), filled: Condvar::new(), meters }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.waiting.lock().expect("no thread panics while holding it")
     }
 
@@ -164,8 +164,8 @@ impl Queue {
         all
     }
 
-    fn count(&self, waiting: &Waiting) {
-        let Waiting { light, heavy, .. } = waiting;
+    fn count(&self, waiting: &QueueState) {
+        let QueueState { light, heavy, .. } = waiting;
         self.meters.set_queue(light.len() + heavy.len(), light.bytes() + heavy.bytes());
     }
 
@@ -176,7 +176,7 @@ impl Queue {
 
     /// Waits for the first attempt of a group, at most so long.
     pub fn wait(&self, at_most: Duration) -> Next {
-        let nothing = |waiting: &mut Waiting| waiting.is_empty() && !waiting.closed;
+        let nothing = |waiting: &mut QueueState| waiting.is_empty() && !waiting.closed;
         let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
         let (mut waiting, _) = waited.expect("no thread panics while holding it");
         waiting.begin_group();

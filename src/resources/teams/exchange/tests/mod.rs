@@ -15,7 +15,7 @@ use super::rules::{self, RuleKind};
 use crate::api::{Calls, Principal, Req};
 use crate::auth::nostr::testing::{NostrKey, signer};
 use crate::base::{Error, Handle, Id, Kind, Result};
-use crate::outside::{Answer, CallResult, nip05};
+use crate::outside::{CallResult, Response, nip05};
 use crate::resources::teams::peer::{Peer, PeerState};
 use crate::resources::teams::team::Team;
 use crate::resources::testing::{Fixture, args};
@@ -45,7 +45,7 @@ impl Sender {
 
 /// What the domain of a handle answers.
 fn document(status: u16, body: &Value) -> CallResult {
-    let answer = Answer { status, headers: vec![], body: body.to_string().into() };
+    let answer = Response { status, headers: vec![], body: body.to_string().into() };
     CallResult { answer: Ok(answer), took: Duration::ZERO }
 }
 

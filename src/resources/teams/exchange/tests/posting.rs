@@ -20,7 +20,7 @@ fn run(crew: &Crew, job: &Job, status: u16) -> (Option<Call>, Settled) {
         crew.fixture.store.write_blocking(crew.fixture.org, prepare).unwrap()
     };
     let Prepared::Effect(Effect::Call(call)) = prepared else { return (None, Settled::Done) };
-    let result = EffectResult::Answer(Answer { status, headers: vec![], body: vec![] });
+    let result = EffectResult::Response(Response { status, headers: vec![], body: vec![] });
     let settle = move |tx: &mut crate::store::Tx| (handler.settle)(tx, &own, &result);
     let settled = crew.fixture.store.write_blocking(crew.fixture.org, settle).unwrap();
     (Some(*call), settled)

@@ -194,19 +194,19 @@ fn the_contact_policy_of_the_addressed_listing_holds() {
     let open = listing(&crew, "open", ContactPolicy::Open);
     let closed = listing(&crew, "closed", ContactPolicy::Closed);
     let some = listing(&crew, "some", ContactPolicy::Allowlist);
-    let stranger = Sender::new(1, "a@a.test");
+    let outsider = Sender::new(1, "a@a.test");
     let to = |sender: &Sender, listing: &str| crew.ask(sender, json!({"listing": listing}));
     crew.rule("partner.test", "allow", false);
     let partner = Sender::new(2, "b@partner.test");
-    for sender in [&stranger, &partner] {
+    for sender in [&outsider, &partner] {
         assert_eq!(refusal(to(sender, &closed)), (Kind::Forbidden, "contact_closed"));
         let unknown = to(sender, "nobody@acme.test").unwrap_err();
         assert_eq!((unknown.kind(), unknown.path()), (Kind::NotFound, Some("listing")));
     }
-    assert_eq!(refusal(to(&stranger, &some)), (Kind::Forbidden, "contact_allowlist"));
+    assert_eq!(refusal(to(&outsider, &some)), (Kind::Forbidden, "contact_allowlist"));
     assert!(crew.peers().is_empty());
     assert_eq!(to(&partner, &some).unwrap()["state"], "accepted");
-    assert_eq!(to(&stranger, &open).unwrap()["state"], "pending");
+    assert_eq!(to(&outsider, &open).unwrap()["state"], "pending");
 }
 
 /// A peer as it is stored.

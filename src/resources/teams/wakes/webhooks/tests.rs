@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::outside::{Answer, Call};
+use crate::outside::{Call, Response};
 use crate::resources::teams::members::update;
 use crate::resources::teams::testing::{
     add_agent, add_agent_with, agent, events, message, repeat, take, task, team,
@@ -39,7 +39,7 @@ fn wakes(fixture: &Fixture) -> Vec<Wake> {
 }
 
 fn answer(status: u16) -> EffectResult {
-    EffectResult::Answer(Answer { status, headers: vec![], body: vec![] })
+    EffectResult::Response(Response { status, headers: vec![], body: vec![] })
 }
 
 /// Begins every job that is due, as the runner does; what they call.

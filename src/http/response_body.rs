@@ -12,7 +12,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::sync::mpsc;
 
 /// A response body.
-pub enum Reply {
+pub enum ResponseBody {
     /// Complete.
     Whole(Full<Bytes>),
     /// In pieces, as they become available.
@@ -31,20 +31,20 @@ impl fmt::Display for BodyAborted {
 
 impl std::error::Error for BodyAborted {}
 
-impl Default for Reply {
+impl Default for ResponseBody {
     fn default() -> Self {
-        Reply::Whole(Full::default())
+        ResponseBody::Whole(Full::default())
     }
 }
 
-impl Reply {
+impl ResponseBody {
     /// Whether it is a stream.
     pub fn is_stream(&self) -> bool {
-        matches!(self, Reply::Stream(_))
+        matches!(self, ResponseBody::Stream(_))
     }
 }
 
-impl Body for Reply {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BodyAborted;
 
@@ -53,8 +53,10 @@ impl Body for Reply {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.get_mut() {
-            Reply::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|never| match never {}),
-            Reply::Stream(pieces) => {
+            ResponseBody::Whole(whole) => {
+                Pin::new(whole).poll_frame(cx).map_err(|never| match never {})
+            }
+            ResponseBody::Stream(pieces) => {
                 pieces.poll_recv(cx).map(|piece| piece.map(|bytes| bytes.map(Frame::data)))
             }
         }
@@ -62,22 +64,22 @@ impl Body for Reply {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Reply::Whole(whole) => whole.is_end_stream(),
-            Reply::Stream(_) => false,
+            ResponseBody::Whole(whole) => whole.is_end_stream(),
+            ResponseBody::Stream(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Reply::Whole(whole) => whole.size_hint(),
-            Reply::Stream(_) => SizeHint::default(),
+            ResponseBody::Whole(whole) => whole.size_hint(),
+            ResponseBody::Stream(_) => SizeHint::default(),
         }
     }
 }
 
 /// A JSON response.
-pub fn json(body: Full<Bytes>) -> Response<Reply> {
-    let mut response = Response::new(Reply::Whole(body));
+pub fn json(body: Full<Bytes>) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::Whole(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // Responses are private to the client, which can still revalidate them by their tags.
