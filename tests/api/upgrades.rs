@@ -15,7 +15,8 @@ use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMet
 use roadstead::app::{DataDir, rotate};
 use roadstead::auth::{Membership, Organization, Role};
 use roadstead::base::{Id, MasterKey};
-use roadstead::store::{Key as _, ListSource, TableInfo};
+use roadstead::outbox::{Channel, redeliver_range};
+use roadstead::store::{Key as _, ListSource, TableInfo, Tx, View};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
@@ -113,6 +114,18 @@ fn rotate_to(dir: &DataDir, key: &str) {
     rotate(dir, &store, Some(key), &mut |_| {}).unwrap();
 }
 
+/// Asks for deliveries again. A server would work off the request at once.
+fn request_redelivery(dir: &DataDir) {
+    let store = eventually("the database is free", || dir.open().ok());
+    let all = |view: &View| view.all(ListSource::TABLE, &());
+    let organizations: Vec<Organization> = store.read_now(Id::NIL, all).unwrap();
+    let write = |tx: &mut Tx| {
+        let (now, channels) = (tx.now(), tx.view().all::<Channel>(ListSource::TABLE, &())?);
+        redeliver_range(tx, channels[0].id, (now, now), None).map(drop)
+    };
+    store.write_blocking(organizations[0].id.cast(), write).unwrap();
+}
+
 /// Creates the directory of the newest layout.
 fn write_newest() {
     let place = tempfile::tempdir().unwrap();
@@ -120,6 +133,7 @@ fn write_newest() {
     write_private(&dir.join("secret.key"), FIRST_KEY);
     records::fill(dir, false);
     rotate_to(&DataDir::at(dir), KEY);
+    request_redelivery(&DataDir::at(dir));
     let path = DataDir::at(dir).database();
     // The server's threads close the file shortly after it stops.
     let mut database = eventually("the database is free", || Database::open(&path).ok());

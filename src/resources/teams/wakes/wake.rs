@@ -113,7 +113,7 @@ impl Record for Wake {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SUBJECT, &BY_ID];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("position", "its own first id"),
+        ("position", "its own first id, which it keeps when causes join it"),
         ("task_id", "a wake whose task is deleted has no reason any more and is dropped"),
         ("message_id", "a wake whose message is deleted has no reason any more and is dropped"),
         ("peer_id", "history: the peer may be gone"),
