@@ -78,7 +78,7 @@ pub fn crew(acme: &Fixture) -> (String, String) {
 /// What someone gets who is known but not accepted: the signature was accepted.
 #[track_caller]
 fn assert_signed(reply: &Reply) {
-    reply.refused(403, "peer_not_accepted");
+    reply.refused(403, "key_not_accepted");
 }
 
 #[track_caller]

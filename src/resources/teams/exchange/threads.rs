@@ -59,7 +59,7 @@ fn fetch_accepted<I>(view: &View, req: &Req<TeamPath, I>) -> Result<(Team, Peer)
     let team = team_at(view, &req.params)?;
     let peer = by_pubkey(view, team.id, &req.signer().pubkey)?;
     let accepted = peer.filter(|peer| peer.state == PeerState::Accepted).ok_or_else(|| {
-        Error::forbidden("peer_not_accepted", "the team has not accepted this key; ask it first")
+        Error::forbidden("key_not_accepted", "the team has not accepted this key; ask it first")
     })?;
     if rule_for(view, team.id, &accepted.handle.domain())? == Some(RuleKind::Block) {
         return Err(Error::forbidden("domain_blocked", "agents of this domain are turned away"));

@@ -71,7 +71,7 @@ fn an_accepted_peer_and_the_team_write_to_each_other() {
 fn who_is_not_accepted_neither_reads_nor_writes_nor_is_written_to() {
     let crew = Crew::new();
     let sender = Sender::new(1, "a@a.test");
-    let refused = (Kind::Forbidden, "peer_not_accepted");
+    let refused = (Kind::Forbidden, "key_not_accepted");
     let check = |peer: Option<&Value>| {
         assert_eq!(refusal(crew.send(&sender, "x")), refused);
         assert_eq!(refusal(crew.thread(&sender)), refused);
