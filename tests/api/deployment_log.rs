@@ -2,7 +2,6 @@
 //! (reference: deployments; conventions).
 
 use roadstead::api::audit::{AuditEntry, AuditOutcome};
-use roadstead::store::ListSource;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, pick};
@@ -11,7 +10,7 @@ use crate::fixture::{Fixture, key_of};
 
 /// The audit entries of an organization, oldest first.
 fn audited(acme: &Fixture) -> Vec<AuditEntry> {
-    acme.store.read_now(acme.org, |view| view.all(ListSource::TABLE, &())).unwrap()
+    acme.audited()
 }
 
 /// Sends the same request twice with one `Idempotency-Key`; returns the answer to both.

@@ -59,6 +59,10 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     let invitation = json!({"email": format!("new-{suffix}@{}.test", acme.slug), "role": "member"});
     let invitation = owner.post("/organizations/members", invitation).id();
     let key = owner.post("/api-keys", json!({"name": "k"})).id();
+    let channel = json!({"name": "C", "workflow": "webhook", "config": {"url": "https://a.test/"}});
+    let channel = owner.post("/notifications/channels", channel).id();
+    let subscription = json!({"channelId": channel, "eventType": "agent.error"});
+    let subscription = owner.post("/notifications/subscriptions", subscription).id();
     let provider = json!({"name": "L", "provider": "openai"});
     let provider = owner.post("/llm-providers", provider).id();
     let rules = json!([{"type": "maxLength", "value": 0}]);
@@ -86,6 +90,13 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         let job = owner.get(&format!("/agents/deployments/{job}")).ok();
         (job["state"] == "complete").then_some(job)
     });
+    let first = |path: &str| {
+        eventually("there is an entry", || {
+            let items = owner.get(path).items();
+            items.first().map(|item| item["id"].as_str().unwrap().to_string())
+        })
+    };
+    let (log, event) = (first("/notifications/logs"), first("/audit-logs"));
     let deployment = done["targets"][0]["deploymentId"].as_str().unwrap().to_string();
     ids.extend([
         ("jobId", job),
@@ -109,6 +120,10 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("listingId", listing),
         ("invitationId", invitation),
         ("keyId", key),
+        ("logId", log),
+        ("eventId", event),
+        ("channelId", channel),
+        ("subscriptionId", subscription),
         ("id", provider),
         ("policyId", policy),
         ("assignmentId", assignment),
