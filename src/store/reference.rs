@@ -152,7 +152,7 @@ impl<R: Record, T: Record> Reference<R, T> {
     }
 
     /// Sets the organization of the target, where the target is owned and the referring record is not.
-    pub const fn in_org(mut self, org: fn(&R) -> Id<Org>) -> Self {
+    pub const fn target_org(mut self, org: fn(&R) -> Id<Org>) -> Self {
         self.org = Some(org);
         self
     }

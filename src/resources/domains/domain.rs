@@ -85,7 +85,7 @@ static CLAIM: Reference<VerifiedDomain, Domain> = Reference::derived(
     |claim: &Domain| vec![claim.domain.clone()],
     |verified: &VerifiedDomain, _| vec![verified.claim.to_bytes()],
 )
-.in_org(|verified| verified.org);
+.target_org(|verified| verified.org);
 
 impl Record for VerifiedDomain {
     const TABLE: &'static str = "verified_domains";

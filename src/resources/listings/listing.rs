@@ -138,7 +138,6 @@ impl Listing {
 ///
 /// # Errors
 /// If the store fails.
-#[allow(dead_code)] // The exchange asks for it.
 pub fn by_handle(view: &View, handle: &Handle) -> Result<Option<Listing>> {
     view.find(&BY_HANDLE, handle)
 }

@@ -30,7 +30,7 @@ static LISTING: Reference<PublicListing, Listing> = Reference::derived(
     |listing: &Listing| vec![listing.id],
     |public: &PublicListing, _| vec![public.id.to_bytes()],
 )
-.in_org(|public| public.org);
+.target_org(|public| public.org);
 
 impl Record for PublicListing {
     const TABLE: &'static str = "public_listings";
@@ -98,7 +98,7 @@ static VERIFIED_LISTING: Reference<VerifiedHandle, Listing> = Reference::derived
     |listing: &Listing| vec![key_of(&listing.profile.handle)],
     |row: &VerifiedHandle, _| vec![row.listing.to_bytes()],
 )
-.in_org(|row| row.org);
+.target_org(|row| row.org);
 
 impl Record for VerifiedHandle {
     const TABLE: &'static str = "verified_handles";

@@ -21,7 +21,7 @@ static REGISTRY: Reference<RegistryLocation, Restricted<Registry>> = Reference::
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
     |location: &RegistryLocation, _| vec![location.id.to_bytes()],
 )
-.in_org(|location| location.org);
+.target_org(|location| location.org);
 
 impl Record for RegistryLocation {
     const TABLE: &'static str = "registries.places";

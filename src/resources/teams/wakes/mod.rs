@@ -67,7 +67,6 @@ pub fn dropped_wakes(view: &View) -> Result<u64> {
 // ── Causes ───────────────────────────────────────────────────────────────────
 
 /// The cause of a wake.
-#[allow(dead_code)] // The channels of notifications use the last one.
 pub enum WakeCause<'a> {
     /// This task was assigned to it.
     TaskAssigned(&'a Task),
