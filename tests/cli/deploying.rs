@@ -264,7 +264,9 @@ fn killed_at_every_step(moments: &[fn(u32) -> Moment], script: Script) {
         let n = (1..).find(|n| !survives(script, moment(*n), &receiver, &Target::default()));
         let steps = n.unwrap() - 1;
         println!("killed at {steps} commits");
-        assert!(steps >= 3, "{steps}");
+        // A script writes twice at least, one after the other. What jobs write may share a commit with
+        // it, or take more.
+        assert!(steps >= 2, "{steps}");
     }
 }
 
