@@ -29,7 +29,6 @@ use crate::store::{Page, Record, TableInfo, Tx, View};
 pub use history::{Outcome, VerificationRecord, VerificationRun, record};
 use info::{OwnListingInfo, VisibleListing};
 use listing::BY_DOMAIN;
-#[allow(unused_imports)] // The exchange asks for `by_handle`.
 pub use listing::{
     CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility, by_handle,
 };

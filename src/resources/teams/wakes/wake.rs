@@ -221,3 +221,34 @@ pub fn same_subject(view: &View, wake: &Wake) -> Result<Vec<Wake>> {
         None => Ok(vec![]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_of_version_1_keeps_its_place() {
+        let [id, team, agent] = [7, 8, 9].map(uuid::Uuid::from_u128);
+        let old = WakeV1 {
+            id: Id::new(id),
+            reason: WakeReason::Notification,
+            task_id: None,
+            message_id: None,
+            peer_id: None,
+            log_id: None,
+            created_at: Time::from_millis(0),
+            attempts: 3,
+            team: Id::new(team),
+            agent: Id::new(agent),
+            leased_until: None,
+            while_closed: false,
+            posting_since: None,
+            post_again_at: None,
+        };
+        let new = Wake::from(old);
+        assert_eq!(
+            (new.key(), new.id, new.attempts),
+            ((Id::new(agent), Id::new(id)), Id::new(id), 3)
+        );
+    }
+}
