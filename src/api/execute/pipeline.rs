@@ -45,7 +45,7 @@ impl Executor {
         }
         let is_absent = request.credential == RawCredential::Absent;
         let identity = if is_absent && request.route.policy.public_read {
-            self.require_public(request).await?;
+            Box::pin(self.require_public(request)).await?;
             None
         } else {
             self.identify(request).await?
@@ -106,18 +106,21 @@ impl Executor {
         let lane = self.authenticator.lane(&request.credential, identity.as_deref());
         let work = WorkHints { lane, bytes: request.arguments.len() };
         let context = RequestContext { executor: self, request, identity, signer, work };
-        let bound =
-            if work.is_large() { Bound::in_turn(&context).await? } else { Bound::of(&context)? };
+        let bound = if work.is_large() {
+            Box::pin(Bound::in_turn(&context)).await?
+        } else {
+            Bound::of(&context)?
+        };
         let hint = bound.hint.clone();
         if let Some(signer) = context.signer.clone() {
-            signed::use_event(&context, &hint, &signer).await?;
+            Box::pin(signed::use_event(&context, &hint, &signer)).await?;
         }
         let answered = run(&context, bound).await;
         let answered = answered.map_err(|error| locate_in(error, request));
         match &answered {
             // Anyone outside could fill the log with refusals of what they sign.
             Err(error) if error.kind() == Kind::Forbidden && context.signer.is_none() => {
-                audit_refusal(&context, &hint).await;
+                Box::pin(audit_refusal(&context, &hint)).await;
             }
             Ok(_) if request.route.open_before_setup => self.coordination.end_setup(),
             _ => {}
@@ -164,13 +167,15 @@ impl Bound {
     }
 }
 
-/// Runs the operation by its kind.
+/// Runs the operation by its kind. The future of a read is a part of this one; the larger ones of
+/// the others are boxed, since hyper copies the future of a request with all that it may hold.
 async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
     let Bound { hint, action, fingerprint, expected } = bound;
     match action {
         Action::Read(reading, time) => read(context, reading, time, &hint).await,
         Action::Write(writing, time) => {
-            let written = write(context, writing, time, &hint, fingerprint, expected).await;
+            let written =
+                Box::pin(write(context, writing, time, &hint, fingerprint, expected)).await;
             if let (Ok(Written::Done(answer, Recorded::EncodedOutput)), Some(fingerprint)) =
                 (&written, &fingerprint)
             {
@@ -179,12 +184,13 @@ async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
             answer(written)
         }
         Action::Hash(operation) => {
-            hash::hash(context, operation).await.map(|answer| Response::json(answer.body))
+            let hashed = Box::pin(hash::hash(context, operation)).await;
+            hashed.map(|answer| Response::json(answer.body))
         }
-        Action::Wait(operation) => wait(context, operation, &hint).await,
-        Action::Watch(operation) => watch::watch(context, &*operation, &hint).await,
+        Action::Wait(operation) => Box::pin(wait(context, operation, &hint)).await,
+        Action::Watch(operation) => Box::pin(watch::watch(context, &*operation, &hint)).await,
         Action::Download(operation) => {
-            let stream = download::download(context, operation, &hint).await?;
+            let stream = Box::pin(download::download(context, operation, &hint)).await?;
             Ok(Response::of(Body::Download(stream)))
         }
     }

@@ -13,11 +13,12 @@ use super::super::optimistic::ReadSet;
 use super::super::{Attempt, Bounds, Budget, FairQueue, Lane, StoreMeters, Terms, WriteBatch};
 use crate::base::{Error, Result};
 
-/// The bounds of the attempts of either kind that wait. 1,024 attempts: at 10,000 a second the last
-/// of them waits a tenth of a second; more would only increase the wait of all. 64 MiB: eight of the
-/// largest. One organization gets a quarter of either, so that none can fill the queue for the others.
+/// The bounds of the attempts of either kind that wait. 1,024 attempts of one organization: at 10,000
+/// a second the last of them waits a tenth of a second, and so many agents may write at one moment,
+/// as when all of them hear of a deployment. 64 MiB: eight of the largest. One organization gets a
+/// quarter of either, so that none can fill the queue for the others; they take turns.
 pub const WAITING: Bounds =
-    Bounds { items: 1024, lane_items: 256, bytes: 64 * 1024 * 1024, lane_bytes: 16 * 1024 * 1024 };
+    Bounds { items: 4096, lane_items: 1024, bytes: 64 * 1024 * 1024, lane_bytes: 16 * 1024 * 1024 };
 
 /// An attempt queued for a commit.
 pub struct Prepared {
