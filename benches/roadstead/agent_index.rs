@@ -19,7 +19,7 @@ const MANY_WHEN_QUICK: usize = 100_000;
 const CONNECTIONS: usize = 16;
 
 /// Listings stored per transaction, within its limit of writes.
-const AT_ONCE: usize = 400;
+const AT_ONCE: usize = 100;
 
 /// A valid public key.
 const KEY: &str = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
