@@ -72,7 +72,7 @@ fn measure(hanging: usize, events: usize) -> (f64, Vec<Duration>) {
     let fixture = Fixture::new(Commits::Shared, 0);
     let runtime = client::runtime();
     let (url, mut arrivals) = runtime.block_on(receiver());
-    // Their connections wait to be accepted for ever.
+    // Their connections wait to be accepted and never are.
     let silent = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let silent_url = format!("http://{}/", silent.local_addr().expect("it is bound"));
     let mut organizations = Vec::new();

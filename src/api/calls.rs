@@ -224,14 +224,14 @@ fn tag(call: &Call) -> Tag {
 #[derive(Debug)]
 pub enum Outcome<T> {
     Done(T),
-    /// It was refused, and the transaction is committed all the same: it recorded the refusal.
+    /// It was refused, and the transaction is still committed: it recorded the refusal.
     Refused(Error),
     /// A part of it is done, which is committed. It continues in another transaction.
     Partial(Position),
 }
 
 /// How far an operation is that is too large for one transaction. Its parts must make sense without
-/// the rest: the process may end between them, and a repeated request begins anew.
+/// the rest: the process may end between them, and a repeated request begins at the start.
 #[derive(Debug)]
 pub struct Position {
     /// What [`Calls::position`] is in the next transaction.

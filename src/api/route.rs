@@ -156,7 +156,7 @@ impl Route {
         self
     }
 
-    /// Leaves no audit entry of what it writes; a refusal leaves one all the same.
+    /// Leaves no audit entry of what it writes; a refusal still leaves one.
     pub fn unaudited(mut self) -> Self {
         self.unaudited = true;
         self

@@ -4,7 +4,7 @@
 //! 2. The format file is replaced: the directory now belongs to the new key, under which the old one
 //!    is sealed in that file.
 //! 3. The new key's file takes the place of the old one.
-//! 4. Everything is sealed anew ([`Rotation`]).
+//! 4. Everything is sealed again ([`Rotation`]).
 //! 5. The old key is removed from the format file.
 //!
 //! Whatever the process does not survive, the next one finds both keys and resumes.

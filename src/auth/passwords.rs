@@ -19,7 +19,7 @@ pub type Password = Text<12, 1024>;
 #[derive(Clone, Default)]
 pub struct HashRequest {
     /// A password to compare with a hash. Without a hash (no user has that address) the password is
-    /// hashed all the same, so that the time reveals nothing.
+    /// hashed anyway, so that the time reveals nothing.
     pub verify: Option<(String, Option<String>)>,
     /// A password to hash, if the one to verify was correct.
     pub make: Option<String>,

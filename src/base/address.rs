@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Returns the part of an address that identifies a client where clients are counted: an IPv4
-/// address, or the /64 of an IPv6 address, since whoever has one of its addresses has all of them.
+/// address, or the /64 of an IPv6 address, since a client with one of its addresses has all of them.
 pub fn address_block(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

@@ -141,7 +141,7 @@ async fn handle(
     Ok(response)
 }
 
-/// The 404 of a path without a route; one that has a route but for a slash at its end is told so.
+/// The 404 of a path without a route; the message says so if only a slash at its end is too much.
 fn no_such_path(context: &ServerContext, method: &Method, path: &str) -> Error {
     let without = path.trim_end_matches('/');
     let has_route = |path| !matches!(context.router.find(method, path), Err(Missing::Path));

@@ -34,7 +34,7 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 
 /// Time after which an idle connection gives up its buffers: a client that sends request after
-/// request is not delayed by making them anew, and idle connections take them for moments only.
+/// request is not delayed by allocating them again, and idle connections take them for moments only.
 const RELEASE_AFTER: Duration = Duration::from_secs(1);
 
 /// After a larger head the buffers are given up at once: they may be 200 KB.

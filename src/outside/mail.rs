@@ -28,7 +28,7 @@ pub trait MailSender: Send + Sync {
     /// Hands one mail to a server that takes responsibility for it.
     ///
     /// # Errors
-    /// If no server accepted it. Whether it is sent all the same is unknown if the connection
+    /// If no server accepted it. Whether it is sent nevertheless is unknown if the connection
     /// broke.
     fn send<'a>(&'a self, mail: &'a Mail) -> Sending<'a>;
 }

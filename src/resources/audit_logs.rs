@@ -276,7 +276,7 @@ fn page(view: &View, filter: &AuditFilter, part: &PageRequest) -> Result<Page<Ch
             from.is_none_or(|from| from <= at)
                 && to.is_none_or(|to| at < to)
                 && filter.resource_id.as_ref().is_none_or(|wanted| {
-                    // Their hashes are equal.
+                    // Their keys are equal.
                     chained.entry.resource_id.as_ref() == Some(wanted)
                 })
         });

@@ -84,7 +84,7 @@ fn start(idle: Weak<Idle>) -> Result<Sender<Message>> {
 
 /// Lowers the priority of this thread.
 fn lower_priority() {
-    // Elsewhere it would be that of the process. Without it, work is done all the same.
+    // Elsewhere it would be that of the process. Without it, work is still done.
     #[cfg(target_os = "linux")]
     let _ = scheduling::nice(NICENESS);
 }

@@ -216,9 +216,9 @@ fn a_decision_is_that_of_a_required_and_verified_approver() {
         assert_eq!(shown, json!([decision, "c", via]), "{context}");
         assert_eq!(approvals[0]["user"]["id"], case.cara_id, "{context}");
         if decision == "approved" {
-            let told = events(&case.acme, "deployment.approved").remove(0);
+            let event = events(&case.acme, "deployment.approved").remove(0);
             let by = json!([{"userId": case.cara_id, "via": via}]);
-            assert_eq!(pick(&told["payload"], "approvals via"), json!([by, via]), "{context}");
+            assert_eq!(pick(&event["payload"], "approvals via"), json!([by, via]), "{context}");
         } else {
             assert_eq!(reply.json()["state"], "denied", "{context}");
         }

@@ -92,8 +92,8 @@ fn a_deployment_is_applied_and_shown_everywhere() {
     }
     assert_eq!(acme.member.get("/agents/ann").ok()["status"], "deployed");
     assert_eq!(acme.member.get("/agents?status=deployed").items().len(), 2);
-    let told = events(&acme, "deployment.complete").remove(0);
-    assert_eq!(told["payload"]["stableKeys"], json!(["ann", "bob"]));
+    let event = events(&acme, "deployment.complete").remove(0);
+    assert_eq!(event["payload"]["stableKeys"], json!(["ann", "bob"]));
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn a_key_with_the_permission_decides_for_the_approvers() {
     assert!(via.contains(&json!(["approved", null])), "{via:?}");
     let user = approvals.iter().find(|one| one["via"].is_string()).unwrap()["user"].clone();
     assert_eq!(pick(&user, "name email image emailVerified"), json!(["ben", ben, null, true]));
-    let told = events(&acme, "deployment.approved").remove(0);
-    assert_eq!(told["payload"]["approvals"].as_array().unwrap().len(), 2);
+    let event = events(&acme, "deployment.approved").remove(0);
+    assert_eq!(event["payload"]["approvals"].as_array().unwrap().len(), 2);
 
     let audited = acme.audited();
     let mut approvals = audited.iter().filter(|entry| entry.action == "deployment.approve");
@@ -326,8 +326,8 @@ fn heartbeats_show_drift_and_errors() {
     beat(hash.as_str().unwrap(), Some("out of memory"));
     assert_eq!(status(), "error");
     assert_eq!(events(&acme, "agent.drifted").len(), 1);
-    let told = events(&acme, "agent.error").remove(0);
-    assert_eq!(pick(&told["payload"], "stableKey error"), json!(["ann", "out of memory"]));
+    let event = events(&acme, "agent.error").remove(0);
+    assert_eq!(pick(&event["payload"], "stableKey error"), json!(["ann", "out of memory"]));
     let none = json!({"environment": "none", "hash": "x"});
     acme.key.post("/agents/ann/heartbeat", none).refused(404, "not_found");
 }

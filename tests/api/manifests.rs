@@ -86,8 +86,8 @@ fn a_redirect_is_not_followed_and_a_refusal_fails_the_target() {
     assert!(elsewhere.is_idle() && endpoint.is_idle() && history(&acme).is_empty());
     acme.key.get("/agents/ann/deployed?environment=dev").refused(404, "not_found");
     assert_eq!(acme.member.get("/agents/ann").ok()["status"], "undeployed");
-    let told = events(&acme, "agent.error").remove(0);
-    assert_eq!(pick(&told["payload"], "stableKey error jobId"), json!(["ann", error, job["id"]]));
+    let event = events(&acme, "agent.error").remove(0);
+    assert_eq!(pick(&event["payload"], "stableKey error jobId"), json!(["ann", error, job["id"]]));
     let failures = &events(&acme, "deployment.error").remove(0)["payload"]["failures"];
     assert_eq!(failures, &json!([{"stableKey": "ann", "toolId": null, "error": error}]));
     // It was reached.
@@ -102,9 +102,9 @@ fn an_endpoint_that_cannot_be_reached_makes_the_environment_inaccessible() {
     post_to(&acme, &format!("http://{closed}/secret-path"));
     let job = deploy(&acme);
     until(&acme, &job, "error");
-    let told = events(&acme, "environment.inaccessible").remove(0);
+    let event = events(&acme, "environment.inaccessible").remove(0);
     let endpoint = format!("http://{closed}");
-    assert_eq!(pick(&told["payload"], "provider endpoint"), json!(["p", endpoint]));
+    assert_eq!(pick(&event["payload"], "provider endpoint"), json!(["p", endpoint]));
 }
 
 /// The first request is answered after its time, when the second one has been.

@@ -9,7 +9,7 @@ struct Ban {
     code: &'static [&'static str],
     /// Beginnings of the paths where it is banned.
     paths: &'static [&'static str],
-    /// Beginnings of the paths where it is allowed all the same.
+    /// Beginnings of the paths where it is allowed nevertheless.
     except: &'static [&'static str],
     /// What to do instead.
     instead: &'static str,

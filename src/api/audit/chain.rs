@@ -10,6 +10,7 @@ use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
+use uuid::Uuid;
 
 use super::AuditEntry;
 use crate::base::{Id, Keys, Result, Time};
@@ -73,7 +74,7 @@ pub static BY_RESOURCE: Index<ChainedEntry, ResourceKey> =
         chained.entry.resource_id.as_deref().map(ChainedEntry::resource_key)
     });
 
-/// A hash of a resource's id, which may be a long text.
+/// The bytes of a resource's id, or a hash of it where it is a name, which may be long.
 pub type ResourceKey = [u8; 16];
 
 impl Record for ChainedEntry {
@@ -93,8 +94,12 @@ impl Record for ChainedEntry {
 }
 
 impl ChainedEntry {
-    /// Returns the key of a resource in [`BY_RESOURCE`].
+    /// Returns the key of a resource in [`BY_RESOURCE`]. Those of new resources grow as their ids do,
+    /// so that the entries of the index lie together.
     pub fn resource_key(id: &str) -> ResourceKey {
+        if let Ok(id) = Uuid::parse_str(id) {
+            return id.into_bytes();
+        }
         *blake3::hash(id.as_bytes()).as_bytes().first_chunk().expect("a hash has 32 bytes")
     }
 

@@ -162,7 +162,7 @@ pub struct AuthContext {
     pub credential: RawCredential,
     pub signer: Option<Arc<Signer>>,
     pub hint: OrgHint,
-    /// What the store is told of its transactions.
+    /// Hints for the store about its transactions.
     pub work: WorkHints,
 }
 

@@ -53,7 +53,7 @@ impl<'a> CallRound<'a> {
         self.known.clone()
     }
 
-    /// What the store is told of the next run, given what it is told of the first: the operation
+    /// Hints for the store about the next run, given those about the first: the operation
     /// reads all answers.
     pub fn work(&self, first: WorkHints) -> WorkHints {
         WorkHints { bytes: first.bytes + self.known.bytes(), ..first }

@@ -22,7 +22,7 @@ pub struct RequestContext<'a> {
     pub identity: Option<Arc<Identity>>,
     /// The outside agent that signed the request.
     pub signer: Option<Arc<Signer>>,
-    /// What the store is told of its work.
+    /// Hints for the store about its work.
     pub work: WorkHints,
 }
 

@@ -282,7 +282,7 @@ async fn a_scan_in_parts_sees_every_due_job_behind_a_long_backlog() {
     scan.begin(false);
     assert_eq!(next(&mut scan).len(), 1, "it begins where the last one ended");
     scan.begin(true);
-    assert_eq!(next(&mut scan).len(), 1, "it begins anew");
+    assert_eq!(next(&mut scan).len(), 1, "it begins again");
     assert!(!scan.is_at_end());
 }
 

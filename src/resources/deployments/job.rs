@@ -160,7 +160,7 @@ impl Record for DeploymentJob {
         ("registries", "history: a registry may be deleted once nothing of it is live"),
         ("agents", "history: an agent may be deleted once no target waits for it"),
         ("tools.tool", "history: a tool may be deleted"),
-        ("approvals.approver_ids", "frozen: whoever has left can no longer decide"),
+        ("approvals.approver_ids", "frozen: who has left can no longer decide"),
         ("push.id", "of a deployment that is recorded when the endpoint accepts it"),
         ("task", "a row of the outbox, which ends with the job or before it"),
         ("created_by", "history: who created it may have left"),

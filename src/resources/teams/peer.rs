@@ -40,7 +40,7 @@ pub struct Peer {
     pub state: PeerState,
     /// What it wrote when it last asked.
     pub first_message: Body,
-    /// Where it is told of decisions and messages.
+    /// The URL that decisions and messages are posted to.
     pub reply_url: Option<HttpUrl>,
     /// Why it was refused.
     pub reason: Option<RefusalReason>,

@@ -28,7 +28,7 @@ fn look_ups_do_not_read_metadata() {
     tone["metadata"] = json!({"a": 1});
     publish(&fixture, tone).unwrap();
     publish_for(&fixture, &models(2), 10);
-    // Whoever reads it now fails.
+    // Reading it now fails.
     let lose = |tx: &mut Tx| {
         let all: Vec<VersionMetadata> = tx.all(ListSource::TABLE, &())?;
         all.iter().try_for_each(|metadata| tx.lose(metadata))

@@ -207,11 +207,15 @@ fn who_decides_and_on_whose_behalf() {
             assert_eq!(approval["decision"], decision, "{context}");
             let via = (*with == Delegate).then_some("ci");
             assert_eq!((&approval["via"], &approval["comment"]), (&json!(via), &json!("c")));
-            let told = world.events().pop().unwrap();
+            let event = world.events().pop().unwrap();
             if decision == "approved" {
-                assert_eq!(told.0, "deployment.approved", "{context}");
+                assert_eq!(event.0, "deployment.approved", "{context}");
                 let by = json!([{"userId": user(&cara), "via": via}]);
-                assert_eq!((&told.1["approvals"], &told.1["via"]), (&by, &json!(via)), "{context}");
+                assert_eq!(
+                    (&event.1["approvals"], &event.1["via"]),
+                    (&by, &json!(via)),
+                    "{context}"
+                );
             }
             world.assert_sound();
         }

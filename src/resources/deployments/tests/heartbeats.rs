@@ -42,7 +42,7 @@ fn a_different_hash_is_drift_which_is_told_once_each_time_it_begins() {
         world.fixture.pass_secs(60);
     }
     assert_eq!(about_agents(&world), ["agent.drifted"; 2]);
-    // What is deployed anew has not been reported about.
+    // What is deployed again has not been reported about.
     world.deployed(&["ann"], json!({}));
     assert_eq!(world.agent_status("ann"), "deployed");
     world.assert_sound();

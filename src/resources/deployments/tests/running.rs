@@ -42,7 +42,7 @@ fn an_attempt_that_lost_its_lease_changes_nothing() {
     let task = world.tasks().remove(0);
     world.run();
     assert_eq!(world.deployments().len(), 1);
-    // The runner drops what comes after its lease; here the handler is asked all the same.
+    // The runner drops what comes after its lease; here the handler is called nevertheless.
     let prepared = world.store.write_blocking(world.org, move |tx| {
         Ok(matches!((RUN.prepare)(tx, &task)?, Prepared::Done))
     });

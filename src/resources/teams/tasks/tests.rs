@@ -255,7 +255,7 @@ fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
     for task in &tasks {
         let now = fixture.read(get, (crew, task.id), ()).unwrap();
         assert_eq!(now.assignee_agent_id.is_none(), !task.is_closed(), "{:?}", task.status);
-        // Whoever has left has no business any more.
+        // Who has left has no access any more.
         let business = fixture
             .store
             .read_now(fixture.org, |view| assignee_or_scrum_master(view, &now))

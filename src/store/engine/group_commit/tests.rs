@@ -264,7 +264,7 @@ fn after_an_unknown_outcome_storage_is_reopened_before_results_are_sent() {
         let error = ends[0].as_ref().unwrap_err();
         assert_eq!((error.kind(), error.code()), (Kind::Busy, "outcome_unknown"));
         assert_eq!(log.lines_without_holds()[..2], ["commit of 1", "opened again: true"]);
-        // Whoever looks sees what is there.
+        // A reader sees what is there.
         let kept = how == Go::UnknownButKept;
         assert_eq!(keys(&*group.snapshot()).len(), usize::from(kept));
         assert_eq!(codes(together(&group, &log, &[WRITE_B])), ["ok"]);
