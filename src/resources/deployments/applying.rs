@@ -77,10 +77,8 @@ fn apply_agent(
             None => Push { id: tx.new_id(), at: tx.now(), tries: 0 },
         },
     )?;
-    let deployment = Deployment { previous: old.as_ref().map(|old| old.deployment), ..deployment };
+    let deployment = Deployment { previous: old.map(|old| old.deployment), ..deployment };
     tx.insert(&deployment)?;
-    // Before an agent has reported again, nothing is known about what it runs.
-    let (reported_at, stale) = old.map_or((None, false), |old| (old.reported_at, old.stale));
     let live = LiveDeployment {
         agent: to.id,
         environment: job.environment,
@@ -88,10 +86,6 @@ fn apply_agent(
         job: job.id,
         hash: deployment.hash,
         used: used(&tx.view(), target, to)?,
-        reported_at: reported_at.map(|_| tx.now()),
-        drifted: false,
-        stale,
-        error: None,
     };
     live::set_live(tx, &live)?;
     finish(tx, target, TargetState::Applied, Some(deployment.id))

@@ -18,7 +18,7 @@ use crate::api::{Calls, Input, Outcome, Principal, Req};
 use crate::auth::{Access, Restricted};
 use crate::base::{Name, Result, Slug};
 use crate::resources::registries::{Registry, RegistryVisibility};
-use crate::resources::testing::{Fixture, args};
+use crate::resources::testing::{Fixture, args, user};
 use crate::store::{ListSource, Tx, View};
 
 /// Creates a private registry that every member may use.
@@ -150,9 +150,3 @@ pub fn rows(fixture: &Fixture) -> [usize; 6] {
 }
 
 /// Returns the user of a caller.
-pub fn user(who: &Principal) -> crate::base::Id<crate::auth::User> {
-    match who {
-        Principal::Caller(caller) => caller.user(),
-        _ => unreachable!("every principal of a test world is a caller"),
-    }
-}
